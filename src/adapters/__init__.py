@@ -1,0 +1,1 @@
+"""All that touches the outside: one module or folder for each system."""

@@ -1,0 +1,316 @@
+"""What the service asks of the outside. Each docstring is the whole contract of its port."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from watchkeeper.domain.values import CheckpointListing, JobFacts, JobSpec, TrackerFacts
+
+
+class Unavailable(Exception):
+    """A source did not give a usable answer: down, slow, refused or nonsense.
+
+    It never says anything about the run. Whether an act that ended so took effect is unknown.
+
+    Args:
+        source: Which one, such as `ray http://127.0.0.1:8265`.
+        reason: What happened, in words, without secrets.
+    """
+
+    def __init__(self, source: str, reason: str) -> None:
+        """Keep source and reason apart, for status."""
+        super().__init__(f"{source}: {reason}")
+        self.source = source
+        self.reason = reason
+
+
+class SubmitRefused(Exception):
+    """The orchestrator definitely did not accept the job, and would not a second time."""
+
+
+class Orchestrator(Protocol):
+    """Runs jobs under submission ids that we choose. Safe to call from several threads."""
+
+    def submit(self, spec: JobSpec) -> None:
+        """Submit one job under its id.
+
+        The orchestrator itself refuses a second job under one id, so that repeating is safe.
+        A duplicate of the same id returns without a second job.
+
+        Raises:
+            SubmitRefused: Definitely not accepted: bad command, missing variable of `env_from`.
+            Unavailable: Not reached, or no answer: it may or may not have landed.
+        """
+        ...
+
+    def find(self, submission_id: str) -> JobFacts:
+        """Return what is known of one job; its state is `not_found` only as a definite answer.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+    def log_tail(self, submission_id: str, *, lines_max: int) -> tuple[str, ...]:
+        """Return the newest lines of the job's output, oldest first, each at most 2,000 long.
+
+        A job that has written nothing yet gives an empty tuple.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+    def stop(self, submission_id: str) -> None:
+        """Ask for the end of a job; returns before it has ended. Repeating is safe.
+
+        Raises:
+            Unavailable: Not reached, or no answer: the stop may or may not have been taken.
+        """
+        ...
+
+
+class Tracker(Protocol):
+    """Reads what the experiment tracker knows of one run."""
+
+    def read(self) -> TrackerFacts | None:
+        """Return the newest facts, or none where the tracker was read and has no such run yet.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+
+class CheckpointStore(Protocol):
+    """Lists checkpoints in an object store or file system."""
+
+    def list_checkpoints(self, root: str) -> CheckpointListing:
+        """Return the `step-N` folders directly below a root, in numeric order.
+
+        A root that does not exist yet gives an empty listing.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BranchHead:
+    """One remote branch as it was just fetched.
+
+    Attributes:
+        commit: Full id of the newest commit; none while the branch does not exist.
+    """
+
+    commit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogbookCommit:
+    """The newest commit on a branch that carries a run's trailer.
+
+    Attributes:
+        commit: Its full id.
+        trailers: Its trailers, by name.
+    """
+
+    commit: str
+    trailers: Mapping[str, str]
+
+
+class PushRaced(Exception):
+    """Another writer moved the branch first; fetch and render again."""
+
+
+class TagTaken(Exception):
+    """The tag exists and points elsewhere; it is never moved."""
+
+
+class GitRemote(Protocol):
+    """One branch of one git remote, written by plumbing through a private mirror.
+
+    Never touches anyone's work tree or index, never forces. Each call has a hard time limit.
+    Every method raises `Unavailable` when git or the remote gives no usable answer.
+    """
+
+    def fetch(self) -> BranchHead:
+        """Fetch the branch and return its head."""
+        ...
+
+    def read_file(self, head: BranchHead, path: str) -> bytes | None:
+        """Return a file's bytes at a head, or none where it does not exist there."""
+        ...
+
+    def newest_for_run(self, head: BranchHead, run: str) -> LogbookCommit | None:
+        """Return the newest commit at or before a head with `Watchkeeper-Run: <run>`."""
+        ...
+
+    def commit_file(self, head: BranchHead, path: str, content: bytes, message: str) -> str:
+        """Write a commit on top of a head that changes one file only; return its id.
+
+        Nothing is visible to others before `push`.
+        """
+        ...
+
+    def push(self, commit: str, onto: BranchHead) -> None:
+        """Move the remote branch to a commit made on top of `onto`.
+
+        Pushing what the branch already holds returns quietly.
+
+        Raises:
+            PushRaced: The branch is no longer at `onto`.
+        """
+        ...
+
+    def find_tag(self, name: str) -> str | None:
+        """Return the commit that a tag on the remote points at, or none."""
+        ...
+
+    def push_tag(self, name: str, target: str, message: str) -> str:
+        """Push an annotated tag on a commit and return the commit it points at.
+
+        The same tag on the same commit returns quietly.
+
+        Raises:
+            TagTaken: The tag exists on another commit.
+        """
+        ...
+
+    def has_commit(self, sha: str) -> bool:
+        """Say whether the remote holds a commit that one of its branches or tags reaches."""
+        ...
+
+
+class VersionConflict(Exception):
+    """Another writer appended to a stream first: read again and decide again."""
+
+
+class KeyReused(Exception):
+    """An idempotency key came again with other content."""
+
+
+class StoreFailure(Exception):
+    """The event store could not do what was asked: full, locked, corrupted or newer.
+
+    Nothing of the failed append is stored. The message says what to do.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """New events for one stream.
+
+    Attributes:
+        stream: Such as `run/<slug>`, `roots`, `effects/<slug>`.
+        expected: The version of the stream that the events were decided on; 0 when new.
+        events: Topic and final bytes of each event, in order.
+    """
+
+    stream: str
+    expected: int
+    events: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRow:
+    """One run's disposable row for `status`, written in the append's transaction.
+
+    Attributes:
+        run: The run's slug.
+        part: `run` or `effects`: each is written by the append that changes it.
+        row: JSON text.
+    """
+
+    run: str
+    part: str
+    row: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One stored event, as its bytes lie in the store.
+
+    Attributes:
+        position: Place in the whole ledger; grows, never re-used, may have gaps.
+        stream: Its stream.
+        version: Its place in the stream, from 1.
+        topic: Its registered name with a version suffix.
+        state: The stored bytes.
+        hash: Chain hash, 32 bytes.
+    """
+
+    position: int
+    stream: str
+    version: int
+    topic: str
+    state: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What an append stored, or stored earlier under the same key.
+
+    Attributes:
+        versions: The first and last version written, by stream.
+        repeated: The key was known: this is the first answer, and nothing new was stored.
+    """
+
+    versions: Mapping[str, tuple[int, int]]
+    repeated: bool = False
+
+
+class EventStore(Protocol):
+    """Append-only streams of events with a hash chain for each.
+
+    Durable once `append` returns. Several threads and processes may use one store.
+    Every method raises `StoreFailure` when the store itself fails.
+    """
+
+    def append(
+        self,
+        writes: Sequence[Write],
+        *,
+        key: str | None = None,
+        status: Sequence[StatusRow] = (),
+    ) -> Appended:
+        """Store events on one or more streams in one transaction, all or none.
+
+        The same key with the same content gets the first answer.
+
+        Raises:
+            VersionConflict: A stream is not at its expected version.
+            KeyReused: The key was used for other content.
+        """
+        ...
+
+    def read(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Recorded]:
+        """Return a stream's events with versions above `after`, in order."""
+        ...
+
+    def read_all(self, *, after: int = 0, limit: int = 500) -> list[Recorded]:
+        """Return a page of the whole ledger with positions above `after`, in commit order."""
+        ...
+
+    def head(self, stream: str) -> tuple[int, bytes]:
+        """Return a stream's version and chain hash; 0 and 32 zero bytes when it is empty."""
+        ...
+
+    def streams(self, prefix: str) -> list[str]:
+        """Return the names of all streams that start with a prefix, sorted."""
+        ...
+
+    def status_rows(self) -> list[StatusRow]:
+        """Return all status rows."""
+        ...
+
+    def wait(self, *, after: int, limit: timedelta) -> bool:
+        """Wait until the ledger holds an event after a position, by any process, or the limit."""
+        ...
+
+    def close(self) -> None:
+        """Release the store; safe to call twice."""
+        ...
