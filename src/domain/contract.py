@@ -1,0 +1,304 @@
+"""The contract: what was promised before a run is launched."""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, PositiveInt, StringConstraints, field_validator, model_validator
+
+from watchkeeper.domain.durations import Duration
+from watchkeeper.domain.values import Slug, Value
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+GitSha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+
+
+class Lane(StrEnum):
+    """What kind of run it is; chooses the policy defaults."""
+
+    HERO = "hero"
+    DAILY = "daily"
+    CANARY = "canary"
+    ORDINARY = "ordinary"
+
+
+class OrchestratorPart(Value):
+    """Where jobs run.
+
+    Attributes:
+        kind: `ray` or `local`.
+        address: Ray's dashboard URL; for `local` the folder of its jobs, empty for the home's own.
+        cluster: Its name in records, such as `us-central2`.
+    """
+
+    kind: Literal["ray", "local"]
+    address: str = ""
+    cluster: str = "local"
+
+    @model_validator(mode="after")
+    def _ray_needs_an_address(self) -> "OrchestratorPart":
+        if self.kind == "ray" and not self.address.startswith(("http://", "https://")):
+            raise ValueError(
+                "address: expected the URL of Ray's dashboard, for example http://127.0.0.1:8265"
+            )
+        return self
+
+
+class CodePart(Value):
+    """Which code is launched, and where it can be found again.
+
+    Attributes:
+        remote: Git remote that holds the commit; seal tags are pushed there.
+        git_sha: The exact launch commit.
+        branch: The branch it was taken from.
+        dirty: Whether the tree had changes that are not in the commit.
+        bundle: Identity of a source bundle or container, when it can differ from the commit.
+    """
+
+    remote: Text
+    git_sha: GitSha
+    branch: Text = "main"
+    dirty: bool = False
+    bundle: str = ""
+
+
+class HardwarePart(Value):
+    """What it runs on: type, count and topology, as people name them."""
+
+    type: str = ""
+    topology: str = ""
+
+
+class TrackerPart(Value):
+    """Under which identity the experiment tracker knows the run.
+
+    Attributes:
+        kind: `jsonl`, a metrics file of JSON lines.
+        url: The file, as a path or URL.
+        id: The identity that must not drift.
+        display_name: The name shown to people.
+        resume: `allow`, `never` or `must`, as W&B means them.
+    """
+
+    kind: Literal["jsonl"] = "jsonl"
+    url: Text
+    id: str = ""
+    display_name: str = ""
+    resume: Literal["allow", "never", "must"] | None = None
+
+
+class FinalStepPart(Value):
+    """The step at which training is complete, and how it was resolved.
+
+    Attributes:
+        value: Exact; never read from a progress bar.
+        source: Config key or code that says so, such as `trainer.num_train_steps`.
+    """
+
+    value: PositiveInt
+    source: str = ""
+
+
+class CheckpointPart(Value):
+    """What is kept for recovery and for good.
+
+    Attributes:
+        root: Folder of `step-N`; `<output_root>/checkpoints` when empty.
+        permanent_every_steps: Interval of checkpoints kept for good.
+        temporary_every: Interval of rolling ones, by time or by steps.
+        keep_last: Rollback depth: how many temporary ones are kept.
+    """
+
+    root: str = ""
+    permanent_every_steps: PositiveInt | None = None
+    temporary_every: str = ""
+    keep_last: PositiveInt | None = None
+
+
+class RetryPart(Value):
+    """Who relaunches, and how often.
+
+    Attributes:
+        owner: `watchkeeper` or `orchestrator`, never both.
+        budget: Relaunches allowed within the window.
+        window: Rolling time over which they count.
+    """
+
+    owner: Literal["watchkeeper", "orchestrator"] | None = None
+    budget: Annotated[int, Field(ge=0, le=1000)] = 3
+    window: Duration = timedelta(hours=24)
+
+
+class ResumePart(Value):
+    """How a relaunch is told where to resume.
+
+    Attributes:
+        argument: Option appended to the command with the checkpoint's path. The variable
+            `WATCHKEEPER_RESUME_FROM` carries the path as well, always.
+    """
+
+    argument: str = ""
+
+
+class WatchPart(Value):
+    """Who watches, and how often.
+
+    Attributes:
+        holder: Principal that holds the watch; `watchkeeper` is the built-in loop.
+        declined: Reason for which no watch is arranged; empty when one is.
+        after_submit: Wait before the first check after a submit.
+        stabilizing: Wait between checks until training is seen.
+        cadence: Wait between checks from then on; 15 min for the hero lane, else 570 s.
+        pending_notify: A job that waits longer than this opens a finding (H6).
+    """
+
+    holder: str = ""
+    declined: str = ""
+    after_submit: Duration = timedelta(seconds=120)
+    stabilizing: Duration = timedelta(seconds=570)
+    cadence: Duration | None = None
+    pending_notify: Duration = timedelta(minutes=30)
+
+    @field_validator("after_submit", "stabilizing", "cadence", "pending_notify")
+    @classmethod
+    def _positive(cls, value: timedelta | None) -> timedelta | None:
+        if value is not None and not timedelta(milliseconds=100) <= value <= timedelta(days=1):
+            raise ValueError("expected a duration between 0.1s and 24h")
+        return value
+
+
+class SealPart(Value):
+    """How the run is closed.
+
+    Attributes:
+        auto: Seal without being asked once it finished; hero and daily do unless told otherwise.
+        tag: Name of the git tag; the lane's form when empty.
+    """
+
+    auto: bool | None = None
+    tag: str = ""
+
+
+class LogbookPart(Value):
+    """Where the logbook is committed and pushed.
+
+    Attributes:
+        remote: Git remote; the code's own when empty.
+        branch: Branch that receives the commits.
+        path: File in the repository; `.agents/logbooks/<run>.md` when empty.
+    """
+
+    remote: str = ""
+    branch: str = "main"
+    path: str = ""
+
+    @field_validator("path")
+    @classmethod
+    def _inside_the_repository(cls, value: str) -> str:
+        if value.startswith("/") or ".." in value.split("/") or value.endswith("/"):
+            raise ValueError("expected a file path inside the repository, such as docs/run.md")
+        return value
+
+
+class Contract(Value):
+    """One run's contract, whole.
+
+    What a launch rule must be able to find missing is optional here and judged by preflight.
+    """
+
+    run: Slug
+    title: str = ""
+    lane: Lane
+    dri: str = ""
+    goal: Text
+    stop: Text
+    issue: Text
+    timezone: str = "UTC"
+    command: tuple[str, ...]
+    env: dict[str, str] = {}
+    env_from: tuple[str, ...] = ()
+    working_dir: str = ""
+    orchestrator: OrchestratorPart
+    code: CodePart
+    hardware: HardwarePart = HardwarePart()
+    tracker: TrackerPart
+    output_root: Text
+    initialize_from: str = ""
+    final_step: FinalStepPart
+    checkpoints: CheckpointPart = CheckpointPart()
+    retries: RetryPart = RetryPart()
+    resume: ResumePart = ResumePart()
+    watch: WatchPart = WatchPart()
+    seal: SealPart = SealPart()
+    logbook: LogbookPart = LogbookPart()
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (KeyError, ValueError, OSError) as error:
+            raise ValueError(
+                "expected an IANA time zone such as UTC or America/Los_Angeles"
+            ) from error
+        return value
+
+    @field_validator("issue")
+    @classmethod
+    def _url_or_none(cls, value: str) -> str:
+        if value != "none" and not value.startswith(("http://", "https://")):
+            raise ValueError("expected the issue's URL, or none as a stated waiver")
+        return value
+
+
+HERO_CADENCE = timedelta(minutes=15)
+"""Checks of a hero run; the written procedure for hero runs names 15 minutes."""
+
+CADENCE = timedelta(seconds=570)
+"""Checks of every other lane; the written monitoring loop names 570 seconds."""
+
+
+def cadence_of(contract: Contract) -> timedelta:
+    """Return the wait between checks of a run that trains."""
+    if contract.watch.cadence is not None:
+        return contract.watch.cadence
+    return HERO_CADENCE if contract.lane is Lane.HERO else CADENCE
+
+
+def checkpoint_root_of(contract: Contract) -> str:
+    """Return the folder that holds the run's `step-N` checkpoints."""
+    return contract.checkpoints.root or f"{contract.output_root.rstrip('/')}/checkpoints"
+
+
+def logbook_remote_of(contract: Contract) -> str:
+    """Return the git remote that receives the logbook."""
+    return contract.logbook.remote or contract.code.remote
+
+
+def logbook_path_of(contract: Contract) -> str:
+    """Return the logbook's path inside its repository."""
+    return contract.logbook.path or f".agents/logbooks/{contract.run}.md"
+
+
+def seals_itself(contract: Contract) -> bool:
+    """Say whether the run is sealed without being asked."""
+    if contract.seal.auto is not None:
+        return contract.seal.auto
+    return contract.lane in (Lane.HERO, Lane.DAILY)
+
+
+def seal_tag_of(contract: Contract, launched_on: str) -> str:
+    """Return the name of the seal tag.
+
+    Args:
+        contract: The run's contract.
+        launched_on: Day of the first launch as YYYYMMDD, in the contract's zone.
+    """
+    if contract.seal.tag:
+        return contract.seal.tag
+    if contract.lane is Lane.HERO:
+        return f"hero/{contract.run}/final"
+    if contract.lane is Lane.DAILY:
+        return f"ferry/daily/{launched_on}/{contract.run}"
+    return f"run/{contract.run}/final"
