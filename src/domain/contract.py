@@ -302,3 +302,21 @@ def seal_tag_of(contract: Contract, launched_on: str) -> str:
     if contract.lane is Lane.DAILY:
         return f"ferry/daily/{launched_on}/{contract.run}"
     return f"run/{contract.run}/final"
+
+
+def contract_root(url: str) -> str:
+    """Normalise an output root, so that one place has one name.
+
+    >>> contract_root("gs://Bucket//a/./b/../c/"), contract_root("file:///tmp/x/")
+    ('gs://Bucket/a/c', '/tmp/x')
+    """
+    scheme, separator, path = url.strip().rpartition("://")
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == ".." and parts:
+            parts.pop()
+        elif part not in ("", ".", ".."):
+            parts.append(part)
+    if scheme.lower() in ("", "file"):
+        return "/" + "/".join(parts)
+    return scheme.lower() + separator + "/".join(parts)

@@ -1,8 +1,9 @@
 """Durations as people write them: `15m`, `570s`, `1h30m`, `24h`."""
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator
 
@@ -61,3 +62,13 @@ def _from_text(value: object) -> object:
 
 Duration = Annotated[timedelta, BeforeValidator(_from_text)]
 """A timedelta field that also reads `15m`."""
+
+
+def local_day(at: datetime, zone: str) -> str:
+    """Return a time's day in a zone, as YYYYMMDD."""
+    return at.astimezone(ZoneInfo(zone)).strftime("%Y%m%d")
+
+
+def local_time(at: datetime, zone: str) -> str:
+    """Return a time in a zone, such as `2026-11-18 17:30 UTC`."""
+    return at.astimezone(ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M %Z")

@@ -1,0 +1,219 @@
+"""Turns one observation into the one event that holds every number the rules read."""
+
+import re
+from datetime import timedelta
+
+from watchkeeper.domain.commands import RecordCheck
+from watchkeeper.domain.contract import Contract, cadence_of, checkpoint_root_of
+from watchkeeper.domain.events import CheckRecorded, Health, Progress, Startup
+from watchkeeper.domain.observation import Observation, reading_of
+from watchkeeper.domain.progress import parse_progress, parse_startup
+from watchkeeper.domain.state import Instance, Interrupted, Run, Stabilizing, contract_of
+from watchkeeper.domain.values import (
+    TERMINAL,
+    CheckpointFacts,
+    JobFacts,
+    JobState,
+    Reading,
+    SourceState,
+    TrackerFacts,
+)
+
+METRICS_MAX = 16
+"""Metrics kept in a check; the rest stays in the observation."""
+
+EVIDENCE_MAX = 8
+"""Log lines kept in a check."""
+
+LINE_MAX = 300
+"""Characters kept of a log line."""
+
+CHECKPOINTS_MAX = 32
+"""Complete checkpoints named in a check: the newest."""
+
+INCOMPLETE_MAX = 8
+"""Incomplete checkpoints named in a check: the newest."""
+
+LEASE_SLACK = timedelta(seconds=60)
+"""A lease lasts two cadences and this."""
+
+_ALARMING = re.compile(
+    r"traceback \(most recent call last\)|\b[A-Za-z_.]*(?:Error|Exception)\b|\bKilled\b"
+    r"|Segmentation fault|core dumped|out of memory|RESOURCE_EXHAUSTED|No space left",
+    re.IGNORECASE,
+)
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
+
+
+def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecorded:
+    """Return the check that an observation amounts to.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that was looked at.
+        command: The observation, with the time and the watch's token.
+    """
+    seen = command.observation
+    contract = contract_of(run)
+    readings = _aged(seen, instance)
+    fresh = {reading.source for reading in readings if reading.state is SourceState.FRESH}
+    tracker = seen.tracker if "tracker" in fresh else None
+    progress = _progress(seen, tracker)
+    complete, incomplete, new = _checkpoints(run, contract, seen)
+    health, because = _health(run, seen.job, readings)
+    due = command.now + _wait(run, contract, progress, instance, seen.job)
+    return CheckRecorded(
+        instance=seen.instance,
+        token=command.token,
+        health=health,
+        because=because,
+        readings=readings,
+        job=_shortened(seen.job),
+        progress=progress,
+        metrics=_metrics(tracker),
+        tracker_id=tracker.tracker_id if tracker else "",
+        tracker_state=tracker.state if tracker else "",
+        startup=_startup(run, seen),
+        evidence=_evidence(seen),
+        traceback=any(_TRACEBACK.search(line) for line in seen.log_lines),
+        checkpoints_complete=complete,
+        checkpoints_incomplete=incomplete,
+        new_checkpoints=new,
+        observation=command.digest,
+        next_due=due,
+        lease_until=due + cadence_of(contract) + LEASE_SLACK,
+    )
+
+
+def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
+    """Call a tracker stale that shows nothing since the launch: those are an older instance's."""
+    launched = instance.launched_at
+    heartbeat = seen.tracker.heartbeat_at if seen.tracker else None
+    readings: list[Reading] = []
+    for reading in seen.readings:
+        old = heartbeat is None or (launched is not None and heartbeat < launched)
+        if reading.source == "tracker" and reading.state is SourceState.FRESH and old:
+            reason = "nothing logged since the launch"
+            reading = reading.model_copy(update={"state": SourceState.STALE, "reason": reason})
+        readings.append(reading)
+    return tuple(readings)
+
+
+def _progress(seen: Observation, tracker: TrackerFacts | None) -> Progress | None:
+    shown = None
+    for line in reversed(seen.log_lines):
+        shown = parse_progress(line)
+        if shown is not None:
+            break
+    tracked = tracker.step if tracker else None
+    if shown is None and tracked is None:
+        return None
+    if shown is None or (tracked is not None and tracked >= shown.step - shown.uncertainty):
+        assert tracked is not None, "one of the two shows a step"
+        return Progress(step=tracked, source="tracker")
+    # In catch-up after a resume the tracker may be silent: live progress lines suffice.
+    return Progress(step=shown.step, uncertainty=shown.uncertainty, source="logs")
+
+
+def _checkpoints(
+    run: Run, contract: Contract, seen: Observation
+) -> tuple[tuple[int, ...], tuple[CheckpointFacts, ...], tuple[CheckpointFacts, ...]]:
+    if seen.checkpoints is None:
+        return (), (), ()
+    # A store may list another prefix by mistake; only this run's root counts as lineage.
+    root = checkpoint_root_of(contract).rstrip("/")
+    here = [c for c in seen.checkpoints.checkpoints if _parent(c.path) == root.split("://")[-1]]
+    done = sorted((c for c in here if c.complete), key=lambda c: c.step)
+    half = sorted((c for c in here if not c.complete), key=lambda c: c.step)
+    new = [c for c in done if c.step not in run.checkpoints and c.path not in run.rejected]
+    return (
+        tuple(c.step for c in done[-CHECKPOINTS_MAX:]),
+        tuple(half[-INCOMPLETE_MAX:]),
+        tuple(new[-CHECKPOINTS_MAX:]),
+    )
+
+
+def _parent(path: str) -> str:
+    return path.split("://")[-1].rstrip("/").rpartition("/")[0]
+
+
+def _health(run: Run, job: JobFacts | None, readings: tuple[Reading, ...]) -> tuple[Health, str]:
+    if job is None:
+        reason = next((r.reason for r in readings if r.source == "orchestrator"), "not asked")
+        return run.health, f"orchestrator unavailable: {reason}"
+    match job.state:
+        case JobState.SUCCEEDED:
+            return Health.HEALTHY, "ended successfully"
+        case JobState.FAILED | JobState.STOPPED:
+            return Health.UNHEALTHY, f"ended: {job.state.value}"
+        case JobState.PENDING:
+            return Health.UNKNOWN, "waiting for the orchestrator to start it"
+        case JobState.UNKNOWN | JobState.NOT_FOUND:
+            return run.health, f"the orchestrator cannot account for the job: {job.state.value}"
+        case JobState.RUNNING:
+            if run.findings:
+                return Health.DEGRADED, "open findings: " + ", ".join(sorted(run.findings))
+            return Health.HEALTHY, "running"
+
+
+def _wait(
+    run: Run,
+    contract: Contract,
+    progress: Progress | None,
+    instance: Instance,
+    job: JobFacts | None,
+) -> timedelta:
+    ended = job is not None and job.state in TERMINAL
+    if ended or isinstance(run.phase, Interrupted):
+        # The decision waits for a source: look again soon, yet no faster than after a submit.
+        return min(contract.watch.after_submit, cadence_of(contract))
+    start = instance.plan.resume_step or 0
+    moving = progress is not None and progress.step > start
+    if isinstance(run.phase, Stabilizing) and not moving:
+        return min(contract.watch.stabilizing, cadence_of(contract))
+    return cadence_of(contract)
+
+
+def _shortened(job: JobFacts | None) -> JobFacts | None:
+    if job is None:
+        return None
+    message = job.message.strip().splitlines()[0][:LINE_MAX] if job.message.strip() else ""
+    return job.model_copy(update={"message": message})
+
+
+def _metrics(tracker: TrackerFacts | None) -> dict[str, float]:
+    if tracker is None:
+        return {}
+    # Loss and throughput are read by people first; the rest follows by name.
+    first = {"loss": 0, "train/loss": 0, "tokens_per_second": 1}
+    names = sorted(tracker.metrics, key=lambda name: (first.get(name, 2), name))
+    return {name: tracker.metrics[name] for name in names[:METRICS_MAX]}
+
+
+def _startup(run: Run, seen: Observation) -> Startup:
+    proof = parse_startup(seen.log_lines)
+    before = Startup()
+    if run.last_check is not None and run.last_check.event.instance == seen.instance:
+        before = run.last_check.event.startup
+    # The first lines leave the tail after a while; what they said stays true.
+    resumed = proof.resumed_step if proof.resumed_step is not None else before.resumed_step
+    return Startup(resumed_step=resumed, scratch=proof.from_scratch or before.scratch)
+
+
+def _evidence(seen: Observation) -> tuple[str, ...]:
+    ended = seen.job is not None and seen.job.state in TERMINAL
+    alarming = [line for line in seen.log_lines if _ALARMING.search(line)]
+    # A job that ended without a word shows its last lines instead.
+    chosen = alarming or (list(seen.log_lines) if ended else [])
+    return tuple(line.rstrip()[:LINE_MAX] for line in chosen[-EVIDENCE_MAX:])
+
+
+def source_is_fresh(check: CheckRecorded, source: str) -> bool:
+    """Say whether a source gave a fresh answer at a check."""
+    return any(r.source == source and r.state is SourceState.FRESH for r in check.readings)
+
+
+def unavailable_reason(observation: Observation, source: str) -> str:
+    """Return why a source is not fresh; empty when it is."""
+    reading = reading_of(observation, source)
+    return "" if reading.state is SourceState.FRESH else reading.reason or reading.state.value

@@ -1,0 +1,232 @@
+"""Which events a command causes, or which rule refuses it. Pure: the time is in the command."""
+
+from datetime import timedelta
+from typing import assert_never
+
+from watchkeeper.domain.check import LEASE_SLACK, summarise
+from watchkeeper.domain.commands import (
+    Abandon,
+    Acknowledge,
+    AddNote,
+    ApproveLaunch,
+    CompleteSeal,
+    ConfirmLaunched,
+    Correct,
+    DraftRun,
+    RecordCheck,
+    Relaunch,
+    ReleaseWatch,
+    ReportRefusedLaunch,
+    RequestLaunch,
+    RunCommand,
+    Stop,
+    TakeWatch,
+    VerifySeal,
+)
+from watchkeeper.domain.contract import cadence_of
+from watchkeeper.domain.events import (
+    ConsentGiven,
+    CorrectionRecorded,
+    EscalationAcknowledged,
+    NoteAdded,
+    RunAbandoned,
+    RunDrafted,
+    RunSealed,
+    RunStopped,
+    SealBlocked,
+    StopRequested,
+    WatchReleased,
+    WatchTaken,
+)
+from watchkeeper.domain.foresee import foresee
+from watchkeeper.domain.launching import (
+    Outcome,
+    approve,
+    confirm,
+    launch,
+    refused_launch,
+    relaunch,
+)
+from watchkeeper.domain.recovery import Case, relaunch_on_answer
+from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.seal import verify_seal
+from watchkeeper.domain.state import (
+    Finished,
+    Interrupted,
+    Launching,
+    Run,
+    Running,
+    Stabilizing,
+    contract_of,
+)
+from watchkeeper.domain.table import refusal_of
+from watchkeeper.domain.verdict import escalation_of, verdict
+
+CONSENT_LIFE = timedelta(hours=1)
+"""A consent that was not used by then is void."""
+
+
+def decide(run: Run, command: RunCommand) -> Outcome:
+    """Decide which events a command causes, or which rule refuses it.
+
+    Args:
+        run: The run, folded from every event recorded so far.
+        command: What is asked, with the time in it: nothing here reads a clock.
+    """
+    refusal = refusal_of(type(command), type(run.phase))
+    if refusal is not None:
+        return Refused(refusal, run.slug)
+    match command:
+        case RecordCheck():
+            return _check(run, command)
+        case DraftRun():
+            return [RunDrafted(contract=command.contract)]
+        case RequestLaunch():
+            return launch(run, command)
+        case ApproveLaunch():
+            return approve(run, command)
+        case ConfirmLaunched():
+            return confirm(run, command)
+        case ReportRefusedLaunch():
+            return refused_launch(run, command)
+        case TakeWatch():
+            return _take_watch(run, command)
+        case ReleaseWatch():
+            if command.token != run.watch.token or run.watch.holder is None:
+                return Refused(Refusal.WATCH_SUPERSEDED, f"token {command.token}")
+            return [WatchReleased(token=command.token, reason=command.reason)]
+        case Relaunch():
+            return relaunch(run, command)
+        case VerifySeal():
+            return _verify_seal(run, command)
+        case CompleteSeal():
+            return _complete_seal(run, command)
+        case _:
+            return _people(run, command)
+
+
+def _people(run: Run, command: Acknowledge | AddNote | Correct | Stop | Abandon) -> Outcome:
+    match command:
+        case Acknowledge():
+            return _acknowledge(run, command)
+        case AddNote():
+            if not command.text.strip():
+                return Refused(Refusal.TEXT_EMPTY)
+            return [NoteAdded(text=command.text.strip())]
+        case Correct():
+            if not command.text.strip():
+                return Refused(Refusal.TEXT_EMPTY)
+            if command.corrects > run.version:
+                return Refused(Refusal.EVENT_UNKNOWN, f"event {command.corrects}")
+            return [CorrectionRecorded(corrects=command.corrects, text=command.text.strip())]
+        case Stop():
+            return _stop(run, command)
+        case Abandon():
+            if command.actor.kind != "human":
+                return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
+            return [RunAbandoned(reason=command.reason)]
+        case _:
+            assert_never(command)
+
+
+# --- Watch ---------------------------------------------------------------------------------------
+
+
+def _take_watch(run: Run, command: TakeWatch) -> Outcome:
+    watch = run.watch
+    theirs = watch.holder is not None and watch.holder != command.holder
+    held = watch.lease_until is not None and command.now < watch.lease_until
+    if watch.holder is not None and not theirs and not command.same_home:
+        return Refused(Refusal.WATCH_HELD, "another process of this home")
+    if theirs and held and not command.force:
+        assert watch.holder is not None, "theirs means that there is a holder"
+        until = watch.lease_until
+        who = f"{watch.holder.principal}@{watch.holder.host}, lease until {until:%H:%M:%S %Z}"
+        return Refused(Refusal.WATCH_HELD, who)
+    if command.force and command.actor.kind == "agent":
+        return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
+    due = watch.next_due or command.now
+    lease = max(due, command.now) + 2 * cadence_of(contract_of(run)) + LEASE_SLACK
+    return [
+        WatchTaken(
+            holder=command.holder,
+            token=watch.token + 1,
+            lease_until=lease,
+            next_due=due,
+            forced=theirs and held,
+        )
+    ]
+
+
+def _check(run: Run, command: RecordCheck) -> Outcome:
+    if command.token != run.watch.token:
+        return Refused(Refusal.WATCH_SUPERSEDED, f"token {command.token}")
+    instance = run.instances[-1]
+    if command.observation.instance != instance.plan.instance:
+        return Refused(Refusal.WRONG_INSTANCE, command.observation.instance)
+    check = summarise(run, instance, command)
+    after = foresee(run, [check], command)
+    return [check, *verdict(after, instance, check, command)]
+
+
+# --- People --------------------------------------------------------------------------------------
+
+
+def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
+    if command.actor.kind != "human":
+        return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
+    if command.question not in run.questions:
+        return Refused(Refusal.QUESTION_NOT_OPEN, command.question)
+    taken = EscalationAcknowledged(
+        question=command.question, answer=command.answer, note=command.note
+    )
+    if command.answer == "noted":
+        return [taken]
+    if not isinstance(run.phase, Interrupted) or not run.failures or run.last_check is None:
+        return Refused(Refusal.ANSWER_NOT_POSSIBLE, command.question)
+    after = foresee(run, [taken], command)
+    case = Case(after, run.failures[-1], (), run.last_check.event, command.now)
+    decision = relaunch_on_answer(case, command.question)
+    if decision is None:
+        return Refused(Refusal.CHECKPOINT_GONE, "the checkpoint store gave no answer")
+    return [taken, decision, *escalation_of(after, decision)]
+
+
+def _stop(run: Run, command: Stop) -> Outcome:
+    if command.actor.kind != "human":
+        return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
+    if not isinstance(run.phase, Launching | Stabilizing | Running):
+        return [RunStopped(reason=command.reason)]
+    instance = run.phase.plan.instance
+    if run.stop_requested == instance:
+        return Refused(Refusal.STOP_ASKED, instance)
+    consent = ConsentGiven(
+        consent=f"c-{len(run.consents) + 1}",
+        action="stop",
+        target=instance,
+        expires_at=command.now + CONSENT_LIFE,
+        note=command.reason,
+    )
+    asked = StopRequested(instance=instance, reason=command.reason, consent=consent.consent)
+    return [consent, asked]
+
+
+# --- Seal ----------------------------------------------------------------------------------------
+
+
+def _verify_seal(run: Run, command: VerifySeal) -> Outcome:
+    assert isinstance(run.phase, Finished), "the table lets only a finished run be verified"
+    if run.phase.verified is not None:
+        return Refused(Refusal.SEAL_VERIFIED, run.slug)
+    answer = verify_seal(run, run.phase, command.facts)
+    if isinstance(answer, SealBlocked) and answer.missing == run.seal_missing:
+        return []  # The same answer again adds nothing to the history.
+    return [answer]
+
+
+def _complete_seal(run: Run, command: CompleteSeal) -> Outcome:
+    assert isinstance(run.phase, Finished), "the table lets only a finished run be sealed"
+    verified = run.phase.verified
+    if verified is None:
+        return Refused(Refusal.SEAL_NOT_VERIFIED, run.slug)
+    return [RunSealed(tag=verified.tag, commit=verified.commit, head=command.head)]

@@ -1,0 +1,110 @@
+"""The detectors: pure functions from a check to the findings that hold at it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from watchkeeper.domain.durations import render_duration
+from watchkeeper.domain.events import (
+    CheckRecorded,
+    FindingCleared,
+    FindingOpened,
+    Severity,
+)
+from watchkeeper.domain.state import Instance, Run, contract_of
+from watchkeeper.domain.values import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A detector's answer at one check.
+
+    Attributes:
+        holds: True, false, or none where it cannot tell: an open finding then stays open.
+    """
+
+    kind: str
+    rule: str
+    severity: Severity
+    holds: bool | None
+    summary: str
+    evidence: tuple[str, ...] = ()
+
+
+def findings_at(
+    run: Run, instance: Instance, check: CheckRecorded, now: datetime
+) -> list[FindingOpened | FindingCleared]:
+    """Return which findings open and which clear at a check of a live instance."""
+    answers = (
+        _pending(run, instance, check, now),
+        _resume_mismatch(instance, check),
+        _unaccounted(check),
+    )
+    changes: list[FindingOpened | FindingCleared] = []
+    for answer in answers:
+        is_open = answer.kind in run.findings
+        if answer.holds is True and not is_open:
+            changes.append(
+                FindingOpened(
+                    kind=answer.kind,
+                    rule=answer.rule,
+                    severity=answer.severity,
+                    summary=answer.summary,
+                    evidence=answer.evidence,
+                )
+            )
+        if answer.holds is False and is_open:
+            changes.append(
+                FindingCleared(kind=answer.kind, rule=answer.rule, reason="no longer holds")
+            )
+    return changes
+
+
+def _pending(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
+    """H6, its first half: the job waits longer than the contract allows."""
+    limit = contract_of(run).watch.pending_notify
+    waited = now - instance.launched_at if instance.launched_at is not None else None
+    waiting = None if check.job is None else check.job.state is JobState.PENDING
+    long = waited is not None and waited > limit
+    return Held(
+        "pending",
+        "H6",
+        Severity.NOTIFY,
+        None if waiting is None else waiting and long,
+        f"waiting to start for more than {render_duration(limit)}",
+        ("the orchestrator says PENDING",),
+    )
+
+
+def _resume_mismatch(instance: Instance, check: CheckRecorded) -> Held:
+    """H17: the step that training says it resumed from is not the one decided on."""
+    decided = instance.plan.resume_step
+    said = check.startup.resumed_step
+    if decided is None:
+        wrong = said is not None
+        summary = f"resumed from step {said}, though nothing was to be resumed"
+    elif check.startup.scratch and said is None:
+        wrong = True
+        summary = f"started from scratch instead of step {decided}"
+    else:
+        wrong = said is not None and said != decided
+        summary = f"resumed from step {said} instead of step {decided}"
+    unknown = said is None and not check.startup.scratch
+    lines = (f"decided: step {decided}", f"the log says: {said}")
+    return Held(
+        "resume_mismatch", "H17", Severity.ALERT, None if unknown else wrong, summary, lines
+    )
+
+
+def _unaccounted(check: CheckRecorded) -> Held:
+    """The orchestrator was reached and cannot say what became of a job that it had."""
+    lost = (JobState.UNKNOWN, JobState.NOT_FOUND)
+    holds = None if check.job is None else check.job.state in lost
+    state = check.job.state.value if check.job is not None else ""
+    return Held(
+        "job_unaccounted",
+        "R19",
+        Severity.ALERT,
+        holds,
+        f"the orchestrator cannot account for the job: {state}",
+        ("its end is not proven, so nothing is relaunched",),
+    )

@@ -1,0 +1,286 @@
+"""Folds a run's events into its state. Nothing is refused here: it has happened."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import assert_never, get_args
+
+from watchkeeper.domain.envelope import Event
+from watchkeeper.domain.events import (
+    CheckpointRejected,
+    CheckpointValidated,
+    CheckRecorded,
+    ConsentGiven,
+    CorrectionRecorded,
+    DecisionMade,
+    EscalationAcknowledged,
+    EscalationRaised,
+    FailureClassified,
+    FindingCleared,
+    FindingOpened,
+    InstanceEnded,
+    InstanceLaunched,
+    LaunchApproved,
+    LaunchRefused,
+    LaunchRequested,
+    NoteAdded,
+    PreflightRecorded,
+    RunAbandoned,
+    RunDrafted,
+    RunEvent,
+    RunFinished,
+    RunSealed,
+    RunStopped,
+    SealBlocked,
+    SealVerified,
+    StopRequested,
+    WatchReleased,
+    WatchTaken,
+)
+from watchkeeper.domain.state import (
+    Abandoned,
+    Approval,
+    Checkpoint,
+    Cleared,
+    Consent,
+    Draft,
+    Failure,
+    Finished,
+    Instance,
+    Interrupted,
+    LastCheck,
+    Launching,
+    Question,
+    Run,
+    Running,
+    Sealed,
+    Stabilizing,
+    Stopped,
+    Unborn,
+    Unreadable,
+    Watch,
+)
+
+_CHECKPOINTS_KEPT = 256
+"""Validated checkpoints remembered in state: the newest; older ones stay in the events."""
+
+
+class Misfit(Exception):
+    """An event that cannot follow the ones before it. Never leaves this module."""
+
+
+def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
+    """Apply one recorded event.
+
+    An event that does not fit makes the run `Unreadable` from there on; this never raises.
+    """
+    if isinstance(run, Unreadable):
+        return run
+    if event.version != run.version + 1:
+        return Unreadable(run.slug, run.version, f"event {run.version + 1} is missing")
+    data = event.data
+    if not isinstance(data, get_args(RunEvent)):
+        return Unreadable(run.slug, run.version, f"{data.topic} is not an event of a run")
+    if isinstance(run.phase, Sealed):
+        return Unreadable(run.slug, run.version, "an event follows the seal")
+    if isinstance(run.phase, Unborn) != isinstance(data, RunDrafted):
+        return Unreadable(run.slug, run.version, f"{data.topic} does not fit an undrafted run")
+    try:
+        return replace(_apply(run, data, event), version=event.version)  # type: ignore[arg-type]
+    except Misfit as misfit:
+        return Unreadable(run.slug, run.version, f"{data.topic}: {misfit}")
+
+
+def fold(slug: str, events: Iterable[Event]) -> Run | Unreadable:
+    """Fold a run's whole history."""
+    run: Run | Unreadable = Run(slug)
+    for event in events:
+        run = evolve(run, event)
+    return run
+
+
+def _apply(run: Run, data: RunEvent, event: Event) -> Run:
+    at = event.at
+    match data:
+        case CheckRecorded():  # The most frequent event comes first.
+            return _checked(run, data, event)
+        case RunDrafted():
+            return replace(run, phase=Draft(), contract=data.contract)
+        case PreflightRecorded():
+            return replace(run, preflight=data, preflight_version=event.version)
+        case LaunchApproved():
+            by = event.envelope.actor.principal
+            approval = Approval(data.approval, data.digest, data.identity, by)
+            phase = Cleared() if isinstance(run.phase, Draft) else run.phase
+            return replace(run, approvals=(*run.approvals, approval), phase=phase)
+        case LaunchRequested():
+            return _requested(run, data, at)
+        case InstanceLaunched() | LaunchRefused() | InstanceEnded():
+            return _instance(run, data, at)
+        case WatchTaken():
+            watch = Watch(data.holder, data.token, data.lease_until, data.next_due)
+            return replace(run, watch=watch)
+        case WatchReleased():
+            return replace(run, watch=replace(run.watch, holder=None, lease_until=None))
+        case FindingOpened():
+            return replace(run, findings={**run.findings, data.kind: data})
+        case FindingCleared():
+            left = {kind: found for kind, found in run.findings.items() if kind != data.kind}
+            return replace(run, findings=left)
+        case CheckpointValidated():
+            checkpoint = Checkpoint(data.step, data.path, data.kind, event.version)
+            kept = {**run.checkpoints, data.step: checkpoint}
+            newest = sorted(kept)[-_CHECKPOINTS_KEPT:]
+            return replace(run, checkpoints={step: kept[step] for step in newest})
+        case CheckpointRejected():
+            left_over = {s: c for s, c in run.checkpoints.items() if c.path != data.path}
+            rejected = {**run.rejected, data.path: data.reason}
+            return replace(run, checkpoints=left_over, rejected=rejected)
+        case FailureClassified():
+            failure = Failure(
+                data.instance,
+                data.cause,
+                data.outlook,
+                data.fingerprint,
+                data.step,
+                data.step_uncertainty,
+                at,
+                event.version,
+            )
+            return replace(run, failures=(*run.failures, failure))
+        case DecisionMade():
+            if isinstance(run.phase, Interrupted):
+                return replace(run, phase=replace(run.phase, decision=data))
+            return run
+        case EscalationRaised():
+            question = Question(data.question, data.rule, data.asks, at)
+            return replace(
+                run,
+                questions={**run.questions, data.question: question},
+                questions_raised=run.questions_raised + 1,
+            )
+        case EscalationAcknowledged():
+            if data.question not in run.questions:
+                raise Misfit(f"{data.question} is not open")
+            open_ = {name: q for name, q in run.questions.items() if name != data.question}
+            return replace(run, questions=open_)
+        case NoteAdded() | CorrectionRecorded():
+            return run
+        case ConsentGiven():
+            consent = Consent(data.consent, data.action, data.target, data.expires_at)
+            return replace(run, consents=(*run.consents, consent))
+        case StopRequested():
+            consents = tuple(
+                replace(c, used=True) if c.name == data.consent else c for c in run.consents
+            )
+            return replace(run, stop_requested=data.instance, consents=consents)
+        case _:
+            return _ended(run, data)
+
+
+def _ended(
+    run: Run,
+    data: RunFinished | RunStopped | RunAbandoned | SealBlocked | SealVerified | RunSealed,
+) -> Run:
+    quiet = replace(run.watch, next_due=None)
+    match data:
+        case RunFinished():
+            instance = last_instance_or_misfit(run)
+            return replace(run, phase=Finished(instance.plan, None))
+        case SealBlocked():
+            return replace(run, seal_missing=data.missing)
+        case SealVerified():
+            if not isinstance(run.phase, Finished):
+                raise Misfit("the run is not finished")
+            return replace(
+                run, phase=replace(run.phase, verified=data), seal_missing=(), watch=quiet
+            )
+        case RunSealed():
+            ended = Watch(token=run.watch.token)
+            return replace(run, phase=Sealed(data.tag, data.commit), watch=ended)
+        case RunStopped():
+            return replace(run, phase=Stopped(data.reason), watch=quiet)
+        case RunAbandoned():
+            return replace(run, phase=Abandoned(data.reason), watch=quiet)
+        case _:
+            assert_never(data)
+
+
+def last_instance_or_misfit(run: Run) -> Instance:
+    """Return the newest instance.
+
+    Raises:
+        Misfit: There is none yet.
+    """
+    if not run.instances:
+        raise Misfit("no instance was launched")
+    return run.instances[-1]
+
+
+def _requested(run: Run, data: LaunchRequested, at: datetime) -> Run:
+    if not isinstance(run.phase, Cleared | Interrupted):
+        raise Misfit("the run is neither cleared nor interrupted")
+    again = (at,) if run.instances else ()
+    return replace(
+        run,
+        phase=Launching(data.plan, at),
+        instances=(*run.instances, Instance(data.plan)),
+        relaunches=run.relaunches + again,
+        # The next check waits for the job; launching itself is never late.
+        watch=replace(run.watch, next_due=None),
+    )
+
+
+def _instance(
+    run: Run, data: InstanceLaunched | LaunchRefused | InstanceEnded, at: datetime
+) -> Run:
+    instance = last_instance_or_misfit(run)
+    if instance.plan.instance != data.instance:
+        raise Misfit(f"{data.instance} is not the newest instance")
+    before = run.instances[:-1]
+    match data:
+        case InstanceLaunched():
+            contract = run.contract
+            assert contract is not None, "an instance is launched under a contract"
+            launched = replace(instance, launched_at=data.launched_at)
+            return replace(
+                run,
+                phase=Stabilizing(instance.plan, data.launched_at),
+                instances=(*before, launched),
+                watch=replace(run.watch, next_due=at + contract.watch.after_submit),
+                health=run.health,
+            )
+        case LaunchRefused():
+            return replace(run, phase=Interrupted(instance.plan, at, None))
+        case InstanceEnded():
+            ended = replace(instance, end=data.job)
+            return replace(
+                run,
+                phase=Interrupted(instance.plan, at, None),
+                instances=(*before, ended),
+            )
+        case _:
+            assert_never(data)
+
+
+def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:
+    instance = last_instance_or_misfit(run)
+    best = instance.step_best
+    if data.progress is not None:
+        best = max(best or 0, data.progress.step)
+    seen = replace(instance, step_best=best)
+    if data.job is not None:
+        seen = replace(seen, attempts_failed=max(seen.attempts_failed, data.job.attempts_failed))
+    phase = run.phase
+    start = instance.plan.resume_step or 0
+    if isinstance(phase, Stabilizing) and data.progress is not None and data.progress.step > start:
+        phase = Running(phase.plan, phase.launched_at)
+    return replace(
+        run,
+        phase=phase,
+        instances=(*run.instances[:-1], seen),
+        health=data.health,
+        progress=data.progress or run.progress,
+        last_check=LastCheck(data, event.at, event.version),
+        watch=replace(run.watch, lease_until=data.lease_until, next_due=data.next_due),
+    )

@@ -1,0 +1,127 @@
+"""A launch plan: exactly what one instance will be, fixed before it is asked for."""
+
+import hashlib
+import json
+from enum import StrEnum
+from typing import Literal
+
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.values import Step, Value
+
+_COMMON = frozenset({"instance", "submission_id", "command", "resume_from", "resume_step"})
+"""What a relaunch may change without a new approval; the base command is compared apart."""
+
+
+class LaunchPlan(Value):
+    """One instance as it would be submitted.
+
+    Attributes:
+        instance: `i1`, `i2` and so on.
+        submission_id: The id under which the orchestrator will know it.
+        base_command: The contract's command, without what a relaunch adds.
+        command: The exact argument vector.
+        resume_from: Checkpoint to start from; empty for a start from scratch.
+        resume_step: Its numeric step.
+    """
+
+    run: str
+    instance: str
+    submission_id: str
+    base_command: tuple[str, ...]
+    command: tuple[str, ...]
+    env: dict[str, str]
+    env_from: tuple[str, ...]
+    working_dir: str
+    orchestrator: str
+    cluster: str
+    git_sha: str
+    output_root: str
+    tracker_id: str
+    display_name: str
+    final_step: Step
+    resume_from: str = ""
+    resume_step: Step | None = None
+
+
+class Verdict(StrEnum):
+    """What a launch rule says."""
+
+    PASS = "pass"
+    WARN = "warn"
+    BLOCK = "block"
+
+
+class GateFinding(Value):
+    """One launch rule's answer.
+
+    Attributes:
+        rule: Such as `L6`.
+        verdict: Pass, warn or block.
+        provenance: Whether the value was stated, inferred or is missing.
+        subject: What was looked at, in two or three words.
+        says: What was found.
+        fix: What to do about it; empty on a pass.
+    """
+
+    rule: str
+    verdict: Verdict
+    provenance: Literal["stated", "inferred", "missing"]
+    subject: str
+    says: str
+    fix: str = ""
+
+
+def make_plan(
+    contract: Contract,
+    *,
+    number: int,
+    submission_id: str,
+    resume_from: str = "",
+    resume_step: int | None = None,
+) -> LaunchPlan:
+    """Build the plan of a run's instance.
+
+    Args:
+        contract: The run's contract.
+        number: Which instance, from 1.
+        submission_id: Fixed by the caller, before anything is recorded.
+        resume_from: The checkpoint decided on; for the first instance `initialize_from`.
+        resume_step: Its numeric step.
+    """
+    argument = contract.resume.argument
+    extra = (argument, resume_from) if argument and resume_from else ()
+    return LaunchPlan(
+        run=contract.run,
+        instance=f"i{number}",
+        submission_id=submission_id,
+        base_command=contract.command,
+        command=contract.command + extra,
+        env=contract.env,
+        env_from=contract.env_from,
+        working_dir=contract.working_dir,
+        orchestrator=contract.orchestrator.kind,
+        cluster=contract.orchestrator.cluster,
+        git_sha=contract.code.git_sha,
+        output_root=contract.output_root,
+        tracker_id=contract.tracker.id,
+        display_name=contract.tracker.display_name,
+        final_step=contract.final_step.value,
+        resume_from=resume_from,
+        resume_step=resume_step,
+    )
+
+
+def plan_digest(plan: LaunchPlan) -> str:
+    """Return the identity of a plan: 12 hex digits of a SHA-256 over all that it says."""
+    return _digest(plan.model_dump(mode="json"))
+
+
+def identity_digest(plan: LaunchPlan) -> str:
+    """Return the identity that a relaunch must keep: all but instance and resume point."""
+    kept = {k: v for k, v in plan.model_dump(mode="json").items() if k not in _COMMON}
+    return _digest(kept)
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

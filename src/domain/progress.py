@@ -1,0 +1,157 @@
+"""Reads what a training log says about progress and about the start of training.
+
+A progress bar is made for people: from 1,000 on it shows three digits, so a step read from it
+carries an uncertainty, and a rounded maximum is never taken for the final step.
+"""
+
+import re
+from collections.abc import Iterable
+
+from pydantic import NonNegativeInt
+
+from watchkeeper.domain.values import Step, Value
+
+_SCALES = {"": 0, "k": 3, "M": 6, "G": 9}
+"""Powers of ten of the suffixes that tqdm writes (`format_sizeof`, divisor 1,000)."""
+
+_COUNT = r"(?P<{0}>\d{{1,15}}(?:\.\d{{1,6}})?)(?P<{0}_scale>[kMG]?)(?:it)?"
+_BAR = (
+    r"(?:\bProgress on:train\s+|(?:^|\s)train:\s.*\|\s*)"
+    + _COUNT.format("step")
+    + r"/(?:"
+    + _COUNT.format("maximum")
+    + r"|\S+?)(?=\s)"
+)
+_PROGRESS = re.compile(_BAR)
+_LOSS = re.compile(r"\bloss=(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|nan))", re.IGNORECASE)
+
+_RESUMING = re.compile(r"\bResuming training from step:?\s+(?P<step>\d{1,15})\b")
+_FROM_SCRATCH = re.compile(r"\bStarting from scratch\b")
+_OUTPUT_PATH = re.compile(r"\bUsing output path:?\s+(?P<value>\S+)")
+_RUN_ID = re.compile(r"\bUsing run ID:?\s+(?P<value>\S+)", re.IGNORECASE)
+_LOADING = re.compile(r"\bLoading checkpoint from:?\s+(?P<value>\S+)")
+
+
+class Progress(Value):
+    """One progress line of the training loop.
+
+    Attributes:
+        step: The step shown; the middle of what a rounded number may mean.
+        uncertainty: How far the true step may lie from it, in steps, either way.
+        maximum: The maximum shown, only where it is not rounded. It is what a bar shows, never
+            proof of the final step.
+        loss: The loss beside it; may be NaN or infinite.
+    """
+
+    step: Step
+    uncertainty: NonNegativeInt = 0
+    maximum: Step | None = None
+    loss: float | None = None
+
+
+class StartupProof(Value):
+    """What a job's log says about how training began.
+
+    A log may hold several starts, and several processes may write it. Each claim is kept on its
+    own, so that `from_scratch` beside `resumed_step` stays visible; the rules judge it.
+
+    Attributes:
+        run_id: The newest run id named.
+        output_path: The newest output path named.
+        checkpoint: The checkpoint named last as loaded.
+        resumed_step: The newest step that training resumed from.
+        from_scratch: Whether any start said that it begins without a checkpoint.
+    """
+
+    run_id: str | None = None
+    output_path: str | None = None
+    checkpoint: str | None = None
+    resumed_step: Step | None = None
+    from_scratch: bool = False
+
+
+def parse_progress(line: str) -> Progress | None:
+    """Read a progress line of the training loop, as tqdm and Levanter's loggable tqdm write it.
+
+    Args:
+        line: One line of a log.
+
+    Returns:
+        None for every other line: other bars, and `-/2384`, which is printed before anything ran.
+    """
+    found = _PROGRESS.search(line)
+    if found is None:
+        return None
+    step, uncertainty = _count(found["step"], found["step_scale"])
+    loss = _LOSS.search(line, found.end())
+    return Progress(
+        step=step,
+        uncertainty=uncertainty,
+        maximum=_exact(found["maximum"], found["maximum_scale"]),
+        loss=float(loss["loss"]) if loss else None,
+    )
+
+
+def parse_startup(lines: Iterable[str]) -> StartupProof:
+    """Read how training began from the lines of a log, oldest first."""
+    run_id = output_path = checkpoint = None
+    resumed_step = None
+    from_scratch = False
+    for line in lines:
+        if found := _RUN_ID.search(line):
+            run_id = _unquoted(found["value"])
+        if found := _OUTPUT_PATH.search(line):
+            output_path = _unquoted(found["value"])
+        if found := _LOADING.search(line):
+            checkpoint = _unquoted(found["value"])
+        if found := _RESUMING.search(line):
+            resumed_step = int(found["step"])
+        if _FROM_SCRATCH.search(line):
+            from_scratch = True
+    return StartupProof(
+        run_id=run_id,
+        output_path=output_path,
+        checkpoint=checkpoint,
+        resumed_step=resumed_step,
+        from_scratch=from_scratch,
+    )
+
+
+def render_progress(step: int, uncertainty: int, maximum: int | None) -> str:
+    """Render progress as people report it, such as `~4600/5155` or `~4600/unknown`.
+
+    Args:
+        step: The newest step known.
+        uncertainty: How far the true step may lie from it, in steps.
+        maximum: The final step as resolved from configuration or code, never from a bar.
+    """
+    if maximum is None:
+        return f"~{step}/unknown"
+    # Rounding may carry a step past the end: 1,499 shows as 1.50k. That is no overrun.
+    if step - uncertainty <= maximum < step:
+        return f"~{maximum}/{maximum}"
+    return f"~{step}/{maximum}"
+
+
+def _count(digits: str, scale: str) -> tuple[int, int]:
+    """Return a shown count and half of its last digit's worth, both in whole steps."""
+    whole, _, decimals = digits.partition(".")
+    power = _SCALES[scale]
+    # All in integers: 1.86 * 1000 is 1859.99 as a float.
+    places = power - len(decimals)
+    number = int(whole + decimals)
+    if places <= 0:
+        return number // 10**-places, 0
+    return number * 10**places, 10**places // 2
+
+
+def _exact(digits: str | None, scale: str | None) -> int | None:
+    if digits is None or scale:
+        return None
+    whole, _, decimals = digits.partition(".")
+    # Below 1,000 tqdm shows every digit, with zeros behind the point: 86.0 is 86.
+    return int(whole) if not decimals.strip("0") else None
+
+
+def _unquoted(value: str) -> str:
+    return value.strip("'\"`,;")

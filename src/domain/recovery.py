@@ -1,0 +1,224 @@
+"""What to do after a bad end: the R rules, in one order, the first that holds decides.
+
+The order is the safety argument: what forbids a relaunch is asked before what allows one, and
+whatever no rule covers goes to a human (R19).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from watchkeeper.domain.check import source_is_fresh
+from watchkeeper.domain.durations import render_duration
+from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Outlook
+from watchkeeper.domain.state import Checkpoint, Failure, Run, contract_of
+
+WINDOW_STEPS = 10
+"""Two ends within this many steps of each other count as the same window.
+
+A rounded progress bar shows a step to within 5 from 1,000 on, so two ends at one step may be
+read 10 apart.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the rules look at.
+
+    Attributes:
+        run: The run, with the failure folded in as its newest.
+        failure: The end to answer.
+        evidence: The failure's own evidence.
+        check: The newest check of the instance that ended.
+        now: The time of the decision.
+    """
+
+    run: Run
+    failure: Failure
+    evidence: tuple[str, ...]
+    check: CheckRecorded
+    now: datetime
+
+
+def recover(case: Case) -> DecisionMade | None:
+    """Choose what to do about a bad end.
+
+    Returns:
+        The decision, or none while a source that it needs gives no answer: an empty or failed
+        answer is not proof of anything.
+    """
+    for rule in (_r13, _r19_owner, _r19_outlook, _r2, _r3, _r19_resume_policy):
+        decision = rule(case)
+        if decision is not None:
+            return decision
+    if not source_is_fresh(case.check, "checkpoints"):
+        return None
+    chosen = newest_resumable(case.run, case.check)
+    if chosen is None:
+        return _r10(case)
+    return _r1(case, chosen)
+
+
+def newest_resumable(run: Run, check: CheckRecorded) -> Checkpoint | None:
+    """Return the newest validated checkpoint that is still there, by numeric step."""
+    there = [run.checkpoints[s] for s in check.checkpoints_complete if s in run.checkpoints]
+    return max(there, key=lambda checkpoint: checkpoint.step, default=None)
+
+
+def _decision(case: Case, action: Action, rule: str, because: str, *more: str) -> DecisionMade:
+    cited = (f"event {case.failure.version}", *case.evidence, *more)
+    return DecisionMade(
+        instance=case.failure.instance,
+        action=action,
+        rule=rule,
+        because=because,
+        evidence=cited,
+    )
+
+
+def _r13(case: Case) -> DecisionMade | None:
+    end = case.run.instances[-1].end
+    left = end.attempts_left if end is not None else None
+    if contract_of(case.run).retries.owner != "orchestrator" or not left:
+        return None
+    because = f"the orchestrator owns retries and has {left} left"
+    return _decision(case, Action.WAIT, "R13", because)
+
+
+def _r19_owner(case: Case) -> DecisionMade | None:
+    if contract_of(case.run).retries.owner == "watchkeeper":
+        return None
+    because = "the orchestrator owns retries and has none left; watchkeeper must not relaunch"
+    return _decision(case, Action.ESCALATE, "R19", because)
+
+
+def _r19_outlook(case: Case) -> DecisionMade | None:
+    if case.failure.outlook in (Outlook.RETRY, Outlook.RETRY_ONCE):
+        return None
+    because = (
+        f"cause {case.failure.cause}, outlook {case.failure.outlook.value}: "
+        "the next step needs judgement"
+    )
+    return _decision(case, Action.ESCALATE, "R19", because)
+
+
+def _r2(case: Case) -> DecisionMade | None:
+    for earlier in reversed(case.run.failures[:-1]):
+        same = earlier.fingerprint == case.failure.fingerprint
+        if same and not _past(case.failure, earlier):
+            because = f"the same failure came back without progress past {_place(earlier)}"
+            return _again(case, earlier, because)
+        if _same_window(case.failure, earlier):
+            because = f"a second failure in the same window as {earlier.instance}'s"
+            return _again(case, earlier, because)
+    return None
+
+
+def _again(case: Case, earlier: Failure, because: str) -> DecisionMade:
+    compared = (
+        f"{earlier.instance} and {case.failure.instance} ended at {_place(earlier)} and "
+        f"{_place(case.failure)} with fingerprints {earlier.fingerprint} and "
+        f"{case.failure.fingerprint} (events {earlier.version} and {case.failure.version})"
+    )
+    return _decision(case, Action.ESCALATE, "R2", because, compared)
+
+
+def _past(failure: Failure, earlier: Failure) -> bool:
+    if failure.step is None or earlier.step is None:
+        return False
+    return failure.step - failure.step_uncertainty > earlier.step + earlier.step_uncertainty
+
+
+def _same_window(failure: Failure, earlier: Failure) -> bool:
+    if failure.step is None or earlier.step is None:
+        return False
+    return abs(failure.step - earlier.step) <= WINDOW_STEPS
+
+
+def _place(failure: Failure) -> str:
+    return "an unknown step" if failure.step is None else f"~{failure.step}"
+
+
+def _r3(case: Case) -> DecisionMade | None:
+    retries = contract_of(case.run).retries
+    recent = [at for at in case.run.relaunches if at > case.now - retries.window]
+    if len(recent) < retries.budget:
+        return None
+    because = (
+        f"the restart budget is used up: {len(recent)} of {retries.budget} "
+        f"in {render_duration(retries.window)}"
+    )
+    return _decision(case, Action.ESCALATE, "R3", because)
+
+
+def _r19_resume_policy(case: Case) -> DecisionMade | None:
+    if contract_of(case.run).tracker.resume != "never":
+        return None
+    because = "the resume policy is `never`: going on needs a new run id, which a human chooses"
+    return _decision(case, Action.ESCALATE, "R19", because)
+
+
+def _r10(case: Case) -> DecisionMade:
+    because = "there is no complete, validated checkpoint to resume from"
+    return _decision(case, Action.ESCALATE, "R10", because, *refused_checkpoints(case.check, -1))
+
+
+def refused_checkpoints(check: CheckRecorded, above: int) -> tuple[str, ...]:
+    """Name the incomplete checkpoints above a step, each with its reason."""
+    return tuple(
+        f"step-{c.step} refused: {c.reason}" for c in check.checkpoints_incomplete if c.step > above
+    )
+
+
+def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
+    retries = contract_of(case.run).retries
+    failure = case.failure
+    used = len([at for at in case.run.relaunches if at > case.now - retries.window])
+    first = "first failure with this fingerprint"
+    if any(f.fingerprint == failure.fingerprint for f in case.run.failures[:-1]):
+        first = "seen before, with progress past it since"
+    recoverable = {
+        Outlook.RETRY: f"{failure.cause}: the infrastructure ended it, not the run",
+        Outlook.RETRY_ONCE: f"it ended without a traceback, and may pass: {first}",
+    }
+    return DecisionMade(
+        instance=failure.instance,
+        action=Action.RELAUNCH,
+        rule="R1",
+        because=(
+            f"{failure.cause}, outlook {failure.outlook.value}; relaunch under the same identity "
+            f"from step-{chosen.step}. {first.capitalize()}; budget {used + 1} of {retries.budget} "
+            f"in {render_duration(retries.window)}"
+        ),
+        evidence=(
+            f"event {failure.version}",
+            *case.evidence,
+            f"checkpoint: event {chosen.version}",
+        ),
+        resume_path=chosen.path,
+        resume_step=chosen.step,
+        recoverable=recoverable.get(failure.outlook, "a human decided"),
+        refused=refused_checkpoints(case.check, chosen.step),
+        proves=f"progress past {_place(failure)} rules a deterministic failure there out",
+    )
+
+
+def relaunch_on_answer(case: Case, question: str) -> DecisionMade | None:
+    """Relaunch because a human answered a question so; budget and outlook are theirs to judge.
+
+    Returns:
+        The decision, an escalation when there is no checkpoint (R10), or none while the store
+        of checkpoints gave no fresh answer at the last check.
+    """
+    if not source_is_fresh(case.check, "checkpoints"):
+        return None
+    chosen = newest_resumable(case.run, case.check)
+    if chosen is None:
+        return _r10(case)
+    decided = _r1(case, chosen)
+    return decided.model_copy(
+        update={
+            "rule": "R19",
+            "because": f"a human answered {question}: relaunch from step-{chosen.step}",
+            "recoverable": f"a human judged it recoverable in answer to {question}",
+        }
+    )

@@ -1,0 +1,62 @@
+"""Why a command is refused: one member for each rule, with a sentence that says what to do."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Refusal(Enum):
+    """A rule that refuses a command. The value is the sentence that a person reads."""
+
+    RUN_EXISTS = "This run has a history already: choose another slug, or go on with this one."
+    RUN_UNKNOWN = "No run of this name is in the ledger: see `watchkeeper status --all`."
+    RUN_UNREADABLE = (
+        "This run's history cannot be read, so nothing is added: see `watchkeeper verify`."
+    )
+    RUN_SEALED = "The run is sealed and its history is closed: nothing can be added."
+    RUN_OVER = "The run was stopped or abandoned for good: launch a new run."
+    NOT_A_HUMAN = (
+        "Only a human may do this: use --as with a principal of kind human in principals.toml, "
+        "or ask the DRI."
+    )
+    PLAN_UNKNOWN = "This is not the plan that was last checked: run `watchkeeper launch` again."
+    PLAN_BLOCKED = "The plan has blocks that an approval does not lift: mend them, launch again."
+    ALREADY_CLEARED = "The plan is approved already: run `watchkeeper launch`."
+    ALREADY_LAUNCHED = "The run is launched already: see `watchkeeper status RUN`."
+    NOT_CLEARED = "Nothing is cleared for launch: run `watchkeeper launch CONTRACT` first."
+    NOT_LAUNCHED = "No instance was launched yet: run `watchkeeper launch CONTRACT` first."
+    NOT_LAUNCHING = "No launch is under way: see `watchkeeper status RUN`."
+    STILL_LAUNCHING = "A launch is under way: wait until the orchestrator has answered."
+    STILL_LIVE = "The instance is not known to have ended: wait, or stop it."
+    WRONG_INSTANCE = "This is not the run's newest instance: read the run again."
+    WATCH_HELD = "Another holder has the watch: wait for the end of its lease, or force it."
+    WATCH_SUPERSEDED = "Another holder took the watch since: this one must stop."
+    NO_RELAUNCH_DECIDED = "No relaunch was decided for this run: see its last decision."
+    CHECKPOINT_GONE = "The checkpoint decided on is no longer there: the next check decides again."
+    QUESTION_NOT_OPEN = "No such question is open: `watchkeeper status RUN` lists the open ones."
+    ANSWER_NOT_POSSIBLE = "A relaunch can be answered only while the run is interrupted."
+    EVENT_UNKNOWN = "There is no such event: `watchkeeper events RUN` numbers them."
+    TEXT_EMPTY = "The text is empty: say in a sentence what is true."
+    STOP_ASKED = "The stop was asked for already: the orchestrator is being told."
+    NOT_FINISHED = "Only a finished run is sealed: wait for the orchestrator's success."
+    ALREADY_FINISHED = "The last instance finished: what is left is the seal."
+    SEAL_VERIFIED = "The seal is verified already: its tag is being pushed."
+    SEAL_NOT_VERIFIED = "The seal is not verified yet: nothing is tagged."
+    ROOT_TAKEN = "Another live run writes to this output root, above or below it: choose another."
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A command that a rule forbids; nothing was recorded.
+
+    Attributes:
+        refusal: The rule.
+        detail: What it is about here, such as the holder's name.
+    """
+
+    refusal: Refusal
+    detail: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What a person reads."""
+        return f"{self.detail}: {self.refusal.value}" if self.detail else self.refusal.value

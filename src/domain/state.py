@@ -1,0 +1,321 @@
+"""A run as it stands: folded from its events, never parsed, never guessed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.events import (
+    CheckRecorded,
+    DecisionMade,
+    FindingOpened,
+    Health,
+    Holder,
+    Outlook,
+    PreflightRecorded,
+    Progress,
+    SealVerified,
+)
+from watchkeeper.domain.plan import LaunchPlan
+from watchkeeper.domain.values import CheckpointKind, JobFacts
+
+# --- Phases: one type each, so that what cannot be true cannot be written -------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Unborn:
+    """No event yet. Ends by RunDrafted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A contract, and not cleared. Ends by LaunchApproved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Approved, nothing submitted. Ends by LaunchRequested."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """A submission id is fixed; the job may or may not be there.
+
+    Ends by InstanceLaunched or LaunchRefused.
+    """
+
+    plan: LaunchPlan
+    requested_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stabilizing:
+    """The job is there; no step beyond its start was seen. Ends by a step or by InstanceEnded."""
+
+    plan: LaunchPlan
+    launched_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Training moves. Ends by InstanceEnded."""
+
+    plan: LaunchPlan
+    launched_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The instance ended badly. Ends by LaunchRequested, RunStopped or RunAbandoned.
+
+    Attributes:
+        plan: The instance that ended.
+        ended_at: When its end was recorded.
+        decision: What was decided; none while a source that the decision needs is unavailable.
+    """
+
+    plan: LaunchPlan
+    ended_at: datetime
+    decision: DecisionMade | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The orchestrator says success; artefacts are being verified. Ends by RunSealed."""
+
+    plan: LaunchPlan
+    verified: SealVerified | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Verified, tagged, closed: nothing follows."""
+
+    tag: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Ended by a human on record: nothing relaunches it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """Given up: nothing relaunches it."""
+
+    reason: str
+
+
+Phase = (
+    Unborn
+    | Draft
+    | Cleared
+    | Launching
+    | Stabilizing
+    | Running
+    | Interrupted
+    | Finished
+    | Sealed
+    | Stopped
+    | Abandoned
+)
+Live = Stabilizing | Running
+"""The phases in which a job is known to exist and is not known to have ended."""
+
+PHASES: tuple[type[Phase], ...] = (
+    Unborn,
+    Draft,
+    Cleared,
+    Launching,
+    Stabilizing,
+    Running,
+    Interrupted,
+    Finished,
+    Sealed,
+    Stopped,
+    Abandoned,
+)
+
+
+def phase_name(phase: Phase) -> str:
+    """Return the name of a phase as people write it."""
+    return type(phase).__name__.lower()
+
+
+# --- What has its own life beside the phase -------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Ownership of monitoring.
+
+    Attributes:
+        holder: None while nobody holds it.
+        token: The newest fencing token; 0 before the first.
+        lease_until: When others may take over without force.
+        next_due: When the next check falls due; none when nothing is to be checked.
+    """
+
+    holder: Holder | None = None
+    token: int = 0
+    lease_until: datetime | None = None
+    next_due: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A human's permission to launch."""
+
+    name: str
+    digest: str
+    identity: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One launched job.
+
+    Attributes:
+        plan: What was submitted.
+        launched_at: None while it is not known to have been taken.
+        end: The orchestrator's last word; none while it lives.
+        step_best: The highest step seen under it.
+        attempts_failed: The orchestrator's own failed attempts seen so far.
+    """
+
+    plan: LaunchPlan
+    launched_at: datetime | None = None
+    end: JobFacts | None = None
+    step_best: int | None = None
+    attempts_failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A classified end."""
+
+    instance: str
+    cause: str
+    outlook: Outlook
+    fingerprint: str
+    step: int | None
+    step_uncertainty: int
+    at: datetime
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that may be resumed from."""
+
+    step: int
+    path: str
+    kind: CheckpointKind
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An open question to the DRI."""
+
+    name: str
+    rule: str
+    asks: str
+    raised_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """A human's permission for one guarded action."""
+
+    name: str
+    action: str
+    target: str
+    expires_at: datetime
+    used: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LastCheck:
+    """The newest check, with its place."""
+
+    event: CheckRecorded
+    at: datetime
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run, folded from every event recorded so far.
+
+    Attributes:
+        slug: Its name.
+        version: How many events it has.
+        relaunches: When relaunches were requested, oldest first.
+        questions: Open ones by name, in order of raising.
+        questions_raised: How many were ever raised; names the next one.
+        checkpoints: Validated ones by step.
+        rejected: Steps that must not be resumed from, with the reason.
+        stop_requested: The instance whose end a human asked for; empty for none.
+    """
+
+    slug: str
+    version: int = 0
+    phase: Phase = field(default_factory=Unborn)
+    contract: Contract | None = None
+    preflight: PreflightRecorded | None = None
+    preflight_version: int = 0
+    approvals: tuple[Approval, ...] = ()
+    instances: tuple[Instance, ...] = ()
+    relaunches: tuple[datetime, ...] = ()
+    watch: Watch = field(default_factory=Watch)
+    health: Health = Health.UNKNOWN
+    progress: Progress | None = None
+    last_check: LastCheck | None = None
+    findings: Mapping[str, FindingOpened] = field(default_factory=dict[str, FindingOpened])
+    failures: tuple[Failure, ...] = ()
+    questions: Mapping[str, Question] = field(default_factory=dict[str, Question])
+    questions_raised: int = 0
+    consents: tuple[Consent, ...] = ()
+    checkpoints: Mapping[int, Checkpoint] = field(default_factory=dict[int, Checkpoint])
+    rejected: Mapping[str, str] = field(default_factory=dict[str, str])
+    stop_requested: str = ""
+    seal_missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A run whose history holds something that this code cannot read or that does not fit.
+
+    It is read-only: listed by status and verify, never guessed.
+
+    Attributes:
+        version: The last version that could be folded.
+        why: What stands in the way.
+    """
+
+    slug: str
+    version: int
+    why: str
+
+
+def contract_of(run: Run) -> Contract:
+    """Return the contract of a run that has one."""
+    assert run.contract is not None, "a run past its first event has a contract"
+    return run.contract
+
+
+def last_instance(run: Run) -> Instance | None:
+    """Return the newest instance, or none before the first."""
+    return run.instances[-1] if run.instances else None
+
+
+def live_instance(run: Run) -> Instance | None:
+    """Return the instance whose job is known to exist and not known to have ended."""
+    if isinstance(run.phase, Stabilizing | Running):
+        return last_instance(run)
+    return None

@@ -1,0 +1,103 @@
+"""Which command a phase takes, and which refusal it gives otherwise: one answer for every pair."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import get_args
+
+from watchkeeper.domain.commands import (
+    Abandon,
+    Acknowledge,
+    AddNote,
+    ApproveLaunch,
+    CompleteSeal,
+    ConfirmLaunched,
+    Correct,
+    DraftRun,
+    RecordCheck,
+    Relaunch,
+    ReleaseWatch,
+    ReportRefusedLaunch,
+    RequestLaunch,
+    RunCommand,
+    Stop,
+    TakeWatch,
+    VerifySeal,
+)
+from watchkeeper.domain.refusals import Refusal
+from watchkeeper.domain.state import (
+    PHASES,
+    Abandoned,
+    Cleared,
+    Draft,
+    Finished,
+    Interrupted,
+    Launching,
+    Phase,
+    Running,
+    Sealed,
+    Stabilizing,
+    Stopped,
+    Unborn,
+)
+
+COMMANDS: tuple[type[RunCommand], ...] = get_args(RunCommand)
+
+_OVER: dict[type[Phase], Refusal] = {
+    Sealed: Refusal.RUN_SEALED,
+    Stopped: Refusal.RUN_OVER,
+    Abandoned: Refusal.RUN_OVER,
+}
+_UNBORN: dict[type[Phase], Refusal] = {Unborn: Refusal.RUN_UNKNOWN}
+_BEFORE_LAUNCH: dict[type[Phase], Refusal] = {
+    Draft: Refusal.NOT_LAUNCHED,
+    Cleared: Refusal.NOT_LAUNCHED,
+}
+_NOT_LIVE = _UNBORN | _OVER | _BEFORE_LAUNCH
+
+
+def _all_but(refusal: Refusal, *but: type[Phase]) -> dict[type[Phase], Refusal]:
+    return {phase: refusal for phase in PHASES if phase not in but}
+
+
+_ONLY_LAUNCHING = (
+    _all_but(Refusal.NOT_LAUNCHING, Launching) | _UNBORN | {Sealed: Refusal.RUN_SEALED}
+)
+
+_REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
+    DraftRun: _all_but(Refusal.RUN_EXISTS, Unborn),
+    RequestLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
+    ApproveLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft)
+    | {Cleared: Refusal.ALREADY_CLEARED}
+    | _UNBORN
+    | _OVER,
+    ConfirmLaunched: _ONLY_LAUNCHING,
+    ReportRefusedLaunch: _ONLY_LAUNCHING,
+    TakeWatch: _UNBORN | _OVER,
+    ReleaseWatch: _UNBORN | {Sealed: Refusal.RUN_SEALED},
+    RecordCheck: _NOT_LIVE
+    | {Launching: Refusal.STILL_LAUNCHING, Finished: Refusal.ALREADY_FINISHED},
+    Relaunch: _all_but(Refusal.STILL_LIVE, Interrupted)
+    | {Finished: Refusal.NO_RELAUNCH_DECIDED, Launching: Refusal.STILL_LAUNCHING}
+    | _NOT_LIVE,
+    Acknowledge: _UNBORN | {Sealed: Refusal.RUN_SEALED},
+    AddNote: _UNBORN | {Sealed: Refusal.RUN_SEALED},
+    Correct: _UNBORN | {Sealed: Refusal.RUN_SEALED},
+    Stop: _UNBORN | _OVER | {Finished: Refusal.ALREADY_FINISHED},
+    VerifySeal: _all_but(Refusal.NOT_FINISHED, Finished) | _UNBORN | _OVER,
+    CompleteSeal: _all_but(Refusal.SEAL_NOT_VERIFIED, Finished) | _UNBORN | _OVER,
+    Abandon: _UNBORN
+    | _OVER
+    | {
+        Launching: Refusal.STILL_LAUNCHING,
+        Stabilizing: Refusal.STILL_LIVE,
+        Running: Refusal.STILL_LIVE,
+    },
+}
+
+REFUSALS: Mapping[type[RunCommand], Mapping[type[Phase], Refusal]] = MappingProxyType(_REFUSALS)
+"""What a phase alone refuses. A pair that is absent is taken, and its handler rules further."""
+
+
+def refusal_of(command: type[RunCommand], phase: type[Phase]) -> Refusal | None:
+    """Return what a phase alone answers to a command; none when it takes it."""
+    return REFUSALS[command].get(phase)

@@ -1,0 +1,113 @@
+"""Classifies a bad end from exit facts alone: cause and outlook are separate claims.
+
+What the text of a log can add belongs to the signatures of a later release; until then a cause
+that exit facts do not prove is `unknown`, and that is said.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from signal import Signals
+
+from watchkeeper.domain.events import CheckRecorded, Outlook
+from watchkeeper.domain.values import JobFacts, JobState
+
+INFRASTRUCTURE_ENDS = frozenset({"JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE"})
+"""Ray's error types for an end that its own supervisor did not survive (Ray 2.60, JobErrorType)."""
+
+_NODE_WORDS = re.compile(
+    r"job supervisor actor died|node (?:died|is dead|was terminated)|head node (?:died|is gone)",
+    re.IGNORECASE,
+)
+_VOLATILE = (
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.I), "<id>"),
+    (re.compile(r"\b0x[0-9a-f]+\b", re.I), "<address>"),
+    (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{6,}\b", re.I), "<id>"),
+    (re.compile(r"\d+"), "#"),
+    (re.compile(r"\s+"), " "),
+)
+_ERROR_LINE = re.compile(r"^\s*(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """What exit facts say about a bad end."""
+
+    cause: str
+    outlook: Outlook
+    fingerprint: str
+    evidence: tuple[str, ...]
+
+
+def classify(job: JobFacts, check: CheckRecorded) -> Classified:
+    """Classify a terminal job that did not succeed and that nobody on record stopped.
+
+    Args:
+        job: The orchestrator's last word.
+        check: The check that saw it, with the log lines that matter.
+    """
+    error = last_error_line(check.evidence) if check.traceback else ""
+    facts = (describe_end(job), *((error,) if error else ()))
+    print_ = fingerprint(job, error)
+    if job.error_type in INFRASTRUCTURE_ENDS or _NODE_WORDS.search(job.message):
+        return Classified("node_failure", Outlook.RETRY, print_, facts)
+    if check.traceback:
+        return Classified("unknown", Outlook.ASK, print_, facts)
+    if job.signal is not None or job.state is JobState.STOPPED:
+        silent = "no traceback in the log's tail, and nobody on record stopped it"
+        return Classified("unknown", Outlook.RETRY_ONCE, print_, (*facts, silent))
+    return Classified("unknown", Outlook.ASK, print_, facts)
+
+
+def describe_end(job: JobFacts) -> str:
+    """Say how a job ended, in words that a person can check."""
+    if job.state is JobState.SUCCEEDED:
+        return "the orchestrator says SUCCEEDED"
+    said = f"the orchestrator says {job.state.value.upper()}"
+    if job.signal is not None:
+        said += f", ended by {signal_name(job.signal)}"
+    if job.exit_code is not None:
+        said += f", exit code {job.exit_code}"
+    if job.error_type:
+        said += f" ({job.error_type})"
+    return said
+
+
+def signal_name(number: int) -> str:
+    """Return a signal's name, such as SIGKILL; a number without a name stays one.
+
+    >>> signal_name(9), signal_name(77)
+    ('SIGKILL', 'signal 77')
+    """
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def fingerprint(job: JobFacts, error: str) -> str:
+    """Return the same 8 hex digits for the same failure, whatever its step, time or ids."""
+    # A shell's 137 and a bare -9 are one end; so the error type of the shell's child is left out.
+    kind = f"signal {job.signal}" if job.signal is not None else f"exit {job.exit_code}"
+    infrastructure = job.error_type if job.error_type in INFRASTRUCTURE_ENDS else ""
+    parts = (job.state.value, kind, infrastructure or "", normalise(error))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+
+
+def normalise(text: str) -> str:
+    """Take out what changes between two showings of one failure.
+
+    >>> normalise("ValueError: step 1100 at 0x7f2a bad id 3f9c22aa")
+    'ValueError: step # at <address> bad id <id>'
+    """
+    for pattern, replacement in _VOLATILE:
+        text = pattern.sub(replacement, text)
+    return text.strip()
+
+
+def last_error_line(lines: tuple[str, ...]) -> str:
+    """Return the last line that names a Python exception, or an empty text."""
+    for line in reversed(lines):
+        if _ERROR_LINE.match(line):
+            return line.strip()
+    return ""

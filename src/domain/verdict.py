@@ -1,0 +1,166 @@
+"""What follows from a check: findings, the end of an instance, its cause, and the decision.
+
+Everything here reads the recorded check and the run, never the observation: decisions can be
+replayed from events alone, with all evidence files deleted.
+"""
+
+from watchkeeper.domain.commands import Command
+from watchkeeper.domain.detectors import findings_at
+from watchkeeper.domain.events import (
+    Action,
+    CheckpointRejected,
+    CheckpointValidated,
+    CheckRecorded,
+    DecisionMade,
+    EscalationRaised,
+    FailureClassified,
+    FindingOpened,
+    InstanceEnded,
+    RunEvent,
+    RunFinished,
+    RunStopped,
+    Severity,
+)
+from watchkeeper.domain.foresee import foresee
+from watchkeeper.domain.recovery import Case, recover
+from watchkeeper.domain.state import Instance, Interrupted, Run, contract_of
+from watchkeeper.domain.triage import classify, describe_end
+from watchkeeper.domain.values import TERMINAL, JobFacts, JobState
+
+
+def verdict(run: Run, instance: Instance, check: CheckRecorded, command: Command) -> list[RunEvent]:
+    """Return the events that follow from a check.
+
+    Args:
+        run: The run with the check folded in.
+        instance: The instance that was looked at, as it was before the check.
+        check: The check.
+        command: For the time and the actor.
+    """
+    events: list[RunEvent] = list(_checkpoints(check))
+    if isinstance(run.phase, Interrupted):
+        if run.phase.decision is None:
+            events += _decide_again(foresee(run, events, command), check, command)
+        return events
+    job = check.job
+    if job is not None and job.state in TERMINAL:
+        return events + _end(foresee(run, events, command), check, job, command)
+    changes = findings_at(run, instance, check, command.now)
+    events += changes
+    for change in changes:
+        if isinstance(change, FindingOpened) and change.severity is Severity.ALERT:
+            events += _ask(foresee(run, events, command), change.rule, change.summary, change)
+    if job is not None and job.attempts_failed > instance.attempts_failed:
+        events.append(_watch_attempts(check, job))
+    return events
+
+
+def _checkpoints(check: CheckRecorded) -> list[CheckpointValidated | CheckpointRejected]:
+    made: list[CheckpointValidated | CheckpointRejected] = []
+    for found in check.new_checkpoints:
+        if found.metadata_step != found.step:
+            reason = f"its metadata says step {found.metadata_step}"
+            made.append(CheckpointRejected(step=found.step, path=found.path, reason=reason))
+            continue
+        made.append(
+            CheckpointValidated(
+                instance=check.instance,
+                step=found.step,
+                path=found.path,
+                kind=found.kind,
+                written_at=found.written_at,
+            )
+        )
+    return made
+
+
+def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> list[RunEvent]:
+    step = check.progress.step if check.progress is not None else run.instances[-1].step_best
+    uncertainty = check.progress.uncertainty if check.progress is not None else 0
+    ended = InstanceEnded(instance=check.instance, job=job, step=step, step_uncertainty=uncertainty)
+    events: list[RunEvent] = [ended]
+    if job.state is JobState.SUCCEEDED:
+        decision = DecisionMade(
+            instance=check.instance,
+            action=Action.VERIFY,
+            rule="R15",
+            because="the orchestrator says success; the artefacts are verified before any seal",
+            evidence=(describe_end(job),),
+        )
+        return [*events, decision, RunFinished(instance=check.instance, step=step)]
+    if run.stop_requested == check.instance:
+        decision = DecisionMade(
+            instance=check.instance,
+            action=Action.LEAVE,
+            rule="R14",
+            because="stopped by a person on record: not relaunched",
+            evidence=(describe_end(job),),
+        )
+        return [*events, decision, RunStopped(reason="stopped by a person on record")]
+    found = classify(job, check)
+    events.append(
+        FailureClassified(
+            instance=check.instance,
+            cause=found.cause,
+            outlook=found.outlook,
+            fingerprint=found.fingerprint,
+            evidence=found.evidence,
+            step=step,
+            step_uncertainty=uncertainty,
+        )
+    )
+    after = foresee(run, events, command)
+    return events + _decide(after, check, found.evidence, command)
+
+
+def _decide_again(run: Run, check: CheckRecorded, command: Command) -> list[RunEvent]:
+    """Decide on an end whose decision had to wait for a source."""
+    if not run.failures or run.failures[-1].instance != check.instance:
+        return []
+    evidence = (f"decided late: a source was unavailable since event {run.failures[-1].version}",)
+    return _decide(run, check, evidence, command)
+
+
+def _decide(
+    run: Run, check: CheckRecorded, evidence: tuple[str, ...], command: Command
+) -> list[RunEvent]:
+    decision = recover(Case(run, run.failures[-1], evidence, check, command.now))
+    if decision is None:
+        return []
+    return [decision, *escalation_of(run, decision)]
+
+
+def escalation_of(run: Run, decision: DecisionMade) -> list[RunEvent]:
+    """Return the question that goes with a decision to escalate."""
+    if decision.action is not Action.ESCALATE:
+        return []
+    question = EscalationRaised(
+        question=f"q-{run.questions_raised + 1}",
+        rule=decision.rule,
+        to=contract_of(run).dri,
+        asks=f"{decision.instance}: {decision.because}. Relaunch, or leave it?",
+        evidence=decision.evidence,
+    )
+    return [question]
+
+
+def _ask(run: Run, rule: str, summary: str, finding: FindingOpened) -> list[RunEvent]:
+    question = EscalationRaised(
+        question=f"q-{run.questions_raised + 1}",
+        rule=rule,
+        to=contract_of(run).dri,
+        asks=f"{summary}. Nothing was done; what now?",
+        evidence=finding.evidence,
+    )
+    return [question]
+
+
+def _watch_attempts(check: CheckRecorded, job: JobFacts) -> DecisionMade:
+    left = "unknown" if job.attempts_left is None else str(job.attempts_left)
+    return DecisionMade(
+        instance=check.instance,
+        action=Action.WAIT,
+        rule="R13",
+        because=f"the orchestrator retries by itself; retries left: {left}",
+        evidence=(f"{job.attempts_failed} attempts failed inside the job",),
+    )
