@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
+from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.values import CheckpointListing, JobFacts, JobSpec, TrackerFacts
 
 
@@ -133,7 +134,8 @@ class GitRemote(Protocol):
     """One branch of one git remote, written by plumbing through a private mirror.
 
     Never touches anyone's work tree or index, never forces. Each call has a hard time limit.
-    Every method raises `Unavailable` when git or the remote gives no usable answer.
+    Every method raises `Unavailable` when git or the remote gives no usable answer, and
+    `ValueError` for an id, path or name that git could not take. Safe for several threads.
     """
 
     def fetch(self) -> BranchHead:
@@ -145,20 +147,33 @@ class GitRemote(Protocol):
         ...
 
     def newest_for_run(self, head: BranchHead, run: str) -> LogbookCommit | None:
-        """Return the newest commit at or before a head with `Watchkeeper-Run: <run>`."""
+        """Return the newest commit at or before a head with `Watchkeeper-Run: <run>`.
+
+        Only first parents are followed. Where a trailer repeats, its last value counts.
+        """
         ...
 
-    def commit_file(self, head: BranchHead, path: str, content: bytes, message: str) -> str:
+    def commit_file(
+        self, head: BranchHead, path: str, content: bytes, message: str, *, at: datetime
+    ) -> str:
         """Write a commit on top of a head that changes one file only; return its id.
 
-        Nothing is visible to others before `push`.
+        Nothing is visible to others before `push`. The same arguments give the same id.
+
+        Args:
+            head: What to build on; without a commit the new one is a root commit.
+            path: Relative, with `/` between its parts, such as `.agents/logbooks/run.md`.
+            content: The whole file.
+            message: The whole message, with the trailers in its last paragraph.
+            at: The commit's time, aware; whole seconds are kept, in UTC.
         """
         ...
 
     def push(self, commit: str, onto: BranchHead) -> None:
         """Move the remote branch to a commit made on top of `onto`.
 
-        Pushing what the branch already holds returns quietly.
+        Pushing what the branch already holds returns quietly, so that after `Unavailable`,
+        which leaves open whether the push landed, the same call settles it.
 
         Raises:
             PushRaced: The branch is no longer at `onto`.
@@ -169,10 +184,17 @@ class GitRemote(Protocol):
         """Return the commit that a tag on the remote points at, or none."""
         ...
 
-    def push_tag(self, name: str, target: str, message: str) -> str:
+    def push_tag(self, name: str, target: str, message: str, *, at: datetime) -> str:
         """Push an annotated tag on a commit and return the commit it points at.
 
-        The same tag on the same commit returns quietly.
+        The same tag on the same commit returns quietly. A commit that the remote does not
+        hold is not tagged: it must be pushed first.
+
+        Args:
+            name: Without `refs/tags/`, such as `hero/run/final`.
+            target: Full id of the commit.
+            message: The whole message of the tag.
+            at: The tag's time, aware; whole seconds are kept, in UTC.
 
         Raises:
             TagTaken: The tag exists on another commit.
@@ -180,7 +202,11 @@ class GitRemote(Protocol):
         ...
 
     def has_commit(self, sha: str) -> bool:
-        """Say whether the remote holds a commit that one of its branches or tags reaches."""
+        """Say whether the remote holds a commit that one of its branches or tags reaches.
+
+        Args:
+            sha: The full id, 40 lower-case hexadecimal digits.
+        """
         ...
 
 
@@ -275,15 +301,31 @@ class EventStore(Protocol):
         writes: Sequence[Write],
         *,
         key: str | None = None,
+        digest: bytes = b"",
         status: Sequence[StatusRow] = (),
     ) -> Appended:
         """Store events on one or more streams in one transaction, all or none.
 
-        The same key with the same content gets the first answer.
+        The same key again gets the first answer, whatever the versions are by now.
+
+        Args:
+            writes: At most one for each stream. One without events only checks the version.
+            key: The caller's name for this act, such as a command's or a signal's.
+            digest: Of what must be the same when the key comes again. Event bytes hold fresh
+                ids and times, so only the caller knows; empty means that it is not compared.
+            status: Rows that replace those of the same run and part.
 
         Raises:
             VersionConflict: A stream is not at its expected version.
-            KeyReused: The key was used for other content.
+            KeyReused: The key was used with another digest.
+        """
+        ...
+
+    def answer(self, key: str, *, digest: bytes = b"") -> Appended | None:
+        """Return what the append with a key stored, marked as repeated; none when unknown.
+
+        Raises:
+            KeyReused: The key was used with another digest.
         """
         ...
 
@@ -313,4 +355,36 @@ class EventStore(Protocol):
 
     def close(self) -> None:
         """Release the store; safe to call twice."""
+        ...
+
+
+class Outside(Protocol):
+    """Finds the port that a contract names; what it returns is kept and used again."""
+
+    def orchestrator(self, contract: Contract) -> Orchestrator:
+        """Return where the run's jobs run."""
+        ...
+
+    def tracker(self, contract: Contract) -> Tracker:
+        """Return what reads the run's tracker."""
+        ...
+
+    def checkpoints(self, contract: Contract) -> CheckpointStore:
+        """Return what lists the run's checkpoints."""
+        ...
+
+    def git(self, remote: str, branch: str) -> GitRemote:
+        """Return one branch of a git remote."""
+        ...
+
+    def missing_variables(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those variables of `env_from` that are not set here."""
+        ...
+
+
+class Evidence(Protocol):
+    """Keeps full observations by digest; erasable, since no decision reads them."""
+
+    def keep(self, digest: str, content: bytes) -> None:
+        """Keep a scrubbed observation durably under the SHA-256 of its bytes, in hex."""
         ...

@@ -37,6 +37,9 @@ INCOMPLETE_MAX = 8
 LEASE_SLACK = timedelta(seconds=60)
 """A lease lasts two cadences and this."""
 
+STOPPING = timedelta(seconds=5)
+"""Wait between checks of an instance that was asked to stop; orchestrators take some seconds."""
+
 _ALARMING = re.compile(
     r"traceback \(most recent call last\)|\b[A-Za-z_.]*(?:Error|Exception)\b|\bKilled\b"
     r"|Segmentation fault|core dumped|out of memory|RESOURCE_EXHAUSTED|No space left",
@@ -163,6 +166,8 @@ def _wait(
     instance: Instance,
     job: JobFacts | None,
 ) -> timedelta:
+    if run.stop_requested == instance.plan.instance:
+        return min(STOPPING, cadence_of(contract))
     ended = job is not None and job.state in TERMINAL
     if ended or isinstance(run.phase, Interrupted):
         # The decision waits for a source: look again soon, yet no faster than after a submit.

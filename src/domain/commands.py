@@ -29,6 +29,12 @@ class DraftRun(Command):
     contract: Contract
 
 
+class AmendContract(Command):
+    """Change the contract of a run of which nothing is launched yet."""
+
+    contract: Contract
+
+
 class RequestLaunch(Command):
     """Hold the first instance against the launch rules and, when nothing blocks, ask for it.
 
@@ -159,6 +165,7 @@ class Abandon(Command):
 RunCommand = (
     RecordCheck
     | DraftRun
+    | AmendContract
     | RequestLaunch
     | ApproveLaunch
     | ConfirmLaunched

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, PositiveInt, StringConstraints, field_validator, model_validator
@@ -320,3 +320,18 @@ def contract_root(url: str) -> str:
     if scheme.lower() in ("", "file"):
         return "/" + "/".join(parts)
     return scheme.lower() + separator + "/".join(parts)
+
+
+def changed_keys(before: Contract, after: Contract) -> tuple[str, ...]:
+    """Return the keys whose values differ, such as `final_step.value`, sorted."""
+    old, new = _flat(before.model_dump(mode="json")), _flat(after.model_dump(mode="json"))
+    return tuple(sorted(k for k in old.keys() | new.keys() if old.get(k) != new.get(k)))
+
+
+def _flat(value: object, prefix: str = "") -> dict[str, object]:
+    if not isinstance(value, dict):
+        return {prefix: value}
+    flat: dict[str, object] = {}
+    for name, inner in cast(dict[str, object], value).items():
+        flat |= _flat(inner, f"{prefix}.{name}" if prefix else name)
+    return flat

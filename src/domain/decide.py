@@ -8,6 +8,7 @@ from watchkeeper.domain.commands import (
     Abandon,
     Acknowledge,
     AddNote,
+    AmendContract,
     ApproveLaunch,
     CompleteSeal,
     ConfirmLaunched,
@@ -23,9 +24,10 @@ from watchkeeper.domain.commands import (
     TakeWatch,
     VerifySeal,
 )
-from watchkeeper.domain.contract import cadence_of
+from watchkeeper.domain.contract import cadence_of, changed_keys
 from watchkeeper.domain.events import (
     ConsentGiven,
+    ContractAmended,
     CorrectionRecorded,
     EscalationAcknowledged,
     NoteAdded,
@@ -81,6 +83,10 @@ def decide(run: Run, command: RunCommand) -> Outcome:
             return _check(run, command)
         case DraftRun():
             return [RunDrafted(contract=command.contract)]
+        case AmendContract():
+            changed = changed_keys(contract_of(run), command.contract)
+            # The same contract again adds nothing to the history.
+            return [ContractAmended(contract=command.contract, changed=changed)] if changed else []
         case RequestLaunch():
             return launch(run, command)
         case ApproveLaunch():

@@ -20,7 +20,7 @@ def parse_duration(text: str) -> timedelta:
         The duration.
 
     Raises:
-        ValueError: The text has another form.
+        ValueError: The text has another form, or is longer than a timedelta can be.
 
     >>> parse_duration("1h30m")
     datetime.timedelta(seconds=5400)
@@ -29,12 +29,15 @@ def parse_duration(text: str) -> timedelta:
     if match is None or not any(match.groups()):
         raise ValueError("expected a duration such as 570s, 15m, 1h30m or 24h")
     days, hours, minutes, seconds = match.groups()
-    return timedelta(
-        days=int(days or 0),
-        hours=int(hours or 0),
-        minutes=int(minutes or 0),
-        seconds=float(seconds or 0),
-    )
+    try:
+        return timedelta(
+            days=int(days or 0),
+            hours=int(hours or 0),
+            minutes=int(minutes or 0),
+            seconds=float(seconds or 0),
+        )
+    except OverflowError as error:
+        raise ValueError("expected a duration of fewer than a thousand million days") from error
 
 
 def render_duration(duration: timedelta) -> str:

@@ -38,6 +38,19 @@ class RunDrafted(Fact):
     contract: Contract
 
 
+class ContractAmended(Fact):
+    """The contract was changed before anything was launched; what was cleared is void.
+
+    Attributes:
+        contract: The whole contract from here on.
+        changed: Keys whose values differ, such as `final_step.value`.
+    """
+
+    topic: ClassVar[str] = "run.contract_amended.1"
+    contract: Contract
+    changed: tuple[str, ...]
+
+
 class PreflightRecorded(Fact):
     """A launch plan was held against the launch rules.
 
@@ -588,18 +601,23 @@ class LogbookPushed(Fact):
 
 
 class TagPushed(Fact):
-    """The remote holds the annotated seal tag."""
+    """The remote holds the annotated seal tag.
+
+    Attributes:
+        head: Version and chain hash of the run that the tag's message names.
+    """
 
     topic: ClassVar[str] = "effects.tag_pushed.1"
     tag: str
     target: str
+    head: str
 
 
 class EffectFailed(Fact):
     """An effect did not get through; it is tried again.
 
     Attributes:
-        effect: `logbook`, `tag`, `submit` or `stop`.
+        effect: `submit`, `stop`, `relaunch`, `seal`, `logbook` or `tag`.
         attempt: How many times in a row it failed.
         retry_at: When it is tried again.
     """
@@ -621,6 +639,7 @@ class EffectRecovered(Fact):
 RunEvent = (
     CheckRecorded
     | RunDrafted
+    | ContractAmended
     | PreflightRecorded
     | LaunchApproved
     | LaunchRequested

@@ -11,6 +11,7 @@ from watchkeeper.domain.events import (
     CheckpointValidated,
     CheckRecorded,
     ConsentGiven,
+    ContractAmended,
     CorrectionRecorded,
     DecisionMade,
     EscalationAcknowledged,
@@ -106,6 +107,11 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             return _checked(run, data, event)
         case RunDrafted():
             return replace(run, phase=Draft(), contract=data.contract)
+        case ContractAmended():
+            if not isinstance(run.phase, Draft | Cleared):
+                raise Misfit("an instance was launched under the contract")
+            # What was cleared was cleared for other words.
+            return replace(run, phase=Draft(), contract=data.contract, preflight=None, approvals=())
         case PreflightRecorded():
             return replace(run, preflight=data, preflight_version=event.version)
         case LaunchApproved():
@@ -173,7 +179,9 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             consents = tuple(
                 replace(c, used=True) if c.name == data.consent else c for c in run.consents
             )
-            return replace(run, stop_requested=data.instance, consents=consents)
+            # The end is looked for at once, not at the next cadence.
+            watch = replace(run.watch, next_due=at) if run.watch.next_due else run.watch
+            return replace(run, stop_requested=data.instance, consents=consents, watch=watch)
         case _:
             return _ended(run, data)
 

@@ -3,11 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from watchkeeper.domain.secrets import find_secrets, has_mark, sensitive_name
-
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, Verdict, identity_digest, plan_digest
+from watchkeeper.domain.secrets import find_secrets, has_mark, sensitive_name
 from watchkeeper.domain.state import Approval
 from watchkeeper.domain.values import SourceState
 

@@ -8,6 +8,7 @@ from watchkeeper.domain.commands import (
     Abandon,
     Acknowledge,
     AddNote,
+    AmendContract,
     ApproveLaunch,
     CompleteSeal,
     ConfirmLaunched,
@@ -65,6 +66,7 @@ _ONLY_LAUNCHING = (
 
 _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     DraftRun: _all_but(Refusal.RUN_EXISTS, Unborn),
+    AmendContract: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
     RequestLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
     ApproveLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft)
     | {Cleared: Refusal.ALREADY_CLEARED}

@@ -1,0 +1,139 @@
+"""The home: one folder with the ledger and all that belongs to it."""
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from watchkeeper.domain.state import Run
+from watchkeeper.projections.monitoring_state import monitoring_state
+
+
+class HomeProblem(Exception):
+    """The home is not there, not ours, or in use. The message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A folder of watchkeeper.
+
+    Attributes:
+        path: The folder, absolute.
+        deployment: Six hex digits that tell this home from others at a shared orchestrator.
+        key: Secret by which redaction marks recognise equal secrets; never leaves the home.
+    """
+
+    path: Path
+    deployment: str
+    key: bytes
+
+    @property
+    def ledger(self) -> Path:
+        """The event store's file."""
+        return self.path / "ledger.db"
+
+    @property
+    def jobs(self) -> Path:
+        """The folder of the `local` orchestrator's jobs."""
+        return self.path / "jobs"
+
+    @property
+    def git(self) -> Path:
+        """The folder of private mirrors."""
+        return self.path / "git"
+
+    @property
+    def evidence(self) -> Path:
+        """Full observations by digest; erasable."""
+        return self.path / "evidence"
+
+    @property
+    def principals(self) -> Path:
+        """Who is known here, and as what kind."""
+        return self.path / "principals.toml"
+
+    @property
+    def watch_log(self) -> Path:
+        """What the watch writes for its operators."""
+        return self.path / "watch.log"
+
+    def keep(self, digest: str, content: bytes) -> None:
+        """Keep a scrubbed observation durably under its SHA-256."""
+        _write_whole(self.evidence / digest[:2] / f"{digest}.json", content)
+
+    def write_state(self, run: Run) -> None:
+        """Write a run's `monitoring_state.json` for scripts that read it."""
+        state = monitoring_state(run)
+        text = json.dumps(state, indent=2, ensure_ascii=False) + "\n"
+        folder = self.path / "runs" / run.slug
+        _write_whole(folder / "monitoring_state.json", text.encode())
+
+
+def create_home(path: Path) -> Home:
+    """Make a home, or return the one that is there."""
+    path = path.expanduser().absolute()
+    path.mkdir(parents=True, exist_ok=True)
+    marker = path / "deployment.json"
+    if not marker.exists():
+        fresh = {"deployment": secrets.token_hex(3), "key": secrets.token_hex(16)}
+        _write_whole(marker, (json.dumps(fresh) + "\n").encode(), mode=0o600)
+    return open_home(path)
+
+
+def open_home(path: Path) -> Home:
+    """Open a home.
+
+    Raises:
+        HomeProblem: It is not there, or its marker cannot be read.
+    """
+    path = path.expanduser().absolute()
+    marker = path / "deployment.json"
+    try:
+        found = json.loads(marker.read_text())
+        return Home(path, str(found["deployment"]), bytes.fromhex(found["key"]))
+    except FileNotFoundError as error:
+        hint = f"no watchkeeper home at {path}: run `watchkeeper init --home {path}`"
+        raise HomeProblem(hint) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HomeProblem(f"{marker} cannot be read ({error}): restore it from a backup") from error
+
+
+@contextmanager
+def watch_lock(home: Home) -> Iterator[None]:
+    """Hold the home's watch lock: at most one process acts for a home.
+
+    The kernel lets go of it when the process dies, however it dies.
+
+    Raises:
+        HomeProblem: Another process holds it.
+    """
+    file = os.open(home.path / "watch.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            pid = os.pread(file, 32, 0).decode().strip() or "unknown"
+            message = f"another process (pid {pid}) watches this home: stop it, or leave it to it"
+            raise HomeProblem(message) from error
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(file)
+
+
+def _write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write a file so that a reader sees the old one or the new one, also after a crash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        os.write(file, content)
+        os.fsync(file)
+    finally:
+        os.close(file)
+    temporary.rename(path)

@@ -1,0 +1,101 @@
+"""What is to be done next for a run. A policy asks, `decide` rules, an adapter acts."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from watchkeeper.domain.contract import seals_itself
+from watchkeeper.domain.effects import Effects
+from watchkeeper.domain.events import Action
+from watchkeeper.domain.state import (
+    Finished,
+    Interrupted,
+    Launching,
+    Run,
+    Running,
+    Stabilizing,
+    contract_of,
+)
+
+
+class Act(StrEnum):
+    """One thing to do. The names of effects that can fail are those of `effects.EFFECTS`."""
+
+    SUBMIT = "submit"
+    STOP = "stop"
+    CHECK = "check"
+    RELAUNCH = "relaunch"
+    VERIFY = "seal"
+    LOGBOOK = "logbook"
+    TAG = "tag"
+    CLOSE = "close"
+
+
+JOB_ACTS = frozenset({Act.SUBMIT, Act.STOP, Act.CHECK, Act.RELAUNCH, Act.VERIFY})
+"""What is done to a job, one after another; the other acts concern git."""
+
+
+def due_acts(run: Run, effects: Effects, now: datetime) -> list[Act]:
+    """Return what is due for a run, in the order in which it should be done.
+
+    Args:
+        run: The run as recorded; what is due survives any crash, since it is derived from it.
+        effects: What became of its effects; a failed one waits for its retry.
+        now: The time.
+    """
+    wanted = _job_acts(run, now) + _git_acts(run, effects)
+    return [act for act in wanted if not _waits(effects, act, now)]
+
+
+def next_time(run: Run, effects: Effects) -> datetime | None:
+    """Return when something falls due that is not due yet; none when nothing is planned."""
+    times = [failed.retry_at for failed in effects.failing.values()]
+    if run.watch.next_due is not None and _is_checked(run):
+        times.append(run.watch.next_due)
+    return min(times, default=None)
+
+
+def _waits(effects: Effects, act: Act, now: datetime) -> bool:
+    failed = effects.failing.get(act.value)
+    return failed is not None and failed.retry_at > now
+
+
+def _is_checked(run: Run) -> bool:
+    if isinstance(run.phase, Interrupted):
+        return run.phase.decision is None and run.instances[-1].end is not None
+    return isinstance(run.phase, Stabilizing | Running)
+
+
+def _job_acts(run: Run, now: datetime) -> list[Act]:
+    match run.phase:
+        case Launching():
+            return [Act.SUBMIT]
+        case Stabilizing(plan=plan) | Running(plan=plan):
+            stop = [Act.STOP] if run.stop_requested == plan.instance else []
+            return stop + _check(run, now)
+        case Interrupted(decision=None):
+            return _check(run, now)
+        case Interrupted(decision=decision) if decision.action is Action.RELAUNCH:
+            return [Act.RELAUNCH]
+        case Finished(verified=None) if seals_itself(contract_of(run)):
+            return [Act.VERIFY]
+        case _:
+            return []
+
+
+def _check(run: Run, now: datetime) -> list[Act]:
+    due = run.watch.next_due
+    return [Act.CHECK] if _is_checked(run) and due is not None and due <= now else []
+
+
+def _git_acts(run: Run, effects: Effects) -> list[Act]:
+    if run.version == 0:
+        return []
+    current = effects.pushed is not None and effects.pushed.version >= run.version
+    acts: list[Act] = [] if current else [Act.LOGBOOK]
+    if isinstance(run.phase, Finished) and run.phase.verified is not None:
+        if effects.tag is not None:
+            acts.append(Act.CLOSE)
+        elif current:
+            # The logbook with the verification is on the remote before the tag names it.
+            acts.append(Act.TAG)
+    return acts

@@ -1,0 +1,338 @@
+"""The application service: loads a run, decides, and appends what was decided, once."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Lock
+from typing import Any
+from uuid import uuid4
+
+from watchkeeper import clock
+from watchkeeper.domain.commands import Command, RecordCheck, RunCommand
+from watchkeeper.domain.decide import decide
+from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
+from watchkeeper.domain.envelope import Envelope, Event, Undecodable, decode, encode
+from watchkeeper.domain.events import (
+    EffectEvent,
+    Fact,
+    InstanceEnded,
+    InstanceLaunched,
+    LaunchRefused,
+    LaunchRequested,
+    RunEvent,
+)
+from watchkeeper.domain.evolve import evolve
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.roots import ROOTS, Roots, claims_for, evolve_roots
+from watchkeeper.domain.secrets import Scrubber, scrub_json
+from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.ports import Appended, EventStore, StatusRow, VersionConflict, Write
+from watchkeeper.projections.status import effects_row, status_row
+
+CONFLICTS_MAX = 8
+"""How often a command is decided again after other writers came first.
+
+Writers on one run are a watch and a few people, so even this many conflicts in a row mean that
+something is wrong; then the conflict surfaces.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """A command that was taken.
+
+    Attributes:
+        events: What it recorded; none when it adds nothing to the history.
+        run: The run after it.
+        repeated: The idempotency key was known: these are the events of the first time.
+    """
+
+    events: tuple[Event, ...]
+    run: Run
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """What goes into the envelopes of one append."""
+
+    actor: Actor
+    now: datetime
+    key: str | None
+    correlation: str
+
+
+class Ledger:
+    """Runs, output roots and effects, on one event store. Safe to use from several threads.
+
+    Args:
+        store: Where the bytes lie.
+        scrubber: Takes secrets out before bytes are fixed; the one choke point.
+    """
+
+    def __init__(self, store: EventStore, scrubber: Scrubber) -> None:
+        """Start with empty caches; every state is folded when it is first asked for."""
+        self.store = store
+        self.scrubber = scrubber
+        self._runs: dict[str, Run | Unreadable] = {}
+        self._effects: dict[str, Effects] = {}
+        self._roots = Roots()
+        self._lock = Lock()
+
+    # --- Reading -----------------------------------------------------------------------------
+
+    def slugs(self) -> list[str]:
+        """Return the names of all runs, sorted."""
+        return [name.removeprefix("run/") for name in self.store.streams("run/")]
+
+    def run(self, slug: str) -> Run | Unreadable:
+        """Return a run as recorded by now, by any process."""
+        with self._lock:
+            run = self._runs.get(slug) or Run(slug)
+        if isinstance(run, Unreadable):
+            return run
+        for recorded in self.store.read(run_stream(slug), after=run.version):
+            try:
+                event = decode(recorded.stream, recorded.version, recorded.topic, recorded.state)
+            except Undecodable as error:
+                run = Unreadable(slug, recorded.version - 1, str(error))
+                break
+            run = evolve(run, event)
+            if isinstance(run, Unreadable):
+                break
+        return self._remember(slug, run)
+
+    def history(self, slug: str) -> list[Event]:
+        """Return all events of a run, oldest first.
+
+        Raises:
+            Undecodable: One of them cannot be read by this code.
+        """
+        return self._events(run_stream(slug))
+
+    def effects(self, slug: str) -> Effects:
+        """Return what became of a run's effects."""
+        with self._lock:
+            effects = self._effects.get(slug, Effects())
+        for event in self._events(effects_stream(slug), after=effects.version):
+            effects = evolve_effects(effects, event)
+        with self._lock:
+            self._effects[slug] = effects
+        return effects
+
+    def roots(self) -> Roots:
+        """Return which output roots are held."""
+        with self._lock:
+            roots = self._roots
+        for event in self._events(ROOTS, after=roots.version):
+            roots = evolve_roots(roots, event)
+        with self._lock:
+            self._roots = roots
+        return roots
+
+    def history_and_head(self, slug: str) -> tuple[list[Event], str]:
+        """Return all events of a run, and the chain's head at the last of them.
+
+        Returns:
+            The events, and the head as `<version> sha256:<hex>`.
+
+        Raises:
+            Undecodable: One of them cannot be read by this code.
+        """
+        stored = self.store.read(run_stream(slug))
+        events = [decode(r.stream, r.version, r.topic, r.state) for r in stored]
+        head = f"{stored[-1].version} sha256:{stored[-1].hash.hex()}" if stored else ""
+        return events, head
+
+    # --- Writing -----------------------------------------------------------------------------
+
+    def handle(
+        self, slug: str, command: RunCommand, *, key: str | None = None
+    ) -> Handled | Refused:
+        """Handle one command; return what it recorded, or why not.
+
+        Args:
+            slug: The run.
+            command: What is asked.
+            key: The same key again gets the first answer.
+
+        Raises:
+            VersionConflict: Other writers came first too many times in a row.
+            KeyReused: The key came again with another command.
+            StoreFailure: The store failed; nothing of the command is stored.
+        """
+        for attempt in range(CONFLICTS_MAX):
+            run = self._cached(slug) if attempt == 0 else self.run(slug)
+            if key is not None:
+                known = self.store.answer(key)
+                if known is not None:
+                    return self._first_answer(slug, known)
+            if isinstance(run, Unreadable):
+                return Refused(
+                    Refusal.RUN_UNREADABLE, f"{slug} after event {run.version}: {run.why}"
+                )
+            outcome = decide(run, command)
+            if isinstance(outcome, Refused):
+                if attempt == 0 and self._stale(run):
+                    continue  # Refused on an old state: other writers went on since.
+                return outcome
+            if not outcome:
+                return Handled((), run)
+            cause = _Cause(command.actor, command.now, key, slug)
+            try:
+                answer = self._append(run, outcome, cause, _digest_of(command))
+            except VersionConflict:
+                self._forget(slug)
+                continue
+            return answer
+        raise VersionConflict(f"{slug}: other writers came first {CONFLICTS_MAX} times in a row")
+
+    def record_effects(self, slug: str, events: Sequence[EffectEvent], actor: Actor) -> Effects:
+        """Record results of effects; they never move the run's own head."""
+        for _ in range(CONFLICTS_MAX):
+            effects = self.effects(slug)
+            cause = _Cause(actor, clock.now(), None, slug)
+            stream = effects_stream(slug)
+            write, made = self._write(stream, effects.version, events, cause)
+            for event in made:
+                effects = evolve_effects(effects, event)
+            row = StatusRow(slug, "effects", _json(effects_row(effects)))
+            try:
+                self.store.append([write], status=[row])
+            except VersionConflict:
+                continue
+            with self._lock:
+                self._effects[slug] = effects
+            return effects
+        raise VersionConflict(f"{slug}: other writers came first {CONFLICTS_MAX} times in a row")
+
+    def _append(
+        self, run: Run, outcome: Sequence[RunEvent], cause: _Cause, digest: bytes
+    ) -> Handled | Refused:
+        write, events = self._write(run_stream(run.slug), run.version, outcome, cause)
+        writes = [write]
+        roots = Roots()
+        root_events: list[Event] = []
+        if any(isinstance(e, LaunchRequested | InstanceEnded | LaunchRefused) for e in outcome):
+            roots = self.roots()
+            claims = claims_for(roots, run.slug, outcome)
+            if isinstance(claims, Refused):
+                return claims
+            if claims or any(isinstance(e, LaunchRequested) for e in outcome):
+                claim_write, root_events = self._write(ROOTS, roots.version, claims, cause)
+                writes.append(claim_write)
+        after: Run | Unreadable = run
+        for event in events:
+            after = evolve(after, event)
+        assert isinstance(after, Run), f"decided an event that does not fit: {after}"
+        row = StatusRow(run.slug, "run", _json(status_row(after)))
+        appended = self.store.append(writes, key=cause.key, digest=digest, status=[row])
+        if appended.repeated:
+            return self._first_answer(run.slug, appended)
+        for event in root_events:
+            roots = evolve_roots(roots, event)
+        with self._lock:
+            self._runs[run.slug] = after
+            if root_events and roots.version > self._roots.version:
+                self._roots = roots
+        return Handled(tuple(events), after)
+
+    def _write(
+        self, stream: str, version: int, facts: Sequence[Fact], cause: _Cause
+    ) -> tuple[Write, list[Event]]:
+        """Fix the bytes of new events, scrubbed, and read them back as they will be read."""
+        rows: list[tuple[str, bytes]] = []
+        events: list[Event] = []
+        recorded_at = clock.now()
+        first = uuid4()
+        for place, fact in enumerate(facts, start=version + 1):
+            envelope = Envelope(
+                event_id=uuid4() if events else first,
+                occurred_at=_occurred(fact, cause.now),
+                recorded_at=recorded_at,
+                actor=cause.actor,
+                # What follows in one append was caused by what comes first in it.
+                cause=str(first) if events else None,
+                correlation=cause.correlation,
+                key=cause.key,
+                data=fact,
+            )
+            topic, state = encode(envelope)
+            clean, counts = scrub_json(self.scrubber, json.loads(state))
+            if counts:
+                state = _json(clean).encode()
+            rows.append((topic, state))
+            # What is stored is what is folded: a scrubbed text reads the same now and later.
+            events.append(decode(stream, place, topic, state))
+        return Write(stream, version, tuple(rows)), events
+
+    # --- Caches ------------------------------------------------------------------------------
+
+    def _events(self, stream: str, after: int = 0) -> list[Event]:
+        return [
+            decode(stream, recorded.version, recorded.topic, recorded.state)
+            for recorded in self.store.read(stream, after=after)
+        ]
+
+    def _cached(self, slug: str) -> Run | Unreadable:
+        with self._lock:
+            run = self._runs.get(slug)
+        return run if run is not None else self.run(slug)
+
+    def _stale(self, run: Run) -> bool:
+        version, _ = self.store.head(run_stream(run.slug))
+        return version > run.version
+
+    def _remember(self, slug: str, run: Run | Unreadable) -> Run | Unreadable:
+        with self._lock:
+            kept = self._runs.get(slug)
+            if kept is None or kept.version <= run.version:
+                self._runs[slug] = run
+            return self._runs[slug]
+
+    def _forget(self, slug: str) -> None:
+        with self._lock:
+            self._runs.pop(slug, None)
+
+    def _first_answer(self, slug: str, appended: Appended) -> Handled:
+        first, last = appended.versions.get(run_stream(slug), (1, 0))
+        events = [e for e in self.history(slug) if first <= e.version <= last]
+        run = self.run(slug)
+        assert isinstance(run, Run), "an answered key belongs to a readable run"
+        return Handled(tuple(events), run, repeated=True)
+
+
+def run_stream(slug: str) -> str:
+    """Return the stream of a run."""
+    return f"run/{slug}"
+
+
+def _digest_of(command: Command) -> bytes:
+    """Return what must be the same when a key comes again: what was asked, not when.
+
+    Two schedulers that fire one check read the outside at different moments, so a check is known
+    by its key alone.
+    """
+    asked: Mapping[str, Any] = {}
+    if not isinstance(command, RecordCheck):
+        asked = command.model_dump(mode="json", exclude={"now"})
+    text = _json({"command": type(command).__name__, **asked})
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _occurred(fact: Fact, now: datetime) -> datetime:
+    """Return when a fact was true outside, by the best clock that it carries."""
+    match fact:
+        case InstanceLaunched(launched_at=launched_at):
+            return launched_at
+        case InstanceEnded(job=job) if job.ended_at is not None:
+            return job.ended_at
+        case _:
+            return now
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

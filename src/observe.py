@@ -1,0 +1,130 @@
+"""Reads all sources of one run at one time; a source that does not answer is said to be so."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from watchkeeper.domain.contract import Contract, checkpoint_root_of
+from watchkeeper.domain.observation import GateFacts, Observation, SealFacts
+from watchkeeper.domain.plan import LaunchPlan
+from watchkeeper.domain.secrets import Scrubber, scrub_json
+from watchkeeper.domain.values import CheckpointFacts, CheckpointListing, Reading, SourceState
+from watchkeeper.ports import Outside, Unavailable
+
+LOG_LINES_MAX = 200
+"""Lines of output read at a check, as many as the written monitoring loop reads."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[Answer]):
+    """A source's answer, or none and why."""
+
+    answer: Answer | None
+    reading: Reading
+
+
+def ask(source: str, question: Callable[[], Answer]) -> Asked[Answer]:
+    """Ask one source; no answer is a reading too, and says nothing about the run."""
+    try:
+        answer = question()
+    except Unavailable as error:
+        reading = Reading(source=source, state=SourceState.UNAVAILABLE, reason=error.reason)
+        return Asked(None, reading)
+    return Asked(answer, Reading(source=source, state=SourceState.FRESH))
+
+
+def observe(outside: Outside, contract: Contract, plan: LaunchPlan, at: datetime) -> Observation:
+    """Read orchestrator, logs, tracker and checkpoints of an instance.
+
+    The orchestrator is asked first: what the others show is then at least as new as its word, so
+    that a job called ended has written all of its checkpoints when they are listed.
+    """
+    submission = plan.submission_id
+    root = checkpoint_root_of(contract)
+    orchestrator = outside.orchestrator(contract)
+    job = ask("orchestrator", lambda: orchestrator.find(submission))
+    # Each of these keeps its own time limit, so leaving the pool never takes long.
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        asked_logs = pool.submit(
+            ask, "logs", lambda: orchestrator.log_tail(submission, lines_max=LOG_LINES_MAX)
+        )
+        asked_tracker = pool.submit(ask, "tracker", lambda: outside.tracker(contract).read())
+        asked_store = pool.submit(
+            ask, "checkpoints", lambda: outside.checkpoints(contract).list_checkpoints(root)
+        )
+    logs, tracker, store = asked_logs.result(), asked_tracker.result(), asked_store.result()
+    heartbeat = tracker.answer.heartbeat_at if tracker.answer is not None else None
+    return Observation(
+        instance=plan.instance,
+        at=at,
+        readings=(
+            job.reading,
+            logs.reading,
+            tracker.reading.model_copy(update={"clock": heartbeat}),
+            store.reading,
+        ),
+        job=job.answer,
+        log_lines=logs.answer or (),
+        tracker=tracker.answer,
+        checkpoints=store.answer,
+    )
+
+
+def scrub_observation(scrubber: Scrubber, seen: Observation) -> tuple[Observation, str, bytes]:
+    """Take the secrets out of an observation and fix its bytes.
+
+    Returns:
+        The scrubbed observation, the SHA-256 of its bytes in hex, and the bytes.
+    """
+    clean, _ = scrub_json(scrubber, seen.model_dump(mode="json"))
+    text = json.dumps(clean, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    content = text.encode()
+    return Observation.model_validate(clean), hashlib.sha256(content).hexdigest(), content
+
+
+def read_gate_facts(
+    outside: Outside, contract: Contract, source_path: str, root_held_by: str
+) -> GateFacts:
+    """Read what the launch rules need.
+
+    Args:
+        outside: The ports.
+        contract: The run's contract.
+        source_path: The checkpoint to start from; empty for a start from scratch.
+        root_held_by: Who holds the output root, as the ledger says.
+    """
+    missing = outside.missing_variables(contract.env_from)
+    if not source_path:
+        return GateFacts(env_missing=missing, root_held_by=root_held_by)
+    root = source_path.rstrip("/").rpartition("/")[0]
+    store = ask("checkpoints", lambda: outside.checkpoints(contract).list_checkpoints(root))
+    return GateFacts(
+        env_missing=missing,
+        source=_named(store.answer, source_path),
+        source_reading=store.reading,
+        root_held_by=root_held_by,
+    )
+
+
+def _named(listing: CheckpointListing | None, path: str) -> CheckpointFacts | None:
+    name = path.rstrip("/").rpartition("/")[2]
+    found = listing.checkpoints if listing is not None else ()
+    return next((c for c in found if c.path.rstrip("/").rpartition("/")[2] == name), None)
+
+
+def read_seal_facts(
+    outside: Outside, contract: Contract, plan: LaunchPlan, tag: str, at: datetime
+) -> SealFacts:
+    """Read what a seal is verified on: the sources, the launch commit and the tag."""
+    seen = observe(outside, contract, plan, at)
+    code = outside.git(contract.code.remote, contract.code.branch)
+    found = ask("git", lambda: code.has_commit(contract.code.git_sha))
+    target = ask("git", lambda: code.find_tag(tag))
+    known = found.answer if target.reading.state is SourceState.FRESH else None
+    return SealFacts(observation=seen, commit_found=known, tag_target=target.answer or "")

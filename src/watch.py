@@ -1,0 +1,232 @@
+"""The watch loop: many runs, one process, bounded concurrency, nothing remembered but the ledger.
+
+What is due is derived from events at every turn, so a `kill -9` anywhere loses nothing: the next
+process takes the watch over and goes on.
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import timedelta
+from threading import Event as Signal
+from typing import Protocol
+
+from watchkeeper import clock
+from watchkeeper.acts import SERVICE, Desk, next_failure, perform
+from watchkeeper.domain.commands import ReleaseWatch, TakeWatch
+from watchkeeper.domain.effects import Effects
+from watchkeeper.domain.events import Holder
+from watchkeeper.domain.policy import JOB_ACTS, Act, due_acts
+from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.state import Abandoned, Draft, Run, Sealed, Stopped, Unborn, Unreadable
+from watchkeeper.ports import StoreFailure, VersionConflict
+from watchkeeper.tailer import Tailer
+
+log = logging.getLogger(__name__)
+
+WORKERS = 16
+"""Runs that are looked at or pushed at one time; more wait their turn."""
+
+TURN = timedelta(milliseconds=500)
+"""The longest wait between two looks at what is due. New events end it early."""
+
+LEAVING = timedelta(seconds=30)
+"""How long acts under way may take to end when the watch is told to stop."""
+
+PAUSES = {Act.STOP: timedelta(seconds=5), Act.VERIFY: timedelta(seconds=30)}
+"""Waits after an act that recorded nothing and is still due: the other side needs time."""
+
+
+class StateFiles(Protocol):
+    """Writes `monitoring_state.json` for scripts that read it."""
+
+    def write_state(self, run: Run) -> None:
+        """Write a run's state file, whole or not at all."""
+        ...
+
+
+@dataclass(slots=True)
+class _Board:
+    """What the loop knows of one run; all of it can be had again from the ledger."""
+
+    run: Run
+    effects: Effects
+    token: int = 0
+    refused_until: clock.Deadline | None = None
+    pauses: dict[Act, clock.Deadline] = field(default_factory=dict[Act, clock.Deadline])
+
+
+class Watcher:
+    """Holds the watch over all runs of a home and does what falls due.
+
+    Args:
+        desk: Ledger, ports and evidence.
+        holder: Who watches, from where.
+        states: Where state files are written.
+        only: Slugs to watch; empty for all.
+    """
+
+    def __init__(
+        self, desk: Desk, holder: Holder, states: StateFiles, only: frozenset[str] = frozenset()
+    ) -> None:
+        """Begin with an empty board; `run` fills it from the ledger."""
+        self._desk = desk
+        self._holder = holder
+        self._states = states
+        self._only = only
+        self._boards: dict[str, _Board] = {}
+        self._tailer = Tailer(desk.ledger.store)
+        self._busy: dict[tuple[str, bool], Future[tuple[Act, bool]]] = {}
+        self._doing: dict[tuple[str, bool], Act] = {}
+
+    def run(self, stop: Signal, until: Callable[[dict[str, Run]], bool] | None = None) -> None:
+        """Watch until told to stop.
+
+        Args:
+            stop: Set from a signal handler, or by another thread.
+            until: Asked at each turn with all runs; true ends the watch once nothing is under way.
+
+        Raises:
+            StoreFailure: The ledger failed: without it nothing may be done.
+        """
+        with ThreadPoolExecutor(WORKERS, thread_name_prefix="act") as pool:
+            try:
+                while not stop.is_set():
+                    self._turn(pool)
+                    runs = {slug: board.run for slug, board in self._boards.items()}
+                    if until is not None and not self._busy and until(runs):
+                        return
+                    self._rest()
+            finally:
+                self._leave()
+
+    # --- One turn ----------------------------------------------------------------------------
+
+    def _turn(self, pool: ThreadPoolExecutor) -> None:
+        self._collect()
+        self._refresh()
+        for slug, board in self._boards.items():
+            if board.token == 0:
+                self._take(slug, board)
+            if board.token != 0:
+                self._start_due(pool, slug, board)
+
+    def _rest(self) -> None:
+        if self._busy:
+            # An act that ends is a reason to look again as well as a new event is.
+            wait(list(self._busy.values()), timeout=0.05)
+        self._tailer.wait(TURN if not self._busy else timedelta(milliseconds=20))
+
+    def _refresh(self) -> None:
+        """Bring the board up to date with what any process appended."""
+        changed: set[str] = set()
+        for page in self._tailer.pages():
+            for recorded in page:
+                kind, _, slug = recorded.stream.partition("/")
+                if kind in ("run", "effects") and slug:
+                    changed.add(slug)
+        for slug in changed:
+            if self._only and slug not in self._only:
+                continue
+            run = self._desk.ledger.run(slug)
+            if isinstance(run, Unreadable):
+                log.error("%s cannot be read after event %d: %s", slug, run.version, run.why)
+                self._boards.pop(slug, None)
+                continue
+            board = self._boards.get(slug)
+            if board is None:
+                board = self._boards[slug] = _Board(run, Effects())
+            board.run, board.effects = run, self._desk.ledger.effects(slug)
+            if board.token != board.run.watch.token:
+                board.token = 0  # Somebody took it over; it is asked for again, or left.
+            self._states.write_state(run)
+
+    def _take(self, slug: str, board: _Board) -> None:
+        if isinstance(board.run.phase, Unborn | Draft | Stopped | Abandoned | Sealed):
+            # Nothing to watch; what is left to push needs no lease, only our place as its writer.
+            board.token = board.run.watch.token or -1
+            return
+        if board.refused_until is not None and not board.refused_until.expired():
+            return
+        command = TakeWatch(now=clock.now(), actor=SERVICE, holder=self._holder, same_home=True)
+        outcome = self._desk.ledger.handle(slug, command)
+        if isinstance(outcome, Refused):
+            log.info("%s: %s", slug, outcome.sentence)
+            board.refused_until = clock.Deadline.after(timedelta(seconds=10))
+            return
+        board.run = outcome.run
+        board.token = outcome.run.watch.token
+
+    def _start_due(self, pool: ThreadPoolExecutor, slug: str, board: _Board) -> None:
+        """Start at most one act for the job and one for git; a slow one delays no other run."""
+        acts = due_acts(board.run, board.effects, clock.now())
+        for is_job in (True, False):
+            lane = (slug, is_job)
+            if lane in self._busy:
+                continue
+            for act in acts:
+                paused = board.pauses.get(act)
+                if (act in JOB_ACTS) is not is_job or (paused and not paused.expired()):
+                    continue
+                self._doing[lane] = act
+                self._busy[lane] = pool.submit(self._perform, board.run, act, board.token)
+                break
+
+    def _perform(self, run: Run, act: Act, token: int) -> tuple[Act, bool]:
+        return act, perform(self._desk, run, act, max(token, 0))
+
+    def _collect(self) -> None:
+        """Take in what ended; a failure of the store ends the watch, another one is recorded."""
+        for lane, future in list(self._busy.items()):
+            if not future.done():
+                continue
+            del self._busy[lane]
+            act = self._doing.pop(lane)
+            error = future.exception()
+            if isinstance(error, StoreFailure):
+                raise error
+            if isinstance(error, VersionConflict):
+                log.warning("%s: %s", lane[0], error)
+            elif error is not None:
+                self._record_fault(lane[0], act, error)
+            elif not future.result()[1] and act in PAUSES:
+                board = self._boards.get(lane[0])
+                if board is not None:
+                    board.pauses[act] = clock.Deadline.after(PAUSES[act])
+
+    def _record_fault(self, slug: str, act: Act, error: BaseException) -> None:
+        """A bug of ours in one act: loud in log and status, and no other run is touched."""
+        log.error("%s: %s failed", slug, act.value, exc_info=error)
+        reason = f"internal error, please report: {type(error).__name__}: {error}"
+        failed = next_failure(self._desk.ledger.effects(slug), act.value, reason)
+        self._desk.ledger.record_effects(slug, [failed], SERVICE)
+
+    def _leave(self) -> None:
+        """Let acts under way end, and say on record that nobody watches from here."""
+        wait(list(self._busy.values()), timeout=LEAVING.total_seconds())
+        for slug, board in self._boards.items():
+            run = self._desk.ledger.run(slug)
+            if not isinstance(run, Run) or run.watch.holder != self._holder or board.token <= 0:
+                continue
+            command = ReleaseWatch(
+                now=clock.now(), actor=SERVICE, token=board.token, reason="the watch was stopped"
+            )
+            self._desk.ledger.handle(slug, command)
+
+
+def settle(desk: Desk, slug: str, limit: timedelta) -> None:
+    """Do what is due for one run, here and now, until nothing is or the limit.
+
+    For commands that a person gives while no watch runs in this home; the caller holds the home's
+    watch lock. Checks are left to the watch.
+    """
+    deadline = clock.Deadline.after(limit)
+    while not deadline.expired():
+        run = desk.ledger.run(slug)
+        if isinstance(run, Unreadable):
+            return
+        acts = due_acts(run, desk.ledger.effects(slug), clock.now())
+        acts = [act for act in acts if act not in (Act.CHECK, Act.VERIFY)]
+        if not acts or not perform(desk, run, acts[0], run.watch.token):
+            return
