@@ -94,8 +94,7 @@ class Watcher:
             try:
                 while not stop.is_set():
                     self._turn(pool)
-                    runs = {slug: board.run for slug, board in self._boards.items()}
-                    if until is not None and not self._busy and until(runs):
+                    if until is not None and self._at_rest() and until(self._runs()):
                         return
                     self._rest()
             finally:
@@ -111,6 +110,17 @@ class Watcher:
                 self._take(slug, board)
             if board.token != 0:
                 self._start_due(pool, slug, board)
+
+    def _runs(self) -> dict[str, Run]:
+        return {slug: board.run for slug, board in self._boards.items()}
+
+    def _at_rest(self) -> bool:
+        """Say whether nothing is under way, due, or waiting for a retry."""
+        now = clock.now()
+        return not self._busy and not any(
+            board.effects.failing or due_acts(board.run, board.effects, now)
+            for board in self._boards.values()
+        )
 
     def _rest(self) -> None:
         if self._busy:

@@ -7,7 +7,7 @@ from watchkeeper.domain.commands import (
     ReportRefusedLaunch,
     RequestLaunch,
 )
-from watchkeeper.domain.contract import cadence_of
+from watchkeeper.domain.contract import Contract, cadence_of
 from watchkeeper.domain.events import (
     Action,
     DecisionMade,
@@ -31,9 +31,8 @@ _DIGEST_SHOWN_MIN = 4
 Outcome = list[RunEvent] | Refused
 
 
-def plan_first_instance(run: Run, submission_id: str) -> LaunchPlan:
+def plan_first_instance(contract: Contract, submission_id: str) -> LaunchPlan:
     """Return the plan of a run's first instance."""
-    contract = contract_of(run)
     source = contract.initialize_from.rstrip("/")
     name = source.rpartition("/")[2]
     numeric = name.removeprefix("step-")
@@ -45,7 +44,7 @@ def plan_first_instance(run: Run, submission_id: str) -> LaunchPlan:
 
 def launch(run: Run, command: RequestLaunch) -> Outcome:
     """Hold the first instance against the gate and, when nothing blocks, ask for it."""
-    plan = plan_first_instance(run, command.submission_id)
+    plan = plan_first_instance(contract_of(run), command.submission_id)
     gate = Gate(contract_of(run), plan, command.facts, run.approvals)
     return _request(run, gate, "launch")
 

@@ -1,0 +1,149 @@
+"""The one gate: everything that must hold before a change lands. `uv run python scripts/check.py`.
+
+`--only NAME` runs one of them, `--fast` leaves out the tests and the wheel.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from watchkeeper import clock
+
+ROOT = Path(__file__).resolve().parent.parent
+STEP_LIMIT_S = 1200
+
+PLANTED = '''"""A planted error: both type checkers must find it."""
+
+from watchkeeper.domain.values import JobState
+
+
+def planted() -> int:
+    """Return text where a number is promised."""
+    return JobState.RUNNING.value
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One check of the gate."""
+
+    name: str
+    passes: Callable[[], bool]
+
+
+def run(*command: str, env: Mapping[str, str] | None = None, quiet: bool = False) -> bool:
+    """Run a command in the project's root and say whether it succeeded."""
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        stdout=subprocess.PIPE if quiet else None,
+        stderr=subprocess.STDOUT if quiet else None,
+        timeout=STEP_LIMIT_S,
+        check=False,
+    )
+    return done.returncode == 0
+
+
+def planted_errors_are_found() -> bool:
+    """Plant a type error in the package: a checker that does not find it checks nothing."""
+    planted = ROOT / "src" / "planted_error.py"
+    planted.write_text(PLANTED)
+    try:
+        missed = [
+            name
+            for name, command in {
+                "mypy": ("mypy", "--no-incremental", "-p", "watchkeeper.planted_error"),
+                "pyright": ("pyright", "src/planted_error.py"),
+            }.items()
+            if run(*command, quiet=True)
+        ]
+    finally:
+        planted.unlink()
+    for name in missed:
+        print(f"{name} does not find a planted error")
+    return not missed
+
+
+def wheel_runs_clean() -> bool:
+    """Build the wheel, install it in an empty environment, and run it from there."""
+    with tempfile.TemporaryDirectory(prefix="wk-wheel-") as text:
+        folder = Path(text)
+        if not run("uv", "build", "--quiet", "--out-dir", str(folder / "dist")):
+            return False
+        wheel = next((folder / "dist").glob("*.whl"))
+        venv = folder / "venv"
+        python = venv / "bin" / "python"
+        if not run("uv", "venv", "--quiet", "--python", sys.executable, str(venv)):
+            return False
+        if not run("uv", "pip", "install", "--quiet", "--python", str(python), str(wheel)):
+            return False
+        asset = (
+            "from importlib.resources import files; "
+            "text = files('watchkeeper.adapters.demo').joinpath('assets/corpus.txt').read_text(); "
+            "assert len(text) > 10_000"
+        )
+        home = folder / "home"
+        command = str(venv / "bin" / "watchkeeper")
+        return (
+            run(command, "--help", quiet=True)
+            and run(str(python), "-c", asset)
+            and run(command, "init", "--home", str(home), "--human", "me", quiet=True)
+            and run(command, "verify", "--home", str(home), "--offline", quiet=True)
+            and run(command, "status", "--home", str(home), quiet=True)
+        )
+
+
+def steps(fast: bool) -> list[Step]:
+    """Return the checks, the quick ones first."""
+    quick = [
+        Step("format", lambda: run("ruff", "format", "--check", ".")),
+        Step("lint", lambda: run("ruff", "check", ".")),
+        Step("rooms", lambda: run("lint-imports")),
+        Step("mypy", lambda: run("mypy")),
+        Step("pyright", lambda: run("pyright")),
+        Step("planted errors", planted_errors_are_found),
+        Step("reference", lambda: run("python", "scripts/generate_reference.py", "--check")),
+        Step("docs", lambda: run("mkdocs", "build", "--strict", "--quiet", "--site-dir", _site())),
+    ]
+    slow = [
+        Step("tests", lambda: run("pytest", "-q")),
+        Step("wheel", wheel_runs_clean),
+    ]
+    return quick if fast else quick + slow
+
+
+def _site() -> str:
+    return str(Path(tempfile.gettempdir()) / f"watchkeeper-site-{os.getpid()}")
+
+
+def main() -> int:
+    """Run every check, and say at the end which ones failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fast", action="store_true", help="leave out the tests and the wheel")
+    parser.add_argument("--only", metavar="NAME", help="run one check, such as `wheel`")
+    options = parser.parse_args()
+    failed: list[str] = []
+    for step in steps(options.fast):
+        if options.only not in (None, step.name):
+            continue
+        timer = clock.Timer()
+        passed = step.passes()
+        took_s = timer.elapsed().total_seconds()
+        print(f"{'ok  ' if passed else 'FAIL'} {step.name} ({took_s:.1f} s)")
+        sys.stdout.flush()
+        if not passed:
+            failed.append(step.name)
+    shutil.rmtree(_site(), ignore_errors=True)
+    print(f"failed: {', '.join(failed)}" if failed else "all checks passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

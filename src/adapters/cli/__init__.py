@@ -1,0 +1,113 @@
+"""The command line: parses, calls, prints. No rule lives here."""
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from watchkeeper.adapters.load import load
+
+EXIT_DONE = 0
+EXIT_BROKEN = 1
+EXIT_CANNOT_TELL = 2
+EXIT_REFUSED = 3
+EXIT_BAD_INPUT = 4
+EXIT_INTERRUPTED = 130
+
+COMMANDS = {
+    "init": "setup",
+    "doctor": "setup",
+    "demo": "demo",
+    "launch": "launching",
+    "approve": "launching",
+    "watch": "watching",
+    "status": "reading",
+    "events": "reading",
+    "logbook": "reading",
+    "checkpoints": "reading",
+    "note": "people",
+    "correct": "people",
+    "ack": "people",
+    "stop": "people",
+    "abandon": "people",
+    "seal": "sealing",
+    "verify": "sealing",
+}
+"""Each command and the module that holds it; a module is imported when its command is called."""
+
+
+class _Commands(click.Group):
+    """Finds a command in its module only when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order in which a run needs them."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return one command, or none where there is none of this name."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = load(f"cli.{COMMANDS[cmd_name]}", cmd_name)
+        return command
+
+
+@click.group(cls=_Commands)
+@click.version_option(version("watchkeeper"), prog_name="watchkeeper")
+def cli() -> None:
+    """Stand watch over training runs: launch, watch, recover, seal, and keep the record.
+
+    Exit codes: 0 done or intact, 1 broken, 2 cannot tell, 3 refused by a rule, 4 bad input.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code; no traceback reaches a user."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Args:
+        arguments: Without the program's name; the process's own when none.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        answer = cli.main(args=arguments, prog_name="watchkeeper", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return EXIT_BAD_INPUT
+    except click.ClickException as error:
+        error.show()
+        return EXIT_BAD_INPUT
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted; what was recorded stays recorded", err=True)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output left, as `head` does; there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_DONE
+    except Exception as error:  # noqa: BLE001 - The last resort: the traceback goes to a file.
+        return _fault(error)
+    return answer if isinstance(answer, int) else EXIT_DONE
+
+
+def _fault(error: Exception) -> int:
+    """Tell of a failure: our own errors in a sentence, a bug with the file that describes it."""
+    known = load("cli.common", "exit_of")(error)
+    if known is not None:
+        message, code = known
+        click.echo(message, err=True)
+        return int(code)
+    path = Path(f"/tmp/watchkeeper-fault-{os.getpid()}.txt")
+    path.write_text("".join(traceback.format_exception(error)))
+    click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
+    click.echo(f"What was recorded stays recorded. Please report it with {path}", err=True)
+    return EXIT_CANNOT_TELL

@@ -1,0 +1,205 @@
+"""What the commands share: options, the open home, and how they speak."""
+
+import functools
+import getpass
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+import click
+
+from watchkeeper.acts import Desk
+from watchkeeper.adapters.bad_input import BadInput, problem_rows, render_problems
+from watchkeeper.adapters.home import Home, HomeProblem, open_home, watch_lock
+from watchkeeper.adapters.load import Adapters
+from watchkeeper.adapters.principals import actor_of, read_principals
+from watchkeeper.adapters.store import open_store
+from watchkeeper.domain.commands import RunCommand
+from watchkeeper.domain.envelope import Undecodable
+from watchkeeper.domain.events import Holder
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.secrets import Scrubber, known_secrets
+from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.ledger import Handled, Ledger
+from watchkeeper.ports import KeyReused, StoreFailure, Unavailable, VersionConflict
+from watchkeeper.watch import settle
+
+HOME_DEFAULT = "~/.watchkeeper"
+SETTLE_LIMIT = timedelta(seconds=60)
+"""How long a command acts by itself where no watch runs; the next watch does what is left."""
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+class Leave(Exception):
+    """Ends a command with a sentence and an exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        """Keep both."""
+        super().__init__(message)
+        self.code = code
+
+
+def home_option(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Add `--home` and `--json`."""
+    command = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(
+        command
+    )
+    return click.option(
+        "--home",
+        envvar="WATCHKEEPER_HOME",
+        default=HOME_DEFAULT,
+        show_default=True,
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Folder of the ledger (or WATCHKEEPER_HOME).",
+    )(command)
+
+
+def actor_option(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Add `--as`."""
+    return click.option(
+        "--as",
+        "principal",
+        default=None,
+        metavar="PRINCIPAL",
+        help="Who acts, as listed in principals.toml (or WATCHKEEPER_PRINCIPAL, or the OS user).",
+    )(command)
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """An open home with everything that a command needs."""
+
+    home: Home
+    ledger: Ledger
+    adapters: Adapters
+
+    @property
+    def desk(self) -> Desk:
+        """What the acts work with."""
+        return Desk(self.ledger, self.adapters, self.home, self.home.deployment)
+
+
+@contextmanager
+def open_office(path: Path) -> Iterator[Office]:
+    """Open a home for the length of a command."""
+    home = open_home(path)
+    scrubber = Scrubber(home.key, known_secrets(os.environ))
+    with open_store(home.ledger) as store:
+        yield Office(home, Ledger(store, scrubber), Adapters(home))
+
+
+def who(home: Home, principal: str | None) -> Actor:
+    """Return who acts, and as what kind."""
+    return actor_of(read_principals(home.principals), principal, os.environ, getpass.getuser())
+
+
+def holder_of(home: Home, principal: str) -> Holder:
+    """Return the holder of a watch that runs here."""
+    return Holder(principal=principal, host=socket.gethostname(), home=str(home.path))
+
+
+def known_run(ledger: Ledger, slug: str) -> Run:
+    """Return a run that has a history.
+
+    Raises:
+        Leave: There is none, or it cannot be read.
+    """
+    run = ledger.run(slug)
+    if isinstance(run, Unreadable):
+        raise Leave(f"{slug} after event {run.version}: {run.why}", 1)
+    if run.version == 0:
+        refused = Refused(Refusal.RUN_UNKNOWN, slug)
+        raise Leave(refused.sentence, 3)
+    return run
+
+
+def handle(office: Office, slug: str, command: RunCommand) -> Handled:
+    """Handle a command.
+
+    Raises:
+        Leave: A rule refuses it.
+    """
+    outcome = office.ledger.handle(slug, command)
+    if isinstance(outcome, Refused):
+        raise Leave(f"refused ({outcome.refusal.name}): {outcome.sentence}", 3)
+    return outcome
+
+
+def act_if_alone(office: Office, slug: str) -> str:
+    """Act for a run here and now unless a watch of this home does; say which.
+
+    Returns:
+        A sentence for the person who waits.
+    """
+    try:
+        with watch_lock(office.home):
+            settle(office.desk, slug, SETTLE_LIMIT)
+    except HomeProblem:
+        return "the watch that runs in this home takes it from here"
+    failing = office.ledger.effects(slug).failing
+    if failing:
+        first = next(iter(failing.values()))
+        return f"recorded; {first.effect} did not get through yet: {first.reason}"
+    return "recorded and carried out; no watch runs: `watchkeeper watch`"
+
+
+def say(as_json: bool, document: dict[str, Any], text: str) -> None:
+    """Print a result for a program or for a person."""
+    click.echo(json.dumps(document, ensure_ascii=False) if as_json else text)
+
+
+def exit_of(error: Exception) -> tuple[str, int] | None:
+    """Return what to say of an error and the exit code; none for a bug of ours."""
+    match error:
+        case Leave():
+            return str(error), error.code
+        case BadInput():
+            return render_problems(error.problems), 4
+        case HomeProblem():
+            return str(error), 4
+        case StoreFailure() | Undecodable():
+            return f"the ledger: {error}", 2
+        case VersionConflict():
+            return f"{error}; nothing was recorded, try again", 2
+        case KeyReused():
+            return str(error), 3
+        case Unavailable():
+            return f"no answer from {error}", 2
+        case _:
+            return None
+
+
+def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Tell of errors as one JSON object on standard output when `--json` was given."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+        try:
+            return command(*args, **kwargs)
+        except (Leave, BadInput, HomeProblem, StoreFailure, Unavailable) as error:
+            if not kwargs.get("as_json"):
+                raise
+            told = exit_of(error)
+            assert told is not None, "all of these have their own words"
+            message, code = told
+            document: dict[str, Any] = {"error": message, "exit": code}
+            if isinstance(error, BadInput):
+                document["problems"] = problem_rows(error.problems)
+            click.echo(json.dumps(document, ensure_ascii=False))
+            leave_quietly(code)
+
+    return wrapped
+
+
+def leave_quietly(code: int) -> NoReturn:
+    """End with an exit code; what was to be said is said."""
+    raise click.exceptions.Exit(code)

@@ -1,0 +1,293 @@
+"""`demo`: the whole story on this machine, from a contract to a seal, with a crash on the way."""
+
+import contextlib
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.acts import root_holder, submission_id
+from watchkeeper.adapters.cli.common import Leave, Office, handle, holder_of, open_office, say
+from watchkeeper.adapters.cli.watching import idle, log_to, told_to_stop
+from watchkeeper.adapters.contract_file import read_contract
+from watchkeeper.adapters.demo.scene import (
+    FAULT_STEP,
+    RUN,
+    Scene,
+    push_code,
+    set_scene,
+    start_fault,
+)
+from watchkeeper.adapters.home import create_home, watch_lock
+from watchkeeper.adapters.load import load
+from watchkeeper.adapters.principals import add_human
+from watchkeeper.audit import Report, audit
+from watchkeeper.domain.commands import ApproveLaunch, DraftRun, RequestLaunch
+from watchkeeper.domain.contract import OrchestratorPart, logbook_path_of
+from watchkeeper.domain.events import CheckRecorded, DecisionMade, FailureClassified
+from watchkeeper.domain.launching import plan_first_instance
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.state import Run, Sealed, live_instance, phase_name
+from watchkeeper.observe import read_gate_facts
+from watchkeeper.ports import Unavailable
+from watchkeeper.projections.events_table import summary
+from watchkeeper.watch import Watcher
+
+KILLS = {"none": 0, "crash": 1, "crash-loop": 2}
+LIMIT = timedelta(minutes=10)
+"""The demo gives up after this; it takes one to two minutes."""
+
+STOP_LIMIT = timedelta(seconds=20)
+
+
+class Teller:
+    """Tells on standard error what happens, with the time since the start."""
+
+    def __init__(self, quiet: bool) -> None:
+        """Start the clock."""
+        self._quiet = quiet
+        self._timer = clock.Timer()
+        self._line_open = False
+
+    def tell(self, text: str) -> None:
+        """Tell one thing that stays on the screen."""
+        if self._quiet:
+            return
+        self._clear()
+        click.echo(f"{self.elapsed_s():6.1f} s  {text}", err=True)
+
+    def show(self, text: str) -> None:
+        """Show progress; the next telling takes its place. Only at a terminal."""
+        if self._quiet or not click.get_text_stream("stderr").isatty():
+            return
+        click.echo(f"\r{self.elapsed_s():6.1f} s  {text:<90}"[:100], err=True, nl=False)
+        self._line_open = True
+
+    def elapsed_s(self) -> float:
+        """Return the seconds since the start."""
+        return self._timer.elapsed().total_seconds()
+
+    def _clear(self) -> None:
+        if self._line_open:
+            click.echo("\r" + " " * 100 + "\r", err=True, nl=False)
+            self._line_open = False
+
+
+@click.command()
+@click.option(
+    "--fault",
+    type=click.Choice(list(KILLS)),
+    default="crash",
+    show_default=True,
+    help="What an outside process does to the training: nothing, one SIGKILL in the middle of "
+    "writing a checkpoint, or the same kill at the same step again.",
+)
+@click.option(
+    "--orchestrator", type=click.Choice(["ray", "local"]), default="ray", show_default=True
+)
+@click.option(
+    "--home",
+    envvar="WATCHKEEPER_HOME",
+    default=None,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A new or empty folder for the demo; a fresh one below /tmp by default.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line.")
+def demo(fault: str, orchestrator: str, home: Path | None, as_json: bool) -> None:
+    """Launch a real training job, kill it from outside, and watch it being recovered and sealed.
+
+    Ends with exit code 0 when the story ended as told: sealed, or for `crash-loop` with an open
+    question to the DRI.
+    """
+    folder = home or Path(tempfile.mkdtemp(prefix="watchkeeper-demo-"))
+    if home is not None and home.exists() and any(home.iterdir()):
+        raise Leave(f"{home} is not empty: name a new folder for the demo", 4)
+    teller = Teller(quiet=False)
+    # Whoever ends the demo, Ctrl-C or a supervisor: everything it started ends with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with ExitStack() as stack:
+        summary_ = _play(folder, fault, orchestrator, teller, stack)
+    ended_well = summary_["phase"] == ("interrupted" if fault == "crash-loop" else "sealed")
+    say(as_json, summary_, _closing(summary_))
+    if not ended_well or summary_["verify"]:
+        raise Leave("the demo did not end as told: see the logbook and watch.log above", 1)
+
+
+def _play(
+    folder: Path,
+    fault: str,
+    orchestrator: str,
+    teller: Teller,
+    stack: ExitStack,
+) -> dict[str, Any]:
+    home = create_home(folder)
+    add_human(home.principals, "demo", "the demo itself, simulating a DRI")
+    teller.tell(f"home {home.path}")
+    part = OrchestratorPart(kind="local", address=str(home.jobs), cluster="demo")
+    if orchestrator == "ray":
+        teller.tell("starting a Ray cluster on this machine")
+        head = load("ray.cluster", "start_head")(folder / "demo", 2, on_wait=teller.show)
+        stack.callback(head.stop)
+        part = OrchestratorPart(kind="ray", address=head.address, cluster="demo")
+        teller.tell(f"Ray is up: {head.address}")
+    scene = set_scene(folder / "demo", push_code(folder / "demo"), part)
+    teller.tell(f"git remote {scene.code.remote}, contract {scene.contract_file}")
+    office = stack.enter_context(open_office(home.path))
+    stack.enter_context(watch_lock(home))
+    stack.callback(_stop_what_lives, office, teller)
+    log_to(office)
+    _launch(office, scene, teller)
+    kills = KILLS[fault]
+    if kills:
+        striker = start_fault(scene, kills)
+        stack.callback(_end, striker)
+        teller.tell(f"a separate process will kill the training while step-{FAULT_STEP} is written")
+    deadline = clock.Deadline.after(LIMIT)
+    with _narrated(office, teller), told_to_stop() as stop:
+        watcher = Watcher(office.desk, holder_of(home, "watchkeeper"), home)
+        watcher.run(stop, lambda runs: deadline.expired() or idle(runs))
+    if stop.is_set():
+        raise KeyboardInterrupt
+    report = Report([], [])
+    audit(office.ledger.store, office.adapters, report, remotes=True)
+    return _summary(office, scene, report, teller)
+
+
+def _launch(office: Office, scene: Scene, teller: Teller) -> None:
+    """Do what `launch`, `approve` and `launch` again do."""
+    person = Actor(principal="demo", kind="human")
+    contract = read_contract(scene.contract_file)
+    handle(office, RUN, DraftRun(now=clock.now(), actor=person, contract=contract))
+    plan = plan_first_instance(contract, submission_id(office.desk, RUN, 1))
+    for attempt in (1, 2):
+        held = root_holder(office.ledger, contract.output_root)
+        facts = read_gate_facts(office.adapters, contract, plan.resume_from, held)
+        request = RequestLaunch(
+            now=clock.now(), actor=person, submission_id=plan.submission_id, facts=facts
+        )
+        run = handle(office, RUN, request).run
+        if attempt == 1:
+            assert run.preflight is not None, "a launch request records its preflight"
+            teller.tell(f"plan {run.preflight.digest} is held back: nobody approved it yet (L11)")
+            note = "simulated: the demo approves its own run, no person looked at it"
+            approval = ApproveLaunch(
+                now=clock.now(), actor=person, digest=run.preflight.digest, note=note
+            )
+            handle(office, RUN, approval)
+
+
+@contextmanager
+def _narrated(office: Office, teller: Teller) -> Iterator[None]:
+    """Tell every new event of the run while the watch works."""
+    done = threading.Event()
+    narrator = threading.Thread(
+        target=_narrate, args=(office, teller, done.is_set), name="narrator", daemon=True
+    )
+    narrator.start()
+    try:
+        yield
+    finally:
+        done.set()
+        narrator.join(timeout=5)
+
+
+def _narrate(office: Office, teller: Teller, is_done: Callable[[], bool]) -> None:
+    told = 0
+    while True:
+        last_round = is_done()
+        for event in office.ledger.history(RUN)[told:]:
+            told = event.version
+            if isinstance(event.data, CheckRecorded):
+                teller.show(f"event {event.version}: {summary(event)}")
+            else:
+                teller.tell(f"event {event.version}: {summary(event)}")
+        if last_round:
+            return
+        clock.sleep(timedelta(milliseconds=200))
+
+
+def _stop_what_lives(office: Office, teller: Teller) -> None:
+    """Leave no job behind, however the demo ends; the end is told to the orchestrator only."""
+    run = office.ledger.run(RUN)
+    if not isinstance(run, Run) or not run.instances or run.contract is None:
+        return
+    plan = run.instances[-1].plan
+    if live_instance(run) is None and phase_name(run.phase) != "launching":
+        return
+    teller.tell(f"stopping {plan.submission_id}")
+    orchestrator = office.adapters.orchestrator(run.contract)
+    with contextlib.suppress(Unavailable):
+        orchestrator.stop(plan.submission_id)
+        backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=500))
+        backoff.wait_until(
+            lambda: orchestrator.find(plan.submission_id).ended_at is not None, STOP_LIMIT
+        )
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(timeout=10)
+
+
+def _summary(office: Office, scene: Scene, report: Report, teller: Teller) -> dict[str, Any]:
+    run = office.ledger.run(RUN)
+    assert isinstance(run, Run), "the demo's own run can be read"
+    events = office.ledger.history(RUN)
+    failures = [e.data for e in events if isinstance(e.data, FailureClassified)]
+    decisions = [e.data for e in events if isinstance(e.data, DecisionMade)]
+    return {
+        "run": RUN,
+        "phase": phase_name(run.phase),
+        "instances": [i.plan.instance for i in run.instances],
+        "failures": [
+            {"instance": f.instance, "cause": f.cause, "outlook": f.outlook.value, "step": f.step}
+            for f in failures
+        ],
+        "decisions": [
+            {"action": d.action.value, "rule": d.rule, "resume_step": d.resume_step}
+            for d in decisions
+        ],
+        "questions": [q.name for q in run.questions.values()],
+        "seal": run.phase.tag if isinstance(run.phase, Sealed) else None,
+        "logbook": f"{scene.code.remote}:main:{logbook_path_of(scene.contract)}",
+        "ledger": str(office.home.ledger),
+        "events": run.version,
+        "elapsed_s": round(teller.elapsed_s(), 1),
+        "fault_log": str(scene.fault_log),
+        "verify": report.problems + report.unchecked,
+    }
+
+
+def _closing(summary_: dict[str, Any]) -> str:
+    remote, branch, path = summary_["logbook"].rsplit(":", 2)
+    home = Path(summary_["ledger"]).parent
+    verdict = "intact" if not summary_["verify"] else "; ".join(summary_["verify"])
+    lines = [
+        f"{summary_['run']} is {summary_['phase']} after {summary_['elapsed_s']} s: "
+        f"{len(summary_['instances'])} instances, {summary_['events']} events, {verdict}",
+        "",
+        f"  logbook  git -C {remote} show {branch}:{path}",
+        f"  pushes   git -C {remote} log --oneline {branch}",
+    ]
+    if summary_["seal"]:
+        lines.append(f"  tag      git -C {remote} show --no-patch {summary_['seal']}")
+    for question in summary_["questions"]:
+        lines.append(f"  open     {question}: watchkeeper status {RUN} --home {home}")
+    lines += [
+        f"  ledger   watchkeeper events {RUN} --home {home}",
+        f"  proof    watchkeeper verify --home {home}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,140 @@
+"""`launch` and `approve`: nothing expensive starts by accident."""
+
+from pathlib import Path
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.acts import root_holder, submission_id
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    Office,
+    act_if_alone,
+    actor_option,
+    handle,
+    home_option,
+    json_errors,
+    known_run,
+    leave_quietly,
+    open_office,
+    say,
+    who,
+)
+from watchkeeper.adapters.contract_file import read_contract
+from watchkeeper.domain.commands import AmendContract, ApproveLaunch, DraftRun, RequestLaunch
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.events import PreflightRecorded
+from watchkeeper.domain.gate import Gate, blocks, preflight
+from watchkeeper.domain.launching import plan_first_instance
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.plan import GateFinding, LaunchPlan, plan_digest
+from watchkeeper.domain.state import Cleared, Draft, Run, Unborn, Unreadable
+from watchkeeper.observe import read_gate_facts
+from watchkeeper.projections.gate_page import render_gate
+
+
+@click.command()
+@click.argument("contract", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Show the plan and its findings; record nothing.")
+@click.option("--all", "everything", is_flag=True, help="Show the rules that pass, too.")
+@home_option
+@actor_option
+@json_errors
+def launch(
+    contract: Path,
+    dry_run: bool,
+    everything: bool,
+    home: Path,
+    as_json: bool,
+    principal: str | None,
+) -> None:
+    """Hold CONTRACT against the launch rules and, when nothing blocks, launch it."""
+    promised = read_contract(contract)
+    with open_office(home) as office:
+        actor = who(office.home, principal)
+        run = office.ledger.run(promised.run)
+        if isinstance(run, Unreadable):
+            raise Leave(f"{promised.run} after event {run.version}: {run.why}", 1)
+        if dry_run:
+            plan, findings = _rehearse(office, run, promised)
+        else:
+            plan, findings = _launch(office, run, promised, actor)
+        blocked = blocks(findings)
+        says = "nothing was recorded" if dry_run else "recorded; nothing was launched"
+        if not blocked and not dry_run:
+            says = act_if_alone(office, promised.run)
+        after = office.ledger.run(promised.run)
+        document = {
+            "run": promised.run,
+            "plan": plan_digest(plan),
+            "cleared": not blocked,
+            "dry_run": dry_run,
+            "findings": [finding.model_dump(mode="json") for finding in findings],
+            "command": list(plan.command),
+            "submission_id": plan.submission_id,
+            "phase": _phase(after),
+            "says": says,
+        }
+        page = render_gate(promised, plan, findings, everything=everything)
+        say(as_json, document, f"{page}\n\n{says}")
+        if blocked:
+            leave_quietly(3)
+
+
+def _phase(run: Run | Unreadable) -> str:
+    return "unreadable" if isinstance(run, Unreadable) else type(run.phase).__name__.lower()
+
+
+def _rehearse(
+    office: Office, run: Run, promised: Contract
+) -> tuple[LaunchPlan, tuple[GateFinding, ...]]:
+    plan = plan_first_instance(promised, submission_id(office.desk, promised.run, 1))
+    held = root_holder(office.ledger, promised.output_root)
+    facts = read_gate_facts(office.adapters, promised, plan.resume_from, held)
+    unchanged = run.contract == promised
+    approvals = run.approvals if unchanged else ()
+    return plan, preflight(Gate(promised, plan, facts, approvals))
+
+
+def _launch(
+    office: Office, run: Run, promised: Contract, actor: Actor
+) -> tuple[LaunchPlan, tuple[GateFinding, ...]]:
+    """Draft or amend, then ask for the launch; the answer is the recorded preflight."""
+    slug = promised.run
+    if isinstance(run.phase, Unborn):
+        run = handle(office, slug, DraftRun(now=clock.now(), actor=actor, contract=promised)).run
+    elif isinstance(run.phase, Draft | Cleared):
+        amend = AmendContract(now=clock.now(), actor=actor, contract=promised)
+        run = handle(office, slug, amend).run
+    plan = plan_first_instance(promised, submission_id(office.desk, slug, 1))
+    held = root_holder(office.ledger, promised.output_root)
+    facts = read_gate_facts(office.adapters, promised, plan.resume_from, held)
+    command = RequestLaunch(
+        now=clock.now(), actor=actor, submission_id=plan.submission_id, facts=facts
+    )
+    handled = handle(office, slug, command)
+    checked = handled.run.preflight
+    assert isinstance(checked, PreflightRecorded), "a launch request records its preflight"
+    return plan, checked.findings
+
+
+@click.command()
+@click.argument("run")
+@click.option("--plan", required=True, help="The plan's identity, as `launch` printed it.")
+@click.option("--note", default="", help="Why, or under which limits.")
+@home_option
+@actor_option
+@json_errors
+def approve(
+    run: str, plan: str, note: str, home: Path, as_json: bool, principal: str | None
+) -> None:
+    """Allow the plan of RUN that was last checked. Only a human can."""
+    with open_office(home) as office:
+        known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        command = ApproveLaunch(now=clock.now(), actor=actor, digest=plan, note=note)
+        handled = handle(office, run, command)
+        name = handled.run.approvals[-1].name
+        document = {"run": run, "approval": name, "plan": handled.run.approvals[-1].digest}
+        text = f"approved as {name} by {actor.principal}; launch it: watchkeeper launch CONTRACT"
+        say(as_json, document, text)

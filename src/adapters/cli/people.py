@@ -1,0 +1,117 @@
+"""`note`, `correct`, `ack`, `stop` and `abandon`: what people say and decide."""
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import (
+    act_if_alone,
+    actor_option,
+    handle,
+    home_option,
+    json_errors,
+    known_run,
+    open_office,
+    say,
+    who,
+)
+from watchkeeper.adapters.home import open_home
+from watchkeeper.domain.commands import Abandon, Acknowledge, AddNote, Correct, RunCommand, Stop
+from watchkeeper.domain.people import Actor
+
+
+@click.command()
+@click.argument("run")
+@click.argument("text")
+@home_option
+@actor_option
+@json_errors
+def note(run: str, text: str, home: Path, as_json: bool, principal: str | None) -> None:
+    """Add a remark to RUN's history and logbook."""
+    actor = _actor(home, principal)
+    _do(home, as_json, run, AddNote(now=clock.now(), actor=actor, text=text))
+
+
+@click.command()
+@click.argument("run")
+@click.argument("event", type=click.IntRange(min=1))
+@click.argument("text")
+@home_option
+@actor_option
+@json_errors
+def correct(
+    run: str, event: int, text: str, home: Path, as_json: bool, principal: str | None
+) -> None:
+    """Say what is true where EVENT of RUN is wrong; the old entry stays."""
+    actor = _actor(home, principal)
+    _do(home, as_json, run, Correct(now=clock.now(), actor=actor, corrects=event, text=text))
+
+
+@click.command()
+@click.argument("run")
+@click.argument("question")
+@click.option("--note", "text", default="", help="What was decided, and why.")
+@click.option(
+    "--answer",
+    type=click.Choice(["noted", "relaunch"]),
+    default="noted",
+    show_default=True,
+    help="`relaunch` resumes an interrupted run from its newest complete checkpoint.",
+)
+@home_option
+@actor_option
+@json_errors
+def ack(
+    run: str,
+    question: str,
+    text: str,
+    answer: Literal["noted", "relaunch"],
+    home: Path,
+    as_json: bool,
+    principal: str | None,
+) -> None:
+    """Take QUESTION of RUN. Only a human can."""
+    actor = _actor(home, principal)
+    command = Acknowledge(now=clock.now(), actor=actor, question=question, note=text, answer=answer)
+    _do(home, as_json, run, command)
+
+
+@click.command()
+@click.argument("run")
+@click.option("--reason", required=True, help="Why; it is recorded as the consent's note.")
+@home_option
+@actor_option
+@json_errors
+def stop(run: str, reason: str, home: Path, as_json: bool, principal: str | None) -> None:
+    """Stop RUN's live job, on record, so that nothing relaunches it. Only a human can."""
+    actor = _actor(home, principal)
+    _do(home, as_json, run, Stop(now=clock.now(), actor=actor, reason=reason))
+
+
+@click.command()
+@click.argument("run")
+@click.option("--reason", required=True, help="Why.")
+@home_option
+@actor_option
+@json_errors
+def abandon(run: str, reason: str, home: Path, as_json: bool, principal: str | None) -> None:
+    """Give RUN up; its record stays. Only a human can."""
+    actor = _actor(home, principal)
+    _do(home, as_json, run, Abandon(now=clock.now(), actor=actor, reason=reason))
+
+
+def _actor(home: Path, principal: str | None) -> Actor:
+    return who(open_home(home), principal)
+
+
+def _do(home: Path, as_json: bool, run: str, command: RunCommand) -> None:
+    with open_office(home) as office:
+        known_run(office.ledger, run)
+        handled = handle(office, run, command)
+        says = act_if_alone(office, run)
+        recorded = [{"seq": event.version, "topic": event.data.topic} for event in handled.events]
+        numbers = ", ".join(str(event.version) for event in handled.events)
+        document = {"run": run, "recorded": recorded, "says": says}
+        say(as_json, document, f"{run}: recorded as event {numbers}; {says}")

@@ -1,0 +1,99 @@
+"""`seal` and `verify`: close a run, and prove that its history is whole."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.acts import verify_outcome
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    act_if_alone,
+    actor_option,
+    home_option,
+    json_errors,
+    known_run,
+    leave_quietly,
+    open_office,
+    say,
+    who,
+)
+from watchkeeper.adapters.home import Home, open_home
+from watchkeeper.adapters.load import Adapters
+from watchkeeper.adapters.store import open_store, verify_store
+from watchkeeper.audit import Report, audit, check_evidence
+from watchkeeper.domain.events import SealBlocked
+from watchkeeper.domain.refusals import Refused
+from watchkeeper.ports import StoreFailure
+
+
+@click.command()
+@click.argument("run")
+@home_option
+@actor_option
+@json_errors
+def seal(run: str, home: Path, as_json: bool, principal: str | None) -> None:
+    """Verify a finished RUN and seal it with a pushed tag; what is missing blocks it by name."""
+    with open_office(home) as office:
+        known = known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        outcome = verify_outcome(office.desk, known, actor)
+        if isinstance(outcome, Refused):
+            raise Leave(f"refused ({outcome.refusal.name}): {outcome.sentence}", 3)
+        missing = outcome.run.seal_missing
+        if missing or any(isinstance(event.data, SealBlocked) for event in outcome.events):
+            document = {"run": run, "sealed": False, "missing": list(missing)}
+            lines = "\n".join(f"  missing  {name}" for name in missing)
+            say(as_json, document, f"{run} is not sealed\n{lines}")
+            leave_quietly(3)
+        says = act_if_alone(office, run)
+        after = known_run(office.ledger, run)
+        phase = type(after.phase).__name__.lower()
+        say(as_json, {"run": run, "phase": phase, "says": says}, f"{run}: {phase}; {says}")
+
+
+@click.command()
+@click.option("--offline", is_flag=True, help="Do not compare with the git remotes.")
+@home_option
+@json_errors
+def verify(offline: bool, home: Path, as_json: bool) -> None:
+    """Verify bytes, chains, histories, views and witnesses: 0 intact, 1 broken, 2 cannot tell."""
+    place = open_home(home)
+    started = clock.Timer()
+    report = Report([], [])
+    checked = verify_store(place.ledger)
+    report.problems += [problem.message for problem in checked.problems]
+    report.unchecked += []
+    if not report.problems:
+        try:
+            with open_store(place.ledger) as store:
+                audit(store, Adapters(place), report, remotes=not offline)
+        except StoreFailure as error:
+            report.problems.append(str(error))
+    check_evidence(_kept(place), report)
+    document = {
+        "intact": report.exit_code == 0,
+        "runs": report.runs,
+        "events": report.events,
+        "redactions": report.redactions,
+        "problems": report.problems,
+        "unchecked": report.unchecked,
+        "notes": list(checked.notes),
+        "elapsed_s": round(started.elapsed().total_seconds(), 3),
+    }
+    verdict = {0: "intact", 1: "BROKEN", 2: "cannot tell"}[report.exit_code]
+    lines = [f"{verdict}: {report.runs} runs, {report.events} events"]
+    lines += [f"  broken     {problem}" for problem in report.problems]
+    lines += [f"  unchecked  {reason}" for reason in report.unchecked]
+    lines += [f"  note       {note}" for note in checked.notes]
+    if offline:
+        lines.append("  note       remotes were not asked (--offline)")
+    say(as_json, document, "\n".join(lines))
+    if report.exit_code:
+        leave_quietly(report.exit_code)
+
+
+def _kept(home: Home) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    for path in sorted(home.evidence.glob("*/*.json")):
+        yield path.stem, path.read_bytes

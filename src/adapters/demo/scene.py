@@ -1,0 +1,184 @@
+"""Sets the demo's scene: a git remote, real training code, a contract, and a fault from outside."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from watchkeeper.adapters.contract_file import contract_to_yaml
+from watchkeeper.domain.contract import (
+    CheckpointPart,
+    CodePart,
+    Contract,
+    FinalStepPart,
+    HardwarePart,
+    Lane,
+    LogbookPart,
+    OrchestratorPart,
+    ResumePart,
+    RetryPart,
+    SealPart,
+    TrackerPart,
+    WatchPart,
+)
+
+RUN = "demo-lm"
+STEPS = 1500
+CHECKPOINT_EVERY = 100
+FAULT_STEP = 1100
+"""The kill comes while step-1100 is written: step-900 and step-1000 are both complete then, and
+only a numeric order finds the newer one."""
+
+_ASSETS = Path(__file__).with_name("assets")
+_GIT_LIMIT_S = 60
+_GIT_ENVIRONMENT = {
+    "GIT_AUTHOR_NAME": "watchkeeper demo",
+    "GIT_AUTHOR_EMAIL": "demo@localhost",
+    "GIT_COMMITTER_NAME": "watchkeeper demo",
+    "GIT_COMMITTER_EMAIL": "demo@localhost",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_TERMINAL_PROMPT": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Training code on a git remote.
+
+    Attributes:
+        remote: A bare git repository that stands for the team's remote.
+        checkout: Where it is checked out; jobs start there.
+        sha: The commit that is launched.
+    """
+
+    remote: Path
+    checkout: Path
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where the demo's parts lie.
+
+    Attributes:
+        folder: Everything but Ray's own files.
+        contract_file: What a user would write.
+        fault_log: The fault process's own record.
+    """
+
+    folder: Path
+    code: Code
+    contract_file: Path
+    fault_log: Path
+    contract: Contract
+
+
+def push_code(folder: Path) -> Code:
+    """Make a bare remote below a folder and push the training code to it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    remote, code = folder / "remote.git", folder / "code"
+    _git(folder, "init", "--quiet", "--bare", "--initial-branch=main", str(remote))
+    _git(folder, "clone", "--quiet", str(remote), str(code))
+    for name in ("train_lm.py", "corpus.txt"):
+        shutil.copy(_ASSETS / name, code / name)
+    (code / "README.md").write_text("# Training code of the watchkeeper demo\n")
+    _git(code, "checkout", "--quiet", "-B", "main")
+    _git(code, "add", ".")
+    _git(code, "commit", "--quiet", "--message", "Train a small language model with NumPy")
+    _git(code, "push", "--quiet", "origin", "main")
+    return Code(remote, code, _git(code, "rev-parse", "HEAD").strip())
+
+
+def set_scene(folder: Path, code: Code, orchestrator: OrchestratorPart, *, run: str = RUN) -> Scene:
+    """Write a contract for the training code, as a user would.
+
+    Args:
+        folder: Where contract, output and logs go.
+        code: Training code on a remote.
+        orchestrator: Where the jobs run.
+        run: The run's slug.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    output = folder / "output"
+    metrics = output / "metrics.jsonl"
+    command = (
+        sys.executable,
+        "train_lm.py",
+        *("--run-id", run),
+        *("--display-name", "Demo LM"),
+        *("--output-root", str(output)),
+        *("--metrics", str(metrics)),
+        *("--num-train-steps", str(STEPS)),
+        *("--checkpoint-every", str(CHECKPOINT_EVERY)),
+    )
+    contract = Contract(
+        run=run,
+        title="Demo LM",
+        lane=Lane.ORDINARY,
+        dri="demo",
+        goal="Show one run from launch to seal, with a crash on the way",
+        stop=f"step {STEPS}; more than 3 relaunches in 1 h; the same failure twice",
+        issue="none",
+        command=command,
+        working_dir=str(code.checkout),
+        orchestrator=orchestrator,
+        code=CodePart(remote=str(code.remote), git_sha=code.sha, branch="main"),
+        hardware=HardwarePart(type="CPU", topology="1 process on this machine"),
+        tracker=TrackerPart(url=str(metrics), id=run, display_name="Demo LM", resume="allow"),
+        output_root=str(output),
+        final_step=FinalStepPart(value=STEPS, source="--num-train-steps"),
+        checkpoints=CheckpointPart(
+            permanent_every_steps=500, temporary_every=f"{CHECKPOINT_EVERY} steps", keep_last=10
+        ),
+        retries=RetryPart(owner="watchkeeper", budget=3, window=timedelta(hours=1)),
+        resume=ResumePart(argument="--initialize-from"),
+        watch=WatchPart(
+            holder="watchkeeper",
+            after_submit=timedelta(seconds=3),
+            stabilizing=timedelta(seconds=2),
+            cadence=timedelta(seconds=3),
+        ),
+        seal=SealPart(auto=True),
+        logbook=LogbookPart(remote=str(code.remote), branch="main"),
+    )
+    contract_file = folder / f"{run}.yaml"
+    contract_file.write_text(contract_to_yaml(contract))
+    return Scene(folder, code, contract_file, folder / "fault.jsonl", contract)
+
+
+def start_fault(scene: Scene, kills: int) -> "subprocess.Popen[bytes]":
+    """Start the process that kills the training; it shares nothing with the watch."""
+    with (scene.folder / "fault.log").open("ab") as output:
+        return subprocess.Popen(
+            [
+                sys.executable, "-m", "watchkeeper.adapters.demo.fault",
+                "--output-root", scene.contract.output_root,
+                "--run-id", scene.contract.run,
+                "--step", str(FAULT_STEP),
+                "--kills", str(kills),
+                "--log", str(scene.fault_log),
+                "--parent-pid", str(os.getpid()),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments],
+        cwd=folder,
+        env={**os.environ, **_GIT_ENVIRONMENT},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_GIT_LIMIT_S,
+        check=True,
+    )
+    return done.stdout

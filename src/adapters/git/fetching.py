@@ -1,0 +1,137 @@
+"""Asks a git remote where its refs are, and brings them into the mirror.
+
+The mirror's own refs lie below `refs/watchkeeper/<remote>/`:
+
+    branch/<quoted name>   the newest complete fetch of a branch: where the next one starts from
+    fetched/<time>-<id>    one fetch under way; its name is new, so no stale lock can be in its way
+    heads/*, tags/*        everything that the remote has, by the newest fetch of all
+"""
+
+import logging
+import uuid
+from collections.abc import Sequence
+from datetime import timedelta
+from urllib.parse import quote
+
+from watchkeeper import clock
+from watchkeeper.adapters.git.plumbing import Git, failure, full_id, lock_file, run_git
+from watchkeeper.clock import Deadline, ExponentialBackoff
+from watchkeeper.ports import Unavailable
+
+logger = logging.getLogger(__name__)
+
+_FETCH = (
+    "fetch",
+    "--quiet",
+    "--no-write-fetch-head",
+    "--no-tags",
+    "--no-auto-maintenance",
+    "--no-recurse-submodules",
+)
+
+_FETCH_TRIES = 3
+"""Two processes that fetch everything at once meet at ref locks; the next try finds it done."""
+
+_FETCH_ENDED = frozenset({0, 1, 128})
+"""Exit codes of git-fetch for done, for a ref that was not updated, and for all else."""
+
+_LEFT_OVER = timedelta(days=1)
+"""A ref of a fetch under way that is older than this belongs to a process that was killed."""
+
+
+def remote_refs(git: Git, names: Sequence[str], deadline: Deadline) -> dict[str, str]:
+    """Ask the remote for some of its refs; return the ids of those that exist, by full name.
+
+    Git matches the ends of names, so that others may be among them.
+    """
+    answer = run_git(git, ["ls-remote", "--", git.remote.url, *names], deadline=deadline)
+    lines = (line.split("\t", 1) for line in answer.text.splitlines())
+    return {name: oid for oid, name in lines}
+
+
+def branch_at(git: Git, branch: str, deadline: Deadline) -> str | None:
+    """Ask the remote for the commit that a branch is at; none where it does not exist."""
+    name = f"refs/heads/{branch}"
+    return remote_refs(git, [name], deadline).get(name)
+
+
+def tag_at(git: Git, name: str, deadline: Deadline) -> str | None:
+    """Ask the remote for the commit that a tag points at; none where it does not exist."""
+    ref, peeled = f"refs/tags/{name}", f"refs/tags/{name}^{{}}"
+    found = remote_refs(git, [ref, peeled], deadline)
+    return found.get(peeled, found.get(ref))
+
+
+def fetch_branch(git: Git, branch: str, found: str, deadline: Deadline) -> str:
+    """Fetch a branch, unless its newest fetch ended where it is now.
+
+    Args:
+        git: Mirror and remote.
+        branch: Its name.
+        found: Where the remote just said that it is.
+        deadline: When to give up.
+
+    Returns:
+        A complete head: `found`, or a later one where the branch has moved since.
+    """
+    newest = f"{git.refs}/branch/{quote(branch, safe='')}"
+    show = ["for-each-ref", "--format=%(objectname)"]
+    if run_git(git, [*show, newest], deadline=deadline).text == found:
+        return found
+    ref = f"{git.refs}/fetched/{int(clock.now().timestamp())}-{uuid.uuid4().hex}"
+    fetch = [*_FETCH, "--", git.remote.url, f"+refs/heads/{branch}:{ref}"]
+    run_git(git, fetch, deadline=deadline)
+    head = full_id(run_git(git, [*show, ref], deadline=deadline).text)
+    _tidy(git, newest, head, ref, deadline)
+    return head
+
+
+def _tidy(git: Git, newest: str, head: str, ref: str, deadline: Deadline) -> None:
+    """Remember a fetch, and delete its own ref and those of fetches that were killed."""
+    list_refs = ["for-each-ref", "--format=%(refname)", f"{git.refs}/fetched"]
+    killed_s = (clock.now() - _LEFT_OVER).timestamp()
+    ended = [
+        name
+        for name in run_git(git, list_refs, deadline=deadline).text.splitlines()
+        if name == ref or int(name.rpartition("/")[2].partition("-")[0]) < killed_s
+    ]
+    lines = [f"update {newest} {head}\n", *(f"delete {name}\n" for name in ended)]
+    stdin = "".join(lines).encode()
+    try:
+        run_git(git, ["update-ref", "--stdin"], deadline=deadline, stdin=stdin)
+    except Unavailable as error:
+        # The fetch is complete. Only the next one is slower, and its ref stays for a day or more.
+        logger.warning("a fetch was not tidied up in %s: %s", git.mirror, error)
+
+
+def fetch_all(git: Git, deadline: Deadline) -> None:
+    """Fetch all branches and tags, and forget those that the remote no longer has."""
+    specs = [f"+refs/{kind}/*:{git.refs}/{kind}/*" for kind in ("heads", "tags")]
+    fetch = [*_FETCH, "--prune", "--", git.remote.url, *specs]
+    backoff = ExponentialBackoff(jitter=0.5)
+    for left in reversed(range(_FETCH_TRIES)):
+        answer = run_git(git, fetch, deadline=deadline, codes=_FETCH_ENDED)
+        if answer.code == 0:
+            return
+        # Git itself has waited for a lock file; only a ref that moved meanwhile is tried again.
+        moved = "cannot lock ref" in answer.err and lock_file(git, answer.err) is None
+        if left == 0 or not moved:
+            raise Unavailable(git.source, failure(git, "fetch", answer.code, answer.err))
+        clock.sleep(min(backoff.next_wait(), deadline.remaining()))
+
+
+def reached(git: Git, sha: str, tips: Sequence[str], deadline: Deadline) -> bool:
+    """Say whether a commit is known here and in the past of a tip.
+
+    Args:
+        git: Mirror and remote.
+        sha: Full id of the commit.
+        tips: Full ids, or `--glob=<refs>` for all refs below a name.
+        deadline: When to give up.
+    """
+    ask = f"{sha}\n".encode()
+    known = run_git(git, ["cat-file", "--batch-check"], deadline=deadline, stdin=ask)
+    if known.text.split(" ")[1:2] != ["commit"]:
+        return False
+    walk = ["rev-list", "--max-count=1", sha, "--not", *tips]
+    return not run_git(git, walk, deadline=deadline).text

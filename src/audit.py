@@ -1,0 +1,187 @@
+"""Verifies a home without trusting it: bytes, histories, views, and what the remotes witnessed.
+
+A hash chain proves order inside one copy. Only a head that somebody else holds proves which copy,
+so the trailers of pushed logbook commits and seal tags are compared with the chain.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from watchkeeper.domain.contract import logbook_path_of, logbook_remote_of
+from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
+from watchkeeper.domain.envelope import Event, Undecodable, decode
+from watchkeeper.domain.evolve import fold
+from watchkeeper.domain.roots import ROOTS, Roots, evolve_roots
+from watchkeeper.domain.state import Run, Sealed, Unreadable, contract_of
+from watchkeeper.ledger import run_stream
+from watchkeeper.ports import EventStore, Outside, Recorded, Unavailable
+from watchkeeper.projections.logbook import render_at
+from watchkeeper.projections.status import effects_row, status_row
+
+_HEAD = re.compile(r"^(\d+) sha256:([0-9a-f]{64})$")
+_MARK = re.compile(r"«redacted:[^»]+»")
+
+
+@dataclass(slots=True)
+class Report:
+    """What a verification found.
+
+    Attributes:
+        problems: What is broken, one sentence each.
+        unchecked: What could not be checked, and why.
+        runs: How many runs were read.
+        events: How many events were read.
+        redactions: Marks that stand where secrets were.
+    """
+
+    problems: list[str]
+    unchecked: list[str]
+    runs: int = 0
+    events: int = 0
+    redactions: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """0 intact, 1 broken, 2 cannot tell; never intact by default."""
+        if self.problems:
+            return 1
+        return 2 if self.unchecked else 0
+
+
+def audit(store: EventStore, outside: Outside, report: Report, *, remotes: bool) -> None:
+    """Verify every history in a store.
+
+    Args:
+        store: Opened after its bytes were verified.
+        outside: For the git remotes that witnessed the histories.
+        report: Filled in.
+        remotes: Compare with the remotes, too.
+    """
+    views = {(row.run, row.part): row.row for row in store.status_rows()}
+    known: set[tuple[str, str]] = set()
+    for stream in store.streams("run/"):
+        slug = stream.removeprefix("run/")
+        report.runs += 1
+        run, recorded, events = _read_run(store, slug, report)
+        effects = _effects(store, slug, report)
+        known |= {(slug, "run"), (slug, "effects")}
+        if isinstance(run, Unreadable):
+            report.problems.append(f"{slug}: unreadable after event {run.version}: {run.why}")
+            continue
+        _compare_view(views, (slug, "run"), status_row(run), report)
+        if effects.version:
+            _compare_view(views, (slug, "effects"), effects_row(effects), report)
+        _decisions_cite_evidence(slug, events, report)
+        if remotes and effects.pushed is not None:
+            _witnessed(outside, run, effects, recorded, events, report)
+    for row in views.keys() - known:
+        report.problems.append(f"{row[0]}: a status row without a history")
+    _roots(store, report)
+
+
+def _decoded(store: EventStore, stream: str, report: Report) -> tuple[list[Recorded], list[Event]]:
+    recorded = store.read(stream)
+    report.events += len(recorded)
+    report.redactions += sum(len(_MARK.findall(r.state.decode(errors="replace"))) for r in recorded)
+    return recorded, [decode(r.stream, r.version, r.topic, r.state) for r in recorded]
+
+
+def _read_run(
+    store: EventStore, slug: str, report: Report
+) -> tuple[Run | Unreadable, list[Recorded], list[Event]]:
+    try:
+        recorded, events = _decoded(store, run_stream(slug), report)
+    except Undecodable as error:
+        return Unreadable(slug, 0, str(error)), [], []
+    return fold(slug, events), recorded, events
+
+
+def _effects(store: EventStore, slug: str, report: Report) -> Effects:
+    effects = Effects()
+    try:
+        for event in _decoded(store, effects_stream(slug), report)[1]:
+            effects = evolve_effects(effects, event)
+    except Undecodable as error:
+        report.problems.append(f"{slug}: effects: {error}")
+    return effects
+
+
+def _roots(store: EventStore, report: Report) -> None:
+    roots = Roots()
+    try:
+        for event in _decoded(store, ROOTS, report)[1]:
+            roots = evolve_roots(roots, event)
+    except Undecodable as error:
+        report.problems.append(f"roots: {error}")
+
+
+def _compare_view(
+    views: dict[tuple[str, str], str], key: tuple[str, str], expected: object, report: Report
+) -> None:
+    """Every projection equals its rebuild."""
+    found = views.get(key)
+    if found is None:
+        report.problems.append(f"{key[0]}: the {key[1]} row of status is missing")
+        return
+    try:
+        same = json.loads(found) == json.loads(json.dumps(expected))
+    except ValueError:
+        same = False
+    if not same:
+        report.problems.append(f"{key[0]}: the {key[1]} row of status differs from the history")
+
+
+def _decisions_cite_evidence(slug: str, events: Iterable[Event], report: Report) -> None:
+    for event in events:
+        if event.data.topic == "run.decision_made.1" and not getattr(event.data, "evidence", ()):
+            report.problems.append(f"{slug}: decision {event.version} cites no evidence")
+
+
+def _witnessed(
+    outside: Outside,
+    run: Run,
+    effects: Effects,
+    recorded: list[Recorded],
+    events: list[Event],
+    report: Report,
+) -> None:
+    contract = contract_of(run)
+    try:
+        remote = outside.git(logbook_remote_of(contract), contract.logbook.branch)
+        branch = remote.fetch()
+        newest = remote.newest_for_run(branch, run.slug)
+        there = remote.read_file(branch, logbook_path_of(contract))
+        tag = None
+        if isinstance(run.phase, Sealed):
+            code = outside.git(contract.code.remote, contract.code.branch)
+            tag = code.find_tag(run.phase.tag)
+    except Unavailable as error:
+        report.unchecked.append(f"{run.slug}: its remote gives no answer: {error.reason}")
+        return
+    if newest is None:
+        report.problems.append(f"{run.slug}: its logbook was pushed and is not on the remote")
+        return
+    match = _HEAD.match(newest.trailers.get("Watchkeeper-Head", ""))
+    if match is None:
+        report.problems.append(f"{run.slug}: commit {newest.commit[:8]} names no readable head")
+        return
+    version, digest = int(match[1]), match[2]
+    if version > len(recorded):
+        ahead = f"the remote witnessed event {version}, the ledger ends at {len(recorded)}"
+        report.problems.append(f"{run.slug}: {ahead}")
+    elif recorded[version - 1].hash.hex() != digest:
+        report.problems.append(f"{run.slug}: event {version} is not the one the remote witnessed")
+    elif there != render_at(events, version=version):
+        report.problems.append(f"{run.slug}: the logbook on the remote was edited")
+    if isinstance(run.phase, Sealed) and tag != run.phase.commit:
+        report.problems.append(f"{run.slug}: tag {run.phase.tag} is not on the sealed commit")
+
+
+def check_evidence(files: Iterable[tuple[str, Callable[[], bytes]]], report: Report) -> None:
+    """Compare kept observations with their digests; one that was erased is no problem."""
+    for digest, read in files:
+        if hashlib.sha256(read()).hexdigest() != digest:
+            report.problems.append(f"evidence {digest[:12]} does not have its digest")
