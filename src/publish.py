@@ -18,7 +18,8 @@ from watchkeeper.domain.people import Actor
 from watchkeeper.domain.state import Finished, Run, contract_of
 from watchkeeper.ledger import Ledger
 from watchkeeper.ports import BranchHead, GitRemote, Outside, PushRaced, Unavailable
-from watchkeeper.projections.logbook import RENDERER, commit_message, render_at
+from watchkeeper.projections.headlines import commit_message
+from watchkeeper.projections.logbook import RENDERER, render_at
 
 log = logging.getLogger(__name__)
 

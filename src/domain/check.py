@@ -1,14 +1,30 @@
 """Turns one observation into the one event that holds every number the rules read."""
 
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 
 from watchkeeper.domain.commands import RecordCheck
-from watchkeeper.domain.contract import Contract, cadence_of, checkpoint_root_of
-from watchkeeper.domain.events import CheckRecorded, Health, Progress, Startup
+from watchkeeper.domain.contract import Contract, cadence_of, checkpoint_root_of, contract_root
+from watchkeeper.domain.detectors import findings_at
+from watchkeeper.domain.events import (
+    CheckRecorded,
+    FindingCleared,
+    FindingOpened,
+    Health,
+    Progress,
+    Startup,
+)
 from watchkeeper.domain.observation import Observation, reading_of
 from watchkeeper.domain.progress import parse_progress, parse_startup
-from watchkeeper.domain.state import Instance, Interrupted, Run, Stabilizing, contract_of
+from watchkeeper.domain.state import (
+    Instance,
+    Interrupted,
+    Run,
+    Stabilizing,
+    contract_of,
+    is_moving,
+)
 from watchkeeper.domain.values import (
     TERMINAL,
     CheckpointFacts,
@@ -41,10 +57,11 @@ STOPPING = timedelta(seconds=5)
 """Wait between checks of an instance that was asked to stop; orchestrators take some seconds."""
 
 _ALARMING = re.compile(
-    r"traceback \(most recent call last\)|\b[A-Za-z_.]*(?:Error|Exception)\b|\bKilled\b"
-    r"|Segmentation fault|core dumped|out of memory|RESOURCE_EXHAUSTED|No space left",
-    re.IGNORECASE,
+    r"Traceback \(most recent call last\)|\b[\w.]*(?:Error|Exception)\b|\bERROR\b|\bKilled\b"
+    r"|RESOURCE_EXHAUSTED|(?i:segmentation fault|core dumped|out of memory|no space left)"
+    r"|(?<![\w/.-])(?i:error):"
 )
+"""Lines worth keeping. A metric's name such as `eval/error` is none of them."""
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
 
 
@@ -63,13 +80,12 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
     tracker = seen.tracker if "tracker" in fresh else None
     progress = _progress(seen, tracker)
     complete, incomplete, new = _checkpoints(run, contract, seen)
-    health, because = _health(run, seen.job, readings)
     due = command.now + _wait(run, contract, progress, instance, seen.job)
-    return CheckRecorded(
+    check = CheckRecorded(
         instance=seen.instance,
         token=command.token,
-        health=health,
-        because=because,
+        health=run.health,
+        because="",
         readings=readings,
         job=_shortened(seen.job),
         progress=progress,
@@ -84,8 +100,22 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
         new_checkpoints=new,
         observation=command.digest,
         next_due=due,
-        lease_until=due + cadence_of(contract) + LEASE_SLACK,
+        lease_until=command.now + 2 * cadence_of(contract) + LEASE_SLACK,
     )
+    # Findings of this very check count, so that none opens under a check that says healthy.
+    open_kinds = _open_kinds(run, findings_at(run, instance, check, command.now))
+    health, because = _health(run, seen.job, readings, open_kinds)
+    return check.model_copy(update={"health": health, "because": because})
+
+
+def _open_kinds(run: Run, changes: Iterable[FindingOpened | FindingCleared]) -> list[str]:
+    kinds = set(run.findings)
+    for change in changes:
+        if isinstance(change, FindingOpened):
+            kinds.add(change.kind)
+        else:
+            kinds.discard(change.kind)
+    return sorted(kinds)
 
 
 def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
@@ -124,8 +154,8 @@ def _checkpoints(
     if seen.checkpoints is None:
         return (), (), ()
     # A store may list another prefix by mistake; only this run's root counts as lineage.
-    root = checkpoint_root_of(contract).rstrip("/")
-    here = [c for c in seen.checkpoints.checkpoints if _parent(c.path) == root.split("://")[-1]]
+    root = contract_root(checkpoint_root_of(contract))
+    here = [c for c in seen.checkpoints.checkpoints if _parent(c.path) == root]
     done = sorted((c for c in here if c.complete), key=lambda c: c.step)
     half = sorted((c for c in here if not c.complete), key=lambda c: c.step)
     new = [c for c in done if c.step not in run.checkpoints and c.path not in run.rejected]
@@ -137,10 +167,12 @@ def _checkpoints(
 
 
 def _parent(path: str) -> str:
-    return path.split("://")[-1].rstrip("/").rpartition("/")[0]
+    return contract_root(path).rpartition("/")[0]
 
 
-def _health(run: Run, job: JobFacts | None, readings: tuple[Reading, ...]) -> tuple[Health, str]:
+def _health(
+    run: Run, job: JobFacts | None, readings: tuple[Reading, ...], open_kinds: list[str]
+) -> tuple[Health, str]:
     if job is None:
         reason = next((r.reason for r in readings if r.source == "orchestrator"), "not asked")
         return run.health, f"orchestrator unavailable: {reason}"
@@ -154,8 +186,8 @@ def _health(run: Run, job: JobFacts | None, readings: tuple[Reading, ...]) -> tu
         case JobState.UNKNOWN | JobState.NOT_FOUND:
             return run.health, f"the orchestrator cannot account for the job: {job.state.value}"
         case JobState.RUNNING:
-            if run.findings:
-                return Health.DEGRADED, "open findings: " + ", ".join(sorted(run.findings))
+            if open_kinds:
+                return Health.DEGRADED, "open findings: " + ", ".join(open_kinds)
             return Health.HEALTHY, "running"
 
 
@@ -172,9 +204,7 @@ def _wait(
     if ended or isinstance(run.phase, Interrupted):
         # The decision waits for a source: look again soon, yet no faster than after a submit.
         return min(contract.watch.after_submit, cadence_of(contract))
-    start = instance.plan.resume_step or 0
-    moving = progress is not None and progress.step > start
-    if isinstance(run.phase, Stabilizing) and not moving:
+    if isinstance(run.phase, Stabilizing) and not is_moving(instance.plan, progress):
         return min(contract.watch.stabilizing, cadence_of(contract))
     return cadence_of(contract)
 

@@ -304,22 +304,27 @@ def seal_tag_of(contract: Contract, launched_on: str) -> str:
     return f"run/{contract.run}/final"
 
 
+_SAME_SCHEME = {"gcs": "gs", "s3a": "s3", "s3n": "s3", "local": "file"}
+"""Other names that fsspec and Hadoop have for one store."""
+
+
 def contract_root(url: str) -> str:
     """Normalise an output root, so that one place has one name.
 
     >>> contract_root("gs://Bucket//a/./b/../c/"), contract_root("file:///tmp/x/")
     ('gs://Bucket/a/c', '/tmp/x')
     """
-    scheme, separator, path = url.strip().rpartition("://")
+    named, separator, path = url.strip().rpartition("://")
+    scheme = _SAME_SCHEME.get(named.lower(), named.lower())
     parts: list[str] = []
     for part in path.split("/"):
         if part == ".." and parts:
             parts.pop()
         elif part not in ("", ".", ".."):
             parts.append(part)
-    if scheme.lower() in ("", "file"):
+    if scheme in ("", "file"):
         return "/" + "/".join(parts)
-    return scheme.lower() + separator + "/".join(parts)
+    return scheme + separator + "/".join(parts)
 
 
 def changed_keys(before: Contract, after: Contract) -> tuple[str, ...]:

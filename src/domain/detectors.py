@@ -77,22 +77,25 @@ def _pending(run: Run, instance: Instance, check: CheckRecorded, now: datetime) 
 
 def _resume_mismatch(instance: Instance, check: CheckRecorded) -> Held:
     """H17: the step that training says it resumed from is not the one decided on."""
+    said = check.startup.resumed_step
+    unknown = said is None and not check.startup.scratch
+    summary = resume_mismatch(instance, check)
+    holds = None if unknown else bool(summary)
+    lines = (f"decided: step {instance.plan.resume_step}", f"the log says: {said}")
+    return Held("resume_mismatch", "H17", Severity.ALERT, holds, summary, lines)
+
+
+def resume_mismatch(instance: Instance, check: CheckRecorded) -> str:
+    """Say how training started elsewhere than was decided; empty where nothing shows that."""
     decided = instance.plan.resume_step
     said = check.startup.resumed_step
     if decided is None:
-        wrong = said is not None
-        summary = f"resumed from step {said}, though nothing was to be resumed"
-    elif check.startup.scratch and said is None:
-        wrong = True
-        summary = f"started from scratch instead of step {decided}"
-    else:
-        wrong = said is not None and said != decided
-        summary = f"resumed from step {said} instead of step {decided}"
-    unknown = said is None and not check.startup.scratch
-    lines = (f"decided: step {decided}", f"the log says: {said}")
-    return Held(
-        "resume_mismatch", "H17", Severity.ALERT, None if unknown else wrong, summary, lines
-    )
+        elsewhere = said is not None
+        return f"resumed from step {said}, though nothing was to be resumed" if elsewhere else ""
+    if said is None:
+        scratch = f"started from scratch instead of step {decided}"
+        return scratch if check.startup.scratch else ""
+    return f"resumed from step {said} instead of step {decided}" if said != decided else ""
 
 
 def _unaccounted(check: CheckRecorded) -> Held:

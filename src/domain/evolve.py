@@ -60,6 +60,7 @@ from watchkeeper.domain.state import (
     Unborn,
     Unreadable,
     Watch,
+    is_moving,
 )
 
 _CHECKPOINTS_KEPT = 256
@@ -273,15 +274,18 @@ def _instance(
 
 def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:
     instance = last_instance_or_misfit(run)
-    best = instance.step_best
+    seen = instance
     if data.progress is not None:
-        best = max(best or 0, data.progress.step)
-    seen = replace(instance, step_best=best)
+        shown, uncertainty = data.progress.step, data.progress.uncertainty
+        known = instance.step_best
+        # Of two readings of one step, the closer one counts.
+        closer = shown == known and uncertainty < instance.step_uncertainty
+        if known is None or shown > known or closer:
+            seen = replace(instance, step_best=shown, step_uncertainty=uncertainty)
     if data.job is not None:
         seen = replace(seen, attempts_failed=max(seen.attempts_failed, data.job.attempts_failed))
     phase = run.phase
-    start = instance.plan.resume_step or 0
-    if isinstance(phase, Stabilizing) and data.progress is not None and data.progress.step > start:
+    if isinstance(phase, Stabilizing) and is_moving(instance.plan, data.progress):
         phase = Running(phase.plan, phase.launched_at)
     return replace(
         run,

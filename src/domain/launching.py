@@ -181,7 +181,7 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
     events = _request(
         run, Gate(contract_of(run), plan, command.facts, run.approvals), decision.rule
     )
-    if not events or isinstance(events[-1], LaunchRequested):
+    if events and isinstance(events[-1], LaunchRequested):
         return events
     return _blocked_relaunch(run, events, decision, command)
 
@@ -201,8 +201,9 @@ def _choose_again(run: Run, decision: DecisionMade) -> Outcome:
 def _blocked_relaunch(
     run: Run, events: list[RunEvent], decision: DecisionMade, command: Relaunch
 ) -> Outcome:
-    checked = events[-1]
-    assert isinstance(checked, PreflightRecorded), "a blocked request records its preflight only"
+    # The same blocks as the last time are not recorded again; the question about them is.
+    checked = events[-1] if events else run.preflight
+    assert isinstance(checked, PreflightRecorded), "a blocked request has a preflight"
     blocked = blocks(checked.findings)
     reading = command.facts.source_reading
     if reading is not None and reading.state is not SourceState.FRESH:

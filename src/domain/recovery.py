@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from watchkeeper.domain.check import source_is_fresh
+from watchkeeper.domain.detectors import resume_mismatch
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Outlook
 from watchkeeper.domain.state import Checkpoint, Failure, Run, contract_of
@@ -46,7 +47,8 @@ def recover(case: Case) -> DecisionMade | None:
         The decision, or none while a source that it needs gives no answer: an empty or failed
         answer is not proof of anything.
     """
-    for rule in (_r13, _r19_owner, _r19_outlook, _r2, _r3, _r19_resume_policy):
+    rules = (_r13, _r19_owner, _r19_outlook, _r19_lineage, _r2, _r3, _r19_resume_policy)
+    for rule in rules:
         decision = rule(case)
         if decision is not None:
             return decision
@@ -101,6 +103,15 @@ def _r19_outlook(case: Case) -> DecisionMade | None:
     return _decision(case, Action.ESCALATE, "R19", because)
 
 
+def _r19_lineage(case: Case) -> DecisionMade | None:
+    """R1 asks for an intact lineage; what trained on from elsewhere may have written over it."""
+    mismatch = resume_mismatch(case.run.instances[-1], case.check)
+    if not mismatch:
+        return None
+    because = f"{case.failure.instance} {mismatch}, so the lineage is not known to be intact"
+    return _decision(case, Action.ESCALATE, "R19", because)
+
+
 def _r2(case: Case) -> DecisionMade | None:
     for earlier in reversed(case.run.failures[:-1]):
         same = earlier.fingerprint == case.failure.fingerprint
@@ -131,7 +142,9 @@ def _past(failure: Failure, earlier: Failure) -> bool:
 def _same_window(failure: Failure, earlier: Failure) -> bool:
     if failure.step is None or earlier.step is None:
         return False
-    return abs(failure.step - earlier.step) <= WINDOW_STEPS
+    # Readings that may be one and the same step are one window, however coarse they are.
+    coarse = failure.step_uncertainty + earlier.step_uncertainty
+    return abs(failure.step - earlier.step) <= max(WINDOW_STEPS, coarse)
 
 
 def _place(failure: Failure) -> str:

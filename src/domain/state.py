@@ -184,6 +184,7 @@ class Instance:
         launched_at: None while it is not known to have been taken.
         end: The orchestrator's last word; none while it lives.
         step_best: The highest step seen under it.
+        step_uncertainty: How far the true step may lie from it, either way.
         attempts_failed: The orchestrator's own failed attempts seen so far.
     """
 
@@ -191,6 +192,7 @@ class Instance:
     launched_at: datetime | None = None
     end: JobFacts | None = None
     step_best: int | None = None
+    step_uncertainty: int = 0
     attempts_failed: int = 0
 
 
@@ -312,6 +314,12 @@ def contract_of(run: Run) -> Contract:
 def last_instance(run: Run) -> Instance | None:
     """Return the newest instance, or none before the first."""
     return run.instances[-1] if run.instances else None
+
+
+def is_moving(plan: LaunchPlan, progress: Progress | None) -> bool:
+    """Say whether training was surely seen beyond the step that an instance started from."""
+    start = plan.resume_step or 0
+    return progress is not None and progress.step - progress.uncertainty > start
 
 
 def live_instance(run: Run) -> Instance | None:

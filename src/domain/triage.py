@@ -12,8 +12,17 @@ from signal import Signals
 from watchkeeper.domain.events import CheckRecorded, Outlook
 from watchkeeper.domain.values import JobFacts, JobState
 
-INFRASTRUCTURE_ENDS = frozenset({"JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE"})
-"""Ray's error types for an end that its own supervisor did not survive (Ray 2.60, JobErrorType)."""
+INFRASTRUCTURE_ENDS = frozenset(
+    {
+        "JOB_SUPERVISOR_ACTOR_DIED",
+        "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE",
+        "LOCAL_SUPERVISOR_DIED",
+    }
+)
+"""Error types of an end that the job's own supervisor did not survive.
+
+The first two are Ray's (2.60, JobErrorType), the third is that of our `local` orchestrator.
+"""
 
 _NODE_WORDS = re.compile(
     r"job supervisor actor died|node (?:died|is dead|was terminated)|head node (?:died|is gone)",

@@ -14,6 +14,7 @@ from watchkeeper.domain.events import (
     DecisionMade,
     EscalationRaised,
     FailureClassified,
+    FindingCleared,
     FindingOpened,
     InstanceEnded,
     RunEvent,
@@ -75,10 +76,15 @@ def _checkpoints(check: CheckRecorded) -> list[CheckpointValidated | CheckpointR
 
 
 def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> list[RunEvent]:
-    step = check.progress.step if check.progress is not None else run.instances[-1].step_best
-    uncertainty = check.progress.uncertainty if check.progress is not None else 0
+    # The check is folded in: this is the highest step that any source showed at any time.
+    step, uncertainty = run.instances[-1].step_best, run.instances[-1].step_uncertainty
     ended = InstanceEnded(instance=check.instance, job=job, step=step, step_uncertainty=uncertainty)
     events: list[RunEvent] = [ended]
+    # Findings are about a live instance; the next one is judged, and asked about, afresh.
+    events += [
+        FindingCleared(kind=found.kind, rule=found.rule, reason=f"{check.instance} ended")
+        for found in run.findings.values()
+    ]
     if job.state is JobState.SUCCEEDED:
         decision = DecisionMade(
             instance=check.instance,

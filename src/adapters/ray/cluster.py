@@ -1,0 +1,211 @@
+"""A Ray head of our own on this machine, for the demonstration and the tests.
+
+It is found, watched and ended by its pid and its own folder. `ray stop` is never used: that ends
+every Ray process of the user on the machine, those of other test runs and of real work included.
+"""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+
+from watchkeeper import clock
+from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
+from watchkeeper.domain.values import JobSpec
+from watchkeeper.outside import base_environment
+from watchkeeper.ports import Unavailable
+
+START_LIMIT = timedelta(seconds=90)
+"""How long a head may take until it accepts a job; 8-15 s are usual on two cores."""
+
+_TERM_LIMIT = timedelta(seconds=10)
+"""What `ray start --block` gets to end its processes after SIGTERM; 1-3 s are usual."""
+
+_KILL_LIMIT = timedelta(seconds=10)
+"""How long to go on looking for processes that are still there."""
+
+_OBJECT_STORE_BYTES = 100_000_000
+"""Ray takes no less than 75 MB; we store no objects."""
+
+_MARK = "WK_RAY_HEAD"
+"""A variable that every process below a head inherits, whatever it calls itself (Ray renames its
+processes) and whatever session it makes (a job's command gets one)."""
+
+_LOG_TAIL_BYTES = 2_000
+
+
+class HeadNotStarted(Exception):
+    """No Ray head came up; the message says what it wrote last."""
+
+
+@dataclass(frozen=True, slots=True)
+class RayHead:
+    """A running head; owned by whoever started it, who must call `stop`.
+
+    Attributes:
+        address: Of the dashboard and the Job Submission API, `http://127.0.0.1:PORT`.
+        pid: The process of `ray start --head --block`, leader of its own session.
+        directory: Ray's own folder, short as socket paths must be; removed by `stop`.
+        log: What the head wrote.
+    """
+
+    address: str
+    pid: int
+    directory: Path
+    log: Path
+    process: "subprocess.Popen[bytes]"
+
+    def stop(self) -> None:
+        """End the head and everything below it, jobs included; safe to call twice.
+
+        Raises:
+            TimeoutError: A process would not end, even by SIGKILL.
+        """
+        self.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=_TERM_LIMIT.total_seconds())
+        _sweep(self)
+        self.process.wait(timeout=_KILL_LIMIT.total_seconds())
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def start_head(
+    directory: Path, cpus: int, *, on_wait: Callable[[str], None] = lambda _: None
+) -> RayHead:
+    """Start a Ray head on free ports and wait until it accepts a job.
+
+    The job that proves it is `true`, and stays in the head's list of jobs.
+
+    Args:
+        directory: Where the head's output goes, as `ray-head.log`. Ray's own files go to a short
+            folder below /tmp.
+        cpus: How many CPUs the head offers.
+        on_wait: Told once for each new reason why the head is not ready.
+
+    Raises:
+        HeadNotStarted: The head died, or accepted no job within `START_LIMIT`.
+    """
+    executable = Path(sys.executable).with_name("ray")
+    if not executable.is_file():
+        raise HeadNotStarted(f"there is no {executable}; install ray[default] beside Python")
+    directory.mkdir(parents=True, exist_ok=True)
+    log = directory / "ray-head.log"
+    own = Path(tempfile.mkdtemp(prefix="wkray-", dir="/tmp"))
+    agent, dashboard, gcs, client = _free_ports(4)
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [
+                str(executable), "start", "--head", "--block",
+                "--node-ip-address=127.0.0.1", f"--port={gcs}",
+                "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}",
+                # By default one fixed port: a second head's jobs would go to the first one.
+                f"--dashboard-agent-listen-port={agent}",
+                f"--ray-client-server-port={client}",
+                # By default one fixed range; 0 lets the system choose.
+                "--min-worker-port=0", "--max-worker-port=0",
+                f"--num-cpus={cpus}", f"--object-store-memory={_OBJECT_STORE_BYTES}",
+                "--disable-usage-stats", "--include-log-monitor=false", f"--temp-dir={own}",
+            ],
+            env=_head_environment(own),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+    head = RayHead(f"http://127.0.0.1:{dashboard}", process.pid, own, log, process)
+    try:
+        _wait_until_ready(head, on_wait)
+    except BaseException:
+        # Whatever ended the wait, an interrupt by a person included: nothing of it may stay.
+        head.stop()
+        raise
+    return head
+
+
+def _head_environment(own: Path) -> dict[str, str]:
+    return {
+        **base_environment(),
+        _MARK: str(own),
+        # Below `uv run`, Ray would build an environment for each job and leave it pending.
+        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+        # The default is to wait up to 30 s for jobs that nobody will see end.
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that were free a moment ago, all different."""
+    with contextlib.ExitStack() as opened:
+        sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _wait_until_ready(head: RayHead, on_wait: Callable[[str], None]) -> None:
+    orchestrator = RayOrchestrator(head.address)
+    probe = JobSpec(submission_id=f"ready-{uuid.uuid4().hex}", command=("true",))
+    deadline = clock.Deadline.after(START_LIMIT)
+    backoff = clock.ExponentialBackoff(initial=timedelta(milliseconds=250))
+    reason = ""
+    while not deadline.expired():
+        if head.process.poll() is not None:
+            raise HeadNotStarted(f"it ended with {head.process.returncode}: {_log_tail(head.log)}")
+        try:
+            # The same id each time: a repetition is no second job.
+            orchestrator.submit(probe)
+        except Unavailable as error:
+            if error.reason != reason:
+                reason = error.reason
+                on_wait(reason)
+        else:
+            return
+        clock.sleep(backoff.next_wait())
+    raise HeadNotStarted(
+        f"it accepted no job within {START_LIMIT.total_seconds():g} s ({reason}):"
+        f" {_log_tail(head.log)}"
+    )
+
+
+def _log_tail(log: Path) -> str:
+    return log.read_bytes()[-_LOG_TAIL_BYTES:].decode("utf-8", errors="replace")
+
+
+def _sweep(head: RayHead) -> None:
+    """Kill all that belongs to the head, until nothing is left."""
+    deadline = clock.Deadline.after(_KILL_LIMIT)
+    # A killed process may have started another one just before, so look again.
+    while left := _belonging(head):
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        deadline.raise_if_expired(f"killing {[process.pid for process in left]} of {head.pid}")
+        psutil.wait_procs(left, timeout=1)
+
+
+def _belonging(head: RayHead) -> list[psutil.Process]:
+    """Return the living processes below the head, except the head where it is a zombie."""
+    return [process for process in psutil.process_iter() if _belongs(process, head)]
+
+
+def _belongs(process: psutil.Process, head: RayHead) -> bool:
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        if process.environ().get(_MARK) == str(head.directory):
+            return True
+        return os.getsid(process.pid) == head.pid
+    except (psutil.NoSuchProcess, psutil.AccessDenied, ProcessLookupError):
+        # Gone in between, or another user's.
+        return False

@@ -1,0 +1,262 @@
+"""The `Orchestrator` port for jobs on a Ray cluster, by Ray's own Job Submission client."""
+
+import os
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient, JobType
+
+from watchkeeper import outside
+from watchkeeper.domain.exits import exit_facts
+from watchkeeper.domain.values import JobFacts, JobSpec, JobState
+from watchkeeper.ports import SubmitRefused, Unavailable
+
+CALL_LIMIT = timedelta(seconds=20)
+"""The most that one answer may take. Usual are 10-30 ms; Ray's own client waits for ever."""
+
+MESSAGE_LENGTH_MAX = 2_000
+"""Characters kept of Ray's sentence, as `JobFacts` promises."""
+
+_REASON_LENGTH_MAX = 300
+"""Characters kept of what a failed call said: the end of a traceback, or a page of a proxy."""
+
+_SECRET_LENGTH_MIN = 8
+"""Values of variables are cut from messages from this length on: keys and tokens are longer, and
+cutting out `1` or `true` would blot out half of the words."""
+
+_REDIRECTS = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
+"""Where one of these is set, Ray's client goes there, whatever address it is given."""
+
+_STATES = {
+    JobStatus.PENDING: JobState.PENDING,
+    JobStatus.RUNNING: JobState.RUNNING,
+    JobStatus.SUCCEEDED: JobState.SUCCEEDED,
+    JobStatus.FAILED: JobState.FAILED,
+    JobStatus.STOPPED: JobState.STOPPED,
+}
+
+_LOG_BEGINS = re.compile(r",? last available logs \(truncated", re.IGNORECASE)
+"""From here on Ray's message repeats up to 20,000 characters of what the job wrote."""
+
+_SETTING_UP = re.compile(r".* -- Runtime env is setting up\.")
+"""A line that Ray itself puts into each job's log."""
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(slots=True)
+class RayOrchestrator:
+    """Runs jobs on a Ray cluster under submission ids that we choose.
+
+    A cluster refuses a second job under one id for as long as it remembers the first. A head
+    that starts anew without an external store remembers none, and has ended all of them.
+
+    Variables, those of `env_from` included, travel in the job's runtime environment: whoever may
+    use the cluster's API can read them. Ray has no other way to hand a secret to a job.
+
+    Args:
+        address: Where the cluster's dashboard listens, as `http://host:8265`.
+        limit: The most that one call may take.
+    """
+
+    address: str
+    limit: timedelta = CALL_LIMIT
+    _client: JobSubmissionClient | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse an address that Ray would first have to look up in a cluster."""
+        if not self.address.startswith(("http://", "https://")):
+            raise ValueError(
+                f"the address of a Ray dashboard looks like http://host:8265, got {self.address!r}"
+            )
+
+    def submit(self, spec: JobSpec) -> None:
+        """Submit one job; see the port. `working_dir` is a folder on the cluster's machines."""
+        variables = outside.job_environment(spec)
+        runtime_env = {"env_vars": variables} if variables else None
+        entrypoint = _entrypoint(spec)
+        # A copy: Ray's client adds to the metadata that it is given.
+        metadata = dict(spec.metadata)
+
+        def submit(client: JobSubmissionClient) -> None:
+            client.submit_job(
+                entrypoint=entrypoint,
+                submission_id=spec.submission_id,
+                metadata=metadata,
+                runtime_env=runtime_env,
+            )
+
+        try:
+            self._call(submit)
+        except _Refusal as refusal:
+            if f"Job with submission_id {spec.submission_id} already exists" in refusal.text:
+                return
+            reason = _short(_without(refusal.text, variables))
+            if refusal.status == 400:
+                raise SubmitRefused(
+                    f"{spec.submission_id}: {self._source()} refused it: {reason}"
+                ) from None
+            # Not chained: the text of the cause may hold what was cut from the reason.
+            raise Unavailable(self._source(), reason) from None
+        except Unavailable as error:
+            raise Unavailable(error.source, _without(error.reason, variables)) from None
+
+    def find(self, submission_id: str) -> JobFacts:
+        """Return what is known of one job; see the port.
+
+        `started_at` is when Ray took the job, which includes its wait for resources.
+        """
+        try:
+            details = self._call(lambda client: client.get_job_info(submission_id))
+        except _Refusal as refusal:
+            if _unknown(refusal, submission_id):
+                return JobFacts(submission_id=submission_id, state=JobState.NOT_FOUND)
+            raise Unavailable(self._source(), _short(refusal.text)) from refusal
+        if details.type is not JobType.SUBMISSION or details.submission_id != submission_id:
+            raise Unavailable(
+                self._source(), f"asked for {submission_id}, got {details.submission_id}"
+            )
+        return _facts(submission_id, details)
+
+    def log_tail(self, submission_id: str, *, lines_max: int) -> tuple[str, ...]:
+        """Return the newest lines of the job's output; see the port.
+
+        The API has no tail: the whole log is fetched, and a log so long that this takes more than
+        the limit is `Unavailable`.
+        """
+
+        def read(client: JobSubmissionClient) -> tuple[str, str]:
+            return client.get_job_logs(submission_id), client.get_job_info(submission_id).entrypoint
+
+        try:
+            log, entrypoint = self._call(read)
+        except _Refusal as refusal:
+            if _unknown(refusal, submission_id):
+                return ()
+            raise Unavailable(self._source(), _short(refusal.text)) from refusal
+        # Ray's own words; the source text in `python -c ...` would be read as the job's output.
+        log = log.replace(f"Running entrypoint for job {submission_id}: {entrypoint}\n", "", 1)
+        first, _, rest = log.partition("\n")
+        return outside.tail(rest if _SETTING_UP.fullmatch(first) else log, lines_max)
+
+    def stop(self, submission_id: str) -> None:
+        """Ask for the end of a job; see the port.
+
+        Ray sends SIGTERM to every process of the job, and SIGKILL after 3 s by default. A job
+        that is still waiting for resources has no process: Ray takes the stop without an error,
+        and the job **stays pending**, and runs when it gets its resources. So ask again when it
+        runs.
+        """
+        try:
+            self._call(lambda client: client.stop_job(submission_id))
+        except _Refusal as refusal:
+            if not _unknown(refusal, submission_id):
+                raise Unavailable(self._source(), _short(refusal.text)) from refusal
+
+    def _source(self) -> str:
+        return f"ray {self.address}"
+
+    def _call(self, function: Callable[[JobSubmissionClient], _Answer]) -> _Answer:
+        """Call the cluster within the limit.
+
+        Raises:
+            _Refusal: The cluster answered with an HTTP error.
+            Unavailable: All else: not reached, no answer in time, or not Ray's.
+        """
+        try:
+            return outside.call(self._source(), self.limit, self._attempt, function)
+        except (_Refusal, Unavailable):
+            self._client = None
+            raise
+
+    def _attempt(self, function: Callable[[JobSubmissionClient], _Answer]) -> _Answer:
+        for name in _REDIRECTS:
+            if os.environ.get(name, self.address) != self.address:
+                # Else the wrong cluster would say, quite definitely, that it knows no such job.
+                raise Unavailable(
+                    self._source(),
+                    f"{name} is set where watchkeeper runs and would send every call to another"
+                    " cluster; unset it and start again",
+                )
+        try:
+            # The constructor asks for the server's version. Two threads may both make one.
+            client = self._client or JobSubmissionClient(self.address)
+            answer = function(client)
+        except RuntimeError as error:
+            # The client's only way to tell an HTTP status is this sentence.
+            status = _HTTP_ERROR.match(str(error))
+            if status is None:
+                raise Unavailable(self._source(), _short(str(error))) from error
+            raise _Refusal(int(status[1]), status[2]) from error
+        except Exception as error:
+            # Whatever else Ray's client makes of an answer: KeyError, TypeError, ValidationError,
+            # JSON errors, connection errors. Some of their texts repeat the answer.
+            raise Unavailable(
+                self._source(), f"{type(error).__name__}: {_short(str(error))}"
+            ) from error
+        self._client = client
+        return answer
+
+
+_HTTP_ERROR = re.compile(r"Request failed with status code (\d+): (.*)", re.DOTALL)
+
+
+class _Refusal(Exception):
+    """The cluster, or something before it, answered with an HTTP error status."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"HTTP status {status}")
+        self.status = status
+        self.text = text
+
+
+def _entrypoint(spec: JobSpec) -> str:
+    """Return the shell line for a command; the shell is replaced, so that exits are its own."""
+    command = f"exec {shlex.join(spec.command)}"
+    if not spec.working_dir:
+        return command
+    return f"cd {shlex.quote(spec.working_dir)} && {command}"
+
+
+def _unknown(refusal: _Refusal, submission_id: str) -> bool:
+    """Say whether Ray itself said that it knows no such job; any server can answer a bare 404."""
+    return refusal.status == 404 and refusal.text.startswith(f"Job {submission_id} does not exist")
+
+
+def _facts(submission_id: str, details: JobDetails) -> JobFacts:
+    state = _STATES[details.status]
+    exit_code, number = exit_facts(details.driver_exit_code)
+    message = _LOG_BEGINS.split(details.message or "", maxsplit=1)[0]
+    runtime_env: dict[str, dict[str, str]] = details.runtime_env or {}
+    return JobFacts(
+        submission_id=submission_id,
+        state=state,
+        started_at=None if state is JobState.PENDING else _time(details.start_time),
+        ended_at=_time(details.end_time),
+        exit_code=exit_code,
+        signal=number,
+        error_type=details.error_type,
+        message=_without(message, runtime_env.get("env_vars", {}))[:MESSAGE_LENGTH_MAX],
+        metadata=details.metadata or {},
+    )
+
+
+def _time(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _without(text: str, variables: dict[str, str]) -> str:
+    """Return a text without the values of the job's variables, some of which are secrets."""
+    for value in variables.values():
+        if len(value) >= _SECRET_LENGTH_MIN:
+            text = text.replace(value, "***")
+    return text
+
+
+def _short(text: str) -> str:
+    """Return the end of a text in one line: a traceback's last line names the fault."""
+    return " ".join(text.split())[-_REASON_LENGTH_MAX:]

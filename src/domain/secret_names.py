@@ -1,0 +1,270 @@
+"""Which names promise a secret, and which values under such a name are none.
+
+Names are read as words, so that WANDB_API_KEY and hubToken promise one and MONKEY, tokenizer and
+num_tokens do not. A value that only points at a secret, or says that there is none, is evidence.
+"""
+
+import re
+from functools import lru_cache
+
+_NAME_CHARS_MAX = 120
+"""Only the end of a longer name is read; no real variable comes near."""
+
+_HARMLESS_CHARS_MAX = 512
+"""A longer value is never taken for harmless, which bounds the work spent on finding out."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+_KEY_OWNERS = (
+    "api|access|secret|private|auth|account|storage|master|encryption|signing|ssh|service|client"
+    "|app|deploy|deployment|license|session|admin|root|webhook|hmac|jwt|bot|vault|registry|db"
+    "|database|redis|integration|subscription|wandb|openai|anthropic|claude|gemini|mistral|cohere"
+    "|groq|hf|huggingface|gh|github|gitlab|gcp|gcs|google|aws|s3|azure|slack|discord|sentry|datadog"
+    "|dd|neptune|comet|mlflow|pagerduty|opsgenie|sendgrid|kaggle|tailscale"
+)
+"""Words before `key` that make it a secret. Alone, a key sorts, partitions or names a column."""
+
+_TOKEN_OWNERS = "access|auth|refresh|bearer|api|bot|session|id|hub|hf|gh|github|gitlab|secret"
+_PASS_OWNERS = "db|user|smtp|mysql|postgres|pg|redis|admin|root|ftp|mail|ssh|login|proxy|registry"
+
+# Each word stands alone between underscores: the name is split first and joined again by them.
+_STRONG = re.compile(
+    r"(?:^|_)(?:secrets?|[a-z]*passw[a-z]*|passphrases?|credentials?|creds|cookies?|dsn|webhooks?"
+    r"|o?authorization"
+    rf"|(?:{_KEY_OWNERS})_?keys?|(?:{_TOKEN_OWNERS})_?tokens?|(?:{_PASS_OWNERS})_(?:pass|pwd))"
+    r"(?=_|$)"
+)
+_SUFFIX = r"(?:_(?:value|val|prod|production|dev|staging|old|new|raw|v|[0-9]+|b64|base64|json))*$"
+_TOKEN = re.compile(rf"(?:^|_)(?:([a-z]+)_)?token{_SUFFIX}")
+_AUTH = re.compile(rf"(?:^|_)o?auth{_SUFFIX}")
+_KEY = re.compile(rf"_?([a-z]+|[0-9]+)_key{_SUFFIX}")
+_KEY_ID = re.compile(r"(?:private|access)_key_id$")
+
+_PLAIN_TOKENS = frozenset(
+    "eos bos pad unk mask sep cls special end start stop next page continuation last first prev"
+    " previous num max min total per target input output image text vocab byte prompt completion"
+    " added extra fencing fence lease sentinel eot eod im avg mean each every expert router think"
+    " begin fim prefix suffix middle nl newline space current sample generated top".split()
+)
+_PLAIN_KEYS = frozenset(
+    "sort primary foreign partition ordering order group cache shard natural public idempotency"
+    " routing dict host hot rng prng random metric row column map lookup effect gpg dedup".split()
+)
+_NEUTRAL_FIRST = frozenset("no skip disable enable num n max min total has is count missing".split())
+# Webhook and DSN addresses are secrets themselves, so `url` is handled beside this list.
+_NEUTRAL_LAST = frozenset(
+    "name names ref refs path paths file files filename dir folder count len length size type id"
+    " ids version policy enabled disabled required optional expiry expires expiration at ttl age"
+    " env var vars variable from hash digest fingerprint sha256 method mode provider scheme source"
+    " backend min max manager project uri url urls arn location region bucket domain prefix suffix"
+    " set present missing found valid invalid error errors exception warning expired status state"
+    " class label labels title description help field fields column index store helper handler"
+    " reader loader limit timeout events event enum kind kinds py go rs js ts md sh cc cpp h json"
+    " yaml yml toml txt exists used scope scopes format pattern regex rotation".split()
+)
+_ADDRESS_LAST = frozenset({"uri", "url", "urls"})
+
+_VENDORS = {
+    "wandb": "wandb",
+    "hf": "huggingface",
+    "huggingface": "huggingface",
+    "gh": "github",
+    "github": "github",
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "slack": "slack",
+    "discord": "discord",
+    "aws": "aws",
+    "gcp": "google",
+    "gcs": "google",
+    "google": "google",
+    "goog": "google",
+}
+_NOUN_KINDS = (
+    ("passw", "password"),
+    ("passphrase", "password"),
+    ("cookie", "cookie"),
+    ("webhook", "webhook"),
+    ("token", "token"),
+    ("dsn", "dsn"),
+    ("auth", "auth"),
+    ("key", "key"),
+)
+NAME_KINDS = frozenset({"secret", *_VENDORS.values(), *(kind for _, kind in _NOUN_KINDS)})
+"""Every kind that `kind_of_name` gives."""
+
+_STATUSES = frozenset(
+    "true false yes no none null nil undefined empty unset set missing required optional hidden"
+    " masked redacted enabled disabled on off ok failed invalid expired valid unknown absent"
+    " present default auto anonymous basic bearer digest oauth oauth2 n/a not is was nan str int"
+    " bool bytes any".split()
+)
+_PROSE = frozenset(
+    "to or and is are was were be been flag option options must with for from in if not the a an"
+    " of on argument arguments parameter value requires required can cannot has have when should"
+    " as instead but that this which will would may does do by at it its via using".split()
+)
+_METAVARIABLES = frozenset("TEXT STR STRING VALUE NAME FILE PATH TOKEN KEY SECRET PASSWORD".split())
+
+_REFERENCE = re.compile(
+    r"\$?\{\{[^{}\n]{0,200}\}\}"  # ${{ secrets.X }} of GitHub, {{ .Values.x }} of templates.
+    r"|\$\{(?:oc\.env:|env:|env\.|secrets\.|vars\.)?[A-Za-z_][\w.]{0,100}"
+    r"(?::?\?[^{}\n]{0,200}|:?-|,null)?\}"
+    r"|\$\([^()\n]{0,400}\)|`[^`\n]{0,400}`"
+    r"|\$[A-Z_][A-Z0-9_]{0,100}(?![a-z])"
+    r"|\$[a-z_]{0,40}?(?:key|token|secret|pass|auth|cred|dsn|webhook)[a-z_]{0,40}(?![A-Za-z0-9])"
+    r"|\$[0-9@*]|%[A-Za-z_]\w{0,60}%|%\([a-z_]{1,40}\)[sr]|%[srdv]"
+    r"|\{[A-Za-z_][\w.]{0,60}(?:![rs])?\}",
+    re.ASCII,
+)
+_POINTER = re.compile(
+    r"projects/[^\s/]+/secrets/\S+|(?:env|vault|keyring):[A-Za-z_][\w./-]*"
+    r"|(?:sm|op|vault|ssm|gsm|keyring|env|file)://[^\s@?]+|arn:aws:\w+:\S+"
+    r"|(?:sha1|sha256|sha512|md5|blake3):[0-9a-f]{6,128}"
+    r"|(?:gs|s3|r2|az|hf|sqlite)://[^\s@?]*"
+    r"|@?(?:~|\.{1,2})?/?(?:[\w.+-]+/)*[\w.-]+"
+    r"\.(?:json|pem|key|p12|crt|cfg|ini|toml|ya?ml|txt|env|netrc|py|sh)"
+    r"|@?~?/(?:run|var|etc|home|root|tmp|mnt|opt|usr|secrets|workspace|app|data|dev)/[\w./-]+",
+    re.ASCII,
+)
+_ADDRESS = re.compile(r"https?://[^\s@?]+", re.ASCII)
+_NUMBER = re.compile(r"[-+]?[0-9]{1,7}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?%?", re.ASCII)
+_CODE = re.compile(
+    r"(?:self|cls|args|cfg|config|conf|settings|os|env|environ|secrets|vars|opts|options|params"
+    r"|flags|FLAGS|kwargs|request|ctx|context|process|credentials|creds|state|client|hparams)"
+    r"\.[A-Za-z_]|[A-Za-z_][\w.]*[(\[]",
+    re.ASCII,
+)
+_TYPE = re.compile(
+    r"(?:Optional|Union|List|Sequence|Mapping|Dict|SecretStr|Any|Callable|Literal|str|bytes"
+    r"|string|int|float|bool|dict|list)(?:\[[\w\[\], .|]*)?[,)]?",
+    re.ASCII,
+)
+_IDENTIFIER = re.compile(r"_*[a-z]+(?:_[a-z]+)*", re.ASCII)
+_ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", re.ASCII)
+_PLACEHOLDER = re.compile(r"<[A-Za-z _.-]{1,60}>|\[[A-Za-z _-]{1,40}\]", re.ASCII)
+
+
+@lru_cache(maxsize=4096)
+def sensitive_name(name: str) -> bool:
+    """Say whether a name promises a secret, read as words: HF_TOKEN does, TOKENIZER does not.
+
+    Args:
+        name: Of a variable, flag, field, header or query parameter; dotted names are welcome.
+    """
+    joined = _joined(name)
+    last_part = _joined(name.rpartition(".")[2]).split("_")
+    if _KEY_ID.search(joined):
+        return True
+    if last_part[0] in _NEUTRAL_FIRST and len(last_part) > 1:
+        return False
+    strong = _STRONG.search(joined)
+    if strong is not None:
+        last = joined.rpartition("_")[2]
+        if last in _ADDRESS_LAST:
+            return "webhook" in joined or "dsn" in joined
+        return last not in _NEUTRAL_LAST or (last == "json" and "credential" in joined)
+    token = _TOKEN.search(joined)
+    if token is not None:
+        return token[1] not in _PLAIN_TOKENS
+    if _AUTH.search(joined):
+        return True
+    # Lower-case names of the kind `x_key` are mostly columns; in an environment they are secrets.
+    key = _KEY.search(joined)
+    return key is not None and name.isupper() and key[1] not in _PLAIN_KEYS
+
+
+@lru_cache(maxsize=4096)
+def weak_name(name: str) -> bool:
+    """Say whether a sensitive name has an everyday meaning too, as `token: the` has.
+
+    Under such a name only a value that looks like a credential is taken for one.
+    """
+    joined = _joined(name)
+    everyday = ("token", "auth", "cookie", "cookies", "credential", "credentials", "webhook", "dsn")
+    return joined in everyday or _AUTH.search(joined) is not None or joined.endswith("_webhook")
+
+
+@lru_cache(maxsize=4096)
+def kind_of_name(name: str) -> str:
+    """Return the kind of secret that a sensitive name promises, such as `wandb` or `password`."""
+    joined = _joined(name)
+    for word in joined.split("_"):
+        if word in _VENDORS:
+            return _VENDORS[word]
+    for noun, kind in _NOUN_KINDS:
+        if noun in joined:
+            return kind
+    return "secret"
+
+
+def harmless(value: str, name: str, *, code: bool = False) -> bool:
+    """Say whether a value under a sensitive name is no secret itself.
+
+    References, pointers, paths, numbers, masked values, names of variables and words such as
+    `missing` are harmless. Whatever is in doubt is a secret.
+
+    Args:
+        value: The text that stands under the name, without quotes.
+        name: The sensitive name.
+        code: The value may be an expression, as in `login(token=self.token)`.
+    """
+    if len(value) > _HARMLESS_CHARS_MAX:
+        return False
+    if not any(letter.isalnum() for letter in value) or value.lower() in _STATUSES:
+        return True
+    if "***" in value or "…" in value or ("..." in value and len(value) < 32):
+        return True
+    if not any(letter.isalnum() for letter in _REFERENCE.sub("", value)):
+        return True
+    if _POINTER.fullmatch(value) or _PLACEHOLDER.fullmatch(value) or _names_only(value):
+        return True
+    kind = kind_of_name(name)
+    if kind != "password" and _NUMBER.fullmatch(value):
+        return True
+    if kind not in ("webhook", "dsn", "slack", "discord") and _ADDRESS.fullmatch(value):
+        return True
+    if code and not name.isupper() and (_CODE.match(value) or _same_words(value, name)):
+        return True
+    return weak_name(name) and not credential_like(value)
+
+
+def annotation(value: str) -> bool:
+    """Say whether a value is a type, as after the colon in `def login(token: str)`."""
+    return _TYPE.fullmatch(value) is not None
+
+
+def prose_word(value: str) -> bool:
+    """Say whether a value is a word that only a sentence goes on with, as in `--token or`."""
+    return value.lower().rstrip(".,;:") in _PROSE
+
+
+def credential_like(value: str) -> bool:
+    """Say whether a value has the look of a credential: long, unbroken, letters with digits."""
+    if any(letter.isspace() for letter in value):
+        return False
+    if len(value) >= 32 or "://" in value:
+        return True
+    letters = any(letter.isalpha() for letter in value)
+    return len(value) >= 8 and letters and any(letter.isdigit() for letter in value)
+
+
+def _joined(name: str) -> str:
+    return "_".join(_WORD.findall(name[-_NAME_CHARS_MAX:])).lower()
+
+
+def _names_only(value: str) -> bool:
+    """Say whether a value is the name of a variable, or several: `WANDB_API_KEY,HF_TOKEN`."""
+    parts = [part for part in re.split(r"[,\s]+", value) if part]
+    return all(
+        part in _METAVARIABLES or (_ENV_NAME.fullmatch(part) and sensitive_name(part))
+        for part in parts
+    )
+
+
+def _same_words(value: str, name: str) -> bool:
+    """Say whether an argument only hands on a variable, as in `token=hf_token`."""
+    if not _IDENTIFIER.fullmatch(value):
+        return False
+    given, wanted = set(_joined(value).split("_")), set(_joined(name).split("_"))
+    return given <= wanted or wanted <= given

@@ -1,0 +1,50 @@
+"""Servers for the tests, and what a run says about those that it could not have.
+
+A test that needs a server takes its fixture and carries its marker. Where the server cannot be
+had, the test is skipped with the reason, and the reason is repeated at the end of the run. The
+variable WATCHKEEPER_REQUIRE, such as `ray,gcs,wandb,git`, names servers without which to fail.
+"""
+
+import importlib
+import os
+from collections.abc import Iterator
+from typing import NoReturn
+
+import pytest
+
+from tests.gcs import gcs_bucket, gcs_bucket_to_stop, gcs_server
+
+__all__ = ["gcs_bucket", "gcs_bucket_to_stop", "gcs_server"]
+
+_MISSED = pytest.StashKey[dict[str, str]]()
+
+
+def cannot_have(config: pytest.Config, server: str, reason: str) -> NoReturn:
+    """Skip what needs a server, or fail where the server is required."""
+    config.stash.setdefault(_MISSED, {})[server] = reason
+    required = os.environ.get("WATCHKEEPER_REQUIRE", "").split(",")
+    if server in [name.strip() for name in required]:
+        pytest.fail(f"{server} is required by WATCHKEEPER_REQUIRE: {reason}", pytrace=False)
+    pytest.skip(f"{server}: {reason}")
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for server, reason in config.stash.setdefault(_MISSED, {}).items():
+        terminalreporter.write_line(f"NOT TESTED against {server}: {reason}", yellow=True)
+
+
+@pytest.fixture(scope="session")
+def ray_head(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The address of a Ray head of this test run."""
+    # By name: importing Ray takes two seconds, which only tests that use it shall pay.
+    cluster = importlib.import_module("watchkeeper.adapters.ray.cluster")
+    try:
+        head = cluster.start_head(tmp_path_factory.mktemp("ray"), 2)
+    except cluster.HeadNotStarted as error:
+        cannot_have(request.config, "ray", str(error))
+    yield head.address
+    head.stop()
