@@ -76,7 +76,7 @@ def audit(store: EventStore, outside: Outside, report: Report, *, remotes: bool)
             _compare_view(views, (slug, "effects"), effects_row(effects), report)
         _decisions_cite_evidence(slug, events, report)
         if remotes and effects.pushed is not None:
-            _witnessed(outside, run, effects, recorded, events, report)
+            _witnessed(outside, run, recorded, events, report)
     for row in views.keys() - known:
         report.problems.append(f"{row[0]}: a status row without a history")
     _roots(store, report)
@@ -143,7 +143,6 @@ def _decisions_cite_evidence(slug: str, events: Iterable[Event], report: Report)
 def _witnessed(
     outside: Outside,
     run: Run,
-    effects: Effects,
     recorded: list[Recorded],
     events: list[Event],
     report: Report,

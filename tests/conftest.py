@@ -10,11 +10,19 @@ import os
 from collections.abc import Iterator
 from typing import NoReturn
 
+import freezegun
 import pytest
 
 from tests.gcs import gcs_bucket, gcs_bucket_to_stop, gcs_server
 
 __all__ = ["gcs_bucket", "gcs_bucket_to_stop", "gcs_server"]
+
+# Only the wall clock of our own code freezes. Frozen, these would wait for ever, or not at all.
+freezegun.configure(
+    extend_ignore_list=[
+        "subprocess", "selectors", "asyncio", "concurrent", "grpc", "ray", "wandb", "google",
+    ]
+)  # fmt: skip
 
 _MISSED = pytest.StashKey[dict[str, str]]()
 

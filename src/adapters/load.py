@@ -3,90 +3,10 @@
 This is the one place that imports by name. Modules such as Ray's client take seconds to import.
 """
 
-import hashlib
 import importlib
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
-from pathlib import Path
-from threading import Lock
 from typing import Any
-
-from watchkeeper.adapters.home import Home
-from watchkeeper.domain.contract import Contract
-from watchkeeper.ports import CheckpointStore, GitRemote, Orchestrator, Tracker
-
-BOT = ("watchkeeper", "watchkeeper@localhost")
-"""Name and address under which commits and tags are made; no person's."""
-
-GIT_LIMIT = timedelta(seconds=30)
-"""Longest wait for one git command."""
 
 
 def load(module: str, name: str) -> Any:
-    """Import a module of this package by name and return one of its members."""
+    """Import a module of this package's adapters by name and return one of its members."""
     return getattr(importlib.import_module(f"watchkeeper.adapters.{module}"), name)
-
-
-@dataclass(slots=True)
-class Adapters:
-    """The ports that contracts name, each made once and kept."""
-
-    home: Home
-    _made: dict[tuple[str, ...], Any] = field(default_factory=dict[tuple[str, ...], Any])
-    _lock: Lock = field(default_factory=Lock)
-
-    def orchestrator(self, contract: Contract) -> Orchestrator:
-        """Return where the run's jobs run."""
-        part = contract.orchestrator
-        with self._lock:
-            key = ("orchestrator", part.kind, part.address)
-            if key not in self._made:
-                if part.kind == "ray":
-                    made = load("ray.orchestrator", "RayOrchestrator")(part.address)
-                else:
-                    jobs = Path(part.address) if part.address else self.home.jobs
-                    made = load("local.orchestrator", "LocalOrchestrator")(jobs)
-                self._made[key] = made
-            found: Orchestrator = self._made[key]
-        return found
-
-    def tracker(self, contract: Contract) -> Tracker:
-        """Return what reads the run's tracker."""
-        part = contract.tracker
-        with self._lock:
-            key = ("tracker", part.kind, part.url, part.id)
-            if key not in self._made:
-                self._made[key] = load("tracker_jsonl", "JsonlTracker")(part.url, part.id)
-            found: Tracker = self._made[key]
-        return found
-
-    def checkpoints(self, contract: Contract) -> CheckpointStore:
-        """Return what lists checkpoints; one for all, since the URL tells the store."""
-        del contract  # Every store is reached by the URL that is asked for.
-        with self._lock:
-            if ("checkpoints",) not in self._made:
-                self._made["checkpoints",] = load("checkpoints", "FsspecCheckpoints")()
-            found: CheckpointStore = self._made["checkpoints",]
-        return found
-
-    def git(self, remote: str, branch: str) -> GitRemote:
-        """Return one branch of a git remote, reached through a private mirror."""
-        with self._lock:
-            key = ("git", remote, branch)
-            if key not in self._made:
-                name = hashlib.sha256(f"{remote}\n{branch}".encode()).hexdigest()[:16]
-                self._made[key] = load("git.remote", "open_git_remote")(
-                    self.home.git / f"{name}.git",
-                    remote=remote,
-                    branch=branch,
-                    author=BOT,
-                    limit=GIT_LIMIT,
-                )
-            found: GitRemote = self._made[key]
-        return found
-
-    def missing_variables(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those variables of `env_from` that are not set here."""
-        return tuple(name for name in names if not os.environ.get(name))

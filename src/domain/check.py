@@ -89,7 +89,7 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
         readings=readings,
         job=_shortened(seen.job),
         progress=progress,
-        metrics=_metrics(tracker),
+        metrics=kept_metrics(tracker) if tracker else {},
         tracker_id=tracker.tracker_id if tracker else "",
         tracker_state=tracker.state if tracker else "",
         startup=_startup(run, seen),
@@ -153,9 +153,7 @@ def _checkpoints(
 ) -> tuple[tuple[int, ...], tuple[CheckpointFacts, ...], tuple[CheckpointFacts, ...]]:
     if seen.checkpoints is None:
         return (), (), ()
-    # A store may list another prefix by mistake; only this run's root counts as lineage.
-    root = contract_root(checkpoint_root_of(contract))
-    here = [c for c in seen.checkpoints.checkpoints if _parent(c.path) == root]
+    here = [c for c in seen.checkpoints.checkpoints if is_own_checkpoint(contract, c)]
     done = sorted((c for c in here if c.complete), key=lambda c: c.step)
     half = sorted((c for c in here if not c.complete), key=lambda c: c.step)
     new = [c for c in done if c.step not in run.checkpoints and c.path not in run.rejected]
@@ -166,8 +164,13 @@ def _checkpoints(
     )
 
 
-def _parent(path: str) -> str:
-    return contract_root(path).rpartition("/")[0]
+def is_own_checkpoint(contract: Contract, found: CheckpointFacts) -> bool:
+    """Say whether a checkpoint lies directly below the run's own root.
+
+    A store may list another prefix by mistake; only this run's root counts as lineage.
+    """
+    parent = contract_root(found.path).rpartition("/")[0]
+    return parent == contract_root(checkpoint_root_of(contract))
 
 
 def _health(
@@ -216,9 +219,8 @@ def _shortened(job: JobFacts | None) -> JobFacts | None:
     return job.model_copy(update={"message": message})
 
 
-def _metrics(tracker: TrackerFacts | None) -> dict[str, float]:
-    if tracker is None:
-        return {}
+def kept_metrics(tracker: TrackerFacts) -> dict[str, float]:
+    """Return the metrics that are recorded: at most `METRICS_MAX`."""
     # Loss and throughput are read by people first; the rest follows by name.
     first = {"loss": 0, "train/loss": 0, "tokens_per_second": 1}
     names = sorted(tracker.metrics, key=lambda name: (first.get(name, 2), name))

@@ -190,11 +190,13 @@ def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
         return [taken]
     if not isinstance(run.phase, Interrupted) or not run.failures or run.last_check is None:
         return Refused(Refusal.ANSWER_NOT_POSSIBLE, command.question)
+    if contract_of(run).tracker.resume == "never":
+        return Refused(Refusal.ANSWER_NOT_POSSIBLE, "tracker.resume is never")
     after = foresee(run, [taken], command)
     case = Case(after, run.failures[-1], (), run.last_check.event, command.now)
     decision = relaunch_on_answer(case, command.question)
     if decision is None:
-        return Refused(Refusal.CHECKPOINT_GONE, "the checkpoint store gave no answer")
+        return Refused(Refusal.CHECKPOINTS_UNKNOWN, command.question)
     return [taken, decision, *escalation_of(after, decision)]
 
 
@@ -224,6 +226,8 @@ def _verify_seal(run: Run, command: VerifySeal) -> Outcome:
     assert isinstance(run.phase, Finished), "the table lets only a finished run be verified"
     if run.phase.verified is not None:
         return Refused(Refusal.SEAL_VERIFIED, run.slug)
+    if command.facts.observation.instance != run.phase.plan.instance:
+        return Refused(Refusal.WRONG_INSTANCE, command.facts.observation.instance)
     answer = verify_seal(run, run.phase, command.facts)
     if isinstance(answer, SealBlocked) and answer.missing == run.seal_missing:
         return []  # The same answer again adds nothing to the history.

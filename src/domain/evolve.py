@@ -88,7 +88,7 @@ def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
     if isinstance(run.phase, Unborn) != isinstance(data, RunDrafted):
         return Unreadable(run.slug, run.version, f"{data.topic} does not fit an undrafted run")
     try:
-        return replace(_apply(run, data, event), version=event.version)  # type: ignore[arg-type]
+        return replace(_apply(run, data, event), version=event.version)
     except Misfit as misfit:
         return Unreadable(run.slug, run.version, f"{data.topic}: {misfit}")
 
@@ -119,7 +119,12 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             by = event.envelope.actor.principal
             approval = Approval(data.approval, data.digest, data.identity, by)
             phase = Cleared() if isinstance(run.phase, Draft) else run.phase
-            return replace(run, approvals=(*run.approvals, approval), phase=phase)
+            return replace(
+                run,
+                approvals=(*run.approvals, approval),
+                approvals_given=run.approvals_given + 1,
+                phase=phase,
+            )
         case LaunchRequested():
             return _requested(run, data, at)
         case InstanceLaunched() | LaunchRefused() | InstanceEnded():

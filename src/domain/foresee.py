@@ -16,7 +16,7 @@ _NOT_RECORDED = UUID(int=0)
 def foresee(run: Run, events: Iterable[RunEvent], command: Command) -> Run:
     """Return the run as it will be once the events are recorded."""
     for data in events:
-        envelope = Envelope(
+        envelope: Envelope[RunEvent] = Envelope(
             event_id=_NOT_RECORDED,
             occurred_at=command.now,
             recorded_at=command.now,

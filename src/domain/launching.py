@@ -78,11 +78,13 @@ def approve(run: Run, command: ApproveLaunch) -> Outcome:
     named = len(command.digest) >= _DIGEST_SHOWN_MIN
     if checked is None or not named or not checked.digest.startswith(command.digest):
         return Refused(Refusal.PLAN_UNKNOWN, command.digest)
+    if covering_approval(run.approvals, checked.plan) is not None:
+        return Refused(Refusal.ALREADY_CLEARED, run.slug)
     others = [finding.rule for finding in blocks(checked.findings) if finding.rule != "L11"]
     if others:
         return Refused(Refusal.PLAN_BLOCKED, ", ".join(others))
     approved = LaunchApproved(
-        approval=f"a-{len(run.approvals) + 1}",
+        approval=f"a-{run.approvals_given + 1}",
         digest=checked.digest,
         identity=identity_digest(checked.plan),
         note=command.note,

@@ -72,10 +72,10 @@ def _job_acts(run: Run, now: datetime) -> list[Act]:
         case Stabilizing(plan=plan) | Running(plan=plan):
             stop = [Act.STOP] if run.stop_requested == plan.instance else []
             return stop + _check(run, now)
-        case Interrupted(decision=None):
-            return _check(run, now)
-        case Interrupted(decision=decision) if decision.action is Action.RELAUNCH:
-            return [Act.RELAUNCH]
+        case Interrupted(decision=decision):
+            if decision is None:
+                return _check(run, now)
+            return [Act.RELAUNCH] if decision.action is Action.RELAUNCH else []
         case Finished(verified=None) if seals_itself(contract_of(run)):
             return [Act.VERIFY]
         case _:

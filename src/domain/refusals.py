@@ -22,7 +22,6 @@ class Refusal(Enum):
     PLAN_BLOCKED = "The plan has blocks that an approval does not lift: mend them, launch again."
     ALREADY_CLEARED = "The plan is approved already: run `watchkeeper launch`."
     ALREADY_LAUNCHED = "The run is launched already: see `watchkeeper status RUN`."
-    NOT_CLEARED = "Nothing is cleared for launch: run `watchkeeper launch CONTRACT` first."
     NOT_LAUNCHED = "No instance was launched yet: run `watchkeeper launch CONTRACT` first."
     NOT_LAUNCHING = "No launch is under way: see `watchkeeper status RUN`."
     STILL_LAUNCHING = "A launch is under way: wait until the orchestrator has answered."
@@ -31,9 +30,14 @@ class Refusal(Enum):
     WATCH_HELD = "Another holder has the watch: wait for the end of its lease, or force it."
     WATCH_SUPERSEDED = "Another holder took the watch since: this one must stop."
     NO_RELAUNCH_DECIDED = "No relaunch was decided for this run: see its last decision."
-    CHECKPOINT_GONE = "The checkpoint decided on is no longer there: the next check decides again."
+    CHECKPOINTS_UNKNOWN = (
+        "The store of checkpoints gave no answer at the last check: answer after the next one."
+    )
     QUESTION_NOT_OPEN = "No such question is open: `watchkeeper status RUN` lists the open ones."
-    ANSWER_NOT_POSSIBLE = "A relaunch can be answered only while the run is interrupted."
+    ANSWER_NOT_POSSIBLE = (
+        "A relaunch can be answered only while the run is interrupted by a failure and its resume "
+        "policy allows one: acknowledge without it."
+    )
     EVENT_UNKNOWN = "There is no such event: `watchkeeper events RUN` numbers them."
     TEXT_EMPTY = "The text is empty: say in a sentence what is true."
     STOP_ASKED = "The stop was asked for already: the orchestrator is being told."

@@ -1,6 +1,6 @@
 """Sealing: what must be seen before a run counts as complete (procedure section "Seal", H11)."""
 
-from watchkeeper.domain.check import unavailable_reason
+from watchkeeper.domain.check import is_own_checkpoint, kept_metrics, unavailable_reason
 from watchkeeper.domain.contract import checkpoint_root_of, seal_tag_of
 from watchkeeper.domain.durations import local_day
 from watchkeeper.domain.events import SealBlocked, SealVerified
@@ -28,16 +28,16 @@ def verify_seal(run: Run, phase: Finished, facts: SealFacts) -> SealVerified | S
         return SealBlocked(missing=missing)
     assert final is not None, "a missing final checkpoint blocks"
     assert seen.tracker is not None, "an unavailable tracker blocks"
-    launched = run.instances[0].launched_at
-    assert launched is not None, "a finished run was launched"
+    launched = [one.launched_at for one in run.instances if one.launched_at is not None]
+    assert launched, "a finished run was launched"
     caveats: list[str] = []
-    if len(run.instances) > 1:
-        count = len(run.instances) - 1
+    if len(launched) > 1:
+        count = len(launched) - 1
         caveats.append(f"{count} interruption{'s' if count > 1 else ''}, all recorded here")
     if contract.code.dirty:
         caveats.append("launched from a dirty tree")
     return SealVerified(
-        tag=seal_tag_of(contract, local_day(launched, contract.timezone)),
+        tag=seal_tag_of(contract, local_day(launched[0], contract.timezone)),
         commit=contract.code.git_sha,
         instance=phase.plan.instance,
         final_step=contract.final_step.value,
@@ -47,7 +47,7 @@ def verify_seal(run: Run, phase: Finished, facts: SealFacts) -> SealVerified | S
         tracker_state=seen.tracker.state,
         tracker_step=seen.tracker.step,
         output_root=contract.output_root,
-        metrics=dict(sorted(seen.tracker.metrics.items())[:16]),
+        metrics=kept_metrics(seen.tracker),
         caveats=tuple(caveats),
     )
 
@@ -56,8 +56,9 @@ def _final_checkpoint(run: Run, facts: SealFacts) -> CheckpointFacts | None:
     listing = facts.observation.checkpoints
     if listing is None:
         return None
-    final = contract_of(run).final_step.value
-    return next((c for c in listing.checkpoints if c.step == final), None)
+    contract = contract_of(run)
+    own = (c for c in listing.checkpoints if is_own_checkpoint(contract, c))
+    return next((c for c in own if c.step == contract.final_step.value), None)
 
 
 def _terminal(facts: SealFacts) -> str:

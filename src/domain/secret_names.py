@@ -13,6 +13,9 @@ _NAME_CHARS_MAX = 120
 _HARMLESS_CHARS_MAX = 512
 """A longer value is never taken for harmless, which bounds the work spent on finding out."""
 
+_VALUE_CHARS_MIN = 3
+"""A shorter value protects nothing and stands for one, as `x` does in examples."""
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _KEY_OWNERS = (
@@ -37,31 +40,247 @@ _STRONG = re.compile(
 _SUFFIX = r"(?:_(?:value|val|prod|production|dev|staging|old|new|raw|v|[0-9]+|b64|base64|json))*$"
 _TOKEN = re.compile(rf"(?:^|_)(?:([a-z]+)_)?token{_SUFFIX}")
 _AUTH = re.compile(rf"(?:^|_)o?auth{_SUFFIX}")
+_WEAK = re.compile(r"(?:^|_)(?:o?auth|secrets|credentials?|cookies|webhooks?)$")
 _KEY = re.compile(rf"_?([a-z]+|[0-9]+)_key{_SUFFIX}")
 _KEY_ID = re.compile(r"(?:private|access)_key_id$")
 
 _PLAIN_TOKENS = frozenset(
-    "eos bos pad unk mask sep cls special end start stop next page continuation last first prev"
-    " previous num max min total per target input output image text vocab byte prompt completion"
-    " added extra fencing fence lease sentinel eot eod im avg mean each every expert router think"
-    " begin fim prefix suffix middle nl newline space current sample generated top".split()
+    [
+        "eos",
+        "bos",
+        "pad",
+        "unk",
+        "mask",
+        "sep",
+        "cls",
+        "special",
+        "end",
+        "start",
+        "stop",
+        "next",
+        "page",
+        "continuation",
+        "last",
+        "first",
+        "prev",
+        "previous",
+        "num",
+        "max",
+        "min",
+        "total",
+        "per",
+        "target",
+        "input",
+        "output",
+        "image",
+        "text",
+        "vocab",
+        "byte",
+        "prompt",
+        "completion",
+        "added",
+        "extra",
+        "fencing",
+        "fence",
+        "lease",
+        "sentinel",
+        "eot",
+        "eod",
+        "im",
+        "avg",
+        "mean",
+        "each",
+        "every",
+        "expert",
+        "router",
+        "think",
+        "begin",
+        "fim",
+        "prefix",
+        "suffix",
+        "middle",
+        "nl",
+        "newline",
+        "space",
+        "current",
+        "sample",
+        "generated",
+        "top",
+    ]
 )
 _PLAIN_KEYS = frozenset(
-    "sort primary foreign partition ordering order group cache shard natural public idempotency"
-    " routing dict host hot rng prng random metric row column map lookup effect gpg dedup".split()
+    [
+        "sort",
+        "primary",
+        "foreign",
+        "partition",
+        "ordering",
+        "order",
+        "group",
+        "cache",
+        "shard",
+        "natural",
+        "public",
+        "idempotency",
+        "routing",
+        "dict",
+        "host",
+        "hot",
+        "rng",
+        "prng",
+        "random",
+        "metric",
+        "row",
+        "column",
+        "map",
+        "lookup",
+        "effect",
+        "gpg",
+        "dedup",
+    ]
 )
-_NEUTRAL_FIRST = frozenset("no skip disable enable num n max min total has is count missing".split())
+_NEUTRAL_FIRST = frozenset(
+    [
+        "no",
+        "skip",
+        "disable",
+        "enable",
+        "num",
+        "n",
+        "max",
+        "min",
+        "total",
+        "has",
+        "is",
+        "count",
+        "missing",
+    ]
+)
 # Webhook and DSN addresses are secrets themselves, so `url` is handled beside this list.
 _NEUTRAL_LAST = frozenset(
-    "name names ref refs path paths file files filename dir folder count len length size type id"
-    " ids version policy enabled disabled required optional expiry expires expiration at ttl age"
-    " env var vars variable from hash digest fingerprint sha256 method mode provider scheme source"
-    " backend min max manager project uri url urls arn location region bucket domain prefix suffix"
-    " set present missing found valid invalid error errors exception warning expired status state"
-    " class label labels title description help field fields column index store helper handler"
-    " reader loader limit timeout events event enum kind kinds py go rs js ts md sh cc cpp h json"
-    " yaml yml toml txt exists used scope scopes format pattern regex rotation".split()
+    [
+        "name",
+        "names",
+        "ref",
+        "refs",
+        "path",
+        "paths",
+        "file",
+        "files",
+        "filename",
+        "dir",
+        "folder",
+        "count",
+        "len",
+        "length",
+        "size",
+        "type",
+        "id",
+        "ids",
+        "version",
+        "policy",
+        "enabled",
+        "disabled",
+        "required",
+        "optional",
+        "expiry",
+        "expires",
+        "expiration",
+        "at",
+        "ttl",
+        "age",
+        "env",
+        "var",
+        "vars",
+        "variable",
+        "from",
+        "hash",
+        "digest",
+        "fingerprint",
+        "sha256",
+        "method",
+        "mode",
+        "provider",
+        "scheme",
+        "source",
+        "backend",
+        "min",
+        "max",
+        "manager",
+        "project",
+        "uri",
+        "url",
+        "urls",
+        "arn",
+        "location",
+        "region",
+        "bucket",
+        "domain",
+        "prefix",
+        "suffix",
+        "set",
+        "present",
+        "missing",
+        "found",
+        "valid",
+        "invalid",
+        "error",
+        "errors",
+        "exception",
+        "warning",
+        "expired",
+        "status",
+        "state",
+        "class",
+        "label",
+        "labels",
+        "title",
+        "description",
+        "help",
+        "field",
+        "fields",
+        "column",
+        "index",
+        "store",
+        "helper",
+        "handler",
+        "reader",
+        "loader",
+        "limit",
+        "timeout",
+        "events",
+        "event",
+        "enum",
+        "kind",
+        "kinds",
+        "py",
+        "go",
+        "rs",
+        "js",
+        "ts",
+        "md",
+        "sh",
+        "cc",
+        "cpp",
+        "h",
+        "json",
+        "yaml",
+        "yml",
+        "toml",
+        "txt",
+        "exists",
+        "used",
+        "scope",
+        "scopes",
+        "format",
+        "pattern",
+        "regex",
+        "rotation",
+    ]
 )
+_HANDED_ON = _NEUTRAL_LAST | {"key", "value"}
+"""What a variable that is no secret itself, or only hands one on, ends with in code."""
+
 _ADDRESS_LAST = frozenset({"uri", "url", "urls"})
 
 _VENDORS = {
@@ -94,17 +313,116 @@ NAME_KINDS = frozenset({"secret", *_VENDORS.values(), *(kind for _, kind in _NOU
 """Every kind that `kind_of_name` gives."""
 
 _STATUSES = frozenset(
-    "true false yes no none null nil undefined empty unset set missing required optional hidden"
-    " masked redacted enabled disabled on off ok failed invalid expired valid unknown absent"
-    " present default auto anonymous basic bearer digest oauth oauth2 n/a not is was nan str int"
-    " bool bytes any".split()
+    [
+        "true",
+        "false",
+        "yes",
+        "no",
+        "none",
+        "null",
+        "nil",
+        "undefined",
+        "empty",
+        "unset",
+        "set",
+        "missing",
+        "required",
+        "optional",
+        "hidden",
+        "masked",
+        "redacted",
+        "enabled",
+        "disabled",
+        "on",
+        "off",
+        "ok",
+        "failed",
+        "invalid",
+        "expired",
+        "valid",
+        "unknown",
+        "absent",
+        "present",
+        "default",
+        "auto",
+        "anonymous",
+        "basic",
+        "bearer",
+        "digest",
+        "oauth",
+        "oauth2",
+        "n/a",
+        "not",
+        "is",
+        "was",
+        "nan",
+        "str",
+        "int",
+        "bool",
+        "bytes",
+        "any",
+    ]
 )
 _PROSE = frozenset(
-    "to or and is are was were be been flag option options must with for from in if not the a an"
-    " of on argument arguments parameter value requires required can cannot has have when should"
-    " as instead but that this which will would may does do by at it its via using".split()
+    [
+        "to",
+        "or",
+        "and",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "flag",
+        "option",
+        "options",
+        "must",
+        "with",
+        "for",
+        "from",
+        "in",
+        "if",
+        "not",
+        "the",
+        "a",
+        "an",
+        "of",
+        "on",
+        "argument",
+        "arguments",
+        "parameter",
+        "value",
+        "requires",
+        "required",
+        "can",
+        "cannot",
+        "has",
+        "have",
+        "when",
+        "should",
+        "as",
+        "instead",
+        "but",
+        "that",
+        "this",
+        "which",
+        "will",
+        "would",
+        "may",
+        "does",
+        "do",
+        "by",
+        "at",
+        "it",
+        "its",
+        "via",
+        "using",
+    ]
 )
-_METAVARIABLES = frozenset("TEXT STR STRING VALUE NAME FILE PATH TOKEN KEY SECRET PASSWORD".split())
+_METAVARIABLES = frozenset(
+    ["TEXT", "STR", "STRING", "VALUE", "NAME", "FILE", "PATH", "TOKEN", "KEY", "SECRET", "PASSWORD"]
+)
 
 _REFERENCE = re.compile(
     r"\$?\{\{[^{}\n]{0,200}\}\}"  # ${{ secrets.X }} of GitHub, {{ .Values.x }} of templates.
@@ -114,7 +432,7 @@ _REFERENCE = re.compile(
     r"|\$[A-Z_][A-Z0-9_]{0,100}(?![a-z])"
     r"|\$[a-z_]{0,40}?(?:key|token|secret|pass|auth|cred|dsn|webhook)[a-z_]{0,40}(?![A-Za-z0-9])"
     r"|\$[0-9@*]|%[A-Za-z_]\w{0,60}%|%\([a-z_]{1,40}\)[sr]|%[srdv]"
-    r"|\{[A-Za-z_][\w.]{0,60}(?:![rs])?\}",
+    r"|\{[A-Za-z_][\w.]{0,60}(?:\(\)|![rs])?\}",
     re.ASCII,
 )
 _POINTER = re.compile(
@@ -136,11 +454,12 @@ _CODE = re.compile(
     re.ASCII,
 )
 _TYPE = re.compile(
-    r"(?:Optional|Union|List|Sequence|Mapping|Dict|SecretStr|Any|Callable|Literal|str|bytes"
-    r"|string|int|float|bool|dict|list)(?:\[[\w\[\], .|]*)?[,)]?",
+    r"(?:SecretStr|Any|str|bytes|string|int|float|bool|dict|list)[,)]?"
+    r"|[A-Za-z_.]+\[[\w\[\], .|]*[,)]?",
     re.ASCII,
 )
 _IDENTIFIER = re.compile(r"_*[a-z]+(?:_[a-z]+)*", re.ASCII)
+_DOTTED = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", re.ASCII)
 _PLACEHOLDER = re.compile(r"<[A-Za-z _.-]{1,60}>|\[[A-Za-z _-]{1,40}\]", re.ASCII)
 
@@ -181,8 +500,10 @@ def weak_name(name: str) -> bool:
     Under such a name only a value that looks like a credential is taken for one.
     """
     joined = _joined(name)
-    everyday = ("token", "auth", "cookie", "cookies", "credential", "credentials", "webhook", "dsn")
-    return joined in everyday or _AUTH.search(joined) is not None or joined.endswith("_webhook")
+    if joined in ("token", "cookie", "dsn") or _WEAK.search(joined) is not None:
+        return True
+    # Without a word that says whose key it is, programs mostly mean a column by it.
+    return _KEY.search(joined) is not None and _STRONG.search(joined) is None
 
 
 @lru_cache(maxsize=4096)
@@ -211,7 +532,9 @@ def harmless(value: str, name: str, *, code: bool = False) -> bool:
     """
     if len(value) > _HARMLESS_CHARS_MAX:
         return False
-    if not any(letter.isalnum() for letter in value) or value.lower() in _STATUSES:
+    if len(value) < _VALUE_CHARS_MIN or value.lower() in _STATUSES:
+        return True
+    if not any(letter.isalnum() for letter in value):
         return True
     if "***" in value or "…" in value or ("..." in value and len(value) < 32):
         return True
@@ -224,7 +547,7 @@ def harmless(value: str, name: str, *, code: bool = False) -> bool:
         return True
     if kind not in ("webhook", "dsn", "slack", "discord") and _ADDRESS.fullmatch(value):
         return True
-    if code and not name.isupper() and (_CODE.match(value) or _same_words(value, name)):
+    if _hands_on(value, code) or (code and _CODE.match(value)):
         return True
     return weak_name(name) and not credential_like(value)
 
@@ -262,9 +585,10 @@ def _names_only(value: str) -> bool:
     )
 
 
-def _same_words(value: str, name: str) -> bool:
-    """Say whether an argument only hands on a variable, as in `token=hf_token`."""
-    if not _IDENTIFIER.fullmatch(value):
+def _hands_on(value: str, code: bool) -> bool:
+    """Say whether an argument only hands on a variable: `token=hf_token`, `key=run.api_key`."""
+    if _DOTTED.fullmatch(value):
+        return sensitive_name(value.rpartition(".")[2])
+    if not code or _IDENTIFIER.fullmatch(value) is None:
         return False
-    given, wanted = set(_joined(value).split("_")), set(_joined(name).split("_"))
-    return given <= wanted or wanted <= given
+    return sensitive_name(value) or value.rpartition("_")[2] in _HANDED_ON

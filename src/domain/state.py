@@ -257,6 +257,7 @@ class Run:
     Attributes:
         slug: Its name.
         version: How many events it has.
+        approvals_given: How many were ever given; names the next one.
         relaunches: When relaunches were requested, oldest first.
         questions: Open ones by name, in order of raising.
         questions_raised: How many were ever raised; names the next one.
@@ -272,6 +273,7 @@ class Run:
     preflight: PreflightRecorded | None = None
     preflight_version: int = 0
     approvals: tuple[Approval, ...] = ()
+    approvals_given: int = 0
     instances: tuple[Instance, ...] = ()
     relaunches: tuple[datetime, ...] = ()
     watch: Watch = field(default_factory=Watch)

@@ -68,10 +68,8 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     DraftRun: _all_but(Refusal.RUN_EXISTS, Unborn),
     AmendContract: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
     RequestLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
-    ApproveLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft)
-    | {Cleared: Refusal.ALREADY_CLEARED}
-    | _UNBORN
-    | _OVER,
+    # A cleared run may be launched from another home: that is another plan, to be approved anew.
+    ApproveLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
     ConfirmLaunched: _ONLY_LAUNCHING,
     ReportRefusedLaunch: _ONLY_LAUNCHING,
     TakeWatch: _UNBORN | _OVER,

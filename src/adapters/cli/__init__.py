@@ -26,7 +26,7 @@ COMMANDS = {
     "launch": "launching",
     "approve": "launching",
     "watch": "watching",
-    "status": "reading",
+    "status": "status",
     "events": "reading",
     "logbook": "reading",
     "checkpoints": "reading",

@@ -16,8 +16,8 @@ import click
 
 from watchkeeper.acts import Desk
 from watchkeeper.adapters.bad_input import BadInput, problem_rows, render_problems
+from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, HomeProblem, open_home, watch_lock
-from watchkeeper.adapters.load import Adapters
 from watchkeeper.adapters.principals import actor_of, read_principals
 from watchkeeper.adapters.store import open_store
 from watchkeeper.domain.commands import RunCommand

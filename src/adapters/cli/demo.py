@@ -51,22 +51,19 @@ STOP_LIMIT = timedelta(seconds=20)
 class Teller:
     """Tells on standard error what happens, with the time since the start."""
 
-    def __init__(self, quiet: bool) -> None:
+    def __init__(self) -> None:
         """Start the clock."""
-        self._quiet = quiet
         self._timer = clock.Timer()
         self._line_open = False
 
     def tell(self, text: str) -> None:
         """Tell one thing that stays on the screen."""
-        if self._quiet:
-            return
         self._clear()
         click.echo(f"{self.elapsed_s():6.1f} s  {text}", err=True)
 
     def show(self, text: str) -> None:
         """Show progress; the next telling takes its place. Only at a terminal."""
-        if self._quiet or not click.get_text_stream("stderr").isatty():
+        if not click.get_text_stream("stderr").isatty():
             return
         click.echo(f"\r{self.elapsed_s():6.1f} s  {text:<90}"[:100], err=True, nl=False)
         self._line_open = True
@@ -110,7 +107,7 @@ def demo(fault: str, orchestrator: str, home: Path | None, as_json: bool) -> Non
     folder = home or Path(tempfile.mkdtemp(prefix="watchkeeper-demo-"))
     if home is not None and home.exists() and any(home.iterdir()):
         raise Leave(f"{home} is not empty: name a new folder for the demo", 4)
-    teller = Teller(quiet=False)
+    teller = Teller()
     # Whoever ends the demo, Ctrl-C or a supervisor: everything it started ends with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ExitStack() as stack:

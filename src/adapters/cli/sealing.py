@@ -19,8 +19,8 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
+from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, open_home
-from watchkeeper.adapters.load import Adapters
 from watchkeeper.adapters.store import open_store, verify_store
 from watchkeeper.audit import Report, audit, check_evidence
 from watchkeeper.domain.events import SealBlocked

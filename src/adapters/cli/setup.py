@@ -15,7 +15,7 @@ from watchkeeper.adapters.cli.common import (
     open_office,
     say,
 )
-from watchkeeper.adapters.home import create_home
+from watchkeeper.adapters.home import Home, HomeProblem, create_home, watch_lock
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store import open_store
 from watchkeeper.projections.screen import fleet
@@ -61,12 +61,10 @@ def doctor(home: Path, as_json: bool) -> None:
         humans = [name for name, found in people.items() if found.kind == "human"]
         hint = ", ".join(humans) or "none: nobody can approve; watchkeeper init --human NAME"
         checks.append(("humans", bool(humans), hint))
-        rows = office.ledger.store.status_rows()
-        now = clock.now()
-        seen = fleet(rows_of(rows), now)
+        seen = fleet(office.ledger.store.status_rows(), clock.now())
         checks.append(("ledger", True, f"{office.home.ledger}, {len(office.ledger.slugs())} runs"))
-        live = [view for view in seen.runs if view.phase in ("stabilizing", "running", "launching")]
-        watched = _watched(office.home)
+        live = [view.run for view in seen.runs if view.row is not None and view.row["due"]]
+        watched = _is_watched(office.home)
         text = "a watch runs" if watched else "no watch runs: watchkeeper watch"
         checks.append(("watch", watched or not live, text))
         stale = [view.run for view in seen.runs if view.monitor_stale]
@@ -84,10 +82,10 @@ def doctor(home: Path, as_json: bool) -> None:
         leave_quietly(1)
 
 
-def _watched(home: object) -> bool:
-    return False
-
-
-def rows_of(rows: object) -> object:
-    """Placeholder until the screen's shape is known."""
-    return rows
+def _is_watched(home: Home) -> bool:
+    """Say whether a process holds the home's watch lock."""
+    try:
+        with watch_lock(home):
+            return False
+    except HomeProblem:
+        return True

@@ -1,0 +1,113 @@
+"""`status`, `events`, `logbook` and `checkpoints`: what is known, for people and programs."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    home_option,
+    json_errors,
+    known_run,
+    open_office,
+    say,
+)
+from watchkeeper.domain.contract import checkpoint_root_of
+from watchkeeper.domain.durations import local_time
+from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.values import CheckpointFacts
+from watchkeeper.projections.events_table import event_row, render_events
+from watchkeeper.projections.logbook import render_at
+
+
+@click.command()
+@click.argument("run")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Leave out events up to this.")
+@click.option("--last", type=click.IntRange(min=1), default=None, help="Only the newest so many.")
+@home_option
+@json_errors
+def events(run: str, after: int, last: int | None, home: Path, as_json: bool) -> None:
+    """List RUN's events, one line each, oldest first."""
+    with open_office(home) as office:
+        known_run(office.ledger, run)
+        history = office.ledger.history(run)[after:]
+        rows = [event_row(event) for event in (history[-last:] if last else history)]
+        say(as_json, {"run": run, "events": rows}, render_events(rows))
+
+
+@click.command()
+@click.argument("run")
+@click.option("--at", "moment", default=None, metavar="SEQ|TIME", help="As it stood then.")
+@home_option
+@json_errors
+def logbook(run: str, moment: str | None, home: Path, as_json: bool) -> None:
+    """Print RUN's logbook, now or as it stood after event SEQ or at TIME (ISO 8601)."""
+    with open_office(home) as office:
+        known = known_run(office.ledger, run)
+        version, at = _moment(moment, contract_of(known).timezone, known.version)
+        text = render_at(office.ledger.history(run), version=version, at=at).decode()
+        say(as_json, {"run": run, "at": moment, "markdown": text}, text.rstrip("\n"))
+
+
+def _moment(text: str | None, zone: str, newest: int) -> tuple[int | None, datetime | None]:
+    if text is None:
+        return None, None
+    if text.isdigit():
+        if not 1 <= int(text) <= newest:
+            raise Leave(f"--at {text}: expected an event from 1 to {newest}", 4)
+        return int(text), None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        hint = "expected an event's number or a time such as 2026-11-21T04:00:00Z"
+        raise Leave(f"--at {text}: {hint}", 4) from error
+    # A time without a zone is meant as the logbook writes it: in the contract's zone.
+    return None, (at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)
+
+
+@click.command()
+@click.argument("run")
+@home_option
+@json_errors
+def checkpoints(run: str, home: Path, as_json: bool) -> None:
+    """List RUN's checkpoints as they are now, in numeric order, with what stands against each."""
+    with open_office(home) as office:
+        known = known_run(office.ledger, run)
+        contract = contract_of(known)
+        root = checkpoint_root_of(contract)
+        found = office.adapters.checkpoints(contract).list_checkpoints(root)
+        rows = [_row(known, checkpoint) for checkpoint in found.checkpoints]
+        document = {"run": run, "root": root, "checkpoints": rows}
+        lines = [f"{root}: {len(rows)} checkpoints"]
+        lines += [_line(row, contract.timezone) for row in rows]
+        say(as_json, document, "\n".join(lines))
+
+
+def _row(run: Run, found: CheckpointFacts) -> dict[str, object]:
+    reason = found.reason or run.rejected.get(found.path, "")
+    if found.complete and found.metadata_step != found.step:
+        reason = f"its metadata says step {found.metadata_step}"
+    written = found.written_at
+    return {
+        "step": found.step,
+        "kind": found.kind.value,
+        "complete": found.complete,
+        "validated": found.step in run.checkpoints,
+        "written_at": written.isoformat() if written else None,
+        "age_s": round((clock.now() - written).total_seconds()) if written else None,
+        "size_bytes": found.size_bytes,
+        "reason": reason,
+        "path": found.path,
+    }
+
+
+def _line(row: dict[str, object], zone: str) -> str:
+    written = row["written_at"]
+    when = local_time(datetime.fromisoformat(str(written)), zone) if written else "-"
+    state = "complete" if row["complete"] else "INCOMPLETE"
+    judged = "validated" if row["validated"] else "not validated"
+    reason = f"  {row['reason']}" if row["reason"] else ""
+    return f"  step-{row['step']:<8} {row['kind']:<10} {state:<11} {judged:<14} {when}{reason}"

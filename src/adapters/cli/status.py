@@ -1,0 +1,80 @@
+"""`status`: who needs someone, at once. Reads one disposable row per run and imports no client."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.projections.screen import (
+    document,
+    fleet,
+    render_fleet,
+    render_run,
+    run_document,
+)
+
+HOME_DEFAULT = "~/.watchkeeper"
+_BUSY_S = 5.0
+
+
+class Row(NamedTuple):
+    """One stored row, as the store's own `status_rows` returns it."""
+
+    run: str
+    part: str
+    row: str
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--all", "everything", is_flag=True, help="Show the runs that need nobody, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@click.option(
+    "--home",
+    envvar="WATCHKEEPER_HOME",
+    default=HOME_DEFAULT,
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the ledger (or WATCHKEEPER_HOME).",
+)
+def status(run: str | None, everything: bool, as_json: bool, home: Path) -> None:
+    """Show the fleet, or one RUN in detail: who needs someone comes first."""
+    ledger = home.expanduser() / "ledger.db"
+    if not ledger.exists():
+        click.echo(f"no watchkeeper home at {home}: run `watchkeeper init --home {home}`", err=True)
+        raise click.exceptions.Exit(4)
+    try:
+        rows = read_rows(ledger)
+    except sqlite3.Error as error:
+        click.echo(f"the ledger cannot be read ({error}): try `watchkeeper verify`", err=True)
+        raise click.exceptions.Exit(2) from error
+    now = clock.now().astimezone()
+    seen = fleet(rows, now)
+    width = shutil.get_terminal_size((100, 24)).columns
+    if run is None:
+        text = render_fleet(seen, now, width, everything=everything)
+        click.echo(json.dumps(document(seen), ensure_ascii=False) if as_json else text)
+        return
+    view = next((view for view in seen.runs if view.run == run), None)
+    if view is None:
+        says = f"{run}: no run of this name is in the ledger: see `watchkeeper status --all`"
+        click.echo(json.dumps({"error": says, "exit": 3}) if as_json else says, err=not as_json)
+        raise click.exceptions.Exit(3)
+    detail = json.dumps(run_document(view), ensure_ascii=False)
+    click.echo(detail if as_json else render_run(view, now, width))
+
+
+def read_rows(ledger: Path) -> list[Row]:
+    """Read the status rows of a ledger without opening it for writing.
+
+    Raises:
+        sqlite3.Error: It is locked past the time allowed, or no ledger.
+    """
+    uri = f"{ledger.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S)) as connection:
+        return [Row(*found) for found in connection.execute("SELECT run, part, row FROM status")]

@@ -1,0 +1,235 @@
+"""Opens files of any store that fsspec knows, so that a failure is never read as an absence.
+
+What is raised from here is `FileNotFoundError` or `NotADirectoryError`, as the definite answers of
+a store that was reached, and `Unavailable` for everything else.
+"""
+
+import asyncio
+import json
+import os
+import queue
+import re
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar, cast
+
+import fsspec
+
+from watchkeeper.ports import Unavailable
+
+READERS_MAX = 16
+"""Files read at once. One read of an object store takes about 50 ms, so that a hundred small files
+take a third of a second, and no store refuses so few connections."""
+
+RETRY_WAITS_S = (0.2, 0.5)
+"""Waits before asking a busy store again. gcsfs itself goes on for 31 s, longer than our limit, so
+that the reason would never be seen."""
+
+REASON_LENGTH_MAX = 200
+"""Characters of a store's own words that are repeated."""
+
+_RETRIABLE = frozenset({408, 429, 500, 502, 503, 504})
+"""The statuses after which Cloud Storage asks its clients to try again."""
+
+_GS = "watchkeeper-gs"
+"""Our own name for gcsfs's plain JSON client. The class that it registers as `gs` asks for the
+bucket's type over gRPC first, which an emulator does not answer for 45 s and a reader of small
+files does not need. `GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT` says the same, but only when it is set
+before the first import in the process, and every job that we start would inherit it."""
+
+_fsspec = cast("Any", fsspec)
+"""fsspec publishes no types."""
+
+_fsspec.register_implementation(_GS, "gcsfs.core.GCSFileSystem")
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+@dataclass(slots=True)
+class Filesystems:
+    """File systems by protocol, each opened once and kept with its connections.
+
+    fsspec keeps instances by thread. Every call from outside runs on a thread of its own, so that
+    its own store of instances would grow for ever.
+
+    Args:
+        limit: How long one request to an object store may take.
+    """
+
+    limit: timedelta
+    _opened: dict[str, Any] = field(default_factory=dict[str, Any])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, url: str) -> Any:
+        """Return the file system of a path or URL; its methods take the whole URL.
+
+        May block, such as on finding credentials: call it within a time limit.
+
+        Raises:
+            ValueError: fsspec knows no such protocol.
+            ImportError: The protocol's client is not installed; the message names it.
+        """
+        protocol = url.split("://", 1)[0] if "://" in url else "file"
+        with self._lock:
+            opened = self._opened.get(protocol)
+        if opened is not None:
+            return opened
+        # Not under the lock: where credentials are looked for in vain this takes 15 s, and other
+        # stores must not wait for it.
+        opened = _open(protocol, self.limit)
+        with self._lock:
+            return self._opened.setdefault(protocol, opened)
+
+
+def ask(source: str, function: Callable[..., _Result], *args: object, **options: object) -> _Result:
+    """Call a file system, and give every failure its meaning.
+
+    Args:
+        source: Who is asked, for the message.
+        function: A method of a file system.
+        args: Its arguments.
+        options: Its keyword arguments.
+
+    Raises:
+        FileNotFoundError: The store says that there is no such file.
+        NotADirectoryError: A part of the path is a file.
+        Unavailable: Any other failure: stores raise all kinds of exceptions.
+    """
+    try:
+        return function(*args, **options)
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except Unavailable as error:
+        raise Unavailable(source, error.reason) from error
+    except Exception as error:
+        raise Unavailable(source, _in_words(error)) from error
+
+
+def for_each(function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
+    """Call a function for many items on a few threads, and return the results in their order.
+
+    The threads are daemons: one read that hangs does not keep the process from ending, as the
+    threads of a `ThreadPoolExecutor` would. The first failure is raised; what has not begun by
+    then is left out.
+    """
+    waiting: queue.SimpleQueue[tuple[Future[_Result], _Item]] = queue.SimpleQueue()
+    answers: list[Future[_Result]] = []
+    for item in items:
+        answers.append(Future())
+        waiting.put((answers[-1], item))
+    for _ in range(min(READERS_MAX, len(items))):
+        threading.Thread(target=_work, args=(function, waiting), daemon=True).start()
+    try:
+        return [answer.result() for answer in answers]
+    finally:
+        for answer in answers:
+            answer.cancel()
+
+
+def written_at(info: Mapping[str, Any]) -> datetime | None:
+    """Return when a file was written, by its store's clock, from what fsspec tells of it."""
+    # The names differ: local and Cloud Storage, S3, others.
+    for name in ("mtime", "LastModified", "last_modified", "updated"):
+        found = info.get(name)
+        if isinstance(found, datetime):
+            return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        if isinstance(found, int | float):
+            return datetime.fromtimestamp(found, UTC)
+    return None
+
+
+def version_of(info: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what changes whenever a file is written anew, from what fsspec tells of it."""
+    names = ("size", "mtime", "ino", "LastModified", "generation", "etag", "ETag", "md5Hash")
+    return tuple(info.get(name) for name in names)
+
+
+def _open(protocol: str, limit: timedelta) -> Any:
+    # What another process writes must be seen, so nothing is remembered between two questions.
+    options: dict[str, Any] = {"use_listings_cache": False, "skip_instance_cache": True}
+    if protocol in ("file", "local"):
+        return _fsspec.filesystem("file", **options)
+    if protocol not in ("gs", "gcs"):
+        return _fsspec.filesystem(protocol, **options)
+    if os.environ.get("STORAGE_EMULATOR_HOST"):
+        options["token"] = "anon"
+    options["session_kwargs"] = {"middlewares": (_answered_within(limit),)}
+    return _fsspec.filesystem(_GS, **options)
+
+
+def _answered_within(limit: timedelta) -> Callable[[Any, Any], Awaitable[Any]]:
+    """Return a middleware for gcsfs's HTTP client that says at once what is wrong."""
+
+    async def answered(request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        host = request.url.host
+        try:
+            # Without it a silent server holds the request for five minutes.
+            async with asyncio.timeout(limit.total_seconds()):
+                return await _definite(request, handler, host)
+        except TimeoutError as error:
+            words = f"no answer within {limit.total_seconds():g} s"
+            raise Unavailable(host, words) from error
+
+    return answered
+
+
+async def _definite(request: Any, handler: Callable[[Any], Awaitable[Any]], host: str) -> Any:
+    failure = ""
+    for wait_s in (0.0, *RETRY_WAITS_S):
+        await asyncio.sleep(wait_s)
+        try:
+            response = await handler(request)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            failure = f"not reached: {_in_words(error)}"
+            continue
+        if response.status in _RETRIABLE:
+            failure = await _refusal(response)
+            continue
+        # A listing is never 404 for want of objects: it is the bucket that is missing.
+        listing = re.fullmatch(r".*/b/[^/]+/o/?", request.url.raw_path)
+        if response.status in (401, 403) or (response.status == 404 and listing):
+            failure = await _refusal(response)
+            break
+        return response
+    raise Unavailable(host, failure)
+
+
+async def _refusal(response: Any) -> str:
+    """Return a refusal in the server's own words, which also frees its connection."""
+    text = await response.text(errors="replace")
+    try:
+        text = str(json.loads(text)["error"]["message"])
+    except (ValueError, LookupError, TypeError):
+        # Not in Cloud Storage's form, such as a page of a proxy: its text as it is.
+        text = " ".join(text.split())
+    return f"HTTP {response.status} {response.reason}: {text}"[:REASON_LENGTH_MAX].rstrip(": ")
+
+
+def _in_words(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:REASON_LENGTH_MAX].rstrip(": ")
+
+
+def _work(
+    function: Callable[[_Item], _Result],
+    waiting: queue.SimpleQueue[tuple[Future[_Result], _Item]],
+) -> None:
+    while True:
+        try:
+            answer, item = waiting.get_nowait()
+        except queue.Empty:
+            return
+        if not answer.set_running_or_notify_cancel():
+            continue
+        try:
+            result = function(item)
+        except BaseException as error:  # noqa: BLE001 - Raised again in the thread of the caller.
+            answer.set_exception(error)
+        else:
+            answer.set_result(result)

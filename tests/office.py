@@ -1,0 +1,140 @@
+"""A whole service over real parts for tests: home, ledger, adapters, watch."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from watchkeeper import clock
+from watchkeeper.acts import Desk, root_holder, submission_id
+from watchkeeper.adapters.cli.common import Office, holder_of
+from watchkeeper.domain.commands import ApproveLaunch, DraftRun, RequestLaunch
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.launching import plan_first_instance
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.state import Run
+from watchkeeper.ledger import Handled
+from watchkeeper.observe import read_gate_facts
+from watchkeeper.watch import Watcher
+
+DRI = Actor(principal="dri", kind="human")
+LIMIT = timedelta(seconds=60)
+
+
+def ask_for_launch(office: Office, contract: Contract) -> Handled | Refused:
+    """Ask for a launch once, as `watchkeeper launch` does."""
+    plan = plan_first_instance(contract, submission_id(office.desk, contract.run, 1))
+    held = root_holder(office.ledger, contract.output_root)
+    facts = read_gate_facts(office.adapters, contract, plan.resume_from, held)
+    command = RequestLaunch(
+        now=clock.now(), actor=DRI, submission_id=plan.submission_id, facts=facts
+    )
+    return office.ledger.handle(contract.run, command)
+
+
+def approved(office: Office, contract: Contract) -> Run:
+    """Draft a run and approve its plan, without asking for its launch."""
+    draft = DraftRun(now=clock.now(), actor=DRI, contract=contract)
+    taken(office.ledger.handle(contract.run, draft))
+    run = taken(ask_for_launch(office, contract)).run
+    assert run.preflight is not None
+    approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=run.preflight.digest, note="test")
+    return taken(office.ledger.handle(contract.run, approval)).run
+
+
+def requested(office: Office, contract: Contract) -> Run:
+    """Draft, approve and request a launch; nothing is submitted yet."""
+    approved(office, contract)
+    run = taken(ask_for_launch(office, contract)).run
+    assert type(run.phase).__name__ == "Launching", run.preflight
+    return run
+
+
+def taken(outcome: Handled | Refused) -> Handled:
+    """Return what a command recorded, when it was taken."""
+    assert isinstance(outcome, Handled), outcome
+    return outcome
+
+
+def watch_until(
+    office: Office,
+    condition: Callable[[dict[str, Run]], bool],
+    *,
+    desk: Desk | None = None,
+    limit: timedelta = LIMIT,
+) -> None:
+    """Run the watch until a condition over all runs holds, asked at every turn.
+
+    Raises:
+        TimeoutError: It did not hold within the limit.
+    """
+    stop = threading.Event()
+    watcher = Watcher(desk or office.desk, holder_of(office.home, "watchkeeper"), office.home)
+    failure: list[BaseException] = []
+    thread = threading.Thread(target=_run, args=(watcher, stop, failure), daemon=True)
+    thread.start()
+    backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=100))
+    held = backoff.wait_until(lambda: bool(failure) or condition(runs_of(office)), limit)
+    stop.set()
+    thread.join(timeout=40)
+    if failure:
+        raise failure[0]
+    if not held:
+        phases = {slug: run.phase for slug, run in runs_of(office).items()}
+        raise TimeoutError(f"the condition did not hold within {limit}: {phases}")
+
+
+def _run(watcher: Watcher, stop: threading.Event, failure: list[BaseException]) -> None:
+    try:
+        watcher.run(stop)
+    except BaseException as error:  # noqa: BLE001 - Handed to the test's own thread.
+        failure.append(error)
+
+
+def runs_of(office: Office) -> dict[str, Run]:
+    """Return all readable runs as recorded by now."""
+    found = {slug: office.ledger.run(slug) for slug in office.ledger.slugs()}
+    return {slug: run for slug, run in found.items() if isinstance(run, Run)}
+
+
+def phase_of(office: Office, slug: str) -> str:
+    """Return a run's phase as people write it."""
+    return type(office.ledger.run(slug).phase).__name__.lower()  # type: ignore[union-attr]
+
+
+def topics(office: Office, slug: str) -> list[str]:
+    """Return the topics of a run's history, in order."""
+    return [event.data.topic for event in office.ledger.history(slug)]
+
+
+def data_of(office: Office, slug: str, kind: type[Any]) -> list[Any]:
+    """Return the data of a run's events of one kind, in order."""
+    return [e.data for e in office.ledger.history(slug) if isinstance(e.data, kind)]
+
+
+def text_of(path: Path) -> str:
+    """Return a file's text, or nothing where there is no file."""
+    return path.read_text() if path.exists() else ""
+
+
+def end_processes(folder: Path) -> None:
+    """End every process that a test started below a folder, by pid."""
+    for process in processes_of(folder):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """Return the processes whose command line names a folder, this one aside."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if process.pid != os.getpid() and str(folder) in " ".join(process.cmdline()):
+                found.append(process)
+    return found

@@ -1,0 +1,155 @@
+"""The demo, the README's main job, as a user runs it: every fault, on both orchestrators."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import cannot_have
+from tests.office import processes_of
+from tests.training import git
+from watchkeeper import clock
+
+WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
+
+pytestmark = [pytest.mark.git, pytest.mark.timeout(400)]
+
+ON_BOTH = [
+    pytest.param("local", id="local"),
+    pytest.param("ray", id="ray", marks=pytest.mark.ray),
+]
+
+
+def run_cli(*arguments: str, limit_s: float = 300) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [str(WATCHKEEPER), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
+
+
+def play(home: Path, fault: str, orchestrator: str, pytestconfig: pytest.Config) -> dict[str, Any]:
+    done = run_cli(
+        "demo", "--home", str(home), "--fault", fault, "--orchestrator", orchestrator, "--json"
+    )
+    if "HeadNotStarted" in done.stderr:
+        cannot_have(pytestconfig, "ray", done.stderr)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "Traceback" not in done.stderr
+    summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return summary
+
+
+def logbook_of(summary: dict[str, Any]) -> str:
+    remote, branch, path = summary["logbook"].rsplit(":", 2)
+    return git(Path(remote), "show", f"{branch}:{path}")
+
+
+def strikes(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """Read the fault process's own log, which shares nothing with the watch."""
+    path = Path(summary["fault_log"])
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.mark.parametrize("orchestrator", ON_BOTH)
+def test_crash_resumes_from_the_newest_complete_checkpoint_and_is_sealed(
+    tmp_path: Path, orchestrator: str, pytestconfig: pytest.Config
+) -> None:
+    home = tmp_path / "home"
+    summary = play(home, "crash", orchestrator, pytestconfig)
+    [strike] = strikes(summary)
+    assert (strike["step"], strike["mid_write"]) == (1100, True)
+    assert summary["phase"] == "sealed"
+    assert summary["instances"] == ["i1", "i2"]
+    assert [(d["rule"], d["resume_step"]) for d in summary["decisions"]] == [
+        ("R1", 1000),
+        ("R15", None),
+    ]
+    [failure] = summary["failures"]
+    assert (failure["cause"], failure["outlook"]) == ("unknown", "retry_once")
+    assert failure["step"] is not None
+    assert abs(failure["step"] - strike["step"]) <= 110
+    book = logbook_of(summary)
+    assert "ended by SIGKILL" in book
+    assert "step-1100 refused: no metadata.json" in book
+    assert "resumed step 1000 = decided step 1000" in book
+    remote = Path(summary["logbook"].rsplit(":", 2)[0])
+    assert git(remote, "cat-file", "-t", summary["seal"]).strip() == "tag"
+    subjects = git(remote, "log", "--format=%s", "main")
+    assert "demo-lm: log relaunch" in subjects
+    assert "demo-lm: log final seal" in subjects
+    assert not processes_of(home)
+    verified = run_cli("verify", "--home", str(home))
+    assert verified.returncode == 0, verified.stdout
+    _flip_one_byte(home / "ledger.db")
+    broken = run_cli("verify", "--home", str(home))
+    assert broken.returncode == 1, broken.stdout
+
+
+def _flip_one_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("orchestrator", ON_BOTH)
+def test_crash_loop_relaunches_once_and_then_asks(
+    tmp_path: Path, orchestrator: str, pytestconfig: pytest.Config
+) -> None:
+    home = tmp_path / "home"
+    summary = play(home, "crash-loop", orchestrator, pytestconfig)
+    first, second = strikes(summary)
+    assert first["pid"] != second["pid"]
+    assert first["step"] == second["step"] == 1100
+    assert summary["phase"] == "interrupted"
+    assert [d["rule"] for d in summary["decisions"]] == ["R1", "R2"]
+    assert summary["questions"] == ["q-1"]
+    assert summary["seal"] is None
+    assert "not relaunched" in logbook_of(summary)
+    assert not processes_of(home)
+    status = run_cli("status", "demo-lm", "--home", str(home))
+    assert "q-1" in status.stdout
+    assert run_cli("verify", "--home", str(home)).returncode == 0
+
+
+@pytest.mark.parametrize("orchestrator", ON_BOTH)
+def test_without_a_fault_one_instance_is_sealed(
+    tmp_path: Path, orchestrator: str, pytestconfig: pytest.Config
+) -> None:
+    home = tmp_path / "home"
+    summary = play(home, "none", orchestrator, pytestconfig)
+    assert summary["phase"] == "sealed"
+    assert summary["instances"] == ["i1"]
+    assert not summary["failures"]
+    assert not strikes(summary)
+    assert re.search(r"sealed as `run/demo-lm/final`", logbook_of(summary))
+    assert not processes_of(home)
+
+
+@pytest.mark.parametrize("orchestrator", ON_BOTH)
+def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, orchestrator: str) -> None:
+    home = tmp_path / "home"
+    process = subprocess.Popen(
+        [str(WATCHKEEPER), "demo", "--home", str(home), "--orchestrator", orchestrator],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    output = home / "demo" / "output"
+    backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
+    trains = backoff.wait_until(lambda: (output / "metrics.jsonl").exists(), timedelta(seconds=90))
+    assert trains or process.poll() is None
+    os.kill(process.pid, signal.SIGINT)
+    process.communicate(timeout=90)
+    assert process.returncode == 130
+    assert not processes_of(home)
+    assert not processes_of(Path("/tmp/wkray-")) or orchestrator == "ray"

@@ -1,0 +1,170 @@
+"""The application service over the real store: once, whole, scrubbed, and in order."""
+
+import json
+import multiprocessing
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.domain.samples import contract
+from tests.office import DRI, taken
+from watchkeeper import clock
+from watchkeeper.adapters.store import open_store, verify_store
+from watchkeeper.domain.commands import AddNote, ApproveLaunch, DraftRun
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.ledger import Ledger, run_stream
+from watchkeeper.ports import KeyReused, Write
+from watchkeeper.projections.status import status_row
+
+KEY = b"k" * 16
+SECRET = "wandb_api_key=" + "0123456789abcdef" * 2 + "01234567"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def ledger(path: Path) -> Iterator[Ledger]:
+    with open_store(path) as store:
+        yield Ledger(store, Scrubber(KEY))
+
+
+def drafted(ledger: Ledger, slug: str = "demo") -> Run:
+    command = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=slug))
+    return taken(ledger.handle(slug, command)).run
+
+
+def note(text: str) -> AddNote:
+    return AddNote(now=clock.now(), actor=DRI, text=text)
+
+
+def test_the_same_key_again_gets_the_first_answer(ledger: Ledger) -> None:
+    drafted(ledger)
+    first = taken(ledger.handle("demo", note("once"), key="k-1"))
+    again = taken(ledger.handle("demo", note("once"), key="k-1"))
+    assert again.repeated
+    assert [e.envelope.event_id for e in again.events] == [
+        e.envelope.event_id for e in first.events
+    ]
+    assert again.run.version == first.run.version
+
+
+def test_a_key_with_another_content_is_refused(ledger: Ledger) -> None:
+    drafted(ledger)
+    taken(ledger.handle("demo", note("once"), key="k-1"))
+    with pytest.raises(KeyReused):
+        ledger.handle("demo", note("other"), key="k-1")
+
+
+def test_a_refused_command_records_nothing(ledger: Ledger) -> None:
+    before = drafted(ledger).version
+    agent = Actor(principal="bot", kind="agent")
+    outcome = ledger.handle("demo", ApproveLaunch(now=clock.now(), actor=agent, digest="abcd"))
+    assert isinstance(outcome, Refused)
+    assert outcome.refusal is Refusal.NOT_A_HUMAN
+    assert ledger.run("demo").version == before
+
+
+def test_an_unknown_run_is_refused(ledger: Ledger) -> None:
+    outcome = ledger.handle("nobody", note("hello"))
+    assert isinstance(outcome, Refused)
+    assert outcome.refusal is Refusal.RUN_UNKNOWN
+
+
+def test_two_ledgers_on_one_file_decide_again_after_a_conflict(path: Path) -> None:
+    with open_store(path) as one, open_store(path) as two:
+        left, right = Ledger(one, Scrubber(KEY)), Ledger(two, Scrubber(KEY))
+        drafted(left)
+        assert right.run("demo").version == 1
+        taken(left.handle("demo", note("left")))
+        # The right one still has version 1 in its cache.
+        handled = taken(right.handle("demo", note("right")))
+        assert handled.run.version == 3
+        assert left.run("demo") == right.run("demo")
+
+
+def test_many_writers_lose_nothing_and_double_nothing(path: Path) -> None:
+    with open_store(path) as store:
+        drafted(Ledger(store, Scrubber(KEY)))
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_write_notes, args=(path, n)) for n in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(timeout=60)
+        assert writer.exitcode == 0
+    with open_store(path) as store:
+        texts = [
+            getattr(e.data, "text", "") for e in Ledger(store, Scrubber(KEY)).history("demo")[1:]
+        ]
+    assert sorted(texts) == sorted(f"{n}-{i}" for n in range(3) for i in range(10))
+    assert not verify_store(path).problems
+
+
+def _write_notes(path: Path, number: int) -> None:
+    with open_store(path) as store:
+        ledger = Ledger(store, Scrubber(KEY))
+        for place in range(10):
+            taken(ledger.handle("demo", note(f"{number}-{place}"), key=f"{number}-{place}"))
+
+
+def test_no_secret_reaches_the_stored_bytes(ledger: Ledger, path: Path) -> None:
+    drafted(ledger)
+    handled = taken(ledger.handle("demo", note(f"export {SECRET} before the launch")))
+    text = getattr(handled.events[0].data, "text", "")
+    assert "«redacted:" in text
+    assert text.startswith("export ")
+    stored = b"".join(r.state for r in ledger.store.read(run_stream("demo")))
+    assert SECRET.split("=")[1].encode() not in stored
+    ledger.store.close()
+    for file in path.parent.iterdir():
+        assert SECRET.split("=")[1].encode() not in file.read_bytes()
+
+
+def test_a_newer_event_makes_the_run_read_only(ledger: Ledger) -> None:
+    drafted(ledger)
+    taken(ledger.handle("demo", note("old")))
+    [recorded] = ledger.store.read(run_stream("demo"), after=1)
+    newer = Write(run_stream("demo"), 2, (("run.note_added.2", recorded.state),))
+    ledger.store.append([newer])
+    run = ledger.run("demo")
+    assert isinstance(run, Unreadable)
+    assert "newer than this code" in run.why
+    outcome = ledger.handle("demo", note("more"))
+    assert isinstance(outcome, Refused)
+    assert outcome.refusal is Refusal.RUN_UNREADABLE
+
+
+def test_the_status_row_is_the_state_at_the_head(ledger: Ledger) -> None:
+    drafted(ledger)
+    run = taken(ledger.handle("demo", note("here"))).run
+    [row] = ledger.store.status_rows()
+    assert (row.run, row.part) == ("demo", "run")
+    assert json.loads(row.row) == json.loads(json.dumps(status_row(run)))
+
+
+def test_what_follows_in_one_append_names_what_caused_it(ledger: Ledger) -> None:
+    run = drafted(ledger)
+    assert ledger.history("demo")[0].envelope.cause is None
+    assert run.version == 1
+
+
+def test_a_wait_ends_when_another_thread_appends(ledger: Ledger) -> None:
+    drafted(ledger)
+    timer = clock.Timer()
+    threading.Timer(0.2, lambda: ledger.handle("demo", note("wake"))).start()
+    position = ledger.store.read_all()[-1].position
+    assert ledger.store.wait(after=position, limit=_seconds(10))
+    assert timer.elapsed() < _seconds(5)
+
+
+def _seconds(number: float) -> timedelta:
+    return timedelta(seconds=number)

@@ -1,0 +1,325 @@
+"""The watch over real processes, real files and a real git remote."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.office import (
+    DRI,
+    approved,
+    ask_for_launch,
+    data_of,
+    end_processes,
+    phase_of,
+    requested,
+    runs_of,
+    taken,
+    topics,
+    watch_until,
+)
+from tests.training import Site, git, make_site, tiny_contract
+from watchkeeper import acts, clock
+from watchkeeper.acts import perform, submission_id
+from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.home import create_home
+from watchkeeper.domain.commands import Acknowledge, AddNote, Stop, TakeWatch
+from watchkeeper.domain.events import (
+    CheckRecorded,
+    DecisionMade,
+    EffectFailed,
+    FailureClassified,
+    Health,
+    Holder,
+    InstanceEnded,
+    LaunchRefused,
+    LaunchRequested,
+)
+from watchkeeper.domain.policy import Act
+from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.state import Run
+from watchkeeper.ports import Unavailable
+
+pytestmark = pytest.mark.git
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    create_home(tmp_path / "home")
+    with open_office(tmp_path / "home") as opened:
+        yield opened
+    end_processes(tmp_path)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return make_site(tmp_path)
+
+
+class Faulty:
+    """A fake over the real adapters, for faults that the real ones cannot be made to show."""
+
+    def __init__(self, inner: Any, **replacements: Any) -> None:
+        self._inner = inner
+        self._replacements = replacements
+
+    def __getattr__(self, name: str) -> Any:
+        return self._replacements.get(name) or getattr(self._inner, name)
+
+
+def sealed(*slugs: str) -> Any:
+    return lambda runs: all(
+        slug in runs and type(runs[slug].phase).__name__ == "Sealed" for slug in slugs
+    )
+
+
+def pushed_whole(office: Office, slug: str) -> bool:
+    run = office.ledger.run(slug)
+    pushed = office.ledger.effects(slug).pushed
+    return isinstance(run, Run) and pushed is not None and pushed.version == run.version
+
+
+def test_a_run_is_launched_watched_and_sealed(office: Office, site: Site) -> None:
+    requested(office, tiny_contract(site, "calm"))
+    watch_until(office, lambda runs: sealed("calm")(runs) and pushed_whole(office, "calm"))
+    assert git(site.remote, "cat-file", "-t", "run/calm/final").strip() == "tag"
+    assert git(site.remote, "rev-parse", "run/calm/final^{commit}").strip() == site.sha
+    message = git(site.remote, "log", "-1", "--format=%B", "main")
+    version = office.ledger.run("calm").version
+    assert f"Watchkeeper-Head: {version} sha256:" in message
+    assert topics(office, "calm")[-1] == "run.sealed.1"
+
+
+def test_a_killed_run_resumes_from_the_newest_complete_checkpoint(
+    office: Office, site: Site
+) -> None:
+    requested(office, tiny_contract(site, "hurt", steps=120, die="kill@110"))
+    watch_until(office, sealed("hurt"))
+    [decision, verify] = data_of(office, "hurt", DecisionMade)
+    # step-90 comes after step-100 by text; step-110 is newer and half written.
+    assert (decision.rule, decision.resume_step) == ("R1", 100)
+    assert any("step-110 refused" in text for text in decision.refused)
+    assert verify.rule == "R15"
+    first, second = data_of(office, "hurt", LaunchRequested)
+    assert second.plan.submission_id != first.plan.submission_id
+    assert second.plan.output_root == first.plan.output_root
+    assert second.plan.tracker_id == first.plan.tracker_id
+
+
+def test_the_same_failure_twice_is_asked_about_and_a_human_may_relaunch(
+    office: Office, site: Site
+) -> None:
+    requested(office, tiny_contract(site, "loop", steps=40, die="always@20"))
+    watch_until(office, lambda runs: bool(runs["loop"].questions))
+    assert [d.rule for d in data_of(office, "loop", DecisionMade)] == ["R1", "R2"]
+    assert phase_of(office, "loop") == "interrupted"
+    command = Acknowledge(now=clock.now(), actor=DRI, question="q-1", answer="relaunch", note="go")
+    taken(office.ledger.handle("loop", command))
+    watch_until(office, lambda runs: len(runs["loop"].failures) == 3)
+    assert data_of(office, "loop", DecisionMade)[2].rule == "R19"
+
+
+def test_a_run_that_exits_badly_is_never_relaunched_by_itself(office: Office, site: Site) -> None:
+    requested(office, tiny_contract(site, "exits", die="exit@20"))
+    watch_until(office, lambda runs: bool(runs["exits"].questions))
+    [failure] = data_of(office, "exits", FailureClassified)
+    assert (failure.cause, failure.outlook) == ("unknown", "ask")
+    assert len(runs_of(office)["exits"].instances) == 1
+
+
+def test_a_stop_on_record_ends_the_run_and_nothing_relaunches_it(
+    office: Office, site: Site
+) -> None:
+    requested(office, tiny_contract(site, "halt", steps=4000))
+    watch_until(office, lambda runs: type(runs["halt"].phase).__name__ == "Running")
+    taken(office.ledger.handle("halt", Stop(now=clock.now(), actor=DRI, reason="enough")))
+    watch_until(office, lambda runs: type(runs["halt"].phase).__name__ == "Stopped")
+    assert [d.rule for d in data_of(office, "halt", DecisionMade)] == ["R14"]
+    assert not data_of(office, "halt", FailureClassified)
+
+
+def test_a_job_that_cannot_be_submitted_is_refused_and_asked_about(
+    office: Office, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEEDED_HERE", "x")
+    contract = tiny_contract(site, "refused").model_copy(update={"env_from": ("NEEDED_HERE",)})
+    requested(office, contract)
+    monkeypatch.delenv("NEEDED_HERE")
+    watch_until(office, lambda runs: bool(runs["refused"].questions))
+    assert len(data_of(office, "refused", LaunchRefused)) == 1
+    assert not office.ledger.roots().held
+
+
+def test_two_runs_on_one_output_root_exactly_one_starts(office: Office, site: Site) -> None:
+    root = str(site.folder / "shared")
+    for name in ("left", "right"):
+        approved(office, tiny_contract(site, name, output=root))
+    outcomes: dict[str, Any] = {}
+
+    def launch(name: str) -> None:
+        outcomes[name] = ask_for_launch(office, tiny_contract(site, name, output=root))
+
+    threads = [threading.Thread(target=launch, args=(name,)) for name in ("left", "right")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    started = [name for name in outcomes if phase_of(office, name) == "launching"]
+    assert len(started) == 1
+    assert len(office.ledger.roots().held) == 1
+
+
+def test_a_dead_orchestrator_is_unavailable_and_health_is_untouched(
+    office: Office, site: Site
+) -> None:
+    requested(office, tiny_contract(site, "dark", steps=4000))
+    watch_until(office, lambda runs: type(runs["dark"].phase).__name__ == "Running")
+    down = Faulty(
+        office.adapters.orchestrator(tiny_contract(site, "dark")), find=_raise_unavailable
+    )
+    outside = Faulty(office.adapters, orchestrator=lambda _: down)
+    desk = replace(office.desk, outside=outside)
+    before = len(data_of(office, "dark", CheckRecorded))
+    watch_until(
+        office, lambda _: len(data_of(office, "dark", CheckRecorded)) >= before + 3, desk=desk
+    )
+    run = runs_of(office)["dark"]
+    last = data_of(office, "dark", CheckRecorded)[-1]
+    assert run.health is Health.HEALTHY
+    assert last.readings[0].state == "unavailable"
+    assert "the cable is out" in last.readings[0].reason
+    assert not data_of(office, "dark", InstanceEnded)
+
+
+def _raise_unavailable(*args: object, **kwargs: object) -> None:
+    raise Unavailable("orchestrator", "the cable is out")
+
+
+def test_a_slow_source_never_delays_another_runs_check(office: Office, site: Site) -> None:
+    for name in ("slow", "quick"):
+        requested(office, tiny_contract(site, name, steps=4000))
+    both = {"slow", "quick"}
+    watch_until(office, lambda runs: all(type(runs[n].phase).__name__ == "Running" for n in both))
+    stuck = threading.Event()
+
+    class Slow:
+        def read(self) -> None:
+            stuck.wait(timeout=15)
+            raise Unavailable("tracker", "too slow")
+
+    real = office.adapters.tracker
+    outside = Faulty(office.adapters, tracker=lambda c: Slow() if c.run == "slow" else real(c))
+    before = {name: len(data_of(office, name, CheckRecorded)) for name in both}
+    timer = clock.Timer()
+
+    def five_more(_: dict[str, Run]) -> bool:
+        if len(data_of(office, "quick", CheckRecorded)) < before["quick"] + 5:
+            return False
+        stuck.set()
+        return True
+
+    watch_until(office, five_more, desk=replace(office.desk, outside=outside))
+    assert timer.elapsed() < timedelta(seconds=12)
+
+
+def test_a_remote_that_is_gone_delays_pushes_only_and_is_shown(office: Office, site: Site) -> None:
+    hidden = site.remote.with_name("hidden.git")
+    requested(office, tiny_contract(site, "offline", steps=60))
+    site.remote.rename(hidden)
+    watch_until(office, lambda _: bool(office.ledger.effects("offline").failing))
+    assert office.ledger.effects("offline").failing["logbook"].attempt >= 1
+    watch_until(office, lambda runs: type(runs["offline"].phase).__name__ == "Finished")
+    hidden.rename(site.remote)
+    watch_until(office, sealed("offline"))
+    assert not office.ledger.effects("offline").failing
+
+
+def test_a_logbook_that_somebody_edited_is_never_overwritten(
+    office: Office, site: Site, tmp_path: Path
+) -> None:
+    requested(office, tiny_contract(site, "edited", steps=4000))
+    watch_until(office, lambda _: office.ledger.effects("edited").pushed is not None)
+    clone = tmp_path / "person"
+    git(tmp_path, "clone", "--quiet", str(site.remote), str(clone))
+    book = clone / ".agents/logbooks/edited.md"
+    book.write_text(book.read_text().replace("nothing launched", "everything launched"))
+    git(clone, "-c", "user.name=p", "-c", "user.email=p@x", "commit", "--quiet", "-am", "edit")
+    git(clone, "push", "--quiet", "origin", "HEAD:main")
+    watch_until(office, lambda _: "logbook" in office.ledger.effects("edited").failing)
+    assert "was edited after" in office.ledger.effects("edited").failing["logbook"].reason
+    there = git(site.remote, "show", "main:.agents/logbooks/edited.md")
+    assert "everything launched" in there
+
+
+def test_every_pushed_logbook_is_kept_by_the_ones_after_it(office: Office, site: Site) -> None:
+    requested(office, tiny_contract(site, "story", steps=80, die="kill@50"))
+    watch_until(office, lambda runs: sealed("story")(runs) and pushed_whole(office, "story"))
+    commits = git(site.remote, "log", "--reverse", "--format=%H", "--", ".agents").split()
+    books = [git(site.remote, "show", f"{c}:.agents/logbooks/story.md") for c in commits]
+    assert len(books) >= 5
+    for before, after in pairwise(books):
+        for old, new in zip(_sections(before), _sections(after), strict=True):
+            assert new.startswith(old.rstrip("\n")), "a pushed text was changed"
+
+
+def _sections(book: str) -> tuple[str, str]:
+    """Return the launched instances and the event log; only the head shows current values."""
+    _, _, rest = book.partition("## Launched Instances\n")
+    instances, _, log = rest.partition("## Event Log\n")
+    return instances, log
+
+
+def test_a_superseded_holder_no_longer_acts(office: Office, site: Site) -> None:
+    run = requested(office, tiny_contract(site, "fenced"))
+    mine = taken(_take(office, "fenced", "ops-1", force=False)).run
+    theirs = taken(_take(office, "fenced", "ops-2", force=True)).run
+    assert theirs.watch.token > mine.watch.token
+    assert perform(office.desk, run, Act.SUBMIT, mine.watch.token) is False
+    orchestrator = office.adapters.orchestrator(tiny_contract(site, "fenced"))
+    assert orchestrator.find(submission_id(office.desk, "fenced", 1)).state == "not_found"
+    refused = _take(office, "fenced", "ops-1", force=False)
+    assert isinstance(refused, Refused)
+    assert refused.refusal is Refusal.WATCH_HELD
+
+
+def _take(office: Office, slug: str, host: str, *, force: bool) -> Any:
+    holder = Holder(principal="watchkeeper", host=host, home=host)
+    command = TakeWatch(now=clock.now(), actor=DRI, holder=holder, same_home=True, force=force)
+    return office.ledger.handle(slug, command)
+
+
+def test_a_crash_between_submit_and_record_never_makes_a_second_job(
+    office: Office, site: Site
+) -> None:
+    run = requested(office, tiny_contract(site, "once", steps=4000))
+    orchestrator = office.adapters.orchestrator(tiny_contract(site, "once"))
+    orchestrator.submit(acts.job_spec(run.instances[0].plan))
+    # Here the watch died: the job is there, and the ledger does not know it.
+    watch_until(office, lambda runs: type(runs["once"].phase).__name__ == "Running")
+    assert len(list(office.home.jobs.glob("once-*"))) == 1
+
+
+def test_a_failed_effect_waits_longer_each_time(office: Office, site: Site) -> None:
+    approved(office, tiny_contract(site, "waits"))
+    waits: list[timedelta] = []
+    for _ in range(4):
+        event = acts.next_failure(office.ledger.effects("waits"), "logbook", "no answer")
+        office.ledger.record_effects("waits", [event], acts.SERVICE)
+        assert isinstance(event, EffectFailed)
+        waits.append(event.retry_at - clock.now())
+    assert waits == sorted(waits)
+    assert waits[-1] > timedelta(seconds=10)
+
+
+def test_results_of_effects_never_move_the_runs_head(office: Office, site: Site) -> None:
+    before = approved(office, tiny_contract(site, "still")).version
+    event = acts.next_failure(office.ledger.effects("still"), "logbook", "no answer")
+    office.ledger.record_effects("still", [event], acts.SERVICE)
+    assert office.ledger.run("still").version == before
+    note = AddNote(now=clock.now(), actor=DRI, text="still here")
+    assert taken(office.ledger.handle("still", note)).run.version == before + 1
