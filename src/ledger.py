@@ -167,7 +167,7 @@ class Ledger:
         for attempt in range(CONFLICTS_MAX):
             run = self._cached(slug) if attempt == 0 else self.run(slug)
             if key is not None:
-                known = self.store.answer(key)
+                known = self.store.answer(key, digest=_digest_of(command))
                 if known is not None:
                     return self._first_answer(slug, known)
             if isinstance(run, Unreadable):
@@ -249,7 +249,7 @@ class Ledger:
         recorded_at = clock.now()
         first = uuid4()
         for place, fact in enumerate(facts, start=version + 1):
-            envelope = Envelope(
+            envelope: Envelope[Fact] = Envelope(
                 event_id=uuid4() if events else first,
                 occurred_at=_occurred(fact, cause.now),
                 recorded_at=recorded_at,

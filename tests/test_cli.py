@@ -1,9 +1,11 @@
 """Every command, its exit codes and its JSON, in one process and on real parts."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from tests.office import end_processes
 from tests.training import Site, git, make_site, tiny_contract
 from watchkeeper.adapters.cli import COMMANDS, run
 from watchkeeper.adapters.contract_file import contract_to_yaml
-from watchkeeper.adapters.store import open_store
+from watchkeeper.adapters.store.sqlite import open_store
 
 pytestmark = pytest.mark.git
 
@@ -132,7 +134,8 @@ def test_the_whole_life_by_commands(cli: Cli, launched: str, site: Site) -> None
     assert git(site.remote, "cat-file", "-t", "run/tiny/final").strip() == "tag"
     assert cli("verify").code == 0
     assert cli("verify", "--offline", "--json").json["intact"] is True
-    assert "tiny" in cli("status").out
+    assert "1 sealed" in cli("status").out
+    assert "tiny" in cli("status", "--all").out
     assert cli("doctor").code == 0
     book = cli("logbook", launched)
     assert book.out.startswith("# tiny: Run Logbook")
@@ -213,23 +216,24 @@ def test_status_imports_no_client() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("damage", ["locked", "garbage", "newer"])
+@pytest.mark.parametrize("damage", ["garbage", "newer"])
 def test_a_ledger_that_cannot_be_used_is_a_sentence(cli: Cli, home: Path, damage: str) -> None:
     ledger = home / "ledger.db"
     if damage == "garbage":
         ledger.write_bytes(b"this is no database" * 1000)
-    elif damage == "newer":
-        _run_sql(ledger, "UPDATE meta SET value = '999'")
     else:
-        return
+        _pretend_newer(ledger)
     answer = cli("events", "tiny")
     assert answer.code == 2
     assert answer.err.strip()
     assert cli("verify").code == 1
 
 
-def _run_sql(path: Path, statement: str) -> None:
-    program = (
-        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit()"
-    )
-    subprocess.run([sys.executable, "-c", program, str(path), statement], check=True, timeout=30)
+def _pretend_newer(path: Path) -> None:
+    """Write the schema number of a later release, which the store's own triggers forbid."""
+    with closing(sqlite3.connect(path)) as connection:
+        triggers = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        for (name,) in triggers.fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("UPDATE meta SET value = '999' WHERE name = 'schema'")
+        connection.commit()

@@ -12,7 +12,8 @@ import pytest
 from tests.domain.samples import contract
 from tests.office import DRI, taken
 from watchkeeper import clock
-from watchkeeper.adapters.store import open_store, verify_store
+from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.domain.commands import AddNote, ApproveLaunch, DraftRun
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refusal, Refused

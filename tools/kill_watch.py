@@ -35,7 +35,7 @@ from watchkeeper.adapters.cli.watching import idle
 from watchkeeper.adapters.demo.scene import Code, Scene, push_code, set_scene, start_fault
 from watchkeeper.adapters.home import create_home, watch_lock
 from watchkeeper.adapters.principals import add_human
-from watchkeeper.adapters.store import verify_store
+from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.audit import Report, audit
 from watchkeeper.domain import recovery
 from watchkeeper.domain.commands import ApproveLaunch, DraftRun, Relaunch, RequestLaunch

@@ -1,8 +1,9 @@
 """Folds a run's events into its state. Nothing is refused here: it has happened."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import assert_never, get_args
 
 from watchkeeper.domain.envelope import Event
@@ -39,6 +40,7 @@ from watchkeeper.domain.events import (
     WatchTaken,
 )
 from watchkeeper.domain.state import (
+    PHASES,
     Abandoned,
     Approval,
     Checkpoint,
@@ -51,6 +53,7 @@ from watchkeeper.domain.state import (
     Interrupted,
     LastCheck,
     Launching,
+    Phase,
     Question,
     Run,
     Running,
@@ -61,10 +64,37 @@ from watchkeeper.domain.state import (
     Unreadable,
     Watch,
     is_moving,
+    phase_name,
 )
 
 _CHECKPOINTS_KEPT = 256
 """Validated checkpoints remembered in state: the newest; older ones stay in the events."""
+
+
+_FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
+    {
+        RunDrafted: (Unborn,),
+        ContractAmended: (Draft, Cleared),
+        LaunchApproved: (Draft, Cleared),
+        LaunchRequested: (Cleared, Interrupted),
+        InstanceLaunched: (Launching,),
+        LaunchRefused: (Launching,),
+        CheckRecorded: (Stabilizing, Running, Interrupted),
+        InstanceEnded: (Stabilizing, Running),
+        StopRequested: (Launching, Stabilizing, Running),
+        RunFinished: (Interrupted,),
+        SealBlocked: (Finished,),
+        SealVerified: (Finished,),
+        RunSealed: (Finished,),
+        RunStopped: (Draft, Cleared, Interrupted),
+        RunAbandoned: (Draft, Cleared, Interrupted, Finished),
+    }
+)
+"""Where an event that moves a run on can have happened; so terminal facts are there once."""
+
+
+_BORN = tuple(phase for phase in PHASES if phase is not Unborn)
+_RUN_EVENTS: tuple[type[RunEvent], ...] = get_args(RunEvent)
 
 
 class Misfit(Exception):
@@ -81,12 +111,13 @@ def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
     if event.version != run.version + 1:
         return Unreadable(run.slug, run.version, f"event {run.version + 1} is missing")
     data = event.data
-    if not isinstance(data, get_args(RunEvent)):
+    if not isinstance(data, _RUN_EVENTS):
         return Unreadable(run.slug, run.version, f"{data.topic} is not an event of a run")
     if isinstance(run.phase, Sealed):
         return Unreadable(run.slug, run.version, "an event follows the seal")
-    if isinstance(run.phase, Unborn) != isinstance(data, RunDrafted):
-        return Unreadable(run.slug, run.version, f"{data.topic} does not fit an undrafted run")
+    if not isinstance(run.phase, _FITS.get(type(data), _BORN)):
+        why = f"{data.topic} does not fit a run that is {phase_name(run.phase)}"
+        return Unreadable(run.slug, run.version, why)
     try:
         return replace(_apply(run, data, event), version=event.version)
     except Misfit as misfit:
@@ -109,8 +140,6 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
         case RunDrafted():
             return replace(run, phase=Draft(), contract=data.contract)
         case ContractAmended():
-            if not isinstance(run.phase, Draft | Cleared):
-                raise Misfit("an instance was launched under the contract")
             # What was cleared was cleared for other words.
             return replace(run, phase=Draft(), contract=data.contract, preflight=None, approvals=())
         case PreflightRecorded():
@@ -130,6 +159,8 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
         case InstanceLaunched() | LaunchRefused() | InstanceEnded():
             return _instance(run, data, at)
         case WatchTaken():
+            if data.token <= run.watch.token:
+                raise Misfit(f"token {data.token} was given before")
             watch = Watch(data.holder, data.token, data.lease_until, data.next_due)
             return replace(run, watch=watch)
         case WatchReleased():
@@ -204,12 +235,11 @@ def _ended(
         case SealBlocked():
             return replace(run, seal_missing=data.missing)
         case SealVerified():
-            if not isinstance(run.phase, Finished):
-                raise Misfit("the run is not finished")
-            return replace(
-                run, phase=replace(run.phase, verified=data), seal_missing=(), watch=quiet
-            )
+            verified = replace(finished_or_misfit(run), verified=data)
+            return replace(run, phase=verified, seal_missing=(), watch=quiet)
         case RunSealed():
+            if finished_or_misfit(run).verified is None:
+                raise Misfit("the seal was not verified")
             ended = Watch(token=run.watch.token)
             return replace(run, phase=Sealed(data.tag, data.commit), watch=ended)
         case RunStopped():
@@ -218,6 +248,17 @@ def _ended(
             return replace(run, phase=Abandoned(data.reason), watch=quiet)
         case _:
             assert_never(data)
+
+
+def finished_or_misfit(run: Run) -> Finished:
+    """Return the phase of a finished run.
+
+    Raises:
+        Misfit: It is not finished.
+    """
+    if not isinstance(run.phase, Finished):
+        raise Misfit("the run is not finished")
+    return run.phase
 
 
 def last_instance_or_misfit(run: Run) -> Instance:
@@ -232,8 +273,6 @@ def last_instance_or_misfit(run: Run) -> Instance:
 
 
 def _requested(run: Run, data: LaunchRequested, at: datetime) -> Run:
-    if not isinstance(run.phase, Cleared | Interrupted):
-        raise Misfit("the run is neither cleared nor interrupted")
     again = (at,) if run.instances else ()
     return replace(
         run,
@@ -257,12 +296,15 @@ def _instance(
             contract = run.contract
             assert contract is not None, "an instance is launched under a contract"
             launched = replace(instance, launched_at=data.launched_at)
+            try:
+                due = at + contract.watch.after_submit
+            except OverflowError as error:
+                raise Misfit(f"{at.isoformat()} is at the end of the calendar") from error
             return replace(
                 run,
                 phase=Stabilizing(instance.plan, data.launched_at),
                 instances=(*before, launched),
-                watch=replace(run.watch, next_due=at + contract.watch.after_submit),
-                health=run.health,
+                watch=replace(run.watch, next_due=due),
             )
         case LaunchRefused():
             return replace(run, phase=Interrupted(instance.plan, at, None))
@@ -279,6 +321,8 @@ def _instance(
 
 def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:
     instance = last_instance_or_misfit(run)
+    if data.instance != instance.plan.instance:
+        raise Misfit(f"{data.instance} is not the newest instance")
     seen = instance
     if data.progress is not None:
         shown, uncertainty = data.progress.step, data.progress.uncertainty

@@ -14,9 +14,14 @@ _HARMLESS_CHARS_MAX = 512
 """A longer value is never taken for harmless, which bounds the work spent on finding out."""
 
 _VALUE_CHARS_MIN = 3
-"""A shorter value protects nothing and stands for one, as `x` does in examples."""
+"""A shorter value only stands for one, as `x` does in examples; a password may be so short."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
 
 _KEY_OWNERS = (
     "api|access|secret|private|auth|account|storage|master|encryption|signing|ssh|service|client"
@@ -44,239 +49,28 @@ _WEAK = re.compile(r"(?:^|_)(?:o?auth|secrets|credentials?|cookies|webhooks?)$")
 _KEY = re.compile(rf"_?([a-z]+|[0-9]+)_key{_SUFFIX}")
 _KEY_ID = re.compile(r"(?:private|access)_key_id$")
 
-_PLAIN_TOKENS = frozenset(
-    [
-        "eos",
-        "bos",
-        "pad",
-        "unk",
-        "mask",
-        "sep",
-        "cls",
-        "special",
-        "end",
-        "start",
-        "stop",
-        "next",
-        "page",
-        "continuation",
-        "last",
-        "first",
-        "prev",
-        "previous",
-        "num",
-        "max",
-        "min",
-        "total",
-        "per",
-        "target",
-        "input",
-        "output",
-        "image",
-        "text",
-        "vocab",
-        "byte",
-        "prompt",
-        "completion",
-        "added",
-        "extra",
-        "fencing",
-        "fence",
-        "lease",
-        "sentinel",
-        "eot",
-        "eod",
-        "im",
-        "avg",
-        "mean",
-        "each",
-        "every",
-        "expert",
-        "router",
-        "think",
-        "begin",
-        "fim",
-        "prefix",
-        "suffix",
-        "middle",
-        "nl",
-        "newline",
-        "space",
-        "current",
-        "sample",
-        "generated",
-        "top",
-    ]
+_PLAIN_TOKENS = _words(
+    "eos bos pad unk mask sep cls special end start stop next page continuation last first prev"
+    " previous num max min total per target input output image text vocab byte prompt completion"
+    " added extra fencing fence lease sentinel eot eod im avg mean each every expert router"
+    " think begin fim prefix suffix middle nl newline space current sample generated top"
 )
-_PLAIN_KEYS = frozenset(
-    [
-        "sort",
-        "primary",
-        "foreign",
-        "partition",
-        "ordering",
-        "order",
-        "group",
-        "cache",
-        "shard",
-        "natural",
-        "public",
-        "idempotency",
-        "routing",
-        "dict",
-        "host",
-        "hot",
-        "rng",
-        "prng",
-        "random",
-        "metric",
-        "row",
-        "column",
-        "map",
-        "lookup",
-        "effect",
-        "gpg",
-        "dedup",
-    ]
+_PLAIN_KEYS = _words(
+    "sort primary foreign partition ordering order group cache shard natural public idempotency"
+    " routing dict host hot rng prng random metric row column map lookup effect gpg dedup config"
 )
-_NEUTRAL_FIRST = frozenset(
-    [
-        "no",
-        "skip",
-        "disable",
-        "enable",
-        "num",
-        "n",
-        "max",
-        "min",
-        "total",
-        "has",
-        "is",
-        "count",
-        "missing",
-    ]
-)
+_NEUTRAL_FIRST = _words("no skip disable enable num n max min total has is count missing")
 # Webhook and DSN addresses are secrets themselves, so `url` is handled beside this list.
-_NEUTRAL_LAST = frozenset(
-    [
-        "name",
-        "names",
-        "ref",
-        "refs",
-        "path",
-        "paths",
-        "file",
-        "files",
-        "filename",
-        "dir",
-        "folder",
-        "count",
-        "len",
-        "length",
-        "size",
-        "type",
-        "id",
-        "ids",
-        "version",
-        "policy",
-        "enabled",
-        "disabled",
-        "required",
-        "optional",
-        "expiry",
-        "expires",
-        "expiration",
-        "at",
-        "ttl",
-        "age",
-        "env",
-        "var",
-        "vars",
-        "variable",
-        "from",
-        "hash",
-        "digest",
-        "fingerprint",
-        "sha256",
-        "method",
-        "mode",
-        "provider",
-        "scheme",
-        "source",
-        "backend",
-        "min",
-        "max",
-        "manager",
-        "project",
-        "uri",
-        "url",
-        "urls",
-        "arn",
-        "location",
-        "region",
-        "bucket",
-        "domain",
-        "prefix",
-        "suffix",
-        "set",
-        "present",
-        "missing",
-        "found",
-        "valid",
-        "invalid",
-        "error",
-        "errors",
-        "exception",
-        "warning",
-        "expired",
-        "status",
-        "state",
-        "class",
-        "label",
-        "labels",
-        "title",
-        "description",
-        "help",
-        "field",
-        "fields",
-        "column",
-        "index",
-        "store",
-        "helper",
-        "handler",
-        "reader",
-        "loader",
-        "limit",
-        "timeout",
-        "events",
-        "event",
-        "enum",
-        "kind",
-        "kinds",
-        "py",
-        "go",
-        "rs",
-        "js",
-        "ts",
-        "md",
-        "sh",
-        "cc",
-        "cpp",
-        "h",
-        "json",
-        "yaml",
-        "yml",
-        "toml",
-        "txt",
-        "exists",
-        "used",
-        "scope",
-        "scopes",
-        "format",
-        "pattern",
-        "regex",
-        "rotation",
-    ]
+_NEUTRAL_LAST = _words(
+    "name names ref refs path paths file files filename dir folder count len length size type"
+    " id ids version policy enabled disabled required optional expiry expires expiration at ttl"
+    " age env var vars variable from hash digest fingerprint sha256 method mode provider scheme"
+    " source backend min max manager project uri url urls arn location region bucket domain"
+    " prefix suffix set present missing found valid invalid error errors exception warning"
+    " expired status state class label labels title description help field fields column index"
+    " store helper handler reader loader limit timeout events event enum kind kinds py go rs js"
+    " ts md sh cc cpp h json yaml yml toml txt exists used scope scopes format pattern regex"
+    " rotation jar"
 )
 _HANDED_ON = _NEUTRAL_LAST | {"key", "value"}
 """What a variable that is no secret itself, or only hands one on, ends with in code."""
@@ -312,113 +106,16 @@ _NOUN_KINDS = (
 NAME_KINDS = frozenset({"secret", *_VENDORS.values(), *(kind for _, kind in _NOUN_KINDS)})
 """Every kind that `kind_of_name` gives."""
 
-_STATUSES = frozenset(
-    [
-        "true",
-        "false",
-        "yes",
-        "no",
-        "none",
-        "null",
-        "nil",
-        "undefined",
-        "empty",
-        "unset",
-        "set",
-        "missing",
-        "required",
-        "optional",
-        "hidden",
-        "masked",
-        "redacted",
-        "enabled",
-        "disabled",
-        "on",
-        "off",
-        "ok",
-        "failed",
-        "invalid",
-        "expired",
-        "valid",
-        "unknown",
-        "absent",
-        "present",
-        "default",
-        "auto",
-        "anonymous",
-        "basic",
-        "bearer",
-        "digest",
-        "oauth",
-        "oauth2",
-        "n/a",
-        "not",
-        "is",
-        "was",
-        "nan",
-        "str",
-        "int",
-        "bool",
-        "bytes",
-        "any",
-    ]
+_STATUSES = _words(
+    "true false yes no none null nil undefined empty unset set missing required optional hidden"
+    " masked redacted enabled disabled on off ok failed invalid expired valid unknown absent"
+    " present default auto anonymous basic bearer digest oauth oauth2 n/a not is was nan str int"
+    " bool bytes any self await lambda"
 )
-_PROSE = frozenset(
-    [
-        "to",
-        "or",
-        "and",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "flag",
-        "option",
-        "options",
-        "must",
-        "with",
-        "for",
-        "from",
-        "in",
-        "if",
-        "not",
-        "the",
-        "a",
-        "an",
-        "of",
-        "on",
-        "argument",
-        "arguments",
-        "parameter",
-        "value",
-        "requires",
-        "required",
-        "can",
-        "cannot",
-        "has",
-        "have",
-        "when",
-        "should",
-        "as",
-        "instead",
-        "but",
-        "that",
-        "this",
-        "which",
-        "will",
-        "would",
-        "may",
-        "does",
-        "do",
-        "by",
-        "at",
-        "it",
-        "its",
-        "via",
-        "using",
-    ]
+_PROSE = _words(
+    "to or and is are was were be been flag option options must with for from in if not the a"
+    " an of on argument arguments parameter value requires required can cannot has have when"
+    " should as instead but that this which will would may does do by at it its via using"
 )
 _METAVARIABLES = frozenset(
     ["TEXT", "STR", "STRING", "VALUE", "NAME", "FILE", "PATH", "TOKEN", "KEY", "SECRET", "PASSWORD"]
@@ -532,9 +229,10 @@ def harmless(value: str, name: str, *, code: bool = False) -> bool:
     """
     if len(value) > _HARMLESS_CHARS_MAX:
         return False
-    if len(value) < _VALUE_CHARS_MIN or value.lower() in _STATUSES:
+    kind = kind_of_name(name)
+    if kind != "password" and len(value) < _VALUE_CHARS_MIN:
         return True
-    if not any(letter.isalnum() for letter in value):
+    if not any(letter.isalnum() for letter in value) or value.lower() in _STATUSES:
         return True
     if "***" in value or "…" in value or ("..." in value and len(value) < 32):
         return True
@@ -542,7 +240,6 @@ def harmless(value: str, name: str, *, code: bool = False) -> bool:
         return True
     if _POINTER.fullmatch(value) or _PLACEHOLDER.fullmatch(value) or _names_only(value):
         return True
-    kind = kind_of_name(name)
     if kind != "password" and _NUMBER.fullmatch(value):
         return True
     if kind not in ("webhook", "dsn", "slack", "discord") and _ADDRESS.fullmatch(value):

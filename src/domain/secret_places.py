@@ -29,20 +29,33 @@ _CONTAINERS = frozenset({"secrets", "cookies", "passwords", "tokens"})
 
 
 @dataclass(frozen=True, slots=True)
+class Here:
+    """The secrets of one text.
+
+    Attributes:
+        text: The text, its earlier marks hidden.
+        spans: Where its secrets stand, in order and without overlap.
+    """
+
+    text: str
+    spans: list[Span]
+
+
+@dataclass(frozen=True, slots=True)
 class Survey:
     """What was found in a structure.
 
     Attributes:
-        values: The spans in a text, by the path that leads to it.
-        keys: The spans in a key, by the path that ends with it.
+        values: What was found in texts, by the path that leads to each.
+        keys: What was found in keys, by the path that ends with each.
     """
 
-    values: dict[Path, list[Span]] = field(default_factory=dict[Path, list[Span]])
-    keys: dict[Path, list[Span]] = field(default_factory=dict[Path, list[Span]])
+    values: dict[Path, Here] = field(default_factory=dict[Path, Here])
+    keys: dict[Path, Here] = field(default_factory=dict[Path, Here])
 
 
 def survey(value: JsonValue, exact: Exact) -> Survey:
-    """Find every secret in a structure; in each text in order and without overlap.
+    """Find every secret in a structure.
 
     Raises:
         TypeError: Something in it is not JSON, such as bytes or a tuple.
@@ -77,9 +90,8 @@ def _look(value: JsonValue, path: Path, name: str, exact: Exact, found: Survey) 
             _look_below(value, path, name, exact, found)
         case None | bool() | int() | float():
             return
-        case _:  # pyright: ignore[reportUnnecessaryComparison]
-            kind = type(value).__name__
-            raise TypeError(f"{path_name(path)}: expected JSON, got {kind}; convert it first")
+        case _:
+            raise TypeError(f"{path_name(path)}: {type(value)} is not JSON; convert it first")
 
 
 def _look_below(
@@ -147,8 +159,8 @@ def _spread(words: Sequence[str], glue: str, exact: Exact) -> Iterator[tuple[int
             place += 1
 
 
-def _keep(into: dict[Path, list[Span]], path: Path, text: str, here: Sequence[Span]) -> None:
+def _keep(into: dict[Path, Here], path: Path, text: str, here: Sequence[Span]) -> None:
     if here:
         merged = merge(text, here)
         if merged:
-            into[path] = merged
+            into[path] = Here(text, merged)

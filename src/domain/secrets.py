@@ -21,8 +21,8 @@ from pydantic import JsonValue
 from watchkeeper.domain import secret_names
 from watchkeeper.domain.secret_names import credential_like, harmless, weak_name
 from watchkeeper.domain.secret_patterns import MARK, hidden, spans
-from watchkeeper.domain.secret_places import Path, Survey, path_name, survey
-from watchkeeper.domain.secret_spans import HIDDEN, Rank, Span, merge
+from watchkeeper.domain.secret_places import Here, Path, Survey, path_name, survey
+from watchkeeper.domain.secret_spans import HIDDEN, Rank, merge
 
 _KNOWN_CHARS_MIN = 6
 """A shorter known value occurs by chance, and its redaction would take evidence away."""
@@ -145,7 +145,7 @@ def scrub_json(scrubber: Scrubber, value: JsonValue) -> tuple[JsonValue, Mapping
         found = survey(clean, tuple((form.value, form.kind) for form in exact.values()))
         if not found.values and not found.keys:
             break
-        for form in _seen(clean, found):
+        for form in _seen(found):
             if len(exact) < _SEEN_MAX:
                 exact.setdefault(form.value, form)
         clean = _Marker(scrubber.key, exact, found).replaced(clean, ())
@@ -172,7 +172,7 @@ def find_secrets_in(value: JsonValue) -> tuple[Found, ...]:
         Found(path_name(path), span.kind)
         for places in (found.keys, found.values)
         for path, here in places.items()
-        for span in here
+        for span in here.spans
     )
 
 
@@ -216,28 +216,17 @@ def _known_forms(scrubber: Scrubber) -> Iterator[_Exact]:
             yield _Exact(form, kind, secret)
 
 
-def _seen(value: JsonValue, found: Survey) -> Iterator[_Exact]:
+def _seen(found: Survey) -> Iterator[_Exact]:
     """Give the secrets that were just found, to look for them everywhere else."""
-    for path, here in found.values.items():
-        text = _text_at(value, path)
-        for span in here:
-            secret = text[span.start : span.end]
+    for here in found.values.values():
+        for span in here.spans:
+            secret = here.text[span.start : span.end]
             # Words near by are too little to call a commit a key in other places, too; and of
             # signed URLs a part is an address.
-            if span.rank is Rank.NEAR or span.kind == "signedurl" or HIDDEN in hidden(secret):
+            if span.rank is Rank.NEAR or span.kind == "signedurl" or HIDDEN in secret:
                 continue
             if _SEEN_CHARS_MIN <= len(secret) <= _SEEN_CHARS_MAX and credential_like(secret):
                 yield _Exact(secret, span.kind, secret)
-
-
-def _text_at(value: JsonValue, path: Path) -> str:
-    for part in path:
-        if isinstance(value, dict) and isinstance(part, str):
-            value = value[part]
-        elif isinstance(value, list) and isinstance(part, int):
-            value = value[part]
-    assert isinstance(value, str)
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,14 +241,14 @@ class _Marker:
         """Return a value with marks in the places of its secrets."""
         match value:
             case str():
-                return self._text(value, self.found.values.get(path, []))
+                return self._text(value, self.found.values.get(path))
             case list():
                 return [self.replaced(item, (*path, at)) for at, item in enumerate(value)]
             case dict():
                 clean: dict[str, JsonValue] = {}
                 for key, item in value.items():
                     inner = (*path, key)
-                    name = self._text(key, self.found.keys.get(inner, []))
+                    name = self._text(key, self.found.keys.get(inner))
                     # Two secrets may share a mark, and neither key may be lost for that.
                     while name in clean:
                         name += "~"
@@ -268,13 +257,15 @@ class _Marker:
             case _:
                 return value
 
-    def _text(self, text: str, here: list[Span]) -> str:
+    def _text(self, text: str, here: Here | None) -> str:
+        if here is None:
+            return text
         parts: list[str] = []
         done = 0
-        for span in here:
+        for span in here.spans:
             parts += text[done : span.start], self._mark(text[span.start : span.end], span.kind)
             done = span.end
-        return "".join([*parts, text[done:]]) if parts else text
+        return "".join([*parts, text[done:]])
 
     def _mark(self, secret: str, kind: str) -> str:
         known = self.exact.get(secret)

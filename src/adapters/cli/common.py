@@ -19,7 +19,7 @@ from watchkeeper.adapters.bad_input import BadInput, problem_rows, render_proble
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, HomeProblem, open_home, watch_lock
 from watchkeeper.adapters.principals import actor_of, read_principals
-from watchkeeper.adapters.store import open_store
+from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.envelope import Undecodable
 from watchkeeper.domain.events import Holder

@@ -21,7 +21,8 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, open_home
-from watchkeeper.adapters.store import open_store, verify_store
+from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.audit import Report, audit, check_evidence
 from watchkeeper.domain.events import SealBlocked
 from watchkeeper.domain.refusals import Refused
@@ -64,7 +65,6 @@ def verify(offline: bool, home: Path, as_json: bool) -> None:
     report = Report([], [])
     checked = verify_store(place.ledger)
     report.problems += [problem.message for problem in checked.problems]
-    report.unchecked += []
     if not report.problems:
         try:
             with open_store(place.ledger) as store:

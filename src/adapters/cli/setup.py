@@ -17,7 +17,7 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.home import Home, HomeProblem, create_home, watch_lock
 from watchkeeper.adapters.principals import add_human, read_principals
-from watchkeeper.adapters.store import open_store
+from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.projections.screen import fleet
 
 DISK_FREE_MIN = 0.05

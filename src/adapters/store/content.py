@@ -1,0 +1,245 @@
+"""What can be wrong in the content of a store, found over one connection that reads it."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pydantic import StrictInt, TypeAdapter, ValidationError
+
+from watchkeeper.adapters.store.failures import primary_code
+from watchkeeper.adapters.store.schema import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    expected_objects,
+    schema_objects,
+)
+from watchkeeper.domain.chain import GENESIS, chain_hash
+
+PROBLEMS_MAX = 100
+"""After so many problems the check stops: one broken page can make thousands."""
+
+UNDECIDED = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PERM,
+    }
+)
+"""Errors that say nothing about the content."""
+
+_ANSWER = TypeAdapter(dict[str, tuple[StrictInt, StrictInt]])
+
+
+class ProblemKind(StrEnum):
+    """What was found wrong."""
+
+    DIGEST = "digest"
+    """The file as a whole is not what it was when it was last closed."""
+    FILE = "file"
+    """SQLite itself finds the file damaged, or a value has a type that is never stored."""
+    SCHEMA = "schema"
+    """Tables, triggers or markers of the file were changed."""
+    VERSION = "version"
+    """A stream's versions have a gap or a wrong order."""
+    CHAIN = "chain"
+    """An event does not have the hash that its content and its predecessor give."""
+    POSITION = "position"
+    """Events are missing from the ledger or were added at its end."""
+    KEY = "key"
+    """An idempotency key speaks of events that are not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        kind: What sort of thing.
+        message: What and where, in a sentence.
+        stream: The stream, when it concerns one.
+        version: The event's version in it, when it concerns one.
+    """
+
+    kind: ProblemKind
+    message: str
+    stream: str | None = None
+    version: int | None = None
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the walk over all events has seen so far, by the streams' row ids."""
+
+    names: dict[int, str] = field(default_factory=dict[int, str])
+    heads: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
+    events: int = 0
+
+
+def lenient_text(raw: bytes) -> str:
+    """Decode stored text. What is no UTF-8 becomes other text, which no hash agrees with."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def damaged(error: sqlite3.Error) -> Problem:
+    """Return the problem that an error of SQLite is."""
+    return Problem(ProblemKind.FILE, f"SQLite can't read the file: {error}.")
+
+
+def content_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Problem]:
+    """Find what is wrong in a store's content; what was seen is kept for the report.
+
+    Args:
+        connection: In a read transaction, with `lenient_text` as its text factory.
+        seen: Empty at first.
+
+    Raises:
+        sqlite3.Error: It could not be read, for a reason that says nothing about the content.
+    """
+    for check in (_schema_problems, _structure_problems, _event_problems, _key_problems):
+        try:
+            yield from check(connection, seen)
+        except sqlite3.Error as error:
+            if primary_code(error) in UNDECIDED:
+                raise
+            yield damaged(error)
+
+
+def _schema_problems(connection: sqlite3.Connection, _: Seen) -> Iterator[Problem]:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    if application != APPLICATION_ID:
+        yield Problem(
+            ProblemKind.SCHEMA,
+            f"The file's application id is {application:#x}, expected {APPLICATION_ID:#x}.",
+        )
+    meta = connection.execute("SELECT name, value FROM meta").fetchall()
+    if meta != [("schema", str(SCHEMA_VERSION))]:
+        yield Problem(ProblemKind.SCHEMA, f"The table meta holds {meta!r}.")
+    there, expected = schema_objects(connection), expected_objects()
+    for kind, name in sorted(there.keys() | expected.keys()):
+        if there.get((kind, name)) != expected.get((kind, name)):
+            yield Problem(
+                ProblemKind.SCHEMA, f"The {kind} {name} is not as watchkeeper creates it."
+            )
+
+
+def _structure_problems(connection: sqlite3.Connection, _: Seen) -> Iterator[Problem]:
+    for (message,) in connection.execute(f"PRAGMA integrity_check({PROBLEMS_MAX})"):
+        if message != "ok":
+            yield Problem(ProblemKind.FILE, f"SQLite finds the file damaged: {message}.")
+    for table, row, parent, _index in connection.execute("PRAGMA foreign_key_check"):
+        yield Problem(ProblemKind.FILE, f"Row {row} of {table} names no row of {parent}.")
+
+
+def _event_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Problem]:
+    """Walk all events in the order in which they were committed."""
+    seen.names = dict(connection.execute("SELECT id, name FROM streams"))
+    topics = dict(connection.execute("SELECT id, name FROM topics"))
+    newest = 0
+    for position, stream_id, version, topic_id, state, chain in connection.execute(
+        "SELECT id, stream, version, topic, state, hash FROM events NOT INDEXED ORDER BY id"
+    ):
+        if position != newest + 1:
+            yield Problem(
+                ProblemKind.POSITION,
+                f"Position {position} follows {newest}: events between them were removed.",
+            )
+        newest = position
+        seen.events += 1
+        match seen.names.get(stream_id), version, topics.get(topic_id), state, chain:
+            case str(), int(), str(topic), bytes(), bytes() if len(chain) == len(GENESIS):
+                yield from _link_problems(seen, stream_id, version, topic, state, chain)
+            case _:
+                yield Problem(
+                    ProblemKind.FILE,
+                    f"The event at position {position} holds values that are never stored.",
+                )
+    yield from _end_problems(connection, seen, newest)
+
+
+def _link_problems(
+    seen: Seen, stream_id: int, version: int, topic: str, state: bytes, chain: bytes
+) -> Iterator[Problem]:
+    """Check one event against the one before it in its stream."""
+    stream = seen.names[stream_id]
+    last, previous = seen.heads.get(stream_id, (None, GENESIS))
+    # The `eventsourcing` library may begin a stream at 0; the hash covers the version anyway.
+    if version not in ((0, 1) if last is None else (last + 1,)):
+        yield Problem(
+            ProblemKind.VERSION,
+            f"{stream}: version {version} follows {last or 'nothing'}: events were removed or "
+            "moved.",
+            stream,
+            version,
+        )
+    if chain_hash(previous, stream, version, topic, state) != chain:
+        yield Problem(
+            ProblemKind.CHAIN,
+            f"{stream}, version {version}: the stored hash is not that of the stored event after "
+            "the one before it: one of them was changed.",
+            stream,
+            version,
+        )
+    # The stored hash goes on, so that one change shows where it is and not in all that follows.
+    seen.heads[stream_id] = (version, chain)
+
+
+def _end_problems(connection: sqlite3.Connection, seen: Seen, newest: int) -> Iterator[Problem]:
+    for stream_id, stream in seen.names.items():
+        if stream_id not in seen.heads:
+            yield Problem(
+                ProblemKind.POSITION, f"{stream}: all of its events were removed.", stream
+            )
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
+    given = 0 if row is None else row[0]
+    if given != newest:
+        yield Problem(
+            ProblemKind.POSITION,
+            f"The newest event is at position {newest}, but {given} is the last one given out: "
+            "the newest events were removed, or some were added by something else.",
+        )
+
+
+def _key_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Problem]:
+    ids = {name: stream_id for stream_id, name in seen.names.items()}
+    for key, digest, answer, position in connection.execute(
+        "SELECT key, digest, answer, position FROM keys"
+    ):
+        typed = isinstance(digest, bytes) and isinstance(position, int)
+        versions = _versions(answer) if typed else None
+        if versions is None:
+            yield Problem(ProblemKind.KEY, f"Key {key!r} holds values that are never stored.")
+            continue
+        last_position = 0
+        for stream, (first, last) in versions.items():
+            head = seen.heads.get(ids.get(stream, 0), (0, GENESIS))[0]
+            if not 1 <= first <= last <= head:
+                yield Problem(
+                    ProblemKind.KEY,
+                    f"Key {key!r} says that versions {first} to {last} of {stream} were stored; "
+                    f"the stream ends at {head}.",
+                    stream,
+                    last,
+                )
+                continue
+            row = connection.execute(
+                "SELECT id FROM events WHERE stream = ? AND version = ?", (ids[stream], last)
+            ).fetchone()
+            last_position = max(last_position, 0 if row is None else row[0])
+        if last_position != position:
+            yield Problem(
+                ProblemKind.KEY,
+                f"Key {key!r} says that its last event is at position {position}; "
+                f"it is at {last_position}.",
+            )
+
+
+def _versions(answer: object) -> dict[str, tuple[int, int]] | None:
+    """Parse a key's answer: first and last version by stream; none when it is nothing such."""
+    try:
+        return _ANSWER.validate_json(str(answer))
+    except ValidationError:
+        return None

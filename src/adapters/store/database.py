@@ -1,0 +1,202 @@
+"""The open store file: its connections, its transactions, and how it is left."""
+
+import logging
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from threading import Condition, Lock
+
+from watchkeeper.adapters.store.failures import extended_code, failure, failures_named
+from watchkeeper.adapters.store.feed import Feed
+from watchkeeper.adapters.store.lock import UseLock
+from watchkeeper.adapters.store.rest import remove_rest, rest_path, settle
+from watchkeeper.adapters.store.schema import check_schema, connect
+from watchkeeper.ports import StoreFailure
+
+READERS_MAX = 8
+"""Idle reading connections that are kept; more are opened when needed and closed after use."""
+
+READERS_LIMIT = timedelta(seconds=30)
+"""How long closing waits for reads under way in other threads; a read takes milliseconds."""
+
+_NOTHING_COMMITTED = {
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_IOERR_WRITE,
+}
+"""Errors of COMMIT after which the write is known to be absent: its last frame was not written.
+After any other, such as a failed fsync, the log may or may not hold it after a crash."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class Database:
+    """One process's use of a store: one connection to write with, several to read with.
+
+    Any thread may call any method. Made by `opening.open_database`.
+    """
+
+    def __init__(self, path: Path, lock: UseLock, busy_limit: timedelta) -> None:
+        """Open the writing connection of a store that is prepared and whose lock is shared.
+
+        Raises:
+            StoreFailure: It could not be opened, or is not a store that this code knows.
+        """
+        self.path = path
+        self._lock = lock
+        self._busy_limit = busy_limit
+        with failures_named(path, "open"):
+            self._writer = connect(path, busy_limit=busy_limit)
+        try:
+            check_schema(self._writer, path)
+        except StoreFailure:
+            self._writer.close()
+            raise
+        self.feed = Feed(lambda: connect(path, busy_limit=busy_limit))
+        self._write_lock = Lock()
+        self._rest_removed = False
+        self._closed = False
+        self._refusal: str | None = None
+        self._readers = Condition()
+        self._idle: list[sqlite3.Connection] = []
+        self._reading = 0
+
+    @contextmanager
+    def reading(self, doing: str) -> Generator[sqlite3.Connection, None, None]:
+        """Give a connection to read with for the length of a block.
+
+        Raises:
+            StoreFailure: The store is closed, or could not be read.
+        """
+        with failures_named(self.path, doing):
+            connection = self._borrow()
+            try:
+                yield connection
+            finally:
+                self._give_back(connection)
+
+    @contextmanager
+    def writing(self, doing: str) -> Generator[sqlite3.Connection, None, None]:
+        """Run a block in one write transaction: commit at its end, roll back when it raises.
+
+        `before_writing` comes before the block's first change.
+
+        Raises:
+            StoreFailure: The store is closed or failed; nothing was stored.
+        """
+        with self._write_lock:
+            self._refuse_if_closed()
+            if self._refusal is not None:
+                raise StoreFailure(self._refusal)
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                yield self._writer
+            except sqlite3.Error as error:
+                self._roll_back()
+                raise failure(error, self.path, doing) from error
+            except BaseException:
+                self._roll_back()
+                raise
+            self._commit(doing)
+        self.feed.wake()
+
+    def before_writing(self) -> None:
+        """Remove the digest of the file at rest, before the first change since it was opened.
+
+        A crash after this leaves a whole store without a digest, and `verify` says so.
+
+        Raises:
+            StoreFailure: The digest could not be removed.
+        """
+        if self._rest_removed:
+            return
+        try:
+            remove_rest(self.path)
+        except OSError as error:
+            raise StoreFailure(
+                f"{rest_path(self.path)}: could not be removed before writing: {error.strerror}. "
+                "Nothing was stored. Check that this user may write in its folder, then try again."
+            ) from error
+        self._rest_removed = True
+
+    def close(self) -> None:
+        """Close every connection, and leave the file at rest when nobody else uses it.
+
+        Safe to call twice. Waits for reads and writes under way in other threads.
+        """
+        with self._write_lock:
+            if self._closed:
+                return
+            self._closed = True
+            self.feed.close()
+            with self._readers:
+                limit_s = READERS_LIMIT.total_seconds()
+                done = self._readers.wait_for(lambda: self._reading == 0, limit_s)
+                for connection in self._idle:
+                    connection.close()
+                self._idle.clear()
+            self._writer.close()
+            # Not one connection may be open when the lock is owned: see `write_rest`.
+            if not done:
+                _LOG.warning("%s: closed while a read was still under way", self.path)
+            elif self._lock.own():
+                settle(self.path, self._busy_limit)
+            self._lock.close()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise StoreFailure(f"{self.path}: it is closed. Nothing was stored. Open it again.")
+
+    def _borrow(self) -> sqlite3.Connection:
+        with self._readers:
+            self._refuse_if_closed()
+            self._reading += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            connection = connect(self.path, busy_limit=self._busy_limit)
+            connection.execute("PRAGMA query_only = ON")
+        except sqlite3.Error:
+            self._give_back(None)
+            raise
+        return connection
+
+    def _give_back(self, connection: sqlite3.Connection | None) -> None:
+        with self._readers:
+            self._reading -= 1
+            if connection is not None:
+                if len(self._idle) < READERS_MAX and not self._closed:
+                    self._idle.append(connection)
+                else:
+                    connection.close()
+            self._readers.notify_all()
+
+    def _roll_back(self) -> None:
+        # Some errors, such as a full disk, make SQLite roll back by itself.
+        if not self._writer.in_transaction:
+            return
+        try:
+            self._writer.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            # The caller raises what went wrong first; the open transaction must never commit.
+            self._refusal = (
+                f"{self.path}: an append failed and could not be undone: {error}. Nothing was "
+                "stored, and nothing more is. Check the disk, then start again."
+            )
+
+    def _commit(self, doing: str) -> None:
+        try:
+            self._writer.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            if extended_code(error) in _NOTHING_COMMITTED:
+                raise failure(error, self.path, doing) from error
+            # Going on would build on a write that a crash may bring back or take away.
+            self._refusal = (
+                f"{self.path}: it is unknown whether the last {doing} was stored: its commit "
+                f"failed with: {error}. Nothing more is written. Check the disk, start again, and "
+                "repeat the last command with the same key."
+            )
+            raise StoreFailure(self._refusal) from error

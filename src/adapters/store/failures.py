@@ -1,0 +1,66 @@
+"""SQLite's errors in words: what failed, that nothing was stored, and what to do."""
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from watchkeeper.ports import StoreFailure
+
+_PRIMARY = 0xFF
+"""SQLite's extended result codes hold the primary one in their lowest byte."""
+
+_NOT_WRITABLE = (
+    "Check that this user may write the file and its folder, and that the disk is mounted writable."
+)
+_DAMAGED = (
+    "The file is damaged or no watchkeeper store: stop everything that writes to it, "
+    "run `watchkeeper verify`, and restore it from a backup."
+)
+_DISK = "Check the disk, its quota and the limit on file sizes, then try again."
+_OTHERWISE = "Try again; if it fails again, run `watchkeeper verify`."
+
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "Free space on its disk, then try again.",
+    sqlite3.SQLITE_BUSY: "Another process holds it: wait for that one or end it, then try again.",
+    sqlite3.SQLITE_LOCKED: "Another process holds it: wait for that one or end it, then try again.",
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+    sqlite3.SQLITE_READONLY: _NOT_WRITABLE,
+    sqlite3.SQLITE_PERM: _NOT_WRITABLE,
+    sqlite3.SQLITE_CANTOPEN: _NOT_WRITABLE,
+    sqlite3.SQLITE_IOERR: _DISK,
+}
+
+
+def extended_code(error: sqlite3.Error) -> int:
+    """Return SQLite's extended result code; 0 when Python itself raised the error."""
+    # Python sets the attribute only on errors that SQLite reported.
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """Return SQLite's primary result code; 0 when Python itself raised the error."""
+    return extended_code(error) & _PRIMARY
+
+
+def failure(error: sqlite3.Error, path: Path, doing: str) -> StoreFailure:
+    """Put an error of SQLite into a sentence.
+
+    Args:
+        error: What SQLite raised.
+        path: The store.
+        doing: What was under way, such as `append`.
+    """
+    advice = _ADVICE.get(primary_code(error), _OTHERWISE)
+    return StoreFailure(f"{path}: {doing} failed: {error}. Nothing was stored. {advice}")
+
+
+@contextmanager
+def failures_named(path: Path, doing: str) -> Generator[None, None, None]:
+    """Turn every error of SQLite inside the block into a `StoreFailure`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise failure(error, path, doing) from error

@@ -1,0 +1,71 @@
+"""Who uses the store: a file lock that every user shares, and that only one alone can own.
+
+SQLite's own locks say who writes at this moment. This one says whether anybody has the store open
+at all, which is when its file is at rest and may be digested as a whole.
+"""
+
+import fcntl
+import os
+from datetime import timedelta
+from pathlib import Path
+
+from watchkeeper.clock import ExponentialBackoff
+from watchkeeper.ports import StoreFailure
+
+USE_LIMIT = timedelta(seconds=60)
+"""How long to wait for one who owns the lock alone: it reads at most 1 GiB once."""
+
+
+def lock_path(path: Path) -> Path:
+    """Return the lock file that belongs to a store."""
+    return path.with_name(f"{path.name}.lock")
+
+
+class UseLock:
+    """An open lock file, with `flock` on it: locks of one process exclude each other too."""
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        """Open the lock file of a store, without taking the lock.
+
+        Raises:
+            OSError: It is missing and must not be created, or may not be opened.
+        """
+        self._path = lock_path(path)
+        # It is never written to, and an auditor may have no right to.
+        flags = os.O_RDWR | os.O_CREAT if create else os.O_RDONLY
+        self._descriptor: int | None = os.open(self._path, flags | os.O_CLOEXEC, 0o666)
+
+    def share(self, limit: timedelta = USE_LIMIT) -> None:
+        """Take the lock together with others, also down from owning it.
+
+        Raises:
+            StoreFailure: Someone owned it alone for longer than the limit.
+        """
+        if not ExponentialBackoff().wait_until(lambda: self._take(fcntl.LOCK_SH), limit):
+            raise StoreFailure(
+                f"{self._path}: another process has owned the store for more than "
+                f"{limit.total_seconds():g} s. Nothing was stored. Find it with "
+                f"`fuser {self._path}`, wait for it or end it, then try again."
+            )
+
+    def own(self) -> bool:
+        """Take the lock alone, if nobody else holds it at this moment.
+
+        When it fails, a lock that was shared before is lost: `flock` promises no more.
+        """
+        return self._take(fcntl.LOCK_EX)
+
+    def close(self) -> None:
+        """Give up the lock; safe to call twice."""
+        if self._descriptor is None:
+            return
+        os.close(self._descriptor)
+        self._descriptor = None
+
+    def _take(self, kind: int) -> bool:
+        assert self._descriptor is not None, "a closed lock is not taken again"
+        try:
+            fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

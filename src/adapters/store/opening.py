@@ -1,0 +1,96 @@
+"""How a store is opened: shared with others, created or prepared first when it has to be."""
+
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+
+from watchkeeper.adapters.store.database import Database
+from watchkeeper.adapters.store.failures import failures_named
+from watchkeeper.adapters.store.lock import USE_LIMIT, UseLock
+from watchkeeper.adapters.store.rest import remove_rest, rest_path, sync_folder, unsettled
+from watchkeeper.adapters.store.schema import SQLITE_MIN, is_ready, prepare
+from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
+from watchkeeper.ports import StoreFailure
+
+
+def open_database(path: Path, *, busy_limit: timedelta) -> Database:
+    """Open a store, creating it when there is none.
+
+    Raises:
+        StoreFailure: It could not be opened; the message says what to do.
+    """
+    if sqlite3.sqlite_version_info < SQLITE_MIN:
+        raise StoreFailure(
+            f"{path}: SQLite {sqlite3.sqlite_version} is too old, "
+            f"{'.'.join(map(str, SQLITE_MIN))} or newer is needed. "
+            "Nothing was stored. Use a Python that brings a newer one."
+        )
+    if not path.parent.is_dir():
+        raise StoreFailure(
+            f"{path}: its folder does not exist. Nothing was stored. Create {path.parent} "
+            "or name another file."
+        )
+    try:
+        lock = UseLock(path, create=True)
+    except OSError as error:
+        raise _not_opened(path, error) from error
+    try:
+        _enter(path, lock, busy_limit)
+        return Database(path, lock, busy_limit)
+    except OSError as error:
+        lock.close()
+        raise _not_opened(path, error) from error
+    except BaseException:
+        lock.close()
+        raise
+
+
+def _not_opened(path: Path, error: OSError) -> StoreFailure:
+    return StoreFailure(
+        f"{path}: open failed: {error}. Nothing was stored. Check that this user may write in its "
+        "folder and that the disk is mounted writable, then try again."
+    )
+
+
+def _enter(path: Path, lock: UseLock, busy_limit: timedelta) -> None:
+    """Share the lock of a store that is prepared; prepare it when nobody else is about to."""
+    deadline, backoff = Deadline.after(USE_LIMIT), ExponentialBackoff()
+    with failures_named(path, "open"):
+        while True:
+            lock.share(deadline.remaining())
+            if is_ready(path, busy_limit=busy_limit):
+                return
+            if lock.own():
+                _prepare(path, busy_limit)
+                continue
+            # Others came at the same moment; one of them owns it, or will at its next attempt.
+            if deadline.expired():
+                raise StoreFailure(
+                    f"{path}: other processes kept it from being prepared. Nothing was stored. "
+                    f"Find them with `fuser {path}`, end them, then try again."
+                )
+            sleep(backoff.next_wait())
+
+
+def _prepare(path: Path, busy_limit: timedelta) -> None:
+    _refuse_if_lost(path)
+    remove_rest(path)
+    prepare(path, busy_limit=busy_limit)
+    # SQLite makes the content durable, but not the file's name.
+    sync_folder(path.parent)
+
+
+def _refuse_if_lost(path: Path) -> None:
+    """Refuse to begin anew where a store once was."""
+    if path.exists() and path.stat().st_size > 0:
+        return
+    left = [rest_path(path)] if rest_path(path).exists() else []
+    # An empty file with a journal is a store whose creation was cut short.
+    left += [] if path.exists() else unsettled(path)
+    if not left:
+        return
+    names = " and ".join(file.name for file in left)
+    raise StoreFailure(
+        f"{path}: the store is gone or empty, but {names} is still beside it. Nothing was "
+        f"stored. Restore the store from a backup, or remove {names} to begin with an empty one."
+    )

@@ -1,0 +1,135 @@
+"""The digest of the whole file while the store is at rest, in `<store>.rest`.
+
+The hash chain covers every event, but an SQLite file also holds bytes that no query ever
+returns: free space in pages, indexes, counters in the header. While nobody uses the store, one
+SHA-256 covers them all. Whoever leaves last writes it, and the first write after that removes it,
+durably and before it commits; so a digest that is there speaks of the bytes that are there.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+
+from watchkeeper.adapters.store.schema import connect
+
+REST_BYTES_MAX = 1 << 30
+"""1 GiB. Larger files get no digest: reading them at each close would take too many seconds."""
+
+_FORMAT = "watchkeeper/rest/v1"
+
+_LOG = logging.getLogger(__name__)
+
+
+def rest_path(path: Path) -> Path:
+    """Return the digest file that belongs to a store."""
+    return path.with_name(f"{path.name}.rest")
+
+
+def beside(path: Path) -> tuple[Path, Path]:
+    """Return SQLite's own files, whose content it may move into the store's when it opens it."""
+    return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal")
+
+
+def unsettled(path: Path) -> list[Path]:
+    """Return those of SQLite's files beside a store that are not empty."""
+    return [file for file in beside(path) if file.exists() and file.stat().st_size > 0]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make created, renamed and removed names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_rest(path: Path) -> None:
+    """Remove the digest durably, before the first write; fine when there is none.
+
+    Raises:
+        OSError: It could not be removed, so nothing may be written.
+    """
+    if not rest_path(path).exists():
+        return
+    rest_path(path).unlink()
+    sync_folder(path.parent)
+
+
+def write_rest(path: Path) -> bool:
+    """Write the digest of a store that nobody uses, atomically and durably.
+
+    The caller owns the store alone and has no connection open: closing the file here would drop
+    the locks that SQLite holds on it in this process.
+
+    Returns:
+        Whether it was written; not when the file is larger than `REST_BYTES_MAX`.
+
+    Raises:
+        OSError: It could not be written. Whatever is stored is stored.
+    """
+    if path.stat().st_size > REST_BYTES_MAX:
+        return False
+    temporary = rest_path(path).with_suffix(".rest.new")
+    with temporary.open("wb") as file:
+        file.write(_digest(path))
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(rest_path(path))
+    sync_folder(path.parent)
+    return True
+
+
+def settle(path: Path, busy_limit: timedelta) -> None:
+    """Move everything into the one file and write its digest; the caller owns the store alone.
+
+    What is stored is safe already. So a failure here is logged and left: without a digest `verify`
+    says that the store is not at rest.
+    """
+    if rest_path(path).exists():
+        # Nothing was written since it was made.
+        return
+    try:
+        connection = connect(path, busy_limit=busy_limit)
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            connection.close()
+        if unsettled(path):
+            _LOG.warning("%s: its log could not be emptied, so it has no whole-file digest", path)
+            return
+        if not write_rest(path):
+            _LOG.info("%s: too large for a whole-file digest at close", path)
+    except (sqlite3.Error, OSError) as error:
+        _LOG.warning("%s: no whole-file digest was written at close: %s", path, error)
+
+
+def rest_problem(path: Path) -> str | None:
+    """Compare a store that nobody uses with its digest.
+
+    Returns:
+        What is wrong, in a sentence; none when every byte is as it was left.
+    """
+    held = unsettled(path)
+    if held:
+        names = " and ".join(file.name for file in held)
+        return f"{names} is not empty, although the store was left at rest: someone added it."
+    # Bytes are compared, so that a changed blank or letter case in the digest file shows too.
+    if rest_path(path).read_bytes() == _digest(path):
+        return None
+    return (
+        f"The file is not what {rest_path(path).name} says it was when the store was last closed: "
+        "a byte was changed in one of the two, by something other than watchkeeper."
+    )
+
+
+def _digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        size_bytes = file.tell()
+    text = json.dumps({"format": _FORMAT, "size_bytes": size_bytes, "sha256": sha256})
+    return f"{text}\n".encode()

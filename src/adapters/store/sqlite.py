@@ -1,0 +1,332 @@
+"""The port `watchkeeper.ports.EventStore` on one SQLite file."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import takewhile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from watchkeeper.adapters.store.database import Database
+from watchkeeper.adapters.store.opening import open_database
+from watchkeeper.adapters.store.schema import BUSY_LIMIT
+from watchkeeper.clock import Deadline
+from watchkeeper.domain.chain import GENESIS, chain_hash
+from watchkeeper.ports import (
+    Appended,
+    KeyReused,
+    Recorded,
+    StatusRow,
+    VersionConflict,
+    Write,
+)
+
+RECHECK = timedelta(seconds=1)
+"""Whoever waits looks by itself at least this often, should a wake-up ever fail to come."""
+
+_READ = """SELECT e.id, e.version, t.name, e.state, e.hash
+FROM streams AS s CROSS JOIN events AS e CROSS JOIN topics AS t
+WHERE s.name = ? AND e.stream = s.id AND e.version > ? AND t.id = e.topic
+ORDER BY e.version LIMIT ?"""
+
+_READ_ALL = """SELECT e.id, s.name, e.version, t.name, e.state, e.hash
+FROM events AS e CROSS JOIN streams AS s CROSS JOIN topics AS t
+WHERE e.id > ? AND s.id = e.stream AND t.id = e.topic
+ORDER BY e.id LIMIT ?"""
+
+_HEAD = """SELECT version, hash FROM events
+WHERE stream = ? ORDER BY version DESC LIMIT 1"""
+
+_NO_LIMIT = -1
+
+
+def open_store(path: Path, *, busy_limit: timedelta = BUSY_LIMIT) -> "SqliteStore":
+    """Open the store in a file, creating it when there is none.
+
+    Args:
+        path: The file; its folder exists. Other files are kept beside it.
+        busy_limit: How long an append waits for those of other processes.
+
+    Raises:
+        StoreFailure: It could not be opened; the message says what to do.
+    """
+    return SqliteStore(open_database(path, busy_limit=busy_limit))
+
+
+@dataclass(slots=True)
+class _Ids:
+    """Row ids of names. Names are never removed, so what was once committed stays true."""
+
+    streams: dict[str, int] = field(default_factory=dict[str, int])
+    topics: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(slots=True)
+class _Batch:
+    """One append under way: ids that it gave out and heads that it moved, not yet committed."""
+
+    connection: sqlite3.Connection
+    known: _Ids
+    new: _Ids = field(default_factory=_Ids)
+    heads: dict[str, tuple[int, bytes] | None] = field(
+        default_factory=dict[str, tuple[int, bytes] | None]
+    )
+
+
+class SqliteStore:
+    """See `watchkeeper.ports.EventStore` for the contract. Any thread may call any method."""
+
+    def __init__(self, database: Database) -> None:
+        """Take over an open database; `open_store` is the way to make one."""
+        self.database = database
+        self._ids = _Ids()
+
+    def __enter__(self) -> Self:
+        """Use the store for the length of a block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the store."""
+        self.close()
+
+    def append(
+        self,
+        writes: Sequence[Write],
+        *,
+        key: str | None = None,
+        digest: bytes = b"",
+        status: Sequence[StatusRow] = (),
+    ) -> Appended:
+        """Store events on one or more streams in one transaction; see the port."""
+        names = [write.stream for write in writes]
+        assert len(names) == len(set(names)), f"one write for each stream, got {names}"
+        with self.database.writing("append") as connection:
+            first = _answer(connection, key, digest)
+            if first is not None:
+                return first
+            batch = _Batch(connection, self._ids)
+            for write in writes:
+                _check_version(write, _head(batch, write.stream))
+            self.database.before_writing()
+            versions, position = _store_writes(batch, writes)
+            connection.executemany(
+                "INSERT INTO status VALUES (?, ?, ?) "
+                "ON CONFLICT (run, part) DO UPDATE SET row = excluded.row",
+                [(row.run, row.part, row.row) for row in status],
+            )
+            if key is not None:
+                connection.execute(
+                    "INSERT INTO keys VALUES (?, ?, ?, ?)",
+                    (key, digest, _answer_text(versions), position),
+                )
+        self._keep(batch)
+        return Appended(versions)
+
+    def insert(self, events: Sequence[tuple[str, int, str, bytes]]) -> list[int]:
+        """Store events whose versions the caller has given, in one transaction, all or none.
+
+        This is the way of the `eventsourcing` library, where a stream may also begin at 0.
+
+        Args:
+            events: Stream, version, topic and final bytes of each, in order.
+
+        Returns:
+            Their positions.
+
+        Raises:
+            VersionConflict: A version does not directly follow its stream's newest one.
+        """
+        if not events:
+            return []
+        positions: list[int] = []
+        with self.database.writing("append") as connection:
+            batch = _Batch(connection, self._ids)
+            self.database.before_writing()
+            for stream, version, topic, state in events:
+                head = _head(batch, stream)
+                if version not in ((0, 1) if head is None else (head[0] + 1,)):
+                    raise VersionConflict(
+                        f"{stream}: version {version} does not follow "
+                        f"{'an empty stream' if head is None else head[0]}: read again"
+                    )
+                positions.append(_store_event(batch, stream, version, topic, state))
+        self._keep(batch)
+        return positions
+
+    def answer(self, key: str, *, digest: bytes = b"") -> Appended | None:
+        """Return what the append with a key stored; see the port."""
+        with self.database.reading("look up a key") as connection:
+            return _answer(connection, key, digest)
+
+    def read(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Recorded]:
+        """Return a stream's events with versions above `after`, in order."""
+        with self.database.reading("read") as connection:
+            rows = connection.execute(
+                _READ, (stream, after, _NO_LIMIT if limit is None else limit)
+            ).fetchall()
+        return [
+            Recorded(position, stream, version, topic, state, chain)
+            for position, version, topic, state, chain in rows
+        ]
+
+    def read_all(self, *, after: int = 0, limit: int = 500) -> list[Recorded]:
+        """Return a page of the whole ledger with positions above `after`, in commit order."""
+        with self.database.reading("read") as connection:
+            rows = connection.execute(_READ_ALL, (after, limit)).fetchall()
+        return [Recorded(*row) for row in rows]
+
+    def head(self, stream: str) -> tuple[int, bytes]:
+        """Return a stream's version and chain hash; 0 and 32 zero bytes when it is empty."""
+        with self.database.reading("read") as connection:
+            head = _head(_Batch(connection, self._ids), stream)
+        return (0, GENESIS) if head is None else head
+
+    def streams(self, prefix: str) -> list[str]:
+        """Return the names of all streams that start with a prefix, sorted by their bytes."""
+        with self.database.reading("read") as connection:
+            # Names with one prefix stand together, and the index gives them in order.
+            names = connection.execute(
+                "SELECT name FROM streams WHERE name >= ? ORDER BY name", (prefix,)
+            )
+            return list(takewhile(lambda name: name.startswith(prefix), (row[0] for row in names)))
+
+    def status_rows(self) -> list[StatusRow]:
+        """Return all status rows, sorted by run and part."""
+        with self.database.reading("read") as connection:
+            rows = connection.execute("SELECT run, part, row FROM status ORDER BY run, part")
+            return [StatusRow(*row) for row in rows]
+
+    def position(self) -> int:
+        """Return the newest position in the ledger; 0 when it is empty."""
+        with self.database.reading("read") as connection:
+            newest: int | None = connection.execute("SELECT max(id) FROM events").fetchone()[0]
+        return newest or 0
+
+    def wait(self, *, after: int, limit: timedelta) -> bool:
+        """Wait until the ledger holds an event after a position, by any process, or the limit."""
+        deadline = Deadline.after(limit)
+        with self.database.feed.listening() as changed:
+            while True:
+                # Cleared before the look, so that a change during it is not missed.
+                changed.clear()
+                if self.position() > after:
+                    return True
+                if deadline.expired():
+                    return False
+                changed.wait(min(deadline.remaining(), RECHECK).total_seconds())
+
+    def close(self) -> None:
+        """Release the store, and leave its file at rest when nobody else uses it."""
+        self.database.close()
+
+    def _keep(self, batch: _Batch) -> None:
+        self._ids.streams.update(batch.new.streams)
+        self._ids.topics.update(batch.new.topics)
+
+
+def _answer(connection: sqlite3.Connection, key: str | None, digest: bytes) -> Appended | None:
+    if key is None:
+        return None
+    row = connection.execute("SELECT digest, answer FROM keys WHERE key = ?", (key,)).fetchone()
+    if row is None:
+        return None
+    first_digest, text = row
+    if digest and first_digest and digest != first_digest:
+        raise KeyReused(
+            f"key {key!r} was used before for something else: give this act a key of its own, "
+            "or repeat exactly what was asked under it"
+        )
+    versions: dict[str, list[int]] = json.loads(text)
+    return Appended(
+        {stream: (first, last) for stream, (first, last) in versions.items()}, repeated=True
+    )
+
+
+def _answer_text(versions: Mapping[str, tuple[int, int]]) -> str:
+    return json.dumps(versions, ensure_ascii=False, separators=(",", ":"))
+
+
+def _check_version(write: Write, head: tuple[int, bytes] | None) -> None:
+    version = 0 if head is None else head[0]
+    if version != write.expected:
+        raise VersionConflict(
+            f"{write.stream} is at version {version}, expected {write.expected}: "
+            "read it again and decide again"
+        )
+
+
+def _head(batch: _Batch, stream: str) -> tuple[int, bytes] | None:
+    if stream in batch.heads:
+        return batch.heads[stream]
+    stream_id = _find(batch.connection, batch.known.streams, "streams", stream)
+    head = None
+    if stream_id is not None:
+        head = batch.connection.execute(_HEAD, (stream_id,)).fetchone()
+    batch.heads[stream] = head
+    return head
+
+
+def _store_writes(batch: _Batch, writes: Sequence[Write]) -> tuple[dict[str, tuple[int, int]], int]:
+    """Store all events; return the versions by stream, and the last position or 0."""
+    versions: dict[str, tuple[int, int]] = {}
+    position = 0
+    for write in writes:
+        for version, (topic, state) in enumerate(write.events, write.expected + 1):
+            position = _store_event(batch, write.stream, version, topic, state)
+        if write.events:
+            versions[write.stream] = (write.expected + 1, write.expected + len(write.events))
+    return versions, position
+
+
+def _store_event(batch: _Batch, stream: str, version: int, topic: str, state: bytes) -> int:
+    """Store one event after its stream's head; return its position."""
+    head = _head(batch, stream)
+    previous = GENESIS if head is None else head[1]
+    chain = chain_hash(previous, stream, version, topic, state)
+    stream_id = _find_or_add(
+        batch.connection, batch.known.streams, batch.new.streams, "streams", stream
+    )
+    topic_id = _find_or_add(batch.connection, batch.known.topics, batch.new.topics, "topics", topic)
+    row = batch.connection.execute(
+        "INSERT INTO events (stream, version, topic, state, hash) VALUES (?, ?, ?, ?, ?)",
+        (stream_id, version, topic_id, state, chain),
+    )
+    batch.heads[stream] = (version, chain)
+    assert row.lastrowid is not None, "an insert gives a row id"
+    return row.lastrowid
+
+
+def _find(
+    connection: sqlite3.Connection, known: Mapping[str, int], table: str, name: str
+) -> int | None:
+    if name in known:
+        return known[name]
+    row = connection.execute(f"SELECT id FROM {table} WHERE name = ?", (name,)).fetchone()
+    return None if row is None else row[0]
+
+
+def _find_or_add(
+    connection: sqlite3.Connection,
+    known: Mapping[str, int],
+    new: dict[str, int],
+    table: str,
+    name: str,
+) -> int:
+    if name in new:
+        return new[name]
+    found = _find(connection, known, table, name)
+    if found is None:
+        row = connection.execute(f"INSERT INTO {table} (name) VALUES (?)", (name,))
+        found = row.lastrowid
+        assert found is not None, "an insert gives a row id"
+    # Found ones are kept too: they were committed by another process.
+    new[name] = found
+    return found

@@ -1,0 +1,258 @@
+"""One line for each event, for `events` and for people who follow a run in a terminal."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, tzinfo
+from typing import TypedDict, assert_never
+
+from watchkeeper.domain.envelope import Event
+from watchkeeper.domain.events import (
+    CheckpointRejected,
+    CheckpointValidated,
+    CheckRecorded,
+    ConsentGiven,
+    ContractAmended,
+    CorrectionRecorded,
+    DecisionMade,
+    EffectEvent,
+    EffectFailed,
+    EffectRecovered,
+    EscalationAcknowledged,
+    EscalationRaised,
+    FailureClassified,
+    FindingCleared,
+    FindingOpened,
+    InstanceEnded,
+    InstanceLaunched,
+    LaunchApproved,
+    LaunchRefused,
+    LaunchRequested,
+    LogbookPushed,
+    NoteAdded,
+    OutputRootClaimed,
+    OutputRootReleased,
+    PreflightRecorded,
+    RootEvent,
+    RunAbandoned,
+    RunDrafted,
+    RunEvent,
+    RunFinished,
+    RunSealed,
+    RunStopped,
+    SealBlocked,
+    SealVerified,
+    StopRequested,
+    TagPushed,
+    WatchReleased,
+    WatchTaken,
+)
+from watchkeeper.domain.plan import Verdict
+from watchkeeper.domain.progress import render_progress
+from watchkeeper.domain.triage import describe_end
+from watchkeeper.domain.values import SourceState
+from watchkeeper.projections.quoting import cut, one_line
+
+_SUMMARY_MAX = 300
+"""Characters of a summary; the whole event is one `--json` away."""
+
+_SHA_SHOWN = 8
+
+
+class EventRow(TypedDict):
+    """One event as a program reads it.
+
+    Attributes:
+        seq: Its version in its stream.
+        at: When it was true outside, ISO 8601 in UTC.
+        actor: Who caused it, and what kind of actor that is.
+    """
+
+    stream: str
+    seq: int
+    at: str
+    recorded_at: str
+    topic: str
+    actor: str
+    kind: str
+    summary: str
+
+
+def event_row(event: Event) -> EventRow:
+    """Return one event's row."""
+    actor = event.envelope.actor
+    return EventRow(
+        stream=event.stream,
+        seq=event.version,
+        at=event.at.astimezone(UTC).isoformat(),
+        recorded_at=event.envelope.recorded_at.astimezone(UTC).isoformat(),
+        topic=event.data.topic,
+        actor=actor.principal,
+        kind=actor.kind,
+        summary=summary(event),
+    )
+
+
+def render_events(rows: Iterable[EventRow], zone: tzinfo = UTC) -> str:
+    """Write rows as a table without borders, one line each, without a final newline."""
+    table = [
+        (
+            str(row["seq"]),
+            datetime.fromisoformat(row["at"]).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S"),
+            row["topic"].rpartition(".")[0],
+            row["actor"],
+            row["summary"],
+        )
+        for row in rows
+    ]
+    if not table:
+        return "no events"
+    widths = [max(len(line[column]) for line in table) for column in range(4)]
+    return "\n".join(
+        f"{seq:>{widths[0]}}  {at}  {topic:<{widths[2]}}  {actor:<{widths[3]}}  {text}".rstrip()
+        for seq, at, topic, actor, text in table
+    )
+
+
+def summary(event: Event) -> str:
+    """Say in one line what an event records; an event of any kind has one."""
+    return cut(one_line(_summary(event)), _SUMMARY_MAX)
+
+
+def _summary(event: Event) -> str:
+    data = event.data
+    if isinstance(data, RunEvent):
+        return _run(data)
+    if isinstance(data, RootEvent | EffectEvent):
+        return _around(data)
+    return data.topic
+
+
+def _run(data: RunEvent) -> str:
+    match data:
+        case CheckRecorded():  # The most frequent event comes first.
+            return _check(data)
+        case RunDrafted():
+            return f"{data.contract.lane.value} run drafted: {data.contract.goal}"
+        case ContractAmended():
+            return f"contract amended: {', '.join(data.changed)}"
+        case PreflightRecorded():
+            blocking = [f.rule for f in data.findings if f.verdict is Verdict.BLOCK]
+            says = f"blocked by {', '.join(blocking)}" if blocking else "nothing blocks"
+            return f"preflight of {data.plan.instance}, plan {data.digest}: {says}"
+        case LaunchApproved():
+            note = f": {data.note}" if data.note else ""
+            return f"plan {data.digest} approved as {data.approval}{note}"
+        case LaunchRequested():
+            why = "launch" if data.reason == "launch" else f"relaunch by {data.reason}"
+            return f"{why} of {data.plan.instance} as {data.plan.submission_id}"
+        case InstanceLaunched():
+            return f"{data.instance} is at {data.orchestrator} as {data.submission_id}"
+        case LaunchRefused():
+            return f"{data.instance} refused by the orchestrator: {data.reason}"
+        case InstanceEnded():
+            where = "" if data.step is None else f" at ~{data.step}"
+            return f"{data.instance} ended{where}: {describe_end(data.job)}"
+        case WatchTaken():
+            how = "taken by force" if data.forced else "taken"
+            who = f"{data.holder.principal} on {data.holder.host}"
+            return f"watch {how} by {who}, token {data.token}"
+        case WatchReleased():
+            return f"watch released, token {data.token}: {data.reason}"
+        case FindingOpened():
+            return f"{data.severity.value} {data.kind} ({data.rule}): {data.summary}"
+        case FindingCleared():
+            return f"{data.kind} ({data.rule}) cleared: {data.reason}"
+        case CheckpointValidated():
+            return f"step-{data.step} validated ({data.kind.value}): {data.path}"
+        case CheckpointRejected():
+            return f"step-{data.step} rejected: {data.reason}"
+        case _:
+            return _outcome(data)
+
+
+def _outcome(
+    data: FailureClassified
+    | DecisionMade
+    | EscalationRaised
+    | EscalationAcknowledged
+    | NoteAdded
+    | CorrectionRecorded
+    | ConsentGiven
+    | StopRequested
+    | RunFinished
+    | RunStopped
+    | RunAbandoned
+    | SealBlocked
+    | SealVerified
+    | RunSealed,
+) -> str:
+    match data:
+        case FailureClassified():
+            claim = f"{data.cause}, outlook {data.outlook.value}"
+            return f"{data.instance} failed: {claim}, fingerprint {data.fingerprint}"
+        case DecisionMade():
+            return f"{data.action.value} ({data.rule}): {data.because}"
+        case EscalationRaised():
+            return f"{data.question} to {data.to} ({data.rule}): {data.asks}"
+        case EscalationAcknowledged():
+            note = f": {data.note}" if data.note else ""
+            return f"{data.question} answered, {data.answer}{note}"
+        case NoteAdded():
+            return f"note: {data.text}"
+        case CorrectionRecorded():
+            return f"corrects event {data.corrects}: {data.text}"
+        case ConsentGiven():
+            return f"consent {data.consent} to {data.action} {data.target}: {data.note}"
+        case StopRequested():
+            return f"stop of {data.instance} asked for: {data.reason}"
+        case RunFinished():
+            where = "" if data.step is None else f" at ~{data.step}"
+            return f"finished with {data.instance}{where}; artefacts not verified yet"
+        case RunStopped():
+            return f"run stopped: {data.reason}"
+        case RunAbandoned():
+            return f"run abandoned: {data.reason}"
+        case SealBlocked():
+            return f"seal blocked: {'; '.join(data.missing)}"
+        case SealVerified():
+            return f"seal verified at step {data.final_step}: {data.tag} on {_sha(data.commit)}"
+        case RunSealed():
+            return f"sealed as {data.tag} on {_sha(data.commit)}"
+        case _:
+            assert_never(data)
+
+
+def _around(data: RootEvent | EffectEvent) -> str:
+    match data:
+        case OutputRootClaimed():
+            return f"{data.run} {data.instance} claims {data.root}"
+        case OutputRootReleased():
+            return f"{data.run} {data.instance} releases {data.root}: {data.why}"
+        case LogbookPushed():
+            where = f"{data.path} on {data.branch}"
+            return f"logbook of event {data.version} pushed as {_sha(data.commit)} to {where}"
+        case TagPushed():
+            return f"tag {data.tag} pushed on {_sha(data.target)}"
+        case EffectFailed():
+            again = data.retry_at.astimezone(UTC).strftime("%H:%M:%S UTC")
+            return f"{data.effect} failed, try {data.attempt}, again {again}: {data.reason}"
+        case EffectRecovered():
+            return f"{data.effect} got through"
+        case _:
+            assert_never(data)
+
+
+def _check(data: CheckRecorded) -> str:
+    parts = [f"{data.instance} {data.health.value}"]
+    if data.progress is not None:
+        shown = render_progress(data.progress.step, data.progress.uncertainty, None)
+        parts.append(shown.removesuffix("/unknown"))
+    if data.checkpoints_complete:
+        parts.append(f"newest step-{data.checkpoints_complete[-1]}")
+    silent = [r.source for r in data.readings if r.state is not SourceState.FRESH]
+    if silent:
+        parts.append(f"no fresh answer from {', '.join(silent)}")
+    return f"{', '.join(parts)}: {data.because}"
+
+
+def _sha(commit: str) -> str:
+    return commit[:_SHA_SHOWN]

@@ -1,0 +1,187 @@
+"""What is worth a headline: the subject of a logbook's commit, and whether it may wait."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import assert_never
+
+from watchkeeper.domain.contract import Lane
+from watchkeeper.domain.envelope import Event
+from watchkeeper.domain.events import (
+    Action,
+    CheckpointRejected,
+    CheckpointValidated,
+    CheckRecorded,
+    ConsentGiven,
+    ContractAmended,
+    CorrectionRecorded,
+    DecisionMade,
+    EscalationAcknowledged,
+    EscalationRaised,
+    FailureClassified,
+    FindingCleared,
+    FindingOpened,
+    Health,
+    InstanceEnded,
+    InstanceLaunched,
+    LaunchApproved,
+    LaunchRefused,
+    LaunchRequested,
+    NoteAdded,
+    PreflightRecorded,
+    RunAbandoned,
+    RunDrafted,
+    RunEvent,
+    RunFinished,
+    RunSealed,
+    RunStopped,
+    SealBlocked,
+    SealVerified,
+    StopRequested,
+    WatchReleased,
+    WatchTaken,
+)
+
+
+class Headline(StrEnum):
+    """The words after `<run>: ` in a commit's subject, the most important first."""
+
+    START_HERO = "start hero-run logbook"
+    START = "start run logbook"
+    SEALED = "log final seal"
+    SEAL_VERIFIED = "log seal verification"
+    SEAL_BLOCKED = "log blocked seal"
+    FAILURE = "log failure"
+    REFUSED = "log refused launch"
+    RELAUNCH = "log relaunch"
+    LAUNCH = "log launch"
+    ESCALATION = "log escalation"
+    STOP = "log stop"
+    FINISH = "log finish"
+    ABANDON = "log abandonment"
+    DECISION = "log decision"
+    ANSWER = "log acknowledgement"
+    CORRECTION = "log correction"
+    NOTE = "log note"
+    FINDING = "log finding"
+    APPROVAL = "log approval"
+    AMENDMENT = "log contract amendment"
+    PREFLIGHT = "log preflight"
+    CONSENT = "log consent"
+    CHECKPOINT = "log rejected checkpoint"
+    WATCH = "log watch"
+    CHECK = "log check"
+
+
+_ORDER = {headline: place for place, headline in enumerate(Headline)}
+
+
+def headline(event: Event) -> Headline | None:
+    """Return the words for an event; none when the logbook shows nothing of it by itself."""
+    if not isinstance(event.data, RunEvent):
+        return None
+    return _headline(event.data)
+
+
+def interesting(event: Event) -> bool:
+    """Say whether an event is pushed at once; what is not waits for the next check's push."""
+    if isinstance(event.data, CheckRecorded | WatchTaken):
+        return False
+    return headline(event) is not None
+
+
+def commit_message(run: str, events: Iterable[Event]) -> str:
+    """Return the subject of the commit that brings events into the logbook.
+
+    Args:
+        run: The run's slug.
+        events: Those since the last push; the most important one gives the words.
+    """
+    found = [words for words in map(headline, events) if words is not None]
+    return f"{run}: {min(found, key=_ORDER.__getitem__, default=Headline.CHECK)}"
+
+
+def _headline(data: RunEvent) -> Headline | None:
+    match data:
+        case CheckRecorded():  # The most frequent event comes first.
+            return Headline.CHECK
+        case RunDrafted():
+            hero = data.contract.lane is Lane.HERO
+            return Headline.START_HERO if hero else Headline.START
+        case ContractAmended():
+            return Headline.AMENDMENT
+        case PreflightRecorded():
+            return Headline.PREFLIGHT
+        case LaunchApproved():
+            return Headline.APPROVAL
+        case LaunchRequested():
+            return Headline.LAUNCH if data.reason == "launch" else Headline.RELAUNCH
+        case InstanceLaunched():
+            return Headline.LAUNCH if data.instance == "i1" else Headline.RELAUNCH
+        case LaunchRefused():
+            return Headline.REFUSED
+        case FailureClassified():
+            return Headline.FAILURE
+        case DecisionMade():
+            return Headline.ESCALATION if data.action is Action.ESCALATE else Headline.DECISION
+        case EscalationRaised():
+            return Headline.ESCALATION
+        case EscalationAcknowledged():
+            return Headline.ANSWER
+        case FindingOpened() | FindingCleared():
+            return Headline.FINDING
+        case CheckpointRejected():
+            return Headline.CHECKPOINT
+        case CheckpointValidated():
+            return None  # The check that saw it names it.
+        case WatchTaken() | WatchReleased():
+            return Headline.WATCH
+        case _:
+            return _closing_headline(data)
+
+
+def _closing_headline(
+    data: NoteAdded
+    | CorrectionRecorded
+    | ConsentGiven
+    | StopRequested
+    | InstanceEnded
+    | RunFinished
+    | RunStopped
+    | RunAbandoned
+    | SealBlocked
+    | SealVerified
+    | RunSealed,
+) -> Headline:
+    match data:
+        case NoteAdded():
+            return Headline.NOTE
+        case CorrectionRecorded():
+            return Headline.CORRECTION
+        case ConsentGiven():
+            return Headline.CONSENT
+        case StopRequested() | RunStopped():
+            return Headline.STOP
+        case InstanceEnded():
+            # Why it ended is said by the event that follows; alone it is just its last check.
+            return Headline.CHECK
+        case RunFinished():
+            return Headline.FINISH
+        case RunAbandoned():
+            return Headline.ABANDON
+        case SealBlocked():
+            return Headline.SEAL_BLOCKED
+        case SealVerified():
+            return Headline.SEAL_VERIFIED
+        case RunSealed():
+            return Headline.SEALED
+        case _:
+            assert_never(data)
+
+
+def short_name(event: Event) -> str:
+    """Return an event's short name, by which a correction points back at it."""
+    data = event.data
+    if isinstance(data, CheckRecorded):
+        return "check" if data.health is Health.UNKNOWN else data.health.value
+    topic = data.topic.rpartition(".")[0].partition(".")[2]
+    return topic.replace("_", " ")

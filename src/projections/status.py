@@ -1,0 +1,199 @@
+"""Writes the rows that `status` reads, in the transaction of the append that changes them.
+
+Each is a pure function of the history, so that `verify` can compare it with its rebuild.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from watchkeeper.domain.contract import cadence_of, seals_itself
+from watchkeeper.domain.effects import Effects
+from watchkeeper.domain.events import Action, DecisionMade
+from watchkeeper.domain.plan import Verdict
+from watchkeeper.domain.progress import render_progress
+from watchkeeper.domain.state import (
+    Abandoned,
+    Draft,
+    Finished,
+    Interrupted,
+    Launching,
+    Run,
+    Running,
+    Sealed,
+    Stabilizing,
+    Stopped,
+    Unreadable,
+    last_instance,
+    phase_name,
+)
+from watchkeeper.projections.quoting import cut
+from watchkeeper.projections.status_rows import (
+    SHAPE,
+    DecisionRow,
+    EffectsRow,
+    FailingRow,
+    FindingRow,
+    QuestionRow,
+    RunRow,
+)
+
+_TEXT_MAX = 300
+"""Characters kept of a sentence; the event has the whole one."""
+
+
+def status_row(run: Run | Unreadable) -> RunRow:
+    """Return a run's row."""
+    if isinstance(run, Unreadable):
+        return _row(Run(run.slug, version=run.version), "unreadable", run.why)
+    return _row(run, phase_name(run.phase), "")
+
+
+def effects_row(effects: Effects) -> EffectsRow:
+    """Return the row of a run's effects."""
+    pushed, tag = effects.pushed, effects.tag
+    return EffectsRow(
+        shape=SHAPE,
+        failing=[
+            FailingRow(
+                effect=failed.effect,
+                attempt=failed.attempt,
+                reason=cut(failed.reason, _TEXT_MAX),
+                retry_at=_iso(failed.retry_at),
+            )
+            for _, failed in sorted(effects.failing.items())
+        ],
+        pushed_commit=pushed.commit if pushed is not None else "",
+        pushed_version=pushed.version if pushed is not None else 0,
+        tag=tag.tag if tag is not None else "",
+    )
+
+
+def _row(run: Run, phase: str, why: str) -> RunRow:
+    contract, check, watch = run.contract, run.last_check, run.watch
+    instance = last_instance(run)
+    holder = watch.holder
+    verified = run.phase.verified if isinstance(run.phase, Finished) else None
+    closed = run.phase if isinstance(run.phase, Sealed) else verified
+    over = run.phase if isinstance(run.phase, Stopped | Abandoned) else None
+    approval, blocked = _gate(run)
+    return RunRow(
+        shape=SHAPE,
+        run=run.slug,
+        version=run.version,
+        lane=contract.lane.value if contract is not None else "",
+        dri=contract.dri if contract is not None else "",
+        zone=contract.timezone if contract is not None else "UTC",
+        phase=phase,
+        since=_iso_or_none(_since(run)),
+        instance=instance.plan.instance if instance is not None else "",
+        job=instance.plan.submission_id if instance is not None else "",
+        cluster=contract.orchestrator.cluster if contract is not None else "",
+        health=run.health.value,
+        progress=_progress(run),
+        step=run.progress.step if run.progress is not None else None,
+        final_step=contract.final_step.value if contract is not None else None,
+        checkpoint=f"step-{max(run.checkpoints)}" if run.checkpoints else "",
+        last_check=_iso_or_none(check.at if check is not None else None),
+        sources={r.source: r.state.value for r in check.event.readings} if check else {},
+        next_due=_iso_or_none(watch.next_due),
+        due=_iso_or_none(_due(run)),
+        cadence_s=(cadence_of(contract) if contract is not None else timedelta()).total_seconds(),
+        declined=bool(contract.watch.declined) if contract is not None else False,
+        holder=f"{holder.principal}@{holder.host}" if holder is not None else "",
+        token=watch.token,
+        lease_until=_iso_or_none(watch.lease_until),
+        stopping=_stopping(run),
+        relaunches=len(run.relaunches),
+        decision=_decision(run.phase.decision if isinstance(run.phase, Interrupted) else None),
+        questions=[
+            QuestionRow(
+                name=q.name, rule=q.rule, asks=cut(q.asks, _TEXT_MAX), since=_iso(q.raised_at)
+            )
+            for q in run.questions.values()
+        ],
+        findings=[
+            FindingRow(kind=f.kind, rule=f.rule, severity=f.severity.value, summary=f.summary)
+            for f in run.findings.values()
+        ],
+        approval=approval,
+        blocked=blocked,
+        seal_missing=[cut(name, _TEXT_MAX) for name in run.seal_missing],
+        seals_itself=seals_itself(contract) if contract is not None else False,
+        tag=closed.tag if closed is not None else "",
+        commit=closed.commit if closed is not None else "",
+        tracker_id=contract.tracker.id if contract is not None else "",
+        tracker_url=contract.tracker.url if contract is not None else "",
+        reason=cut(over.reason, _TEXT_MAX) if over is not None else "",
+        unreadable=why,
+    )
+
+
+def _since(run: Run) -> datetime | None:
+    match run.phase:
+        case Launching(requested_at=at) | Interrupted(ended_at=at):
+            return at
+        case Stabilizing(launched_at=at) | Running(launched_at=at):
+            return at
+        case Finished() if run.last_check is not None:
+            return run.last_check.at  # The check that saw the success.
+        case _:
+            return None
+
+
+def _due(run: Run) -> datetime | None:
+    """Return since when the watch has something to do for a run; none when it has nothing."""
+    if run.contract is None or (run.contract.watch.declined and run.watch.holder is None):
+        return None
+    last = run.last_check.at if run.last_check is not None else None
+    match run.phase:
+        case Launching(requested_at=at):
+            return at
+        case Stabilizing() | Running():
+            return run.watch.next_due
+        case Interrupted(decision=None) if run.instances[-1].end is not None:
+            return run.watch.next_due
+        case Interrupted(decision=decided) if decided is not None:
+            return last if decided.action is Action.RELAUNCH else None
+        case Finished(verified=verified):
+            wanted = verified is not None or seals_itself(run.contract)
+            return last if wanted else None
+        case _:
+            return None
+
+
+def _progress(run: Run) -> str:
+    if run.progress is None or run.contract is None:
+        return ""
+    final = run.contract.final_step.value
+    if isinstance(run.phase, Sealed):
+        return f"{final}/{final}"  # Proven by the final checkpoint; the tracker counts from 0.
+    return render_progress(run.progress.step, run.progress.uncertainty, final)
+
+
+def _gate(run: Run) -> tuple[str, list[str]]:
+    """Return the plan that waits for a human, and what else blocks a launch."""
+    if not isinstance(run.phase, Draft) or run.preflight is None:
+        return "", []
+    blocking = [f for f in run.preflight.findings if f.verdict is Verdict.BLOCK]
+    if [f.rule for f in blocking] == ["L11"]:
+        return run.preflight.digest, []
+    return "", [cut(f"{f.rule} {f.says}", _TEXT_MAX) for f in blocking]
+
+
+def _stopping(run: Run) -> bool:
+    live = isinstance(run.phase, Launching | Stabilizing | Running)
+    return live and run.stop_requested == run.instances[-1].plan.instance
+
+
+def _decision(decision: DecisionMade | None) -> DecisionRow | None:
+    if decision is None:
+        return None
+    because = cut(decision.because, _TEXT_MAX)
+    return DecisionRow(action=decision.action.value, rule=decision.rule, because=because)
+
+
+def _iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()
+
+
+def _iso_or_none(at: datetime | None) -> str | None:
+    return None if at is None else _iso(at)

@@ -1,0 +1,122 @@
+"""The shape of the rows that `status` reads: plain JSON, one for each run and its effects.
+
+Standard library only, so that reading them needs neither event models nor any client. Times are
+ISO 8601 in UTC. What depends on the time of reading, such as a stale watch, is not in them.
+"""
+
+from typing import TypedDict
+
+SHAPE = "status@1"
+"""Written into each row. One of another shape is named, not guessed at; it is disposable."""
+
+
+class QuestionRow(TypedDict):
+    """An open question to the DRI."""
+
+    name: str
+    rule: str
+    asks: str
+    since: str
+
+
+class FindingRow(TypedDict):
+    """An open finding."""
+
+    kind: str
+    rule: str
+    severity: str
+    summary: str
+
+
+class DecisionRow(TypedDict):
+    """What was decided about the newest end."""
+
+    action: str
+    rule: str
+    because: str
+
+
+class RunRow(TypedDict):
+    """A run at its newest event.
+
+    Attributes:
+        phase: Its name, or `unreadable`.
+        since: When the phase began, as far as the run knows.
+        zone: The contract's time zone.
+        progress: As people report it, such as `~1860/2384`; empty before the first step.
+        checkpoint: The newest that may be resumed from; empty while there is none.
+        sources: Each source's state at the newest check.
+        due: Since when, or from when, the watch has something to do; none when it has not.
+        cadence_s: Seconds between checks.
+        declined: No watch is arranged, by the contract.
+        approval: The plan that waits for a human's approval; empty for none.
+        blocked: What the launch rules block, each with its rule.
+        seal_missing: What the last try to seal lacked.
+        reason: Why it was stopped or abandoned.
+        unreadable: Why its history cannot be read; empty when it can.
+    """
+
+    shape: str
+    run: str
+    version: int
+    lane: str
+    dri: str
+    zone: str
+    phase: str
+    since: str | None
+    instance: str
+    job: str
+    cluster: str
+    health: str
+    progress: str
+    step: int | None
+    final_step: int | None
+    checkpoint: str
+    last_check: str | None
+    sources: dict[str, str]
+    next_due: str | None
+    due: str | None
+    cadence_s: float
+    declined: bool
+    holder: str
+    token: int
+    lease_until: str | None
+    stopping: bool
+    relaunches: int
+    decision: DecisionRow | None
+    questions: list[QuestionRow]
+    findings: list[FindingRow]
+    approval: str
+    blocked: list[str]
+    seal_missing: list[str]
+    seals_itself: bool
+    tag: str
+    commit: str
+    tracker_id: str
+    tracker_url: str
+    reason: str
+    unreadable: str
+
+
+class FailingRow(TypedDict):
+    """An effect that did not get through yet."""
+
+    effect: str
+    attempt: int
+    reason: str
+    retry_at: str
+
+
+class EffectsRow(TypedDict):
+    """What became of a run's effects.
+
+    Attributes:
+        pushed_version: The newest event in the logbook that the remote holds; 0 before the first.
+        tag: The seal tag, once the remote holds it.
+    """
+
+    shape: str
+    failing: list[FailingRow]
+    pushed_commit: str
+    pushed_version: int
+    tag: str

@@ -1,0 +1,257 @@
+"""Reads the rows of `status` into what a DRI looks at: who needs someone comes first.
+
+Standard library only: `status` must answer at once, also on a tired machine.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol, cast
+
+from watchkeeper.projections.figures import count, elapsed
+from watchkeeper.projections.quoting import one_line
+from watchkeeper.projections.status_rows import SHAPE, EffectsRow, RunRow
+
+_STALE_CADENCES = 2
+"""More cadences than this without a check, while something is due, are a stale monitor (H1)."""
+
+_OVER = ("sealed", "stopped", "abandoned")
+
+
+class StoredRow(Protocol):
+    """A row as the store returns it."""
+
+    @property
+    def run(self) -> str:
+        """The run's slug."""
+        ...
+
+    @property
+    def part(self) -> str:
+        """`run` or `effects`."""
+        ...
+
+    @property
+    def row(self) -> str:
+        """JSON text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One reason for which a run needs someone.
+
+    Attributes:
+        kind: `question`, `approval`, `unreadable`, `monitor`, `seal` or `launch`.
+        since: Since when; none when the run does not know.
+        says: What is true, in a sentence.
+        do: The exact next commands.
+    """
+
+    kind: str
+    since: datetime | None
+    says: str
+    do: tuple[str, ...]
+
+
+KINDS = ("question", "approval", "unreadable", "monitor", "seal", "launch")
+"""The reasons in the order in which they are answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One run as it is shown.
+
+    Attributes:
+        row: As written with its newest event; none when it cannot be read.
+        effects: None before the first result of an effect.
+        monitor_stale: The watch is late; it says nothing about the run.
+        needs: Why it needs someone, the most urgent first.
+    """
+
+    run: str
+    phase: str
+    row: RunRow | None
+    effects: EffectsRow | None
+    monitor_stale: bool
+    needs: tuple[Need, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All runs, in the order in which they are shown.
+
+    Attributes:
+        runs: Those that need someone, then those that go on, then those that are over.
+        late: Effects that did not get through, as run and why.
+        checked_at: The newest check of any run.
+    """
+
+    runs: tuple[View, ...]
+    late: tuple[tuple[str, str], ...]
+    checked_at: datetime | None
+
+    @property
+    def needing(self) -> tuple[View, ...]:
+        """The runs that need someone."""
+        return tuple(view for view in self.runs if view.needs)
+
+    @property
+    def going(self) -> tuple[View, ...]:
+        """The runs that go on by themselves."""
+        return tuple(v for v in self.runs if not v.needs and v.phase not in _OVER)
+
+    @property
+    def over(self) -> tuple[View, ...]:
+        """The runs that are closed."""
+        return tuple(v for v in self.runs if not v.needs and v.phase in _OVER)
+
+
+def fleet(rows: Iterable[StoredRow], now: datetime) -> Fleet:
+    """Merge the rows of all runs and judge what depends on the time of reading.
+
+    Args:
+        rows: As the store returns them, in any order.
+        now: The time; what is late is late at this moment.
+    """
+    parts: dict[str, dict[str, str]] = {}
+    for stored in rows:
+        parts.setdefault(stored.run, {})[stored.part] = stored.row
+    views = sorted((_view(run, found, now) for run, found in parts.items()), key=_order)
+    late = [
+        (view.run, f"{failed['effect']}: {failed['reason']} ({_retry(failed['retry_at'], now)})")
+        for view in views
+        if view.effects is not None
+        for failed in view.effects["failing"]
+    ]
+    checks = [at for view in views if view.row and (at := when(view.row["last_check"]))]
+    return Fleet(tuple(views), tuple(late), max(checks, default=None))
+
+
+def document(seen: Fleet) -> dict[str, Any]:
+    """Return the fleet for programs: every row, with what was judged at the time of reading."""
+    return {
+        "checked_at": seen.checked_at.isoformat() if seen.checked_at is not None else None,
+        "runs": [run_document(view) for view in seen.runs],
+    }
+
+
+def run_document(view: View) -> dict[str, Any]:
+    """Return one run for programs."""
+    needs = [
+        {
+            "kind": need.kind,
+            "since": need.since.isoformat() if need.since is not None else None,
+            "says": need.says,
+            "do": list(need.do),
+        }
+        for need in view.needs
+    ]
+    row: dict[str, Any] = dict(view.row) if view.row is not None else {}
+    return {
+        **row,
+        "run": view.run,
+        "phase": view.phase,
+        "monitor_stale": view.monitor_stale,
+        "needs": needs,
+        "effects": view.effects,
+    }
+
+
+def when(text: str | None) -> datetime | None:
+    """Read a time of a row."""
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _view(run: str, parts: dict[str, str], now: datetime) -> View:
+    row = _read(parts.get("run"))
+    effects = _read(parts.get("effects"))
+    if row is None:
+        why = "its row of status cannot be read by this version of watchkeeper"
+        return View(run, "unreadable", None, effects, False, (_unreadable(why),))
+    stale = _stale(row, now)
+    needs = sorted(_needs(row, stale, now), key=lambda need: KINDS.index(need.kind))
+    return View(run, row["phase"], row, effects, stale, tuple(needs))
+
+
+def _read(text: str | None) -> Any:
+    """Return a row of today's shape; none for another one, or for none at all."""
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    row = cast(dict[str, Any], found)
+    return row if row.get("shape") == SHAPE else None
+
+
+def _stale(row: RunRow, now: datetime) -> bool:
+    due = when(row["due"])
+    if due is None or due > now:
+        return False
+    # A run that was launched after its last check waits from the launch on.
+    known = [at for at in (when(row["last_check"]), when(row["since"])) if at is not None]
+    last = max(known, default=due)
+    return now - last > timedelta(seconds=_STALE_CADENCES * row["cadence_s"])
+
+
+def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
+    run = row["run"]
+    if row["unreadable"]:
+        yield _unreadable(f"after event {row['version']}: {row['unreadable']}")
+    # A human who ended the run has answered what was asked about it.
+    for question in row["questions"] if row["phase"] not in _OVER else []:
+        answer = " --answer relaunch" if row["phase"] == "interrupted" else ""
+        take = f'watchkeeper ack {run} {question["name"]} --note "..."'
+        says = f"{question['asks']} ({question['rule']})"
+        do = (take, f"{take.replace(' --note', answer + ' --note')}") if answer else (take,)
+        yield Need("question", when(question["since"]), says, do)
+    if row["approval"]:
+        says = f"approval of plan {row['approval']} asked of {row['dri'] or 'the DRI'}"
+        do = (f"watchkeeper approve {run} --plan {row['approval']}",)
+        yield Need("approval", None, says, do)
+    if row["blocked"]:
+        yield Need("launch", None, "; ".join(row["blocked"]), ("watchkeeper launch CONTRACT",))
+    if row["phase"] == "cleared":
+        says = "approved, and not launched yet"
+        yield Need("launch", None, says, ("watchkeeper launch CONTRACT",))
+    if stale:
+        last = when(row["last_check"])
+        ago = f"no check for {elapsed(now - last)}" if last is not None else "never checked"
+        says = f"monitor stale: {ago}; the run itself may be well"
+        yield Need("monitor", last, says, ("watchkeeper watch",))
+    if row["seal_missing"] and row["phase"] == "finished":
+        says = f"seal blocked: {'; '.join(row['seal_missing'])}"
+        yield Need("seal", when(row["since"]), says, (f"watchkeeper seal {run}",))
+
+
+def _unreadable(why: str) -> Need:
+    return Need("unreadable", None, one_line(why), ("watchkeeper verify",))
+
+
+def _order(view: View) -> tuple[int, int, str, str]:
+    if view.needs:
+        first = view.needs[0]
+        # Who has waited longest comes first among equals.
+        since = first.since.isoformat() if first.since is not None else "~"
+        return 0, KINDS.index(first.kind), since, view.run
+    return (2 if view.phase in _OVER else 1), 0, "", view.run
+
+
+def _retry(at: str, now: datetime) -> str:
+    then = datetime.fromisoformat(at)
+    return f"retry in {elapsed(then - now)}" if then > now else "retry due"
+
+
+def summary_line(seen: Fleet, now: datetime) -> str:
+    """Return the first line: how many need someone, and how old the news is."""
+    needing = len(seen.needing)
+    verb = "needs" if needing == 1 else "need"
+    news = "nothing checked yet"
+    if seen.checked_at is not None:
+        news = f"checked {elapsed(now - seen.checked_at)} ago"
+    return f"{needing} of {count(len(seen.runs), 'run')} {verb} someone; {news}"

@@ -1,0 +1,81 @@
+"""A process that uses a store: run by the tests of the store, stopped by its input or a signal.
+
+Usage: store_worker.py <what> <path> [<argument> ...]
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+
+from watchkeeper.adapters.store.recorder import SqliteRecorder
+from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.ports import VersionConflict, Write
+
+
+def say(text: object) -> None:
+    print(text, flush=True)
+
+
+def contend(path: Path, name: str, number: str) -> None:
+    """Append to one stream that others append to as well, and say which versions were ours."""
+    with open_store(path) as store:
+        for index in range(int(number)):
+            event = ("run.noted.1", f"{name} {index}".encode())
+            while True:
+                expected, _ = store.head("run/shared")
+                try:
+                    appended = store.append([Write("run/shared", expected, (event,))])
+                except VersionConflict:
+                    continue
+                say(appended.versions["run/shared"][1])
+                break
+
+
+def write_for_ever(path: Path, stream: str) -> None:
+    """Append to two streams at once under a key each time, and say so once it has returned."""
+    with open_store(path) as store:
+        version = store.head(stream)[0]
+        effects = store.head(f"effects/{stream}")[0]
+        for index in count():
+            writes = [
+                Write(stream, version, (("run.noted.1", os.urandom(300)),) * 2),
+                Write(f"effects/{stream}", effects, (("effect.noted.1", b"{}"),)),
+            ]
+            store.append(writes, key=f"{os.getpid()} {index}", digest=b"d")
+            version, effects = version + 2, effects + 1
+            say(f"{version} {effects} {os.getpid()} {index}")
+
+
+def hold(path: Path) -> None:
+    """Keep the store open until the input ends."""
+    with open_store(path):
+        say("open")
+        sys.stdin.read()
+
+
+def append_on_request(path: Path, stream: str) -> None:
+    """Append one event for each line of input."""
+    with open_store(path) as store:
+        say("open")
+        for _ in sys.stdin:
+            store.append([Write(stream, store.head(stream)[0], (("run.noted.1", b"{}"),))])
+
+
+def leave_open(path: Path) -> None:
+    """End while a subscription, a waiter's feed and the store are still open."""
+    store = open_store(path)
+    SqliteRecorder(store).subscribe()
+    store.wait(after=2**62, limit=timedelta(milliseconds=1))
+    say("ending")
+
+
+WHATS: dict[str, Callable[..., None]] = {
+    function.__name__: function
+    for function in (contend, write_for_ever, hold, append_on_request, leave_open)
+}
+
+if __name__ == "__main__":
+    WHATS[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -1,0 +1,142 @@
+"""Checks a run's history against the invariants, from its events alone.
+
+Written apart from the rules that it checks: it folds nothing with the domain's own code.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from watchkeeper.domain.envelope import Event
+from watchkeeper.domain.events import (
+    Action,
+    CheckpointRejected,
+    CheckpointValidated,
+    DecisionMade,
+    EscalationRaised,
+    InstanceEnded,
+    LaunchApproved,
+    LaunchRefused,
+    LaunchRequested,
+    PreflightRecorded,
+    RunAbandoned,
+    RunFinished,
+    RunSealed,
+    RunStopped,
+)
+from watchkeeper.domain.plan import Verdict
+
+HUMAN_ONLY = ("run.launch_approved.1", "run.escalation_acknowledged.1", "run.consent_given.1")
+
+
+def audit(events: Sequence[Event]) -> list[str]:
+    """Return every breach of an invariant, by its number in the design."""
+    return [
+        *_live(events),
+        *_clearance(events),
+        *_humans(events),
+        *_sources(events),
+        *_order(events),
+        *_terminal(events),
+        *_evidence(events),
+        *_questions(events),
+    ]
+
+
+def _live(events: Sequence[Event]) -> Iterator[str]:
+    """1: never two live instances."""
+    live: set[str] = set()
+    for event in events:
+        data = event.data
+        if isinstance(data, LaunchRequested):
+            live.add(data.plan.instance)
+            if len(live) > 1:
+                yield f"1: {sorted(live)} live at event {event.version}"
+        if isinstance(data, InstanceEnded | LaunchRefused):
+            live.discard(data.instance)
+
+
+def _clearance(events: Sequence[Event]) -> Iterator[str]:
+    """2: never a launch without clearance."""
+    by_version = {event.version: event.data for event in events}
+    approvals: dict[str, LaunchApproved] = {}
+    for event in events:
+        data = event.data
+        if isinstance(data, LaunchApproved):
+            approvals[data.approval] = data
+        if not isinstance(data, LaunchRequested):
+            continue
+        checked = by_version.get(data.preflight)
+        if data.preflight >= event.version or not isinstance(checked, PreflightRecorded):
+            yield f"2: event {event.version} rests on no preflight"
+        elif checked.plan != data.plan:
+            yield f"2: event {event.version} launches another plan than was checked"
+        elif any(finding.verdict is Verdict.BLOCK for finding in checked.findings):
+            yield f"2: event {event.version} launches what was blocked"
+        if data.approval not in approvals:
+            yield f"2: event {event.version} rests on no approval"
+
+
+def _humans(events: Sequence[Event]) -> Iterator[str]:
+    """3: what only a human may do, a human did."""
+    for event in events:
+        if event.data.topic in HUMAN_ONLY and event.envelope.actor.kind != "human":
+            yield f"3: event {event.version} was done by {event.envelope.actor.principal}"
+
+
+def _sources(events: Sequence[Event]) -> Iterator[str]:
+    """4: never a resume from an incomplete or rejected checkpoint."""
+    usable: dict[str, int] = {}
+    for event in events:
+        match event.data:
+            case CheckpointValidated(path=path, step=step):
+                usable[path] = step
+            case CheckpointRejected(path=path):
+                usable.pop(path, None)
+            case LaunchRequested(plan=plan) if plan.instance != "i1":
+                if usable.get(plan.resume_from) != plan.resume_step:
+                    yield f"4: event {event.version} resumes from {plan.resume_from}"
+            case _:
+                pass
+
+
+def _order(events: Sequence[Event]) -> Iterator[str]:
+    """5: no event lost, doubled or reordered."""
+    if [event.version for event in events] != list(range(1, len(events) + 1)):
+        yield "5: versions are not 1, 2, 3 and so on"
+
+
+def _terminal(events: Sequence[Event]) -> Iterator[str]:
+    """7: terminal facts are written once, and nothing follows a seal."""
+    ended: set[str] = set()
+    over: str = ""
+    for event in events:
+        data = event.data
+        if over == RunSealed.topic:
+            yield f"7: event {event.version} follows the seal"
+        if isinstance(data, InstanceEnded | LaunchRefused):
+            if data.instance in ended:
+                yield f"7: {data.instance} ends again at event {event.version}"
+            ended.add(data.instance)
+        if isinstance(data, RunStopped | RunAbandoned | RunSealed | RunFinished):
+            if over and not (over == RunFinished.topic and not isinstance(data, RunFinished)):
+                yield f"7: event {event.version} ends a run that was over"
+            over = data.topic
+
+
+def _evidence(events: Sequence[Event]) -> Iterator[str]:
+    """8: every decision cites evidence, and a relaunch says why it may be tried."""
+    for event in events:
+        data = event.data
+        if not isinstance(data, DecisionMade):
+            continue
+        if not data.evidence or not all(data.evidence):
+            yield f"8: the decision at event {event.version} cites nothing"
+        if data.action is Action.RELAUNCH and not (data.recoverable and data.resume_path):
+            yield f"8: the relaunch at event {event.version} has no reason or no source"
+
+
+def _questions(events: Sequence[Event]) -> Iterator[str]:
+    """Questions are numbered once, in order."""
+    raised = [event.data for event in events if isinstance(event.data, EscalationRaised)]
+    names = [question.question for question in raised]
+    if names != [f"q-{number}" for number in range(1, len(names) + 1)]:
+        yield f"questions are named {names}"

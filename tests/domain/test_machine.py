@@ -1,0 +1,410 @@
+"""Random commands on random observations: the invariants hold whatever comes in which order."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.domain.auditor import audit
+from tests.domain.given import History, enveloped, replies
+from tests.domain.samples import (
+    AGENT,
+    DRI,
+    HOLDER,
+    LOOP,
+    RIVAL,
+    SLUG,
+    bar,
+    checkpoint,
+    clear,
+    clear_for,
+    contract,
+    down,
+    exited,
+    fresh,
+    half_written,
+    job,
+    killed,
+    listing,
+    node_lost,
+    sealable,
+    succeeded,
+)
+from tests.domain.stories import story
+from watchkeeper.domain.commands import (
+    Abandon,
+    Acknowledge,
+    AddNote,
+    AmendContract,
+    ApproveLaunch,
+    Command,
+    CompleteSeal,
+    ConfirmLaunched,
+    Correct,
+    ReleaseWatch,
+    ReportRefusedLaunch,
+    RunCommand,
+    Stop,
+    TakeWatch,
+    VerifySeal,
+)
+from watchkeeper.domain.envelope import Event, decode, encode
+from watchkeeper.domain.events import (
+    Action,
+    CheckRecorded,
+    DecisionMade,
+    Fact,
+    LaunchRequested,
+    NoteAdded,
+    PreflightRecorded,
+    RunEvent,
+    RunStopped,
+)
+from watchkeeper.domain.evolve import evolve, fold
+from watchkeeper.domain.foresee import foresee
+from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.state import (
+    Draft,
+    Finished,
+    Interrupted,
+    Launching,
+    Run,
+    Running,
+    Sealed,
+    Stabilizing,
+    Stopped,
+    Unborn,
+)
+from watchkeeper.domain.values import JobState
+from watchkeeper.domain.verdict import verdict
+
+import collections, atexit; STAT = collections.Counter(); atexit.register(lambda: open('/tmp/dom/stat','w').write(str(STAT)))
+ACTORS = st.sampled_from((DRI, DRI, DRI, AGENT, LOOP))
+JOBS = st.sampled_from(
+    (
+        job(),
+        job(),
+        job(JobState.PENDING),
+        job(JobState.UNKNOWN),
+        job(JobState.NOT_FOUND),
+        job(JobState.STOPPED),
+        job(attempts_failed=1, attempts_left=3),
+        killed(),
+        killed(15),
+        exited(3),
+        node_lost(),
+        node_lost(),
+        succeeded(),
+    )
+)
+ENDS = st.sampled_from((killed(), killed(15), node_lost(), node_lost(), job(JobState.STOPPED)))
+RARELY = st.sampled_from((False,) * 19 + (True,))
+"""For what ends a run, so that lives are not all short."""
+STEPS = st.none() | st.integers(0, 60).map(lambda n: n * 97)
+FOUND = st.lists(
+    st.integers(1, 50).flatmap(
+        lambda n: st.sampled_from(
+            (
+                checkpoint(n * 100),
+                checkpoint(n * 100),
+                half_written(n * 100),
+                checkpoint(n * 100, metadata_step=n * 100 - 1),
+            )
+        )
+    ),
+    max_size=5,
+    unique_by=lambda found: found.step,
+).map(lambda found: listing(*found))
+DOWN = st.sets(
+    st.sampled_from(("orchestrator", "logs", "tracker", "checkpoints")), max_size=2
+)
+LINES = st.lists(
+    st.sampled_from(
+        (
+            "Starting from scratch",
+            "Resuming training from step 1000",
+            bar("1.50kit/5.16kit"),
+            "Traceback (most recent call last):",
+            "ValueError: no",
+        )
+    ),
+    max_size=3,
+)
+_CLEAR = (
+    contract(),
+    contract(lane="hero", retries={"budget": 1, "window": "1h"}),
+    contract(tracker={"resume": "must"}, resume={"argument": "--initialize-from"}),
+    contract(watch={"holder": "", "declined": "a smoke run"}),
+)
+CONTRACTS = st.sampled_from(
+    (*_CLEAR, contract(tracker={"resume": "never"}), contract(retries={"owner": None}))
+)
+STARTS = st.sampled_from((None, Draft, Launching, Stabilizing, Running, Running, Interrupted, Finished))
+
+
+def read_back(event: Event) -> Event:
+    """An event as it is read from its stored bytes."""
+    return decode(event.stream, event.version, *encode(event.envelope))
+
+
+def replayed(before: Run, event: Event) -> list[RunEvent]:
+    """What follows from a stored check, by the run and the event alone."""
+    check = event.data
+    assert isinstance(check, CheckRecorded)
+    command = Command(now=event.at, actor=event.envelope.actor)
+    return verdict(foresee(before, [check], command), before.instances[-1], check, command)
+
+
+class Lives(RuleBasedStateMachine):
+    """One run, told by whoever comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = History()
+
+    def give(self, command: RunCommand) -> None:
+        """Give a command; what it causes is recorded, and a refusal leaves nothing."""
+        before = self.history.run
+        outcome = self.history.when(command).outcome
+        assert self.history.run is before
+        if isinstance(outcome, Refused):
+            assert outcome.sentence
+            return
+        version = before.version
+        self.history.record(*outcome, actor=command.actor)
+        for place, fact in enumerate(outcome):
+            if isinstance(fact, CheckRecorded):
+                assert place == 0
+                stored = read_back(self.history.events[version])
+                assert replayed(before, stored) == replies(outcome)
+
+    def common(self, actor: Any = LOOP) -> dict[str, Any]:
+        return {"now": self.history.now, "actor": actor}
+
+    @property
+    def newest(self) -> str:
+        return self.history.instance if self.history.run.instances else "i1"
+
+    # --- What may be asked -------------------------------------------------------------------
+
+    @initialize(start=STARTS, promised=CONTRACTS)
+    def begun(self, start: Any, promised: Any) -> None:
+        """Most lives begin later: it takes luck to be launched by chance."""
+        self.history = story(start, promised) if start and promised in _CLEAR else History()
+        if not self.history.events:
+            self.history.draft(promised)
+
+    @rule(said=ENDS, step=STEPS, found=FOUND, without=DOWN, wait=st.integers(2, 700))
+    def goes_its_way(self, wait: int, **facts: Any) -> None:
+        """What the loop would do next, and then an end: so that lives have many instances."""
+        self.history.later(timedelta(minutes=wait))
+        phase = self.history.run.phase
+        if isinstance(phase, Interrupted) and phase.decision is None:
+            self.check(late=1, lines=[], **facts)
+        elif isinstance(phase, Interrupted) and self.history.run.questions:
+            self.acknowledge(int(next(iter(self.history.run.questions))[2:]), "relaunch", DRI)
+        elif isinstance(phase, Interrupted):
+            self.relaunch("yes")
+        elif isinstance(phase, Launching):
+            self.submitted(taken=True)
+        elif isinstance(phase, Stabilizing | Running) and self.history.run.watch.token:
+            self.check(late=1, lines=[], **facts)
+
+    @rule(minutes=st.sampled_from((0, 1, 2, 10, 31, 600)))
+    def time_passes(self, minutes: int) -> None:
+        self.history.later(timedelta(minutes=minutes))
+
+    @rule(held=st.sampled_from(("", "", "", "other i1")))
+    def launch(self, held: str) -> None:
+        self.give(self.history.launch_command(clear(root_held_by=held)))
+
+    @rule(actor=ACTORS, right=st.booleans())
+    def approve(self, actor: Any, right: bool) -> None:
+        checked = self.history.run.preflight
+        digest = checked.digest if checked is not None and right else "0000"
+        self.give(ApproveLaunch(**self.common(actor), digest=digest))
+
+    @rule(title=st.sampled_from(("one", "two")))
+    def amend(self, title: str) -> None:
+        amended = self.history.promised.model_copy(update={"title": title})
+        self.give(AmendContract(**self.common(DRI), contract=amended))
+
+    @rule(taken=st.sampled_from((True, True, True, False)))
+    def submitted(self, taken: bool) -> None:
+        if taken:
+            launched = {"instance": self.newest, "launched_at": self.history.now}
+            self.give(ConfirmLaunched(**self.common(), **launched))
+        else:
+            self.give(ReportRefusedLaunch(**self.common(), instance=self.newest, reason="no"))
+
+    @rule(rival=st.booleans(), lock=st.booleans(), force=st.booleans(), actor=ACTORS)
+    def take(self, rival: bool, lock: bool, force: bool, actor: Any) -> None:
+        holder = RIVAL if rival else HOLDER
+        self.give(TakeWatch(**self.common(actor), holder=holder, same_home=lock, force=force))
+
+    @rule(late=st.booleans())
+    def release(self, late: bool) -> None:
+        token = max(1, self.history.run.watch.token - late)
+        self.give(ReleaseWatch(**self.common(), token=token, reason="leaving"))
+
+    @precondition(lambda self: self.history.run.instances and self.history.run.watch.token)
+    @rule(said=JOBS, step=STEPS, found=FOUND, without=DOWN, lines=LINES, late=st.integers(0, 5))
+    def check(self, late: int, **facts: Any) -> None:
+        command = self.history.check_command(**facts)
+        token = max(1, command.token - (late == 0))
+        self.give(command.model_copy(update={"token": token}))
+
+    @precondition(lambda self: isinstance(self.history.run.phase, Interrupted))
+    @rule(there=st.sampled_from(("yes", "yes", "yes", "half", "gone", "down", "held")))
+    def relaunch(self, there: str) -> None:
+        if not self.history.run.watch.token:
+            return
+        decided = self.history.decision
+        step = decided.resume_step if decided is not None else None
+        step = step if step is not None else 1000
+        facts = {
+            "yes": clear_for(step),
+            "half": clear_for(step, source=half_written(step)),
+            "gone": clear(source_reading=fresh("checkpoints")),
+            "down": clear(source_reading=down("checkpoints")),
+            "held": clear_for(step, root_held_by="other i1"),
+        }
+        self.give(self.history.relaunch_command(facts[there]))
+
+    @rule(number=st.integers(1, 4), answer=st.sampled_from(("noted", "relaunch")), actor=ACTORS)
+    def acknowledge(self, number: int, answer: Any, actor: Any) -> None:
+        self.give(Acknowledge(**self.common(actor), question=f"q-{number}", answer=answer))
+
+    @rule(text=st.sampled_from(("", "a remark")))
+    def remark(self, text: str) -> None:
+        self.give(AddNote(**self.common(DRI), text=text))
+        self.give(Correct(**self.common(DRI), corrects=2, text=text))
+
+    @rule(actor=ACTORS, enough=RARELY)
+    def stop(self, actor: Any, enough: bool) -> None:
+        if enough:
+            self.give(Stop(**self.common(actor), reason="enough"))
+
+    @rule(actor=ACTORS, enough=RARELY)
+    def abandon(self, actor: Any, enough: bool) -> None:
+        if enough:
+            self.give(Abandon(**self.common(actor), reason="enough"))
+
+    @rule(there=st.booleans(), tag=st.sampled_from(("", "a" * 40)))
+    def seal(self, there: bool, tag: str) -> None:
+        facts = sealable(self.history.now, self.newest, commit_found=there, tag_target=tag)
+        self.give(VerifySeal(**self.common(), facts=facts))
+
+    @rule()
+    def close(self) -> None:
+        self.give(CompleteSeal(**self.common(), head=f"{self.history.run.version} sha256:ab"))
+
+    # --- What must hold ----------------------------------------------------------------------
+
+    @invariant()
+    def nothing_is_breached(self) -> None:
+        assert audit(self.history.events) == []
+
+    @invariant()
+    def the_budget_is_kept(self) -> None:
+        if isinstance(self.history.run.phase, Unborn):
+            return
+        retries = self.history.promised.retries
+        asked = [e for e in self.history.events if isinstance(e.data, LaunchRequested)]
+        by_rule = [e.at for e in asked if isinstance(e.data, LaunchRequested) and e.data.reason == "R1"]
+        for at in by_rule:
+            recent = [other for other in by_rule if at - retries.window < other <= at]
+            assert len(recent) <= retries.budget
+
+    def teardown(self) -> None:
+        """What was recorded reads back as the same run."""
+        STAT[type(self.history.run.phase).__name__] += 1; STAT["n_instances=%d" % len(self.history.run.instances)] += 1
+        for e in self.history.events:
+            if isinstance(e.data, DecisionMade): STAT[e.data.rule + e.data.action] += 1
+        assert fold(SLUG, [read_back(event) for event in self.history.events]) == self.history.run
+
+
+TestLives = Lives.TestCase
+TestLives.settings = settings(
+    max_examples=150,
+    stateful_step_count=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+# --- The auditor itself goes red ------------------------------------------------------------------
+
+
+def events_of(history: History) -> list[Event]:
+    return list(history.events)
+
+
+def with_fact(fact: Fact, actor: Any = LOOP, *, after: type = Running) -> list[Event]:
+    history = story(after)
+    return [*history.events, enveloped(fact, history.run.version + 1, history.now, actor)]
+
+
+def last(kind: type[Fact]) -> Any:
+    events = story(Interrupted).relaunch().events
+    return [event.data for event in events if isinstance(event.data, kind)][-1]
+
+
+BREACHES: list[tuple[str, list[Event]]] = [
+    ("1", with_fact(last(LaunchRequested))),
+    ("2", with_fact(last(LaunchRequested).model_copy(update={"approval": "a-9"}))),
+    ("2", with_fact(last(LaunchRequested).model_copy(update={"preflight": 1}))),
+    (
+        "2",
+        [
+            enveloped(story(Running).events[1].data, 1),
+            enveloped(last(LaunchRequested).model_copy(update={"preflight": 1}), 2),
+        ],
+    ),
+    ("3", with_fact(story(Running).events[2].data, AGENT)),
+    (
+        "4",
+        [
+            event
+            for event in story(Interrupted).relaunch().events
+            if event.data.topic != "run.checkpoint_validated.1"
+        ],
+    ),
+    ("5", story(Running).events[1:]),
+    ("7", with_fact(NoteAdded(text="late"), after=Sealed)),
+    ("7", with_fact(RunStopped(reason="again"), after=Stopped)),
+    ("7", with_fact(story(Interrupted).events[-3].data, after=Interrupted)),
+    (
+        "8",
+        with_fact(
+            DecisionMade(
+                instance="i1", action=Action.RELAUNCH, rule="R1", because="x", evidence=()
+            )
+        ),
+    ),
+    ("questions", with_fact(story(Running).events[0].data)),
+]
+
+
+@pytest.mark.parametrize(("number", "events"), BREACHES[:-1])
+def test_the_auditor_sees_each_breach(number: str, events: list[Event]) -> None:
+    assert any(breach.startswith(f"{number}:") for breach in audit(events)), audit(events)
+
+
+def test_decisions_replay_from_events_alone() -> None:
+    history = story(Sealed)
+    run: Any = Run(SLUG)
+    checks = 0
+    for place, event in enumerate(history.events):
+        stored = read_back(event)
+        if isinstance(stored.data, CheckRecorded):
+            expected = replayed(run, stored)
+            following = [e.data for e in history.events[place + 1 : place + 1 + len(expected)]]
+            assert following == expected
+            checks += 1
+        run = evolve(run, stored)
+    assert checks == 2
+    assert isinstance(history.events[1].data, PreflightRecorded)

@@ -1,0 +1,475 @@
+"""The R rules, each with what makes it decide and what does not."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.domain.given import Answer, History
+from tests.domain.samples import (
+    DRI,
+    OTHER_ROOT,
+    ROOT,
+    bar,
+    checkpoint,
+    contract,
+    exited,
+    half_written,
+    job,
+    killed,
+    listing,
+    node_lost,
+    succeeded,
+    tracker,
+)
+from tests.domain.stories import story
+from watchkeeper.domain.commands import Stop
+from watchkeeper.domain.events import (
+    Action,
+    CheckpointRejected,
+    CheckpointValidated,
+    CheckRecorded,
+    DecisionMade,
+    EscalationRaised,
+    FailureClassified,
+    InstanceEnded,
+    LaunchRequested,
+    RunFinished,
+    RunStopped,
+)
+from watchkeeper.domain.recovery import WINDOW_STEPS
+from watchkeeper.domain.refusals import Refusal
+from watchkeeper.domain.state import Finished, Interrupted, Running, Stopped
+from watchkeeper.domain.values import JobFacts, JobState
+
+KEPT = listing(900, 1000)
+"""What is in the store when nothing else is said."""
+
+
+def decided(answer: Answer) -> tuple[Action, str]:
+    decision = answer.the(DecisionMade)
+    return decision.action, decision.rule
+
+
+def twice(
+    first: int | None,
+    second: int | None,
+    *,
+    ends: tuple[JobFacts, JobFacts] | None = None,
+    promised: Any = None,
+    wait: timedelta = timedelta(hours=2),
+) -> Answer:
+    """Two ends at two steps, both read from the tracker; the answer to the second."""
+    before, after = ends or (killed(), killed())
+    history = History().launch(promised)
+    assert decided(history.fail(before, step=first, found=KEPT)) == (Action.RELAUNCH, "R1")
+    history.relaunch()
+    return history.fail(after, step=second, found=KEPT, wait=wait)
+
+
+# --- R1: relaunch under the same identity --------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", [node_lost(), killed(9), killed(15), job(JobState.STOPPED)])
+def test_r1_relaunches_what_may_pass(end: JobFacts) -> None:
+    answer = story(Running).fail(end, step=1100, found=KEPT)
+    answer.then_kinds(CheckRecorded, InstanceEnded, FailureClassified, DecisionMade)
+    decision = answer.the(DecisionMade)
+    assert (decision.action, decision.rule) == (Action.RELAUNCH, "R1")
+    assert decision.resume_path == f"{ROOT}/checkpoints/step-1000"
+    assert decision.resume_step == 1000
+    assert decision.recoverable
+    assert decision.evidence
+    assert "budget 1 of 3 in 24 h" in decision.because
+
+
+def test_r1_keeps_run_id_tracker_id_output_root_and_command() -> None:
+    history = story(Interrupted)
+    first = history.run.instances[0].plan
+    answer = history.tell(history.relaunch_command())
+    plan = answer.the(LaunchRequested).plan
+    assert answer.the(LaunchRequested).reason == "R1"
+    assert answer.the(LaunchRequested).approval == "a-1"
+    assert plan.instance == "i2"
+    assert plan.submission_id != first.submission_id
+    for name in ("run", "tracker_id", "display_name", "output_root", "base_command", "git_sha"):
+        assert getattr(plan, name) == getattr(first, name)
+    assert (plan.resume_from, plan.resume_step) == (f"{ROOT}/checkpoints/step-1000", 1000)
+
+
+@pytest.mark.parametrize(
+    "end", [exited(3), exited(1), exited(0), job(JobState.FAILED)]
+)
+def test_r19_asks_where_exit_facts_do_not_say_that_it_may_pass(end: JobFacts) -> None:
+    answer = story(Running).fail(end, step=1100, found=KEPT)
+    assert decided(answer) == (Action.ESCALATE, "R19")
+    question = answer.the(EscalationRaised)
+    assert (question.question, question.rule, question.to) == ("q-1", "R19", "dri")
+
+
+def test_r19_asks_about_a_traceback_even_when_a_signal_ended_it() -> None:
+    lines = ["Traceback (most recent call last):", "ValueError: no"]
+    answer = story(Running).fail(killed(), step=1100, found=KEPT, lines=lines)
+    assert decided(answer) == (Action.ESCALATE, "R19")
+    assert "ValueError: no" in answer.the(FailureClassified).evidence
+
+
+def test_r19_asks_when_the_orchestrator_owns_retries_and_has_none_left() -> None:
+    # The gate blocks such a contract today (L15), so the story is told around it.
+    history = story(Running)
+    retries = history.promised.retries.model_copy(update={"owner": "orchestrator"})
+    owned = history.promised.model_copy(update={"retries": retries})
+    history.run = replace(history.run, contract=owned)
+    answer = history.fail(node_lost(attempts_left=0), step=1100, found=KEPT)
+    assert decided(answer) == (Action.ESCALATE, "R19")
+
+
+# --- R2: the same failure again ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (1100, 1100, (Action.ESCALATE, "R2")),
+        (1100, 1050, (Action.ESCALATE, "R2")),
+        (1100, 1100 + WINDOW_STEPS, (Action.ESCALATE, "R2")),
+        (1100, 1100 + WINDOW_STEPS + 1, (Action.RELAUNCH, "R1")),
+        (None, 1100, (Action.ESCALATE, "R2")),
+        (1100, None, (Action.ESCALATE, "R2")),
+        (None, None, (Action.ESCALATE, "R2")),
+    ],
+)
+def test_r2_asks_when_the_same_failure_comes_back_without_progress_past_it(
+    first: int | None, second: int | None, expected: tuple[Action, str]
+) -> None:
+    answer = twice(first, second)
+    assert decided(answer) == expected
+    classified = answer.the(FailureClassified)
+    assert classified.step == second
+
+
+def test_r2_names_both_ends_that_it_compared() -> None:
+    decision = twice(1100, 1100).the(DecisionMade)
+    compared = next(line for line in decision.evidence if "i1 and i2" in line)
+    assert "~1100" in compared
+    assert "fingerprints" in compared
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (1100, 1100, (Action.ESCALATE, "R2")),
+        (1100, 1100 - WINDOW_STEPS, (Action.ESCALATE, "R2")),
+        (1100, 1100 + WINDOW_STEPS, (Action.ESCALATE, "R2")),
+        (1100, 1100 - WINDOW_STEPS - 1, (Action.RELAUNCH, "R1")),
+        (1100, 1100 + WINDOW_STEPS + 1, (Action.RELAUNCH, "R1")),
+        (None, 1100, (Action.RELAUNCH, "R1")),
+        (1100, None, (Action.RELAUNCH, "R1")),
+    ],
+)
+def test_r2_asks_when_another_failure_comes_in_the_same_window(
+    first: int | None, second: int | None, expected: tuple[Action, str]
+) -> None:
+    assert decided(twice(first, second, ends=(killed(), node_lost()))) == expected
+
+
+def test_r2_compares_with_every_earlier_failure_not_only_the_last() -> None:
+    history = History().launch()
+    history.fail(killed(), step=1100, found=KEPT)
+    history.relaunch().fail(node_lost(), step=1500, found=KEPT)
+    history.relaunch()
+    answer = history.fail(killed(), step=1050, found=KEPT)
+    assert decided(answer) == (Action.ESCALATE, "R2")
+    assert "i1 and i3" in "".join(answer.the(DecisionMade).evidence)
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ("1.51kit/5.16kit", (Action.ESCALATE, "R2")),  # 1505 to 1515: 1510 may be no progress.
+        ("1.52kit/5.16kit", (Action.RELAUNCH, "R1")),  # 1515 at least, and 1505 at most before.
+    ],
+)
+def test_r2_counts_progress_only_beyond_the_uncertainty(
+    second: str, expected: tuple[Action, str]
+) -> None:
+    history = History().launch()
+    nothing = {"without": ("tracker",), "found": KEPT}
+    history.fail(killed(), lines=[bar("1.50kit/5.16kit")], **nothing)
+    history.relaunch()
+    answer = history.fail(killed(), lines=[bar(second)], **nothing)
+    assert answer.the(FailureClassified).step_uncertainty == 5
+    assert decided(answer) == expected
+
+
+def test_r2_takes_readings_that_may_be_one_step_for_one_window() -> None:
+    history = History().launch()
+    history.fail(killed(), step=12_345, found=KEPT)
+    history.relaunch()
+    # 12.3k may be any step from 12,250 to 12,350.
+    answer = history.fail(
+        node_lost(), lines=[bar("12.3kit/51.6kit")], without=("tracker",), found=KEPT
+    )
+    assert decided(answer) == (Action.ESCALATE, "R2")
+
+
+def test_an_end_is_placed_at_the_highest_step_that_any_source_showed() -> None:
+    history = History().launch().train(1500)
+    answer = history.fail(
+        killed(), lines=[bar("1.49kit/5.16kit")], without=("tracker",), found=KEPT
+    )
+    assert (answer.the(InstanceEnded).step, answer.the(InstanceEnded).step_uncertainty) == (1500, 0)
+
+
+def test_an_end_without_a_reading_keeps_the_uncertainty_of_the_last_one() -> None:
+    history = History().launch()
+    history.later(timedelta(minutes=10))
+    history.check(lines=[bar("1.50kit/5.16kit")], without=("tracker",))
+    answer = history.fail(killed(), without=("tracker", "logs"), found=KEPT)
+    assert (answer.the(InstanceEnded).step, answer.the(InstanceEnded).step_uncertainty) == (1500, 5)
+
+
+# --- R3: the restart budget ----------------------------------------------------------------------
+
+
+def many(count: int, budget: int, wait: timedelta = timedelta(hours=1)) -> Answer:
+    """As many ends as told, each past the one before; the answer to the last."""
+    history = History().launch(contract(retries={"budget": budget}))
+    for number in range(count - 1):
+        history.fail(node_lost(), step=1100 + 100 * number, found=KEPT, wait=wait)
+        history.relaunch()
+    return history.fail(node_lost(), step=1100 + 100 * count, found=KEPT, wait=wait)
+
+
+@pytest.mark.parametrize(
+    ("ends", "budget", "expected"),
+    [
+        (1, 0, (Action.ESCALATE, "R3")),
+        (1, 1, (Action.RELAUNCH, "R1")),
+        (2, 1, (Action.ESCALATE, "R3")),
+        (3, 3, (Action.RELAUNCH, "R1")),
+        (4, 3, (Action.ESCALATE, "R3")),
+    ],
+)
+def test_r3_asks_once_the_budget_is_used_up(
+    ends: int, budget: int, expected: tuple[Action, str]
+) -> None:
+    assert decided(many(ends, budget)) == expected
+
+
+@pytest.mark.parametrize(
+    ("wait", "expected"),
+    [
+        (timedelta(hours=24) - timedelta(seconds=1), (Action.ESCALATE, "R3")),
+        (timedelta(hours=24), (Action.RELAUNCH, "R1")),
+    ],
+)
+def test_r3_counts_relaunches_within_the_rolling_window_only(
+    wait: timedelta, expected: tuple[Action, str]
+) -> None:
+    assert decided(many(2, 1, wait)) == expected
+
+
+def test_r2_is_asked_before_r3() -> None:
+    assert decided(twice(1100, 1100, promised=contract(retries={"budget": 1}))) == (
+        Action.ESCALATE,
+        "R2",
+    )
+
+
+# --- R10 and which checkpoint --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "step"),
+    [
+        (listing(900, 1000), 1000),
+        (listing(1000, 900), 1000),
+        (listing(9, 900, 1000, 99), 1000),
+        (listing(900, half_written(1000)), 900),
+        (listing(900, checkpoint(1000, metadata_step=900)), 900),
+        (listing(900, checkpoint(1000, metadata_step=None)), 900),
+        (listing(900, checkpoint(1000, path=f"{OTHER_ROOT}/checkpoints/step-1000")), 900),
+    ],
+)
+def test_r1_resumes_from_the_newest_complete_validated_checkpoint(found: Any, step: int) -> None:
+    answer = History().launch().fail(killed(), step=1100, found=found)
+    assert answer.the(DecisionMade).resume_step == step
+    assert answer.the(DecisionMade).resume_path == f"{ROOT}/checkpoints/step-{step}"
+
+
+def test_r1_names_newer_checkpoints_that_it_refused() -> None:
+    answer = History().launch().fail(killed(), step=1100, found=listing(900, half_written(1000)))
+    assert answer.the(DecisionMade).refused == ("step-1000 refused: no metadata.json",)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        listing(),
+        listing(half_written(900), half_written(1000)),
+        listing(checkpoint(900, metadata_step=1000)),
+    ],
+)
+def test_r10_asks_when_there_is_nothing_to_resume_from(found: Any) -> None:
+    answer = History().launch().fail(node_lost(), step=1100, found=found)
+    assert decided(answer) == (Action.ESCALATE, "R10")
+    assert answer.the(EscalationRaised).rule == "R10"
+
+
+def test_a_checkpoint_whose_metadata_names_another_step_is_rejected_once() -> None:
+    history = History().launch()
+    wrong = listing(900, checkpoint(1000, metadata_step=990))
+    first = history.train(1000, found=wrong)
+    rejected = [event.data for event in first.events if isinstance(event.data, CheckpointRejected)]
+    assert [(r.step, r.reason) for r in rejected] == [(1000, "its metadata says step 990")]
+    assert history.check(step=1010, found=wrong).all(CheckpointRejected) == []
+    assert history.fail(killed(), step=1100, found=wrong).the(DecisionMade).resume_step == 900
+
+
+def test_a_checkpoint_that_retention_removed_is_not_resumed_from() -> None:
+    history = History().launch().train(1000, found=listing(900, 1000))
+    assert set(history.run.checkpoints) == {900, 1000}
+    answer = history.fail(killed(), step=1100, found=listing(900))
+    assert answer.the(DecisionMade).resume_step == 900
+
+
+def test_a_checkpoint_that_was_just_written_is_validated_and_used_at_once() -> None:
+    history = story(Running)
+    answer = history.fail(killed(), step=1100, found=listing(900, 1000, 1100))
+    assert [made.step for made in answer.all(CheckpointValidated)] == [1100]
+    assert answer.the(DecisionMade).resume_step == 1100
+
+
+# --- A source that gives no answer ----------------------------------------------------------------
+
+
+def test_nothing_is_decided_while_the_checkpoint_store_gives_no_answer() -> None:
+    history = story(Running)
+    answer = history.fail(killed(), step=1100, without=("checkpoints",))
+    answer.then_kinds(CheckRecorded, InstanceEnded, FailureClassified)
+    assert history.decision is None
+    history.when(history.relaunch_command()).refused(Refusal.NO_RELAUNCH_DECIDED)
+
+    # Still no answer: still no decision, and nothing is classified twice.
+    history.fail(killed(), without=("checkpoints",)).then_kinds(CheckRecorded)
+
+    late = history.fail(killed(), found=KEPT)
+    late.then_kinds(CheckRecorded, DecisionMade)
+    assert decided(late) == (Action.RELAUNCH, "R1")
+    assert "decided late" in "".join(late.the(DecisionMade).evidence)
+    assert history.decision is not None
+
+
+def test_what_needs_no_checkpoint_is_decided_without_the_store() -> None:
+    answer = story(Running).fail(exited(3), step=1100, without=("checkpoints",))
+    assert decided(answer) == (Action.ESCALATE, "R19")
+
+
+def test_a_decision_is_made_once() -> None:
+    history = story(Interrupted)
+    history.fail(killed(), found=KEPT).then_kinds(CheckRecorded)
+
+
+@pytest.mark.parametrize(
+    "source", ["logs", "tracker"]
+)
+def test_logs_and_tracker_are_not_needed_for_a_decision(source: str) -> None:
+    answer = story(Running).fail(killed(), step=1100, found=KEPT, without=(source,))
+    assert decided(answer) == (Action.RELAUNCH, "R1")
+
+
+def test_an_orchestrator_without_an_answer_ends_nothing() -> None:
+    history = story(Running)
+    history.fail(killed(), step=1100, found=KEPT, without=("orchestrator",)).then_kinds(
+        CheckRecorded
+    )
+    assert isinstance(history.run.phase, Running)
+
+
+# --- Resume policy, retries of the orchestrator, stop, success ------------------------------------
+
+
+def test_a_resume_policy_of_never_is_asked_about() -> None:
+    history = History().launch(contract(tracker={"resume": "never"}))
+    answer = history.fail(node_lost(), step=1100, found=KEPT)
+    assert decided(answer) == (Action.ESCALATE, "R19")
+    assert "never" in answer.the(DecisionMade).because
+
+
+@pytest.mark.parametrize("policy", ["allow", "must"])
+def test_other_resume_policies_allow_a_relaunch(policy: str) -> None:
+    history = History().launch(contract(tracker={"resume": policy}))
+    assert decided(history.fail(node_lost(), step=1100, found=KEPT)) == (Action.RELAUNCH, "R1")
+
+
+def test_r13_waits_while_the_orchestrator_retries_inside_a_job() -> None:
+    history = story(Running)
+    history.later(timedelta(minutes=10))
+    answer = history.check(job(attempts_failed=1, attempts_left=2), step=1100)
+    assert decided(answer) == (Action.WAIT, "R13")
+    assert "retries left: 2" in answer.the(DecisionMade).because
+    # The same count again is no news; another failed attempt is.
+    history.later(timedelta(minutes=10))
+    history.check(job(attempts_failed=1, attempts_left=2), step=1200).without(DecisionMade)
+    history.later(timedelta(minutes=10))
+    again = history.check(job(attempts_failed=2, attempts_left=1), step=1200)
+    assert decided(again) == (Action.WAIT, "R13")
+
+
+def stop(history: History) -> None:
+    history.tell(Stop(now=history.now, actor=DRI, reason="the loss diverges"))
+
+
+@pytest.mark.parametrize("end", [job(JobState.STOPPED), job(JobState.FAILED), killed(15), exited(1)])
+def test_r14_leaves_what_a_person_stopped_whatever_the_orchestrator_calls_it(
+    end: JobFacts,
+) -> None:
+    history = story(Running)
+    stop(history)
+    answer = history.fail(end, step=1100, found=KEPT)
+    answer.then_kinds(CheckRecorded, InstanceEnded, DecisionMade, RunStopped)
+    assert decided(answer) == (Action.LEAVE, "R14")
+    assert isinstance(history.run.phase, Stopped)
+
+
+def test_a_job_that_nobody_on_record_stopped_is_a_failure() -> None:
+    answer = story(Running).fail(job(JobState.STOPPED), step=1100, found=KEPT)
+    assert answer.the(FailureClassified).cause == "unknown"
+    assert decided(answer) == (Action.RELAUNCH, "R1")
+
+
+def test_a_stop_of_an_older_instance_says_nothing_about_this_one() -> None:
+    history = story(Interrupted).relaunch()
+    history.run = replace(history.run, stop_requested="i1")
+    answer = history.fail(job(JobState.STOPPED), step=1500, found=KEPT)
+    assert decided(answer)[1] == "R1"
+
+
+def test_r15_a_success_is_verified_next() -> None:
+    history = story(Running)
+    answer = history.fail(succeeded(), step=5154, found=listing(5155))
+    answer.then_kinds(CheckRecorded, CheckpointValidated, InstanceEnded, DecisionMade, RunFinished)
+    assert decided(answer) == (Action.VERIFY, "R15")
+    assert isinstance(history.run.phase, Finished)
+
+
+def test_a_success_counts_although_a_stop_was_asked_for() -> None:
+    history = story(Running)
+    stop(history)
+    answer = history.fail(succeeded(), step=5154, found=listing(5155))
+    assert decided(answer) == (Action.VERIFY, "R15")
+    assert isinstance(history.run.phase, Finished)
+
+
+def test_a_step_count_never_ends_an_instance() -> None:
+    history = story(Running).train(5155, found=listing(5155))
+    assert isinstance(history.run.phase, Running)
+
+
+def test_tracker_words_never_end_an_instance() -> None:
+    history = story(Running)
+    said = tracker(5154, state="finished", heartbeat_at=history.now + timedelta(hours=1))
+    history.later(timedelta(hours=1)).check(shown=said, found=listing(5155))
+    assert isinstance(history.run.phase, Running)

@@ -1,0 +1,232 @@
+"""A seal: everything seen or nothing sealed, each lack by its name."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.domain.given import Answer, History
+from tests.domain.samples import (
+    LOOP,
+    OTHER_ROOT,
+    OTHER_SHA,
+    ROOT,
+    SHA,
+    SLUG,
+    checkpoint,
+    contract,
+    half_written,
+    job,
+    killed,
+    listing,
+    sealable,
+    seen,
+    succeeded,
+    tracker,
+)
+from tests.domain.stories import story
+from watchkeeper.domain.commands import AddNote, CompleteSeal, VerifySeal
+from watchkeeper.domain.events import RunSealed, SealBlocked, SealVerified
+from watchkeeper.domain.observation import SealFacts
+from watchkeeper.domain.refusals import Refusal
+from watchkeeper.domain.state import Finished, Sealed
+from watchkeeper.domain.table import COMMANDS, refusal_of
+from watchkeeper.domain.values import JobState
+
+FINAL = listing(5000, 5155)
+
+
+def verify(history: History, facts: SealFacts | None = None) -> VerifySeal:
+    return VerifySeal(now=history.now, actor=LOOP, facts=facts or sealable(history.now))
+
+
+def observed(**changes: Any) -> Answer:
+    """The answer to a verification of which one source is changed."""
+    history = story(Finished)
+    facts: dict[str, Any] = {
+        "at": history.now,
+        "said": succeeded(),
+        "shown": tracker(5154, state="finished", heartbeat_at=history.now),
+        "found": FINAL,
+        **changes,
+    }
+    return history.when(verify(history, SealFacts(observation=seen(**facts), commit_found=True)))
+
+
+def test_a_run_with_everything_in_place_is_verified() -> None:
+    history = story(Finished)
+    history.when(verify(history)).then(
+        SealVerified(
+            tag=f"run/{SLUG}/final",
+            commit=SHA,
+            instance="i1",
+            final_step=5155,
+            checkpoint=f"{ROOT}/checkpoints/step-5155",
+            tracker_id=SLUG,
+            display_name=SLUG,
+            tracker_state="finished",
+            tracker_step=5154,
+            output_root=ROOT,
+            metrics={"loss": 2.5},
+            caveats=(),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"said": killed()}, "successful end: the orchestrator says FAILED"),
+        ({"said": job(JobState.STOPPED)}, "successful end: the orchestrator says STOPPED"),
+        ({"without": ("orchestrator",)}, "orchestrator: no answer in 10 s"),
+        ({"without": ("tracker",)}, "tracker: no answer in 10 s"),
+        (
+            {"shown": tracker(5154, state="finished", tracker_id="other")},
+            f"tracker identity: it shows other, not {SLUG}",
+        ),
+        ({"shown": tracker(5154, state="running")}, "tracker state: running, not finished"),
+        ({"shown": tracker(5154, state="failed")}, "tracker state: failed, not finished"),
+        ({"shown": tracker(5153, state="finished")}, "tracker step: 5153, not 5155"),
+        ({"shown": tracker(None, state="finished")}, "tracker step: None, not 5155"),
+        ({"without": ("checkpoints",)}, "final checkpoint step-5155: no answer in 10 s"),
+        (
+            {"found": listing(5000)},
+            f"final checkpoint step-5155: not below {ROOT}/checkpoints",
+        ),
+        (
+            {"found": listing(checkpoint(5155, path=f"{OTHER_ROOT}/checkpoints/step-5155"))},
+            f"final checkpoint step-5155: not below {ROOT}/checkpoints",
+        ),
+        (
+            {"found": listing(half_written(5155))},
+            "final checkpoint step-5155: no metadata.json",
+        ),
+        (
+            {"found": listing(checkpoint(5155, metadata_step=5000))},
+            "final checkpoint step-5155: its metadata says step 5000",
+        ),
+    ],
+)
+def test_each_lack_blocks_the_seal_by_name(changes: dict[str, Any], name: str) -> None:
+    observed(**changes).then(SealBlocked(missing=(name,)))
+
+
+def test_a_tracker_without_such_a_run_blocks_the_seal_by_name() -> None:
+    history = story(Finished)
+    facts = sealable(history.now)
+    bare = facts.observation.model_copy(update={"tracker": None})
+    history.when(verify(history, facts.model_copy(update={"observation": bare}))).then(
+        SealBlocked(missing=("tracker: it has no such run",))
+    )
+
+
+@pytest.mark.parametrize("step", [5154, 5155])
+def test_the_tracker_may_count_one_step_less(step: int) -> None:
+    verified = observed(shown=tracker(step, state="finished")).the(SealVerified)
+    assert (verified.tracker_step, verified.final_step) == (step, 5155)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"commit_found": None}, f"launch commit {SHA[:8]}: its remote gives no answer"),
+        (
+            {"commit_found": False},
+            f"launch commit {SHA[:8]}: not on https://example.com/marin.git",
+        ),
+        ({"tag_target": OTHER_SHA}, "seal tag: it exists already, on aaaaaaaa"),
+    ],
+)
+def test_commit_and_tag_block_the_seal_by_name(changes: dict[str, Any], name: str) -> None:
+    history = story(Finished)
+    facts = sealable(history.now, **changes)
+    history.when(verify(history, facts)).then(SealBlocked(missing=(name,)))
+
+
+def test_a_tag_that_is_there_already_on_the_launch_commit_is_fine() -> None:
+    history = story(Finished)
+    history.when(verify(history, sealable(history.now, tag_target=SHA))).then_kinds(SealVerified)
+
+
+def test_everything_that_is_missing_is_named_at_once() -> None:
+    gone = ("orchestrator", "tracker", "checkpoints")
+    assert len(observed(without=gone).the(SealBlocked).missing) == 3
+
+
+def test_the_same_lacks_again_add_nothing_and_a_verified_seal_is_not_verified_again() -> None:
+    history = story(Finished)
+    lacking = sealable(history.now, commit_found=False)
+    history.tell(verify(history, lacking)).then_kinds(SealBlocked)
+    assert isinstance(history.run.phase, Finished)
+    history.tell(verify(history, lacking)).then()
+    history.tell(verify(history)).then_kinds(SealVerified)
+    assert history.run.seal_missing == ()
+    history.when(verify(history)).refused(Refusal.SEAL_VERIFIED)
+
+
+def test_a_seal_of_another_instance_is_not_verified() -> None:
+    history = story(Finished)
+    history.when(verify(history, sealable(history.now, instance="i7"))).refused(
+        Refusal.WRONG_INSTANCE, "i7"
+    )
+
+
+def test_interruptions_are_a_caveat() -> None:
+    history = story(Finished, contract(code={"dirty": True}))
+    assert history.when(verify(history)).the(SealVerified).caveats == (
+        "launched from a dirty tree",
+    )
+    resumed = History().launch()
+    resumed.fail(killed(), step=1100, found=listing(1000))
+    resumed.relaunch().fail(succeeded(), step=5154, found=FINAL)
+    verified = resumed.when(verify(resumed, sealable(resumed.now, instance="i2")))
+    assert verified.the(SealVerified).caveats == ("1 interruption, all recorded here",)
+
+
+def test_the_loss_is_among_the_final_metrics() -> None:
+    many = {f"a{n:02}": 0.0 for n in range(40)} | {"train/loss": 2.2}
+    verified = observed(shown=tracker(5154, state="finished", metrics=many)).the(SealVerified)
+    assert verified.metrics["train/loss"] == 2.2
+    assert len(verified.metrics) == 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "tag"),
+    [
+        ({}, f"run/{SLUG}/final"),
+        ({"lane": "canary"}, f"run/{SLUG}/final"),
+        ({"lane": "hero"}, f"hero/{SLUG}/final"),
+        ({"lane": "daily"}, f"ferry/daily/20261118/{SLUG}"),
+        ({"lane": "daily", "timezone": "Asia/Tokyo"}, f"ferry/daily/20261119/{SLUG}"),
+        ({"lane": "hero", "seal": {"tag": "mine/v1"}}, "mine/v1"),
+    ],
+)
+def test_the_tag_has_the_lane_s_form_and_the_day_of_the_launch(
+    changes: dict[str, Any], tag: str
+) -> None:
+    history = story(Finished, contract(**changes))
+    history.later(timedelta(days=2))
+    assert history.when(verify(history)).the(SealVerified).tag == tag
+
+
+# --- The last event ------------------------------------------------------------------------------
+
+
+def test_a_seal_is_completed_only_once_it_is_verified() -> None:
+    history = story(Finished)
+    complete = CompleteSeal(now=history.now, actor=LOOP, head="15 sha256:ab")
+    history.when(complete).refused(Refusal.SEAL_NOT_VERIFIED)
+    history.tell(verify(history))
+    history.tell(complete).then(
+        RunSealed(tag=f"run/{SLUG}/final", commit=SHA, head="15 sha256:ab")
+    )
+    assert history.run.phase == Sealed(f"run/{SLUG}/final", SHA)
+    assert history.run.watch.holder is None
+    assert history.run.watch.next_due is None
+
+
+def test_a_sealed_run_takes_nothing_more() -> None:
+    assert all(refusal_of(command, Sealed) is not None for command in COMMANDS)
+    history = story(Sealed)
+    note = AddNote(now=history.now, actor=LOOP, text="too late")
+    history.when(note).refused(Refusal.RUN_SEALED)

@@ -1,0 +1,22 @@
+import pytest
+
+from tests.domain.given import given
+from tests.domain.samples import DRI, contract
+from tests.domain.stories import story
+from watchkeeper.domain.commands import DraftRun
+from watchkeeper.domain.events import RunDrafted
+from watchkeeper.domain.refusals import Refusal
+from watchkeeper.domain.state import PHASES, Phase
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_every_phase_can_be_reached_by_commands(phase: type[Phase]) -> None:
+    history = story(phase)
+    assert history.run.version == len(history.events)
+
+
+def test_a_run_is_drafted_once() -> None:
+    drafted = RunDrafted(contract=contract())
+    command = DraftRun(now=given().now, actor=DRI, contract=contract())
+    given().when(command).then(drafted)
+    given(drafted).when(command).refused(Refusal.RUN_EXISTS)

@@ -1,0 +1,66 @@
+import json
+from typing import get_args
+
+import pytest
+
+from tests.domain.given import enveloped
+from tests.domain.samples import START
+from tests.projections.tales import events_of
+from watchkeeper.domain.events import (
+    CheckpointRejected,
+    EffectEvent,
+    EffectFailed,
+    EffectRecovered,
+    Fact,
+    LogbookPushed,
+    NoteAdded,
+    OutputRootClaimed,
+    OutputRootReleased,
+    RootEvent,
+    RunEvent,
+    TagPushed,
+)
+from watchkeeper.projections.events_table import event_row, render_events, summary
+
+AROUND: tuple[Fact, ...] = (
+    CheckpointRejected(step=7, path="gs://b/step-7", reason="its metadata says step 8"),
+    OutputRootClaimed(root="gs://b/run", run="r", instance="i1"),
+    OutputRootReleased(root="gs://b/run", run="r", instance="i1", why="ended"),
+    LogbookPushed(
+        version=3, head="ab", content="cd", commit="4be1c09" * 5, branch="main", path="r.md"
+    ),
+    TagPushed(tag="hero/r/final", target="4be1c09" * 5, head="3 sha256:ab"),
+    EffectFailed(effect="logbook", attempt=2, reason="HTTP 503\nbusy", retry_at=START),
+    EffectRecovered(effect="logbook"),
+)
+
+
+def test_an_event_of_every_kind_has_a_summary_of_its_own() -> None:
+    events = [*events_of(), *(enveloped(fact, 1) for fact in AROUND)]
+    told = {type(event.data) for event in events}
+    assert told == {*get_args(RunEvent), *get_args(RootEvent), *get_args(EffectEvent)}
+    for event in events:
+        line = summary(event)
+        assert line
+        assert line != event.data.topic
+        assert len(line.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\x1b[2Jb", "x" * 5000])
+def test_a_summary_is_one_line_that_a_terminal_can_show(text: str) -> None:
+    line = summary(enveloped(NoteAdded(text=text), 1))
+    assert "\x1b" not in line
+    assert len(line) <= 300
+
+
+def test_rows_are_json_and_a_table_of_one_line_each() -> None:
+    events = events_of(["sealed"])
+    rows = [event_row(event) for event in events]
+    assert json.loads(json.dumps(rows)) == rows
+    lines = render_events(rows).splitlines()
+    assert len(lines) == len(events)
+    assert lines[0].split()[:5] == ["1", "2026-11-18", "17:30:00", "run.drafted", "dri"]
+
+
+def test_no_events_are_said_to_be_none() -> None:
+    assert render_events([]) == "no events"

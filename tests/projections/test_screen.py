@@ -1,0 +1,286 @@
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.domain.given import History
+from tests.projections.tales import (
+    MINUTE,
+    TALES,
+    cleared,
+    crashed,
+    finished,
+    hero,
+    resumed,
+    seal_facts,
+    trained,
+)
+from watchkeeper.domain.commands import VerifySeal
+from watchkeeper.domain.effects import Effects
+from watchkeeper.domain.events import EffectFailed
+from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.projections.screen import (
+    Fleet,
+    View,
+    document,
+    fleet,
+    render_fleet,
+    render_run,
+)
+from watchkeeper.projections.status import effects_row, status_row
+
+CADENCE = timedelta(minutes=15)
+
+
+@dataclass(frozen=True)
+class Stored:
+    run: str
+    part: str
+    row: str
+
+
+def row_of(name: str, run: Run | Unreadable) -> Stored:
+    return Stored(name, "run", json.dumps({**status_row(run), "run": name}))
+
+
+def seen(now: datetime, runs: Mapping[str, Run | Unreadable]) -> Fleet:
+    return fleet([row_of(name, run) for name, run in runs.items()], now)
+
+
+def one(now: datetime, run: Run | Unreadable) -> View:
+    return seen(now, {"r": run}).runs[0]
+
+
+def asked() -> History:
+    history = History().draft(hero())
+    history.tell(history.launch_command())
+    return history
+
+
+def blocked_seal() -> History:
+    history = finished()
+    facts = seal_facts(history, commit_found=None)
+    history.tell(VerifySeal(now=history.now, actor=history.events[-1].envelope.actor, facts=facts))
+    return history
+
+
+def test_reading_a_status_imports_neither_event_models_nor_any_client() -> None:
+    heavy = ("pydantic", "ray", "fsspec", "click", "eventsourcing", "watchkeeper.domain")
+    script = (
+        "import sys, watchkeeper.projections.screen\n"
+        f"print([name for name in sys.modules if name.startswith({heavy!r})])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert answer.stdout.strip() == "[]"
+
+
+# --- Who needs someone ---------------------------------------------------------------------------
+
+
+def test_who_needs_someone_comes_first_and_in_this_order() -> None:
+    last = trained()
+    now = last.now + 3 * CADENCE
+    runs: dict[str, Run | Unreadable] = {
+        "g-fresh": resumed().run,
+        "f-cleared": cleared(hero()).run,
+        "e-seal": blocked_seal().run,
+        "d-stale": last.run,
+        "c-broken": Unreadable("c-broken", 3, "bytes"),
+        "b-asked": asked().run,
+        "a-over": TALES["sealed"]().run,
+        "z-question": TALES["answered"]().run,
+    }
+    view = seen(now, runs)
+    assert [v.run for v in view.runs] == [
+        "z-question",
+        "b-asked",
+        "c-broken",
+        "d-stale",
+        "e-seal",
+        "f-cleared",
+        "g-fresh",
+        "a-over",
+    ]
+    kinds = [v.needs[0].kind for v in view.needing]
+    assert kinds == ["question", "approval", "unreadable", "monitor", "seal", "launch"]
+    assert [v.run for v in view.going] == ["g-fresh"]
+    assert [v.run for v in view.over] == ["a-over"]
+
+
+def test_each_need_names_the_exact_next_command() -> None:
+    now = trained().now
+    do = {
+        "question": one(now, TALES["held"]().run).needs[0].do,
+        "approval": one(now, asked().run).needs[0].do,
+        "seal": one(now, blocked_seal().run).needs[0].do,
+    }
+    digest = status_row(asked().run)["approval"]
+    assert do == {
+        "question": (
+            'watchkeeper ack r q-1 --note "..."',
+            'watchkeeper ack r q-1 --answer relaunch --note "..."',
+        ),
+        "approval": (f"watchkeeper approve r --plan {digest}",),
+        "seal": ("watchkeeper seal r",),
+    }
+
+
+def test_a_question_of_a_living_run_offers_no_relaunch() -> None:
+    assert one(trained().now, TALES["alarmed"]().run).needs[0].do == (
+        'watchkeeper ack r q-1 --note "..."',
+    )
+
+
+def test_a_question_of_a_run_that_a_human_ended_needs_nobody() -> None:
+    run = TALES["refused"]().run
+    assert run.questions
+    assert not one(trained().now, run).needs
+
+
+# --- Monitor stale -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("late", "stale"), [(timedelta(), False), (timedelta(microseconds=1), True)]
+)
+def test_a_monitor_is_stale_after_more_than_two_cadences(late: timedelta, stale: bool) -> None:
+    history = trained()
+    view = one(history.now + 2 * CADENCE + late, history.run)
+    assert view.monitor_stale is stale
+    # It is reported apart: what was last known of the run stays as it was.
+    assert view.row is not None
+    assert (view.phase, view.row["health"]) == ("running", "healthy")
+
+
+@pytest.mark.parametrize("late", [CADENCE, 10 * CADENCE])
+def test_a_relaunch_that_nobody_carries_out_is_a_stale_monitor(late: timedelta) -> None:
+    history = crashed()
+    assert one(history.now + late, history.run).monitor_stale is (late > 2 * CADENCE)
+
+
+def test_a_launch_after_a_long_pause_is_not_stale_at_once() -> None:
+    history = crashed().later(10 * CADENCE).relaunch()
+    assert not one(history.now + 3 * MINUTE, history.run).monitor_stale
+    assert one(history.now + 3 * CADENCE, history.run).monitor_stale
+
+
+@pytest.mark.parametrize("name", ["sealed", "spoken", "answered"])
+def test_a_run_with_nothing_due_is_never_stale(name: str) -> None:
+    history = TALES[name]()
+    assert not one(history.now + 100 * CADENCE, history.run).monitor_stale
+
+
+# --- Rows that cannot be read --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"shape": "status@0", "run": "r"}', "null"])
+def test_a_row_of_another_shape_is_named_and_not_guessed_at(text: str) -> None:
+    now = trained().now
+    view = fleet([Stored("r", "run", text)], now)
+    assert view.runs[0].phase == "unreadable"
+    assert view.runs[0].needs[0].do == ("watchkeeper verify",)
+    assert "r" in render_fleet(view, now)
+    assert "unreadable" in render_run(view.runs[0], now)
+
+
+# --- What people and programs see ----------------------------------------------------------------
+
+
+def test_the_fleet_reads_as_it_should() -> None:
+    now = resumed().now + MINUTE
+    rows = [
+        row_of("grug", TALES["held"]().run),
+        row_of("delphi", resumed().run),
+        row_of("olmo", TALES["sealed"]().run),
+    ]
+    retry = now + timedelta(seconds=40)
+    failed = EffectFailed(effect="logbook", attempt=1, reason="no route\nto host", retry_at=retry)
+    effects = json.dumps(effects_row(Effects(failing={"logbook": failed})))
+    view = fleet([*rows, Stored("delphi", "effects", effects)], now)
+    assert render_fleet(view, now).splitlines() == [
+        "1 of 3 runs needs someone; checked 0 s ago",
+        "",
+        "NEEDS YOU",
+        "  grug                     hero      interrupted  ~1107/2000",
+        "    since 19:02 UTC: i1: the relaunch is blocked at the gate: L1 not set here: "
+        "WANDB_API_KEY.",
+        "      Relaunch, or leave it? (R19)",
+        '      -> watchkeeper ack grug q-1 --note "..."',
+        '      -> watchkeeper ack grug q-1 --answer relaunch --note "..."',
+        "",
+        "RUNNING   phase    progress    newest ckpt  checked    note",
+        "  delphi  running  ~1310/2000  step-1250    1 min ago",
+        "",
+        "OVER  1 sealed (--all)",
+        "",
+        "WATCH  watchkeeper@ops-1 holds 1 run, none late.  SOURCES  all answer.",
+        "EFFECTS  1 late",
+        "  delphi: logbook: no route to host (retry in 40 s)",
+    ]
+    assert view.late == (("delphi", "logbook: no route\nto host (retry in 40 s)"),)
+
+
+def test_no_runs_at_all_say_how_to_begin() -> None:
+    now = trained().now
+    assert "watchkeeper launch" in render_fleet(fleet([], now), now)
+
+
+def test_a_large_fleet_is_counted_and_shown_whole_on_request() -> None:
+    now = resumed().now
+    run = resumed().run
+    view = seen(now, {f"run-{n:02}": run for n in range(41)})
+    assert "  ... 31 more (--all)" in render_fleet(view, now).splitlines()
+    whole = render_fleet(view, now, everything=True)
+    assert all(f"run-{n:02}" in whole for n in range(41))
+
+
+@pytest.mark.parametrize("width", [20, 80, 100, 200])
+def test_only_commands_and_names_pass_the_width(width: int) -> None:
+    history = trained()
+    runs = {name: tale().run for name, tale in TALES.items()}
+    text = render_fleet(seen(history.now, runs), history.now, width, everything=True)
+    allowed = ("      -> ",)
+    long = [t for t in text.splitlines() if len(t) > max(width, 40) and not t.startswith(allowed)]
+    assert all(t.startswith("1 of") or "need" in t for t in long), long
+
+
+def test_nothing_from_outside_reaches_the_terminal_raw() -> None:
+    now = trained().now
+    broken = Unreadable("r", 3, "bad \x1b[2J bytes\nNEEDS YOU")
+    text = render_fleet(seen(now, {"r": broken}), now)
+    assert "\x1b" not in text
+    assert text.count("\nNEEDS YOU") == 1
+
+
+def test_one_run_is_shown_with_what_to_do() -> None:
+    history = TALES["answered"]()
+    text = render_run(one(history.now + MINUTE, history.run), history.now + MINUTE)
+    assert text.startswith("r   hero   interrupted since 18:51 UTC (22 min)\n")
+    assert "\n decided     escalate (R10): step-1000, which was decided on" in text
+    assert '      -> watchkeeper ack r q-2 --answer relaunch --note "..."' in text
+
+
+def test_a_logbook_that_lags_behind_says_by_how_much() -> None:
+    history = resumed()
+    effects = effects_row(Effects())
+    for pushed, says in ((0, "not pushed yet"), (27, "4be1c09f holds event 27, up to date")):
+        row = {**effects, "pushed_version": pushed, "pushed_commit": "4be1c09f" * 5}
+        rows = [row_of("r", history.run), Stored("r", "effects", json.dumps(row))]
+        text = render_run(fleet(rows, history.now).runs[0], history.now)
+        assert f" logbook     {says}" in text
+
+
+def test_programs_get_every_row_with_what_was_judged_at_reading() -> None:
+    history = trained()
+    view = seen(history.now + 3 * CADENCE, {"r": history.run})
+    found = document(view)["runs"][0]
+    assert found["monitor_stale"] is True
+    assert found["needs"][0]["kind"] == "monitor"
+    assert found["progress"] == "~1060/2000"
+    assert json.loads(json.dumps(document(view))) == document(view)
