@@ -63,6 +63,9 @@ POINTS = ("append", "submit", "push", "tag")
 """Right after which of them the watch kills itself, once it was told to."""
 
 LIMIT_S = 900
+NAMED_LIMIT_S = 30.0
+"""How long a named point may take to come; a run of the demo's code takes some 20 s."""
+
 SAVED = re.compile(r"Saved checkpoint to \S*step-(\d+)")
 HUMAN = Actor(principal="kill_watch", kind="human")
 
@@ -247,7 +250,7 @@ class Campaign:
     faults: list["subprocess.Popen[bytes]"] = field(default_factory=list["subprocess.Popen[bytes]"])
 
 
-def start_run(campaign: Campaign) -> None:
+def start_run(campaign: Campaign, *, faulty: bool | None = None) -> None:
     """Draft, approve and request one more run; the watch that is being killed submits it."""
     number = len(campaign.scenes) + 1
     jobs = campaign.home / "jobs"
@@ -266,7 +269,7 @@ def start_run(campaign: Campaign) -> None:
                 )
                 handle(office, contract.run, approval)
     campaign.scenes.append(scene)
-    if number % 2 == 1:
+    if number % 2 == 1 if faulty is None else faulty:
         campaign.faults.append(start_fault(scene, 1))
 
 
@@ -285,13 +288,17 @@ def kill_once(campaign: Campaign, number: int) -> None:
     named = number % 2 == 0
     point = POINTS[number // 2 % len(POINTS)] if named else None
     count = campaign.chance.randint(1, 3) if point in ("append", "push") else 1
+    if point == "submit":
+        # A first launch, or the relaunch that follows the fault in it.
+        start_run(campaign, faulty=True)
+        count = campaign.chance.randint(1, 2)
     worker = _start_worker(campaign, point, count)
     if not named:
         wait_s = campaign.chance.uniform(0.5, 4.0)
         _wait(worker, wait_s)
     else:
-        # Submits and tags are rare: the watch works on until one comes, or a while has passed.
-        _wait(worker, 12.0)
+        # Tags are rare: the watch works on until one comes, or a while has passed.
+        _wait(worker, NAMED_LIMIT_S)
     died_itself = worker.poll() == -signal.SIGKILL
     if worker.poll() is None:
         worker.kill()

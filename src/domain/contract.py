@@ -64,7 +64,12 @@ class CodePart(Value):
 
 
 class HardwarePart(Value):
-    """What it runs on: type, count and topology, as people name them."""
+    """What it runs on, as people name it.
+
+    Attributes:
+        type: Such as `v5p-1024`.
+        topology: Slices or nodes, such as `1 slice`.
+    """
 
     type: str = ""
     topology: str = ""
@@ -205,6 +210,22 @@ class Contract(Value):
     """One run's contract, whole.
 
     What a launch rule must be able to find missing is optional here and judged by preflight.
+
+    Attributes:
+        run: The run's slug, under which everything is kept.
+        title: Heading of the logbook; the slug when empty.
+        lane: Chooses the defaults of cadence, seal and tag.
+        dri: The directly responsible individual, who is asked.
+        goal: What the run is for.
+        stop: When to stop, and when to ask.
+        issue: URL of the issue, or `none` as a stated waiver.
+        timezone: IANA zone in which times are shown.
+        command: The exact argument vector.
+        env: Plain environment variables; never secrets.
+        env_from: Names of variables that are read at submit and never stored.
+        working_dir: Folder that the job starts in; empty for the orchestrator's default.
+        output_root: Where the run writes; only one live run may.
+        initialize_from: Checkpoint that the first instance starts from; empty for none.
     """
 
     run: Slug

@@ -49,7 +49,7 @@ from watchkeeper.domain.launching import (
     refused_launch,
     relaunch,
 )
-from watchkeeper.domain.recovery import Case, relaunch_on_answer
+from watchkeeper.domain.recovery import Case, relaunch_on_answer, relaunch_what_never_ran
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.seal import verify_seal
 from watchkeeper.domain.state import (
@@ -188,7 +188,11 @@ def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
     )
     if command.answer == "noted":
         return [taken]
-    if not isinstance(run.phase, Interrupted) or not run.failures or run.last_check is None:
+    if not isinstance(run.phase, Interrupted):
+        return Refused(Refusal.ANSWER_NOT_POSSIBLE, command.question)
+    if run.instances[-1].launched_at is None:
+        return [taken, relaunch_what_never_ran(run.instances[-1].plan, command.question)]
+    if not run.failures or run.last_check is None:
         return Refused(Refusal.ANSWER_NOT_POSSIBLE, command.question)
     if contract_of(run).tracker.resume == "never":
         return Refused(Refusal.ANSWER_NOT_POSSIBLE, "tracker.resume is never")

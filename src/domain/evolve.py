@@ -119,7 +119,10 @@ def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
         why = f"{data.topic} does not fit a run that is {phase_name(run.phase)}"
         return Unreadable(run.slug, run.version, why)
     try:
-        return replace(_apply(run, data, event), version=event.version)
+        after = _apply(run, data, event)
+        moved = type(after.phase) is not type(run.phase)
+        since = event.at if moved else run.since
+        return replace(after, version=event.version, since=since)
     except Misfit as misfit:
         return Unreadable(run.slug, run.version, f"{data.topic}: {misfit}")
 

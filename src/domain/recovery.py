@@ -11,6 +11,7 @@ from watchkeeper.domain.check import source_is_fresh
 from watchkeeper.domain.detectors import resume_mismatch
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Outlook
+from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.state import Checkpoint, Failure, Run, contract_of
 
 WINDOW_STEPS = 10
@@ -234,4 +235,18 @@ def relaunch_on_answer(case: Case, question: str) -> DecisionMade | None:
             "because": f"a human answered {question}: relaunch from step-{chosen.step}",
             "recoverable": f"a human judged it recoverable in answer to {question}",
         }
+    )
+
+
+def relaunch_what_never_ran(plan: LaunchPlan, question: str) -> DecisionMade:
+    """Launch again, from where it was to start, what the orchestrator had refused to take."""
+    return DecisionMade(
+        instance=plan.instance,
+        action=Action.RELAUNCH,
+        rule="R19",
+        because=f"a human answered {question}: launch again what the orchestrator refused",
+        evidence=(f"{plan.instance} never ran, so it wrote nothing",),
+        resume_path=plan.resume_from,
+        resume_step=plan.resume_step,
+        recoverable=f"a human judged it recoverable in answer to {question}",
     )

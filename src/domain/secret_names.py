@@ -52,8 +52,8 @@ _KEY_ID = re.compile(r"(?:private|access)_key_id$")
 _PLAIN_TOKENS = _words(
     "eos bos pad unk mask sep cls special end start stop next page continuation last first prev"
     " previous num max min total per target input output image text vocab byte prompt completion"
-    " added extra fencing fence lease sentinel eot eod im avg mean each every expert router"
-    " think begin fim prefix suffix middle nl newline space current sample generated top"
+    " added extra fencing fence lease sentinel eot eod im avg mean"
+    " think begin fim prefix suffix middle nl newline space"
 )
 _PLAIN_KEYS = _words(
     "sort primary foreign partition ordering order group cache shard natural public idempotency"

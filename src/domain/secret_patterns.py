@@ -142,6 +142,7 @@ _NOT_A_KEY = re.compile(
     re.IGNORECASE,
 )
 _KEY_LABEL = re.compile(r"wandb|key|token|secret|pass|auth|login", re.IGNORECASE)
+_KEY_WORD = re.compile(r"(?<![\w-])(?:key|login)(?![\w-])", re.IGNORECASE)
 _SAID_AFTER = re.compile(
     r"\\*[\"']?[ \t]*(?:#|//|is|as|->|=)[ \t][^\n]{0,40}?wandb[^\n]{0,20}?key", re.IGNORECASE
 )
@@ -246,9 +247,9 @@ def _speaks_of_a_key(line: str) -> bool:
     place = line.lower().rfind("wandb")
     if place < 0:
         return False
+    between = line[place + len("wandb") :].rstrip("\"' \\")
     label = _LABEL.search(line)
-    if label is not None:
+    if label is not None and not _KEY_WORD.search(between):
         named = _KEY_LABEL.search(label[1]) is not None
         return named and _NOT_A_KEY.search(label[1]) is None
-    between = line[place + len("wandb") :].rstrip("\"' \\")
     return _NOT_A_KEY.search(between) is None

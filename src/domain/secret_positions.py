@@ -48,7 +48,7 @@ _SPOKEN = re.compile(
 )
 _BLANK = r"(?:\s|\\{1,8}[nrt])++"
 _NETRC = re.compile(
-    rf"\b(?:machine{_BLANK}\S{{1,200}}?|default){_BLANK}(?:login{_BLANK}\S{{1,200}}?{_BLANK})?"
+    rf"\b(?:machine{_BLANK}(?P<host>\S{{1,200}}?)|default){_BLANK}(?:login{_BLANK}\S{{1,200}}?{_BLANK})?"
     rf"(?:account{_BLANK}\S{{1,200}}?{_BLANK})?"
     rf"password{_BLANK}(?P<secret>(?:(?!\\{{1,8}}[nrt])[^\s\"'])++)",
     re.ASCII,
@@ -73,7 +73,7 @@ _AUTH_WORDS = frozenset({"token", "tokens", "auth", "credential", "credentials",
 _BLOCK_SCALAR = re.compile(r"[|>][-+]?[ \t]*\n[ \t]+")
 _OPEN = re.compile(r"[rbfu]{0,2}(?P<slashes>\\{0,15})(?P<quote>[\"'`])", re.IGNORECASE)
 _NO_SCALAR = re.compile(
-    r"[\[{](?!\{)|\$\{\{[^}\n]{0,200}\}\}|\{\{[^}\n]{0,200}\}\}|\$\([^)\n]{0,400}\)"
+    r"\$\{[A-Za-z_]\w{0,100}:?\?[^}\n]{0,200}\}|[\[{](?!\{)|\$\{\{[^}\n]{0,200}\}\}|\{\{[^}\n]{0,200}\}\}|\$\([^)\n]{0,400}\)"
     r"|<[A-Za-z _.-]{1,60}>"
 )
 _CLOSERS = {quote: re.compile(f"[{quote}\n]") for quote in "\"'`"}
@@ -101,7 +101,8 @@ def position_spans(text: str) -> Iterator[Span]:
     if "password" in text:
         for match in _NETRC.finditer(text):
             if not harmless(match["secret"], "password"):
-                yield Span(*match.span("secret"), "password", Rank.POSITION)
+                kind = kind_of_name(f"{match['host']} password")
+                yield Span(*match.span("secret"), kind, Rank.POSITION)
     if "curl" in text:
         yield from _short_flag(text, _USER_FLAG, ("curl",), "basic")
     if "sshpass" in text or "login" in text:
@@ -134,48 +135,61 @@ def whole_value(value: str, name: str) -> Span | None:
     scheme = _SCHEME.match(value) if "auth" in name.lower() else None
     start = scheme.end() if scheme is not None else 0
     rest = value[start:]
-    if rest.strip(HIDDEN) == "" or harmless(rest, name):
+    pairs = "cookie" in name.lower() and _COOKIE_PAIR.match(rest) is not None
+    if rest.strip(HIDDEN) == "" or harmless(rest, f"{name}_secret" if pairs else name):
         return None
     return Span(start, len(value), _kind(name, scheme), Rank.POSITION)
 
 
 def _assigned(text: str) -> Iterator[Span]:
-    r"""Find `NAME=value`, `--name=value`, `"name": "value"` and headers."""
+    """Find `NAME=value`, `--name=value`, `"name": "value"` and headers."""
     done = 0
     for match in _ASSIGNED.finditer(text):
-        name = match["name"].rstrip(".-")
         # A value inside a value that was found is covered, and is not scanned again.
-        if match.end() < done or not sensitive_name(name):
+        if match.end() < done or not sensitive_name(match["name"]):
             continue
-        scheme = _SCHEME.match(text, match.end()) if "auth" in name.lower() else None
-        bounds = _value(text, scheme.end() if scheme is not None else match.end())
-        if bounds is None:
-            continue
-        start, end, quoted = bounds
-        if quoted and scheme is None and "auth" in name.lower():
-            scheme = _SCHEME.match(text, start, end)
-            start = scheme.end() if scheme is not None else start
-        if not quoted:
-            end = _to_the_end_of_line(text, start, end, name, scheme)
-        value = text[start:end]
-        key = not quoted and match["sep"] == ":" and match["quote"] == ""
-        if start == end or (key and scheme is None and _says_something(text, value, end)):
-            continue
-        if text.startswith("${", max(0, match.start() - 2)):
-            # In ${NAME:-value} the value is a default; after ? and + stands what is said instead.
-            start += value.startswith("-")
-            value = "" if value.startswith(("?", "+")) else text[start:end]
-        # A shell allows no space before `=`, and JSON no value without quotes: that is code.
-        code = match["quote"] != "" or text[match.start("sep") - 1] == " "
-        code = not quoted and (
-            code or (match["sep"] != ":" and name[0] != "-" and not name.isupper())
-        )
-        if (scheme is not None and value.lower() in _AUTH_WORDS) or harmless(
-            value, name, code=code
-        ):
-            continue
-        done = end
-        yield Span(start, end, _kind(name, scheme), Rank.POSITION)
+        span = _assigned_span(text, match)
+        if span is not None:
+            done = span.end
+            yield span
+
+
+def _assigned_span(text: str, match: re.Match[str]) -> Span | None:
+    """Return the span of the value that follows a sensitive name and a sign, or none."""
+    name, colon = match["name"].rstrip(".-"), match["sep"] == ":"
+    if colon and text.endswith("//", 0, match.start()):
+        # In a URL this is a user, and the rule for URLs knows where its password ends.
+        return None
+    scheme = _SCHEME.match(text, match.end()) if "auth" in name.lower() else None
+    bounds = _value(text, scheme.end() if scheme is not None else match.end())
+    if bounds is None:
+        return None
+    start, end, quoted = bounds
+    if quoted and scheme is None and "auth" in name.lower():
+        scheme = _SCHEME.match(text, start, end)
+        start = scheme.end() if scheme is not None else start
+    judged = name
+    if not quoted:
+        word_end, end = end, _to_the_end_of_line(text, start, end, name, scheme)
+        judged = name if end == word_end else f"{name}_secret"
+    if text.startswith("${", max(0, match.start() - 2)):
+        # In ${NAME:-value} the value is a default; after ? and + stands what is said instead.
+        if text.startswith(("?", "+"), start):
+            return None
+        start += text.startswith("-", start)
+    value = text[start:end]
+    bare_key = not quoted and colon and match["quote"] == ""
+    if bare_key and scheme is None and _says_something(text, value, end):
+        return None
+    # A shell allows no space before `=`, and JSON no value without quotes: that is code.
+    spaced = text[match.start("sep") - 1] == " "
+    call = not colon and name[0] != "-" and not name.isupper()
+    code = not quoted and (match["quote"] != "" or spaced or call)
+    if scheme is not None and value.lower() in _AUTH_WORDS:
+        return None
+    if start == end or harmless(value, judged, code=code):
+        return None
+    return Span(start, end, _kind(name, scheme), Rank.POSITION)
 
 
 def _named(text: str, pattern: re.Pattern[str]) -> Iterator[Span]:

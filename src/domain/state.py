@@ -258,6 +258,7 @@ class Run:
         slug: Its name.
         version: How many events it has.
         approvals_given: How many were ever given; names the next one.
+        since: When the phase began.
         relaunches: When relaunches were requested, oldest first.
         questions: Open ones by name, in order of raising.
         questions_raised: How many were ever raised; names the next one.
@@ -269,6 +270,7 @@ class Run:
     slug: str
     version: int = 0
     phase: Phase = field(default_factory=Unborn)
+    since: datetime | None = None
     contract: Contract | None = None
     preflight: PreflightRecorded | None = None
     preflight_version: int = 0

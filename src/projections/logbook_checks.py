@@ -45,7 +45,7 @@ def checked(book: Logbook, data: CheckRecorded, at: datetime) -> Logbook:
     if data.job is not None and data.job.state in TERMINAL:
         return book  # The entry about the end follows in the same append.
     if current.training_at is not None and _not_training(before):
-        return _training(book, current, data, at)
+        return _training(book, current, data, at, _passed(before, book.facts))
     title, text = _line(book, before, current, data, at)
     silent = _troubles(data, before.check)
     return ticked(book, title, at, f"{text}{_passed(before, book.facts)}{silent}")
@@ -222,7 +222,9 @@ def _late(data: CheckRecorded) -> str:
     return "; ".join(troubles(data)) or "all sources answer"
 
 
-def _training(book: Logbook, current: Current, data: CheckRecorded, at: datetime) -> Logbook:
+def _training(
+    book: Logbook, current: Current, data: CheckRecorded, at: datetime, passed: str
+) -> Logbook:
     """Open the entry that says that an instance trains, with the proof of what it resumed."""
     facts = book.facts
     again = current.request.plan.resume_step is not None
@@ -230,7 +232,7 @@ def _training(book: Logbook, current: Current, data: CheckRecorded, at: datetime
     status = f"{data.health.value}, {numbers(facts, data)}"
     if facts.down_since is not None:
         status += f", {elapsed(at - facts.down_since)} after the last end"
-    book = said(book, Key.STATUS, status)
+    book = said(book, Key.STATUS, status + passed)
     proof = [_proof(current, data), _identity(facts, data), *troubles(data)]
     book = said(book, Key.EVIDENCE, "; ".join(text for text in proof if text))
     contract = facts.contract

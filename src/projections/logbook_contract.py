@@ -75,8 +75,13 @@ def _bullets(facts: Facts, data: InstanceLaunched) -> dict[str, str]:
         "Final step": f"{data.final_step}" + (f" (from {code(source)})" if source else ""),
         "Checkpoint policy": prose(data.checkpoint_policy),
         "Babysitter/check cadence": _cadence(facts, data),
-        "Job": f"{code(data.submission_id)} on {prose(data.orchestrator)} {prose(data.cluster)}",
+        "Job": f"{code(data.submission_id)} on {_place(data)}",
     }
+
+
+def _place(data: InstanceLaunched) -> str:
+    same = data.orchestrator == data.cluster
+    return prose(data.orchestrator if same else f"{data.orchestrator} {data.cluster}")
 
 
 def _environment(plan: LaunchPlan | None) -> str:

@@ -83,7 +83,7 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         dri=contract.dri if contract is not None else "",
         zone=contract.timezone if contract is not None else "UTC",
         phase=phase,
-        since=_iso_or_none(_since(run)),
+        since=_iso_or_none(run.since),
         instance=instance.plan.instance if instance is not None else "",
         job=instance.plan.submission_id if instance is not None else "",
         cluster=contract.orchestrator.cluster if contract is not None else "",
@@ -125,18 +125,6 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         reason=cut(over.reason, _TEXT_MAX) if over is not None else "",
         unreadable=why,
     )
-
-
-def _since(run: Run) -> datetime | None:
-    match run.phase:
-        case Launching(requested_at=at) | Interrupted(ended_at=at):
-            return at
-        case Stabilizing(launched_at=at) | Running(launched_at=at):
-            return at
-        case Finished() if run.last_check is not None:
-            return run.last_check.at  # The check that saw the success.
-        case _:
-            return None
 
 
 def _due(run: Run) -> datetime | None:

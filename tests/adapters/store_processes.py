@@ -15,7 +15,7 @@ WORKER = Path(__file__).with_name("store_worker.py")
 def worker(
     what: str, path: Path, *arguments: object
 ) -> Generator[subprocess.Popen[str], None, None]:
-    """Start a function of `store_worker` in a process and session of its own; kill it in the end."""
+    """Run a function of `store_worker` in a process and session of its own; kill it in the end."""
     process = subprocess.Popen(
         [sys.executable, str(WORKER), what, str(path), *map(str, arguments)],
         stdin=subprocess.PIPE,

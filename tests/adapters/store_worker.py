@@ -4,6 +4,7 @@ Usage: store_worker.py <what> <path> [<argument> ...]
 """
 
 import os
+import resource
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.ports import VersionConflict, Write
+from watchkeeper.ports import StoreFailure, VersionConflict, Write
 
 
 def say(text: object) -> None:
@@ -64,6 +65,35 @@ def append_on_request(path: Path, stream: str) -> None:
             store.append([Write(stream, store.head(stream)[0], (("run.noted.1", b"{}"),))])
 
 
+def fill(path: Path, limit_bytes: str) -> None:
+    """Append until files may not grow any more, then once more when they may again."""
+    with open_store(path) as store:
+        unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit_bytes), unlimited[1]))
+        for version in count():
+            event = ("run.noted.1", bytes(5_000))
+            try:
+                store.append([Write("run/a", version, (event,))], key=str(version))
+            except StoreFailure as error:
+                say(version)
+                say(error)
+                assert (store.head("run/a")[0], store.answer(str(version))) == (version, None)
+                resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+                store.append([Write("run/a", version, (event,))], key=str(version))
+                return
+
+
+def try_all(path: Path) -> None:
+    """Say how opening and appending end."""
+    try:
+        with open_store(path) as store:
+            store.append([Write("run/a", store.head("run/a")[0], (("run.noted.1", b"{}"),))])
+    except StoreFailure as error:
+        say(error)
+    else:
+        say("stored")
+
+
 def leave_open(path: Path) -> None:
     """End while a subscription, a waiter's feed and the store are still open."""
     store = open_store(path)
@@ -74,7 +104,7 @@ def leave_open(path: Path) -> None:
 
 WHATS: dict[str, Callable[..., None]] = {
     function.__name__: function
-    for function in (contend, write_for_ever, hold, append_on_request, leave_open)
+    for function in (contend, write_for_ever, hold, append_on_request, fill, try_all, leave_open)
 }
 
 if __name__ == "__main__":

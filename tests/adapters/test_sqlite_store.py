@@ -2,7 +2,6 @@
 
 import hashlib
 import struct
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -343,10 +342,9 @@ def test_the_first_write_removes_the_digest_before_it_commits(path: Path) -> Non
         with pytest.raises(VersionConflict):
             store.append([write("run/a", 1)])
         assert rest_path(path).exists()
-        with pytest.raises(RuntimeError), store.database.writing("append"):
+        with store.database.writing("append"):
             store.database.before_writing()
             assert not rest_path(path).exists()
-            raise RuntimeError("as if the process died here")
 
 
 def test_a_backup_by_sqlite_is_a_store_again(path: Path, tmp_path: Path) -> None:
@@ -417,17 +415,3 @@ def test_two_opened_in_one_process_exclude_each_other_like_two_processes(path: P
         with pytest.raises(VersionConflict):
             second.append([write("run/a", 0)])
         assert second.wait(after=0, limit=timedelta(0))
-
-
-def test_sqlite_itself_reads_the_store(path: Path) -> None:
-    """An auditor needs no code of ours: the shell's own query agrees."""
-    with open_store(path) as store:
-        store.append([write("run/a", 0, 2)])
-    code = (
-        "import sqlite3, sys; "
-        "print(sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM events').fetchone()[0])"
-    )
-    said = subprocess.run(
-        ["python3", "-c", code, str(path)], capture_output=True, text=True, timeout=20, check=True
-    )
-    assert said.stdout.strip() == "2"

@@ -27,6 +27,9 @@ from watchkeeper.domain.plan import Verdict
 HUMAN_ONLY = ("run.launch_approved.1", "run.escalation_acknowledged.1", "run.consent_given.1")
 
 
+ENDS = ("succeeded", "failed", "stopped")
+
+
 def audit(events: Sequence[Event]) -> list[str]:
     """Return every breach of an invariant, by its number in the design."""
     return [
@@ -42,7 +45,7 @@ def audit(events: Sequence[Event]) -> list[str]:
 
 
 def _live(events: Sequence[Event]) -> Iterator[str]:
-    """1: never two live instances."""
+    """1: never two live instances; only the orchestrator's own word ends one."""
     live: set[str] = set()
     for event in events:
         data = event.data
@@ -50,6 +53,8 @@ def _live(events: Sequence[Event]) -> Iterator[str]:
             live.add(data.plan.instance)
             if len(live) > 1:
                 yield f"1: {sorted(live)} live at event {event.version}"
+        if isinstance(data, InstanceEnded) and data.job.state.value not in ENDS:
+            yield f"1: {data.instance} ends on {data.job.state.value} at event {event.version}"
         if isinstance(data, InstanceEnded | LaunchRefused):
             live.discard(data.instance)
 

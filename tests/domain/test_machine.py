@@ -81,7 +81,6 @@ from watchkeeper.domain.state import (
 from watchkeeper.domain.values import JobState
 from watchkeeper.domain.verdict import verdict
 
-import collections, atexit; STAT = collections.Counter(); atexit.register(lambda: open('/tmp/dom/stat','w').write(str(STAT)))
 ACTORS = st.sampled_from((DRI, DRI, DRI, AGENT, LOOP))
 JOBS = st.sampled_from(
     (
@@ -321,9 +320,6 @@ class Lives(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """What was recorded reads back as the same run."""
-        STAT[type(self.history.run.phase).__name__] += 1; STAT["n_instances=%d" % len(self.history.run.instances)] += 1
-        for e in self.history.events:
-            if isinstance(e.data, DecisionMade): STAT[e.data.rule + e.data.action] += 1
         assert fold(SLUG, [read_back(event) for event in self.history.events]) == self.history.run
 
 

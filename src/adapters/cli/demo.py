@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -63,7 +64,7 @@ class Teller:
 
     def show(self, text: str) -> None:
         """Show progress; the next telling takes its place. Only at a terminal."""
-        if not click.get_text_stream("stderr").isatty():
+        if not sys.stderr.isatty():
             return
         click.echo(f"\r{self.elapsed_s():6.1f} s  {text:<90}"[:100], err=True, nl=False)
         self._line_open = True

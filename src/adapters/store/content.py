@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from pydantic import StrictInt, TypeAdapter, ValidationError
 
-from watchkeeper.adapters.store.failures import primary_code
+from watchkeeper.adapters.store.failures import SQLITE_ERRORS, SqliteError, primary_code
 from watchkeeper.adapters.store.schema import (
     APPLICATION_ID,
     SCHEMA_VERSION,
@@ -84,7 +84,7 @@ def lenient_text(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-def damaged(error: sqlite3.Error) -> Problem:
+def damaged(error: SqliteError) -> Problem:
     """Return the problem that an error of SQLite is."""
     return Problem(ProblemKind.FILE, f"SQLite can't read the file: {error}.")
 
@@ -102,7 +102,7 @@ def content_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Pro
     for check in (_schema_problems, _structure_problems, _event_problems, _key_problems):
         try:
             yield from check(connection, seen)
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             if primary_code(error) in UNDECIDED:
                 raise
             yield damaged(error)

@@ -8,7 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 from threading import Condition, Lock
 
-from watchkeeper.adapters.store.failures import extended_code, failure, failures_named
+from watchkeeper.adapters.store.failures import (
+    SQLITE_ERRORS,
+    extended_code,
+    failure,
+    failures_named,
+)
 from watchkeeper.adapters.store.feed import Feed
 from watchkeeper.adapters.store.lock import UseLock
 from watchkeeper.adapters.store.rest import remove_rest, rest_path, settle
@@ -93,7 +98,7 @@ class Database:
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
                 yield self._writer
-            except sqlite3.Error as error:
+            except SQLITE_ERRORS as error:
                 self._roll_back()
                 raise failure(error, self.path, doing) from error
             except BaseException:
@@ -158,7 +163,7 @@ class Database:
         try:
             connection = connect(self.path, busy_limit=self._busy_limit)
             connection.execute("PRAGMA query_only = ON")
-        except sqlite3.Error:
+        except SQLITE_ERRORS:
             self._give_back(None)
             raise
         return connection
@@ -179,7 +184,7 @@ class Database:
             return
         try:
             self._writer.execute("ROLLBACK")
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             # The caller raises what went wrong first; the open transaction must never commit.
             self._refusal = (
                 f"{self.path}: an append failed and could not be undone: {error}. Nothing was "
@@ -189,7 +194,7 @@ class Database:
     def _commit(self, doing: str) -> None:
         try:
             self._writer.execute("COMMIT")
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             self._roll_back()
             if extended_code(error) in _NOTHING_COMMITTED:
                 raise failure(error, self.path, doing) from error

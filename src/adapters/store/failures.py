@@ -33,19 +33,28 @@ _ADVICE = {
 }
 
 
-def extended_code(error: sqlite3.Error) -> int:
-    """Return SQLite's extended result code; 0 when Python itself raised the error."""
-    # Python sets the attribute only on errors that SQLite reported.
-    code: int = getattr(error, "sqlite_errorcode", 0)
+SqliteError = sqlite3.Error | UnicodeDecodeError
+"""What a statement may raise: the second when SQLite's own message quotes damaged bytes."""
+
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""The same, to catch."""
+
+
+def extended_code(error: SqliteError) -> int:
+    """Return SQLite's extended result code; 0 when Python raised the error and means misuse."""
+    # Python sets the attribute only on errors that SQLite reported. Its own ones of these two
+    # types say that stored text is no UTF-8.
+    damaged = isinstance(error, UnicodeDecodeError | sqlite3.OperationalError)
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT if damaged else 0)
     return code
 
 
-def primary_code(error: sqlite3.Error) -> int:
-    """Return SQLite's primary result code; 0 when Python itself raised the error."""
+def primary_code(error: SqliteError) -> int:
+    """Return SQLite's primary result code; 0 when Python raised the error and means misuse."""
     return extended_code(error) & _PRIMARY
 
 
-def failure(error: sqlite3.Error, path: Path, doing: str) -> StoreFailure:
+def failure(error: SqliteError, path: Path, doing: str) -> StoreFailure:
     """Put an error of SQLite into a sentence.
 
     Args:
@@ -62,5 +71,5 @@ def failures_named(path: Path, doing: str) -> Generator[None, None, None]:
     """Turn every error of SQLite inside the block into a `StoreFailure`."""
     try:
         yield
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         raise failure(error, path, doing) from error

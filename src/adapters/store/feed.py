@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from threading import Event, Lock, Thread
 
+from watchkeeper.adapters.store.failures import SQLITE_ERRORS
+
 POLL = timedelta(milliseconds=50)
 """Period of the poll. One costs some 4 µs: 0.01 % of a core. A wake-up takes 25 ms on average."""
 
@@ -69,7 +71,7 @@ class Feed:
         while not self._stop.is_set():
             try:
                 self._watch()
-            except sqlite3.Error:
+            except SQLITE_ERRORS:
                 # The listeners wake, look for themselves and meet the fault in their own
                 # threads, where it is raised. Until it is gone they poll, woken from here.
                 self.wake()

@@ -1,5 +1,6 @@
 """How a store is opened: shared with others, created or prepared first when it has to be."""
 
+import os
 import sqlite3
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +30,12 @@ def open_database(path: Path, *, busy_limit: timedelta) -> Database:
         raise StoreFailure(
             f"{path}: its folder does not exist. Nothing was stored. Create {path.parent} "
             "or name another file."
+        )
+    if path.exists() and not os.access(path, os.W_OK):
+        # SQLite would open it for reading and refuse at the first write.
+        raise StoreFailure(
+            f"{path}: it may not be written. Nothing was stored. Check that this user may write "
+            "the file, and that its disk is mounted writable; `watchkeeper verify` only reads."
         )
     try:
         lock = UseLock(path, create=True)

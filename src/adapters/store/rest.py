@@ -10,10 +10,10 @@ import hashlib
 import json
 import logging
 import os
-import sqlite3
 from datetime import timedelta
 from pathlib import Path
 
+from watchkeeper.adapters.store.failures import SQLITE_ERRORS
 from watchkeeper.adapters.store.schema import connect
 
 REST_BYTES_MAX = 1 << 30
@@ -104,7 +104,7 @@ def settle(path: Path, busy_limit: timedelta) -> None:
             return
         if not write_rest(path):
             _LOG.info("%s: too large for a whole-file digest at close", path)
-    except (sqlite3.Error, OSError) as error:
+    except (*SQLITE_ERRORS, OSError) as error:
         _LOG.warning("%s: no whole-file digest was written at close: %s", path, error)
 
 

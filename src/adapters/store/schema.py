@@ -8,7 +8,7 @@ import sqlite3
 from datetime import timedelta
 from pathlib import Path
 
-from watchkeeper.adapters.store.failures import failures_named
+from watchkeeper.adapters.store.failures import SQLITE_ERRORS, failures_named
 from watchkeeper.ports import StoreFailure
 
 APPLICATION_ID = 0x776B7072
@@ -93,7 +93,7 @@ def connect(
             "trusted_schema = OFF",
         ):
             connection.execute(f"PRAGMA {pragma}")
-    except sqlite3.Error:
+    except SQLITE_ERRORS:
         connection.close()
         raise
     return connection

@@ -22,7 +22,7 @@ from watchkeeper.adapters.store.content import (
     damaged,
     lenient_text,
 )
-from watchkeeper.adapters.store.failures import failure, primary_code
+from watchkeeper.adapters.store.failures import SQLITE_ERRORS, failure, primary_code
 from watchkeeper.adapters.store.lock import UseLock
 from watchkeeper.adapters.store.rest import REST_BYTES_MAX, rest_path, rest_problem, unsettled
 from watchkeeper.adapters.store.schema import (
@@ -140,7 +140,7 @@ def _report(path: Path, parameters: str, problems: list[Problem], notes: list[st
             found += islice(content_problems(connection, seen), PROBLEMS_MAX)
         finally:
             connection.close()
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         # A damaged header can look like any failure; then the digest has already told.
         if primary_code(error) in UNDECIDED and not found:
             raise failure(error, path, "verify") from error

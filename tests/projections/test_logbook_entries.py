@@ -1,0 +1,269 @@
+"""What a logbook says, entry by entry: checks, failures, seals, and what people add."""
+
+from datetime import timedelta
+from functools import cache, reduce
+
+import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from tests.domain.given import History, enveloped
+from tests.domain.samples import LOOP, START, check_of, down, fresh, job, killed, listing, succeeded
+from tests.projections.tales import (
+    FINAL,
+    MINUTE,
+    QUARTER,
+    TALES,
+    crashed,
+    found_of,
+    hero,
+    launched,
+    recorded,
+    resumed,
+    sealed,
+    shown,
+    spoken,
+    trained,
+    watched,
+)
+from watchkeeper.domain.commands import AddNote, Correct
+from watchkeeper.domain.envelope import Event
+from watchkeeper.domain.events import NoteAdded, RunSealed, SealVerified
+from watchkeeper.projections.logbook import EMPTY, project, render, render_at
+from watchkeeper.projections.logbook_seal import covered
+
+
+@cache
+def tale(name: str) -> tuple[Event, ...]:
+    return tuple(recorded(TALES[name]()))
+
+
+def text_of(history: History) -> str:
+    return render_at(recorded(history)).decode()
+
+
+def entry(text: str, title: str) -> str:
+    """Return the last entry whose heading ends so."""
+    found = [part for part in text.split("\n### ")[1:] if part.partition("\n")[0].endswith(title)]
+    assert found, f"no entry {title!r} in:\n{text}"
+    return found[-1]
+
+
+# --- Checks --------------------------------------------------------------------------------------
+
+
+def test_each_healthy_check_is_one_line_of_the_running_entry() -> None:
+    assert entry(text_of(trained()), "- healthy").splitlines()[1:] == [
+        "- 18:01 ~288/2000, loss 7.401, 31.4k tokens/s, newest checkpoint step-250 (temporary)",
+        "- 18:16 ~560/2000, newest checkpoint step-500 (temporary); "
+        "tracker unavailable (`no answer in 10 s`)",
+        "- 18:31 ~830/2000, newest checkpoint step-500 (temporary); "
+        "tracker still without a fresh answer",
+        "- 18:46 ~1060/2000, loss 4.873, 31.4k tokens/s, newest checkpoint step-1000 (permanent)",
+    ]
+
+
+def test_a_line_of_another_day_names_the_day() -> None:
+    history = trained()
+    found = found_of(history, 1000)
+    for step in range(1100, 1900, 100):
+        watched(history, step, 4.0, *found, wait=60 * MINUTE)
+    lines = entry(text_of(history), "- healthy").splitlines()
+    assert [line[:18] for line in lines if line.startswith("- 2026")] == ["- 2026-11-19 00:46"]
+    assert lines[-1].startswith("- 02:46 ~1800/2000")
+
+
+def test_checks_closer_than_a_minute_show_seconds() -> None:
+    history = launched(hero(watch={"cadence": timedelta(seconds=2)}))
+    watched(history, 5, 9.0, wait=timedelta(seconds=2))
+    watched(history, 9, 8.0, wait=timedelta(seconds=2))
+    assert "\n- 17:35:00 ~9/2000, loss 8.000" in text_of(history)
+
+
+def test_a_step_that_stands_still_is_said_to() -> None:
+    history = trained()
+    watched(history, 1060, 4.873)
+    watched(history, 1060, 4.873)
+    assert text_of(history).count(", same step since 18:46\n") == 2
+
+
+def test_an_orchestrator_without_answer_leaves_health_and_opens_its_own_entry() -> None:
+    history = trained()
+    history.later(QUARTER).check(shown=shown(history, 1320, 4.6), without=("orchestrator",))
+    line = entry(text_of(history), "- orchestrator unavailable").splitlines()[1]
+    assert line.startswith("- 19:01 no word on the job, health stays healthy; ~1320/2000")
+
+
+def test_an_outage_of_several_sources_is_named_once() -> None:
+    history = trained()
+    history.later(QUARTER).check(without=("orchestrator", "logs", "tracker", "checkpoints"))
+    reason = "orchestrator, logs, tracker, checkpoints unavailable (`no answer in 10 s`)"
+    assert text_of(history).rstrip().endswith(reason)
+
+
+def test_a_new_reason_of_a_silent_source_is_given() -> None:
+    book = reduce(project, recorded(trained()), EMPTY)
+    readings = [fresh("orchestrator"), down("tracker", "HTTP 503")]
+    for number, reason in enumerate(("HTTP 503", "HTTP 503", "HTTP 401")):
+        readings[1] = down("tracker", reason)
+        check = check_of(readings=tuple(readings), job=job())
+        book = project(book, enveloped(check, 100 + number))
+    lines = render(book).decode().splitlines()[-3:]
+    assert [line.rpartition("; ")[2] for line in lines] == [
+        "tracker unavailable (`HTTP 503`)",
+        "tracker still without a fresh answer",
+        "tracker unavailable (`HTTP 401`)",
+    ]
+
+
+def test_training_is_said_once_and_proves_what_it_resumed() -> None:
+    text = text_of(resumed())
+    assert text.count("- training\n") == 1
+    proof = "the log says resumed step 1000 = decided step 1000: resume proven"
+    assert proof in entry(text, "- i2 resumed")
+
+
+def test_a_resume_that_no_log_line_proves_is_not_called_proven() -> None:
+    history = crashed().relaunch()
+    watched(history, 1043, 4.8, *found_of(history, 1000))
+    assert "not proven" in entry(text_of(history), "- i2 resumed")
+
+
+def test_passing_the_place_of_a_failure_is_said_once() -> None:
+    history = resumed()
+    watched(history, 1500, 4.1)
+    assert text_of(history).count("past ~1107, where i1 ended") == 1
+
+
+def test_passing_it_at_the_first_check_that_sees_training_is_said_too() -> None:
+    history = crashed().relaunch()
+    watched(history, 1500, 4.1, lines=("Resuming training from step 1000",))
+    assert "; past ~1107, where i1 ended" in entry(text_of(history), "- i2 resumed")
+
+
+# --- Failure, decision, seal ---------------------------------------------------------------------
+
+
+def test_a_failure_and_its_decision_are_one_entry() -> None:
+    failed = entry(text_of(crashed()), "- i1 failed at ~1107/2000")
+    assert "- Status: interrupted; ended 18:54:15, seen 19:01, 15 min after the last" in failed
+    assert "ended by SIGKILL" in failed
+    assert "step-1100 refused: no metadata.json" in failed
+    assert "relaunch from step-1000 (R1, event 20)" in failed
+    assert "budget 1 of 3 in 24 h" in failed
+    assert "Lost: ~107 steps, 24 min of training" in failed
+    assert "- Next: relaunch from step-1000; progress past ~1107" in failed
+
+
+def test_the_same_failure_again_asks_a_human_with_the_exact_command() -> None:
+    text = render_at(tale("crash_loop")).decode()
+    failed = entry(text, "- i2 failed at ~1108/2000")
+    assert "not relaunched, a human is asked (R2, event 28)" in failed
+    assert "the same as i1" in failed
+    assert "`watchkeeper ack grug-moe-1e23-ep8 q-1 [--answer relaunch]" in failed
+
+
+def test_a_decision_that_had_to_wait_is_an_entry_of_its_own() -> None:
+    text = render_at(tale("blind")).decode()
+    failed = entry(text, "- i1 failed at ~1327/2000")
+    assert "Decision" not in failed
+    assert "checkpoints unavailable" in failed
+    assert "decided late" in entry(text, "- relaunch decided after i1's end")
+
+
+def test_a_simulated_approval_says_so() -> None:
+    assert "`Simulated approval: nobody was asked" in entry(
+        render_at(tale("sealed")).decode(), "- cleared by dri"
+    )
+
+
+def test_the_last_entry_names_tag_metrics_interruptions_and_goodput() -> None:
+    last = entry(render_at(tale("sealed")).decode(), "- sealed")
+    assert "sealed as `hero/grug-moe-1e23-ep8/final` on 4be1c090" in last
+    assert f"{FINAL}/{FINAL}; loss 3.214; " in last
+    assert "; eval/bpb 0.8712; " in last
+    # 11:32 to the first step seen and 42:33 from step-1000 to its, of 2:31:05.
+    assert "; 1 interruption; goodput at least 64.2 % of 2 h 31 min" in last
+
+
+def test_goodput_is_left_out_where_events_do_not_tell() -> None:
+    # The second instance ended before any check saw it train.
+    history = crashed().relaunch().later(QUARTER)
+    ended = succeeded(submission_id=history.run.instances[-1].plan.submission_id)
+    history.check(ended, found=listing(1000, FINAL))
+    verified, closed = [
+        e.data for e in sealed().events if isinstance(e.data, SealVerified | RunSealed)
+    ]
+    events = recorded(history.record(verified, closed))
+    assert b" - sealed" in render_at(events)
+    assert b"goodput" not in render_at(events)
+
+
+def test_time_in_several_lost_spans_counts_once() -> None:
+    spans = [(START, START + 3 * MINUTE), (START + MINUTE, START + 5 * MINUTE)]
+    spans += [(START + 10 * MINUTE, START + 11 * MINUTE), (START, START + 2 * MINUTE)]
+    assert covered(spans) == 6 * MINUTE
+
+
+# --- People, and text from outside ---------------------------------------------------------------
+
+
+def test_a_correction_points_at_what_it_corrects() -> None:
+    corrected = entry(text_of(spoken()), "- correction of event 9")
+    assert "- Status: corrects event 9 (2026-11-18 17:42 healthy), by dri (human)" in corrected
+    assert "it was step 11, not 12" in corrected
+
+
+def test_a_note_is_kept_whole() -> None:
+    words = "word " * 300
+    history = trained()
+    history.tell(AddNote(now=history.now, actor=LOOP, text=words))
+    assert words.strip() in text_of(history)
+
+
+FORGERIES = (
+    "\n### 2026-11-18 20:00 UTC - sealed\n- Status: sealed",
+    "\r\n## Event Log\r\n",
+    "\u2028# Another title",
+    "\x85### x",
+    "<!-- hidden",
+    "` ``` `` `",
+    "```\n### 2026-11-18 20:00 UTC - forged\n```",
+    "\x1b[2J\x1b]0;title\x07",
+    "\u202eevil",
+    "---\n===\n",
+)
+
+
+@pytest.mark.parametrize("forged", FORGERIES)
+def test_text_from_outside_adds_no_structure(forged: str) -> None:
+    line = f"RuntimeError: {forged}"
+
+    def told(words: str) -> list[str]:
+        history = trained()
+        history.later(QUARTER).check(
+            killed(submission_id=history.run.instances[-1].plan.submission_id, message=words),
+            lines=("Traceback (most recent call last):", words),
+            step=1100,
+            found=listing(1000),
+        )
+        history.tell(AddNote(now=history.now, actor=LOOP, text=words))
+        history.tell(Correct(now=history.now, actor=LOOP, corrects=1, text=words))
+        return render_at(recorded(history)).decode().splitlines()
+
+    plain, attacked = told("RuntimeError: plain"), told(line)
+    assert [text for text in attacked if text.startswith("#")] == [
+        text for text in plain if text.startswith("#")
+    ]
+    assert len(attacked) == len(plain)
+    assert not any(c in "".join(attacked) for c in "\x1b\x07\u202e\u2028\x85\r")
+
+
+@drawn(st.text())
+@settings(max_examples=200)
+def test_no_text_adds_a_line(words: str) -> None:
+    book = reduce(project, tale("sealed")[:3], EMPTY)
+    note = project(book, enveloped(NoteAdded(text=words), 4))
+    added = render(note).decode().removeprefix(render(book).decode())
+    assert len(added.splitlines()) == 3
