@@ -1,4 +1,4 @@
-"""Writes the reference pages that follow from the domain: phases, events, refusals, rules, settings.
+"""Writes the reference of the domain: phases, events, refusals, rules and settings.
 
     uv run python scripts/generate_reference.py [--check]
 
@@ -219,7 +219,7 @@ def events_page() -> str:
 
 
 def _envelope_table(shown: dict[str, type[BaseModel]]) -> str:
-    table = []
+    table: list[str] = []
     for name, field in Envelope.model_fields.items():
         if name == "data":
             kind = "one of the events below"
@@ -366,7 +366,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="fail when a page is out of date")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the pages are")
     options = parser.parse_args()
-    late = []
+    late: list[str] = []
     for name, page in PAGES.items():
         path: Path = options.folder / name
         wanted = page()

@@ -1,7 +1,7 @@
 """The watch over real processes, real files and a real git remote."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -29,6 +29,7 @@ from watchkeeper.acts import perform, submission_id
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.commands import Acknowledge, AddNote, Stop, TakeWatch
+from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import (
     CheckRecorded,
     DecisionMade,
@@ -42,7 +43,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.policy import Act
 from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state import Run, Sealed
 from watchkeeper.ports import Unavailable
 
 pytestmark = pytest.mark.git
@@ -72,10 +73,11 @@ class Faulty:
         return self._replacements.get(name) or getattr(self._inner, name)
 
 
-def sealed(*slugs: str) -> Any:
-    return lambda runs: all(
-        slug in runs and type(runs[slug].phase).__name__ == "Sealed" for slug in slugs
-    )
+def sealed(slug: str) -> Callable[[dict[str, Run]], bool]:
+    def is_sealed(runs: dict[str, Run]) -> bool:
+        return slug in runs and isinstance(runs[slug].phase, Sealed)
+
+    return is_sealed
 
 
 def pushed_whole(office: Office, slug: str) -> bool:
@@ -182,7 +184,11 @@ def test_a_dead_orchestrator_is_unavailable_and_health_is_untouched(
     down = Faulty(
         office.adapters.orchestrator(tiny_contract(site, "dark")), find=_raise_unavailable
     )
-    outside = Faulty(office.adapters, orchestrator=lambda _: down)
+
+    def always_down(_: Contract) -> Any:
+        return down
+
+    outside = Faulty(office.adapters, orchestrator=always_down)
     desk = replace(office.desk, outside=outside)
     before = len(data_of(office, "dark", CheckRecorded))
     watch_until(
@@ -213,7 +219,11 @@ def test_a_slow_source_never_delays_another_runs_check(office: Office, site: Sit
             raise Unavailable("tracker", "too slow")
 
     real = office.adapters.tracker
-    outside = Faulty(office.adapters, tracker=lambda c: Slow() if c.run == "slow" else real(c))
+
+    def tracker(of: Contract) -> Any:
+        return Slow() if of.run == "slow" else real(of)
+
+    outside = Faulty(office.adapters, tracker=tracker)
     before = {name: len(data_of(office, name, CheckRecorded)) for name in both}
     timer = clock.Timer()
 

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from watchkeeper import acts, clock
 from watchkeeper.acts import Desk, root_holder, submission_id
@@ -177,8 +177,8 @@ class KillingOutside:
 
     def git(self, remote: str, branch: str) -> GitRemote:
         """Wrap it."""
-        wrapped: GitRemote = KillingGit(self.inner.git(remote, branch), self.trigger)
-        return wrapped
+        wrapped: Any = KillingGit(self.inner.git(remote, branch), self.trigger)
+        return cast(GitRemote, wrapped)
 
     def __getattr__(self, name: str) -> Any:
         """Pass everything else on."""

@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +103,7 @@ def open_home(path: Path) -> Home:
 
 
 @contextmanager
-def watch_lock(home: Home) -> Iterator[None]:
+def watch_lock(home: Home) -> Generator[None, None, None]:
     """Hold the home's watch lock: at most one process acts for a home.
 
     The kernel lets go of it when the process dies, however it dies.

@@ -93,7 +93,7 @@ _TEXTS = (
         "L13",
         "watch",
         "A watch is arranged, or declined with a reason.",
-        "Neither blocks; a declined watch warns.",
+        "A contract that says neither blocks; a declined watch warns.",
         _GATE,
         f"{_HERO}, Operating Model",
     ),
@@ -101,7 +101,7 @@ _TEXTS = (
         "L15",
         "retry owner",
         "Exactly one owner of retries is named, and it can do them.",
-        "None blocks; so does an orchestrator that retries nothing by itself.",
+        "Naming none blocks; so does naming an orchestrator that retries nothing by itself.",
         _GATE,
         "operating practice: two retriers make two writers on one output root",
     ),
@@ -118,8 +118,8 @@ _TEXTS = (
     RuleText(
         "R2",
         "the same failure again",
-        "The same fingerprint without progress past it, uncertainty included, or any second "
-        "failure within 10 steps of an earlier one.",
+        "The same fingerprint without progress past it, uncertainty included; or any second "
+        "failure within 10 steps of an earlier one, or too coarsely read to be told apart.",
         "Ask the DRI; do not relaunch.",
         _RECOVERY,
         f"{_HERO}, What Can Go Wrong: Repeated recoverable failures",

@@ -34,6 +34,13 @@ STREAMS = [f"run/stream-{letter}" for letter in "abcdefgh"]
 EVENTS = 400
 PAGE_BYTES = 4096
 
+CUT_OFF = (
+    "DELETE FROM keys WHERE position > 390",
+    "DELETE FROM events WHERE id > 390",
+    "UPDATE sqlite_sequence SET seq = 390",
+)
+"""Removes the newest events and every counter that speaks of them."""
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -276,23 +283,13 @@ def test_known_limit_the_newest_events_removed_with_every_counter_are_not_found(
     unrested: Path,
 ) -> None:
     """The chain says nothing about its end: heads that are kept elsewhere do."""
-    tamper(
-        unrested,
-        "DELETE FROM keys WHERE position > 390",
-        "DELETE FROM events WHERE id > 390",
-        "UPDATE sqlite_sequence SET seq = 390",
-    )
+    tamper(unrested, *CUT_OFF)
     assert verify_store(unrested).problems == ()
 
 
 def test_known_limit_a_rewritten_file_with_a_new_digest_is_not_found(unrested: Path) -> None:
     """Whoever may write the file may also write a digest: heads that are kept elsewhere tell."""
-    tamper(
-        unrested,
-        "DELETE FROM keys WHERE position > 390",
-        "DELETE FROM events WHERE id > 390",
-        "UPDATE sqlite_sequence SET seq = 390",
-    )
+    tamper(unrested, *CUT_OFF)
     open_store(unrested).close()
     assert verify_store(unrested).whole_file
 

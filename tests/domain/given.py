@@ -184,9 +184,7 @@ class History:
     def confirm(self) -> Self:
         """The orchestrator has the job that was asked for."""
         self.tell(
-            ConfirmLaunched(
-                now=self.now, actor=LOOP, instance=self.instance, launched_at=self.now
-            )
+            ConfirmLaunched(now=self.now, actor=LOOP, instance=self.instance, launched_at=self.now)
         )
         return self
 
@@ -197,11 +195,8 @@ class History:
 
     def check_command(self, said: JobFacts | None = None, **facts: Any) -> RecordCheck:
         """A check of the newest instance, under the newest token; see `samples.seen`."""
-        observation = seen(
-            at=self.now,
-            said=said or job(),
-            **{"instance": self.instance, **facts},
-        )
+        given_facts: dict[str, Any] = {"instance": self.instance, **facts}
+        observation = seen(at=self.now, said=said or job(), **given_facts)
         return RecordCheck(
             now=self.now,
             actor=LOOP,
@@ -245,11 +240,11 @@ class History:
         self.later(wait).check(step=step, **facts)
         return self
 
-    def fail(self, said: JobFacts, *, wait: timedelta = timedelta(minutes=5), **facts: Any) -> Answer:
+    def fail(
+        self, said: JobFacts, *, wait: timedelta = timedelta(minutes=5), **facts: Any
+    ) -> Answer:
         """Let time pass, and see the newest instance end."""
-        named = said.model_copy(
-            update={"submission_id": self.run.instances[-1].plan.submission_id}
-        )
+        named = said.model_copy(update={"submission_id": self.run.instances[-1].plan.submission_id})
         return self.later(wait).check(named, **facts)
 
     @property

@@ -73,7 +73,7 @@ def contract(**changes: Any) -> Contract:
     for name, value in changes.items():
         part = whole.get(name)
         merged = isinstance(part, dict) and isinstance(value, Mapping)
-        whole[name] = {**part, **value} if merged else value
+        whole[name] = {**whole[name], **value} if merged else value
     return Contract.model_validate(whole)
 
 
@@ -119,7 +119,8 @@ def job(state: JobState = JobState.RUNNING, **changes: Any) -> JobFacts:
 
 def killed(signal: int = 9, **changes: Any) -> JobFacts:
     """A job that a signal ended."""
-    return job(JobState.FAILED, signal=signal, error_type="JOB_ENTRYPOINT_COMMAND_ERROR", **changes)
+    facts = {"signal": signal, "error_type": "JOB_ENTRYPOINT_COMMAND_ERROR", **changes}
+    return job(JobState.FAILED, **facts)
 
 
 def exited(code: int, **changes: Any) -> JobFacts:
@@ -191,7 +192,9 @@ def tracker(step: int | None, **changes: Any) -> TrackerFacts:
 
 def bar(shown: str) -> str:
     """A progress line as Levanter writes it, such as `bar("1.86kit/2.38kit")`."""
-    return f"I20260425 09:16:05 tqdm_logging Progress on:train {shown} rate:4.3s/it postfix:loss=0.6"
+    return (
+        f"I20260425 09:16:05 tqdm_logging Progress on:train {shown} rate:4.3s/it postfix:loss=0.6"
+    )
 
 
 def seen(

@@ -42,7 +42,11 @@ NAMED: Mapping[str, Strategy] = {
 def times(latest: datetime) -> st.SearchStrategy[datetime]:
     """Aware times from 1970 on, in several zones."""
     naive = st.datetimes(datetime(1970, 1, 2), latest.replace(tzinfo=None))
-    return st.builds(lambda at, zone: at.replace(tzinfo=zone), naive, st.sampled_from(ZONES))
+    return st.builds(_in_zone, naive, st.sampled_from(ZONES))
+
+
+def _in_zone(at: datetime, zone: timezone) -> datetime:
+    return at.replace(tzinfo=zone)
 
 
 def _integers(metadata: list[Any]) -> Strategy:

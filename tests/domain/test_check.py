@@ -289,7 +289,9 @@ def test_a_check_is_bounded_and_keeps_the_newest() -> None:
     )
     lines = [f"ValueError: number {n} " + "x" * 500 for n in range(20)]
     found = listing(*range(1, 60), *(half_written(n) for n in range(60, 80)))
-    check = checked(history, killed(message="a\nb" + "x" * 9000), shown=shown, lines=lines, found=found)
+    check = checked(
+        history, killed(message="a\nb" + "x" * 9000), shown=shown, lines=lines, found=found
+    )
     assert len(check.metrics) == METRICS_MAX
     assert check.metrics["loss"] == 2.0
     assert len(check.evidence) == EVIDENCE_MAX

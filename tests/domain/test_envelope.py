@@ -14,7 +14,7 @@ from tests.domain.samples import DRI, SLUG, START, check_of
 from tests.domain.strategies import events
 from watchkeeper.domain.envelope import Envelope, Undecodable, decode, encode
 from watchkeeper.domain.events import CheckRecorded, Fact, NoteAdded
-from watchkeeper.domain.registry import UPCASTS, UnknownTopic, current, type_of
+from watchkeeper.domain.registry import UPCASTS, UnknownTopic, Upcast, current, type_of
 
 NOTE = enveloped(NoteAdded(text="hello"), 1, actor=DRI).envelope
 
@@ -78,7 +78,11 @@ def changed(**changes: Any) -> bytes:
 @pytest.mark.parametrize(
     ("topic", "state", "why"),
     [
-        ("run.note_added.2", encode(NOTE)[1], "newer than this code, which writes run.note_added.1"),
+        (
+            "run.note_added.2",
+            encode(NOTE)[1],
+            "newer than this code, which writes run.note_added.1",
+        ),
         ("run.exploded.1", encode(NOTE)[1], "is not an event of watchkeeper"),
         ("", b"{}", "not an event"),
         ("run.note_added.1", b"", "run.note_added.1"),
@@ -111,7 +115,7 @@ def _never(data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def test_a_retired_shape_is_brought_up_to_today_step_by_step() -> None:
-    steps = {
+    steps: dict[str, Upcast] = {
         "run.remarked.1": lambda data: ("run.remarked.2", {"words": data["said"]}),
         "run.remarked.2": lambda data: ("run.note_added.1", {"text": data["words"]}),
     }
@@ -135,7 +139,7 @@ def test_an_upcast_does_not_change_what_was_stored() -> None:
 
 
 def test_a_circle_of_upcasts_ends() -> None:
-    circle = {"run.a.1": lambda data: ("run.a.1", data)}
+    circle: dict[str, Upcast] = {"run.a.1": lambda data: ("run.a.1", data)}
     with pytest.raises(UnknownTopic):
         current("run.a.1", {}, circle)
 

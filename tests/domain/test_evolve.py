@@ -51,9 +51,7 @@ from watchkeeper.domain.state import (
 )
 
 LAST_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
-OFTEN = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+OFTEN = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def next_event(history: History, data: Fact) -> Event:

@@ -59,9 +59,7 @@ def judged(
 
 def test_a_complete_contract_passes_every_rule_once_and_in_order() -> None:
     promised = contract()
-    findings = preflight(
-        Gate(promised, plan(promised), clear(), (approval_of(plan(promised)),))
-    )
+    findings = preflight(Gate(promised, plan(promised), clear(), (approval_of(plan(promised)),)))
     assert [f.rule for f in findings] == ["L1", "L3", "L4", "L6", "L7", "L11", "L13", "L15"]
     assert {f.verdict for f in findings} == {Verdict.PASS}
     assert {f.provenance for f in findings} == {"stated"}
@@ -167,7 +165,7 @@ def test_a_root_that_a_live_instance_holds_blocks_and_names_it() -> None:
 
 # --- L6: what a start rests on ------------------------------------------------------------------
 
-STEP_900 = {"resume_from": f"{ROOT}/checkpoints/step-900", "resume_step": 900}
+STEP_900: dict[str, Any] = {"resume_from": f"{ROOT}/checkpoints/step-900", "resume_step": 900}
 
 
 def test_a_complete_checkpoint_whose_metadata_names_its_step_passes() -> None:
@@ -180,7 +178,11 @@ def test_a_complete_checkpoint_whose_metadata_names_its_step_passes() -> None:
     ("facts", "provenance", "says"),
     [
         (clear(), "stated", "cannot tell: its store was not asked"),
-        (clear(source_reading=down("checkpoints", "timed out")), "stated", "cannot tell: timed out"),
+        (
+            clear(source_reading=down("checkpoints", "timed out")),
+            "stated",
+            "cannot tell: timed out",
+        ),
         (
             clear(source=checkpoint(900), source_reading=down("checkpoints", "timed out")),
             "stated",
@@ -202,7 +204,8 @@ def test_no_start_from_a_checkpoint_that_is_not_proven(
 
 
 @pytest.mark.parametrize(
-    "path", [f"{ROOT}/checkpoints", f"{ROOT}/checkpoints/latest", f"{ROOT}/step-", f"{ROOT}/step-9a"]
+    "path",
+    [f"{ROOT}/checkpoints", f"{ROOT}/checkpoints/latest", f"{ROOT}/step-", f"{ROOT}/step-9a"],
 )
 def test_a_path_without_a_numeric_step_blocks(path: str) -> None:
     finding = judged("L6", facts=clear_for(900), planned=plan(resume_from=path))

@@ -222,8 +222,10 @@ def test_a_script_is_named_when_the_command_shows_one() -> None:
 @pytest.mark.parametrize("kind", [ConfirmLaunched, ReportRefusedLaunch])
 def test_only_the_instance_that_is_being_launched_is_confirmed_or_refused(kind: type) -> None:
     history = story(Launching)
-    common = {"now": history.now, "actor": LOOP, "instance": "i7"}
-    extra = {"launched_at": history.now} if kind is ConfirmLaunched else {"reason": "no"}
+    common: dict[str, Any] = {"now": history.now, "actor": LOOP, "instance": "i7"}
+    extra: dict[str, Any] = (
+        {"launched_at": history.now} if kind is ConfirmLaunched else {"reason": "no"}
+    )
     history.when(kind(**common, **extra)).refused(Refusal.WRONG_INSTANCE, "i7")
 
 

@@ -117,9 +117,7 @@ FOUND = st.lists(
     max_size=5,
     unique_by=lambda found: found.step,
 ).map(lambda found: listing(*found))
-DOWN = st.sets(
-    st.sampled_from(("orchestrator", "logs", "tracker", "checkpoints")), max_size=2
-)
+DOWN = st.sets(st.sampled_from(("orchestrator", "logs", "tracker", "checkpoints")), max_size=2)
 LINES = st.lists(
     st.sampled_from(
         (
@@ -141,7 +139,9 @@ _CLEAR = (
 CONTRACTS = st.sampled_from(
     (*_CLEAR, contract(tracker={"resume": "never"}), contract(retries={"owner": None}))
 )
-STARTS = st.sampled_from((None, Draft, Launching, Stabilizing, Running, Running, Interrupted, Finished))
+STARTS = st.sampled_from(
+    (None, Draft, Launching, Stabilizing, Running, Running, Interrupted, Finished)
+)
 
 
 def read_back(event: Event) -> Event:
@@ -234,8 +234,8 @@ class Lives(RuleBasedStateMachine):
     @rule(taken=st.sampled_from((True, True, True, False)))
     def submitted(self, taken: bool) -> None:
         if taken:
-            launched = {"instance": self.newest, "launched_at": self.history.now}
-            self.give(ConfirmLaunched(**self.common(), **launched))
+            at = self.history.now
+            self.give(ConfirmLaunched(**self.common(), instance=self.newest, launched_at=at))
         else:
             self.give(ReportRefusedLaunch(**self.common(), instance=self.newest, reason="no"))
 
@@ -313,7 +313,9 @@ class Lives(RuleBasedStateMachine):
             return
         retries = self.history.promised.retries
         asked = [e for e in self.history.events if isinstance(e.data, LaunchRequested)]
-        by_rule = [e.at for e in asked if isinstance(e.data, LaunchRequested) and e.data.reason == "R1"]
+        by_rule = [
+            e.at for e in asked if isinstance(e.data, LaunchRequested) and e.data.reason == "R1"
+        ]
         for at in by_rule:
             recent = [other for other in by_rule if at - retries.window < other <= at]
             assert len(recent) <= retries.budget
@@ -376,9 +378,7 @@ BREACHES: list[tuple[str, list[Event]]] = [
     (
         "8",
         with_fact(
-            DecisionMade(
-                instance="i1", action=Action.RELAUNCH, rule="R1", because="x", evidence=()
-            )
+            DecisionMade(instance="i1", action=Action.RELAUNCH, rule="R1", because="x", evidence=())
         ),
     ),
     ("questions", with_fact(story(Running).events[0].data)),

@@ -98,9 +98,7 @@ def test_r1_keeps_run_id_tracker_id_output_root_and_command() -> None:
     assert (plan.resume_from, plan.resume_step) == (f"{ROOT}/checkpoints/step-1000", 1000)
 
 
-@pytest.mark.parametrize(
-    "end", [exited(3), exited(1), exited(0), job(JobState.FAILED)]
-)
+@pytest.mark.parametrize("end", [exited(3), exited(1), exited(0), job(JobState.FAILED)])
 def test_r19_asks_where_exit_facts_do_not_say_that_it_may_pass(end: JobFacts) -> None:
     answer = story(Running).fail(end, step=1100, found=KEPT)
     assert decided(answer) == (Action.ESCALATE, "R19")
@@ -195,7 +193,7 @@ def test_r2_counts_progress_only_beyond_the_uncertainty(
     second: str, expected: tuple[Action, str]
 ) -> None:
     history = History().launch()
-    nothing = {"without": ("tracker",), "found": KEPT}
+    nothing: dict[str, Any] = {"without": ("tracker",), "found": KEPT}
     history.fail(killed(), lines=[bar("1.50kit/5.16kit")], **nothing)
     history.relaunch()
     answer = history.fail(killed(), lines=[bar(second)], **nothing)
@@ -372,9 +370,7 @@ def test_a_decision_is_made_once() -> None:
     history.fail(killed(), found=KEPT).then_kinds(CheckRecorded)
 
 
-@pytest.mark.parametrize(
-    "source", ["logs", "tracker"]
-)
+@pytest.mark.parametrize("source", ["logs", "tracker"])
 def test_logs_and_tracker_are_not_needed_for_a_decision(source: str) -> None:
     answer = story(Running).fail(killed(), step=1100, found=KEPT, without=(source,))
     assert decided(answer) == (Action.RELAUNCH, "R1")
@@ -422,7 +418,9 @@ def stop(history: History) -> None:
     history.tell(Stop(now=history.now, actor=DRI, reason="the loss diverges"))
 
 
-@pytest.mark.parametrize("end", [job(JobState.STOPPED), job(JobState.FAILED), killed(15), exited(1)])
+@pytest.mark.parametrize(
+    "end", [job(JobState.STOPPED), job(JobState.FAILED), killed(15), exited(1)]
+)
 def test_r14_leaves_what_a_person_stopped_whatever_the_orchestrator_calls_it(
     end: JobFacts,
 ) -> None:

@@ -38,9 +38,7 @@ from watchkeeper.domain.values import JobFacts, JobState
 
 
 def holding(*claims: tuple[str, str]) -> Roots:
-    return folded(
-        [OutputRootClaimed(root=root, run=run, instance="i1") for root, run in claims]
-    )
+    return folded([OutputRootClaimed(root=root, run=run, instance="i1") for root, run in claims])
 
 
 def folded(events: list[RootEvent], roots: Roots | None = None) -> Roots:
@@ -126,9 +124,7 @@ def test_a_launch_that_was_definitely_refused_releases_the_root() -> None:
         ReportRefusedLaunch(now=history.now, actor=LOOP, instance="i1", reason="no")
     )
     roots = claims_for(holding((ROOT, SLUG)), SLUG, answer.events)
-    assert roots == [
-        OutputRootReleased(root=ROOT, run=SLUG, instance="i1", why="never started")
-    ]
+    assert roots == [OutputRootReleased(root=ROOT, run=SLUG, instance="i1", why="never started")]
 
 
 def requested(root: str = ROOT) -> list[RunEvent]:

@@ -5,7 +5,7 @@ import getpass
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -89,7 +89,7 @@ class Office:
 
 
 @contextmanager
-def open_office(path: Path) -> Iterator[Office]:
+def open_office(path: Path) -> Generator[Office, None, None]:
     """Open a home for the length of a command."""
     home = open_home(path)
     scrubber = Scrubber(home.key, known_secrets(os.environ))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -183,7 +183,7 @@ def _launch(office: Office, scene: Scene, teller: Teller) -> None:
 
 
 @contextmanager
-def _narrated(office: Office, teller: Teller) -> Iterator[None]:
+def _narrated(office: Office, teller: Teller) -> Generator[None, None, None]:
     """Tell every new event of the run while the watch works."""
     done = threading.Event()
     narrator = threading.Thread(

@@ -3,7 +3,7 @@
 import logging
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def _rests(run: Run) -> bool:
 
 
 @contextmanager
-def told_to_stop() -> Iterator[threading.Event]:
+def told_to_stop() -> Generator[threading.Event, None, None]:
     """Yield an event that SIGINT and SIGTERM set; a second signal ends the process at once."""
     stop = threading.Event()
 
