@@ -8,6 +8,8 @@ import logging
 from dataclasses import dataclass
 from datetime import timedelta
 
+from eventsourcing.persistence import ApplicationRecorder
+
 from watchkeeper import clock
 from watchkeeper.domain.commands import (
     CompleteSeal,
@@ -65,6 +67,7 @@ class Desk:
 
     Attributes:
         ledger: Where everything is recorded.
+        recorder: The ledger as the `eventsourcing` library knows it, for whoever follows it.
         outside: The ports.
         evidence: Where full observations are kept.
         deployment: Short id of this home; part of every submission id, so that two homes that
@@ -72,6 +75,7 @@ class Desk:
     """
 
     ledger: Ledger
+    recorder: ApplicationRecorder
     outside: Outside
     evidence: Evidence
     deployment: str

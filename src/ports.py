@@ -221,7 +221,8 @@ class KeyReused(Exception):
 class StoreFailure(Exception):
     """The event store could not do what was asked: full, locked, corrupted or newer.
 
-    Nothing of the failed append is stored. The message says what to do.
+    Nothing of a failed append is stored, unless the message says that this is unknown: then the
+    same append under the same key settles it. The message says what to do.
     """
 
 
@@ -260,7 +261,7 @@ class Recorded:
     """One stored event, as its bytes lie in the store.
 
     Attributes:
-        position: Place in the whole ledger; grows, never re-used, may have gaps.
+        position: Place in the whole ledger; grows by one, never re-used.
         stream: Its stream.
         version: Its place in the stream, from 1.
         topic: Its registered name with a version suffix.

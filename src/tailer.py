@@ -1,9 +1,11 @@
 """Follows the whole ledger in pages, in commit order, for everything that reacts to it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from watchkeeper.ports import EventStore, Recorded
+from eventsourcing.persistence import ApplicationRecorder, Notification
+
+from watchkeeper.ports import EventStore
 
 PAGE = 500
 """Events in a page: one read for many, and still small in memory."""
@@ -12,23 +14,30 @@ PAGE = 500
 class Tailer:
     """A place in the ledger that moves on over every event, interesting or not.
 
+    It reads through the `eventsourcing` library's own interface, so that whatever feeds on that
+    library's recorders sees the ledger as the watch does.
+
     Args:
-        store: The ledger's store.
+        recorder: The ledger, as the library knows it.
+        store: The ledger, for waiting.
         after: The position to begin behind; 0 catches up from the beginning.
     """
 
-    def __init__(self, store: EventStore, after: int = 0) -> None:
+    def __init__(self, recorder: ApplicationRecorder, store: EventStore, after: int = 0) -> None:
         """Begin behind a position."""
+        self._recorder = recorder
         self._store = store
         self.position = after
 
-    def pages(self) -> Iterator[list[Recorded]]:
+    def pages(self) -> Iterator[Sequence[Notification]]:
         """Yield pages until the end of the ledger is reached; each moves the position on."""
         while True:
-            page = self._store.read_all(after=self.position, limit=PAGE)
+            page = self._recorder.select_notifications(
+                start=self.position, limit=PAGE, inclusive_of_start=False
+            )
             if not page:
                 return
-            self.position = page[-1].position
+            self.position = page[-1].id
             yield page
 
     def wait(self, limit: timedelta) -> bool:

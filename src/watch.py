@@ -17,9 +17,19 @@ from watchkeeper.acts import SERVICE, Desk, next_failure, perform
 from watchkeeper.domain.commands import ReleaseWatch, TakeWatch
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import Holder
+from watchkeeper.domain.people import Actor
 from watchkeeper.domain.policy import JOB_ACTS, Act, due_acts
 from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.state import Abandoned, Draft, Run, Sealed, Stopped, Unborn, Unreadable
+from watchkeeper.domain.state import (
+    Abandoned,
+    Cleared,
+    Draft,
+    Run,
+    Sealed,
+    Stopped,
+    Unborn,
+    Unreadable,
+)
 from watchkeeper.ports import StoreFailure, VersionConflict
 from watchkeeper.tailer import Tailer
 
@@ -65,18 +75,26 @@ class Watcher:
         holder: Who watches, from where.
         states: Where state files are written.
         only: Slugs to watch; empty for all.
+        forced_by: The human who takes the watch from whoever holds it; none to wait for its lease.
     """
 
     def __init__(
-        self, desk: Desk, holder: Holder, states: StateFiles, only: frozenset[str] = frozenset()
+        self,
+        desk: Desk,
+        holder: Holder,
+        states: StateFiles,
+        only: frozenset[str] = frozenset(),
+        forced_by: Actor | None = None,
     ) -> None:
         """Begin with an empty board; `run` fills it from the ledger."""
         self._desk = desk
         self._holder = holder
         self._states = states
         self._only = only
+        self._forced_by = forced_by
+        self._forced: set[str] = set()
         self._boards: dict[str, _Board] = {}
-        self._tailer = Tailer(desk.ledger.store)
+        self._tailer = Tailer(desk.recorder, desk.ledger.store)
         self._busy: dict[tuple[str, bool], Future[tuple[Act, bool]]] = {}
         self._doing: dict[tuple[str, bool], Act] = {}
 
@@ -132,8 +150,8 @@ class Watcher:
         """Bring the board up to date with what any process appended."""
         changed: set[str] = set()
         for page in self._tailer.pages():
-            for recorded in page:
-                kind, _, slug = recorded.stream.partition("/")
+            for notification in page:
+                kind, _, slug = str(notification.originator_id).partition("/")
                 if kind in ("run", "effects") and slug:
                     changed.add(slug)
         for slug in changed:
@@ -144,6 +162,8 @@ class Watcher:
                 log.error("%s cannot be read after event %d: %s", slug, run.version, run.why)
                 self._boards.pop(slug, None)
                 continue
+            if not self._only and run.contract is not None and run.contract.watch.declined:
+                continue  # Watched only when somebody names it.
             board = self._boards.get(slug)
             if board is None:
                 board = self._boards[slug] = _Board(run, Effects())
@@ -153,13 +173,22 @@ class Watcher:
             self._states.write_state(run)
 
     def _take(self, slug: str, board: _Board) -> None:
-        if isinstance(board.run.phase, Unborn | Draft | Stopped | Abandoned | Sealed):
+        if isinstance(board.run.phase, Unborn | Draft | Cleared | Stopped | Abandoned | Sealed):
             # Nothing to watch; what is left to push needs no lease, only our place as its writer.
             board.token = board.run.watch.token or -1
             return
         if board.refused_until is not None and not board.refused_until.expired():
             return
-        command = TakeWatch(now=clock.now(), actor=SERVICE, holder=self._holder, same_home=True)
+        # Force is used once for each run: who takes it back later is not driven out again.
+        force = self._forced_by is not None and slug not in self._forced
+        self._forced.add(slug)
+        command = TakeWatch(
+            now=clock.now(),
+            actor=self._forced_by or SERVICE,
+            holder=self._holder,
+            same_home=True,
+            force=force,
+        )
         outcome = self._desk.ledger.handle(slug, command)
         if isinstance(outcome, Refused):
             log.info("%s: %s", slug, outcome.sentence)

@@ -152,12 +152,6 @@ def test_the_status_row_is_the_state_at_the_head(ledger: Ledger) -> None:
     assert json.loads(row.row) == json.loads(json.dumps(status_row(run)))
 
 
-def test_what_follows_in_one_append_names_what_caused_it(ledger: Ledger) -> None:
-    run = drafted(ledger)
-    assert ledger.history("demo")[0].envelope.cause is None
-    assert run.version == 1
-
-
 def test_a_wait_ends_when_another_thread_appends(ledger: Ledger) -> None:
     drafted(ledger)
     timer = clock.Timer()

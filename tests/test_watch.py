@@ -333,3 +333,25 @@ def test_results_of_effects_never_move_the_runs_head(office: Office, site: Site)
     assert office.ledger.run("still").version == before
     note = AddNote(now=clock.now(), actor=DRI, text="still here")
     assert taken(office.ledger.handle("still", note)).run.version == before + 1
+
+
+def test_a_run_whose_watch_was_declined_is_left_alone_unless_named(
+    office: Office, site: Site
+) -> None:
+    alone = tiny_contract(site, "alone")
+    declined = alone.watch.model_copy(update={"holder": "", "declined": "a smoke test"})
+    requested(office, alone.model_copy(update={"watch": declined}))
+    requested(office, tiny_contract(site, "watched"))
+    watch_until(office, sealed("watched"))
+    assert phase_of(office, "alone") == "launching"
+    assert "run.watch_taken.1" not in topics(office, "alone")
+
+
+def test_what_follows_from_a_check_names_it_as_its_cause(office: Office, site: Site) -> None:
+    requested(office, tiny_contract(site, "caused", die="exit@20"))
+    watch_until(office, lambda runs: bool(runs["caused"].questions))
+    events = office.ledger.history("caused")
+    [ended] = [e for e in events if isinstance(e.data, InstanceEnded)]
+    check = [e for e in events[: ended.version] if isinstance(e.data, CheckRecorded)][-1]
+    assert ended.envelope.cause == str(check.envelope.event_id)
+    assert check.envelope.cause is None

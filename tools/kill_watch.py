@@ -196,7 +196,7 @@ def work(options: argparse.Namespace) -> int:
         store: Any = KillingStore(office.ledger.store, trigger)
         ledger = Ledger(store, office.ledger.scrubber)
         outside: Any = KillingOutside(office.adapters, trigger)
-        desk = Desk(ledger, outside, office.home, office.home.deployment)
+        desk = Desk(ledger, office.recorder, outside, office.home, office.home.deployment)
         watcher = Watcher(desk, holder_of(office.home, "watchkeeper"), office.home)
         watcher.run(threading.Event(), idle)
     return 0

@@ -27,7 +27,10 @@ class Refusal(Enum):
     STILL_LAUNCHING = "A launch is under way: wait until the orchestrator has answered."
     STILL_LIVE = "The instance is not known to have ended: wait, or stop it."
     WRONG_INSTANCE = "This is not the run's newest instance: read the run again."
-    WATCH_HELD = "Another holder has the watch: wait for the end of its lease, or force it."
+    WATCH_HELD = (
+        "Another holder has the watch: wait for the end of its lease, or take it with "
+        "`watchkeeper watch RUN --force`."
+    )
     WATCH_SUPERSEDED = "Another holder took the watch since: this one must stop."
     NO_RELAUNCH_DECIDED = "No relaunch was decided for this run: see its last decision."
     CHECKPOINTS_UNKNOWN = (

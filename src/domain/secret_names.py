@@ -155,6 +155,7 @@ _TYPE = re.compile(
     r"|[A-Za-z_.]+\[[\w\[\], .|]*[,)]?",
     re.ASCII,
 )
+_WORDS_ONLY = re.compile(r"[\w-]*[A-Za-z0-9][\w-]*", re.ASCII)
 _IDENTIFIER = re.compile(r"_*[a-z]+(?:_[a-z]+)*", re.ASCII)
 _DOTTED = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", re.ASCII)
@@ -232,21 +233,28 @@ def harmless(value: str, name: str, *, code: bool = False) -> bool:
     kind = kind_of_name(name)
     if kind != "password" and len(value) < _VALUE_CHARS_MIN:
         return True
-    if not any(letter.isalnum() for letter in value) or value.lower() in _STATUSES:
-        return True
-    if "***" in value or "…" in value or ("..." in value and len(value) < 32):
-        return True
-    if not any(letter.isalnum() for letter in _REFERENCE.sub("", value)):
-        return True
-    if _POINTER.fullmatch(value) or _PLACEHOLDER.fullmatch(value) or _names_only(value):
+    if value.lower() in _STATUSES or _names_only(value):
         return True
     if kind != "password" and _NUMBER.fullmatch(value):
         return True
-    if kind not in ("webhook", "dsn", "slack", "discord") and _ADDRESS.fullmatch(value):
+    if not _WORDS_ONLY.fullmatch(value) and _stands_for_another(value, kind):
         return True
     if _hands_on(value, code) or (code and _CODE.match(value)):
         return True
     return weak_name(name) and not credential_like(value)
+
+
+def _stands_for_another(value: str, kind: str) -> bool:
+    """Say whether a value is a reference, a path, an address, a placeholder or masked."""
+    if not any(letter.isalnum() for letter in _REFERENCE.sub("", value)):
+        return True
+    if "***" in value or "…" in value or ("..." in value and len(value) < 32):
+        return True
+    if _POINTER.fullmatch(value) or _PLACEHOLDER.fullmatch(value):
+        return True
+    # Addresses of hooks and databases are credentials; others only say where to ask for one.
+    hook = kind in ("webhook", "dsn", "slack", "discord")
+    return not hook and _ADDRESS.fullmatch(value) is not None
 
 
 def annotation(value: str) -> bool:
@@ -275,6 +283,8 @@ def _joined(name: str) -> str:
 
 def _names_only(value: str) -> bool:
     """Say whether a value is the name of a variable, or several: `WANDB_API_KEY,HF_TOKEN`."""
+    if not value[:1].isupper():
+        return False
     parts = [part for part in re.split(r"[,\s]+", value) if part]
     return all(
         part in _METAVARIABLES or (_ENV_NAME.fullmatch(part) and sensitive_name(part))

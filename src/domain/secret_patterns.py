@@ -116,6 +116,16 @@ _SIGNED = re.compile(
     r"(?:=|%3D)(?P<secret>(?:(?!%26)[^\s&\"'<>\\#`])+)",
     re.ASCII | re.IGNORECASE,
 )
+_SIGNED_WORDS = (
+    "sig=",
+    "sig%3d",
+    "signature",
+    "credential",
+    "security-token",
+    "accessid",
+    "keyid",
+    "key=",
+)
 _SIGNATURE_CHARS_MIN = 16
 """A shorter `sig` is the name of a signal: real signatures have 27 characters and more."""
 
@@ -208,7 +218,9 @@ def _shapes(text: str) -> Iterator[Span]:
 
 def _addresses(text: str) -> Iterator[Span]:
     """Find what makes a URL a credential, and leave its scheme, host and path as they are."""
-    for match in _SIGNED.finditer(text):
+    lower = text.lower()
+    signed = any(word in lower for word in _SIGNED_WORDS)
+    for match in _SIGNED.finditer(text) if signed else ():
         if match["short"] and len(match["secret"]) < _SIGNATURE_CHARS_MIN:
             continue
         if match["key"] and not credential_like(match["secret"]):

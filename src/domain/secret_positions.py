@@ -46,6 +46,9 @@ _SPOKEN = re.compile(
     r"(?: (?:provided|is|was))?[ \t]*[:=][ \t]*",
     re.ASCII | re.IGNORECASE,
 )
+_NAMED = ((_FLAG, "-"), (_ENV_FLAG, " "), (_NAME_VALUE, "alue"), (_PAIR, "("), (_SPOKEN, " "))
+"""Patterns of a name that no sign follows, each with a literal that its matches hold."""
+
 _BLANK = r"(?:\s|\\{1,8}[nrt])++"
 _NETRC = re.compile(
     rf"\b(?:machine{_BLANK}(?P<host>\S{{1,200}}?)|default){_BLANK}(?:login{_BLANK}\S{{1,200}}?{_BLANK})?"
@@ -96,8 +99,9 @@ def position_spans(text: str) -> Iterator[Span]:
     """Find the values that stand where secrets stand, in a text whose marks are hidden."""
     if _NOUN.search(text):
         yield from _assigned(text)
-        for pattern in (_FLAG, _ENV_FLAG, _NAME_VALUE, _PAIR, _SPOKEN):
-            yield from _named(text, pattern)
+        for pattern, keyword in _NAMED:
+            if keyword in text:
+                yield from _named(text, pattern)
     if "password" in text:
         for match in _NETRC.finditer(text):
             if not harmless(match["secret"], "password"):

@@ -32,7 +32,7 @@ _PASSES_MAX = 16
 
 _SEEN_CHARS_MIN = 16
 _SEEN_CHARS_MAX = 512
-_SEEN_MAX = 256
+_SEEN_MAX = 64
 """Which secrets, and how many, are looked for in the rest of what they were found in."""
 
 _MARK_BEGINS = re.compile(r"(?:«|\\+u00ab)redacted:")

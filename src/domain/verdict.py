@@ -44,7 +44,7 @@ def verdict(run: Run, instance: Instance, check: CheckRecorded, command: Command
             events += _decide_again(foresee(run, events, command), check, command)
         return events
     job = check.job
-    if job is not None and job.state in TERMINAL:
+    if job is not None and (job.state in TERMINAL or _given_up(run, check, job)):
         return events + _end(foresee(run, events, command), check, job, command)
     changes = findings_at(run, instance, check, command.now)
     events += changes
@@ -54,6 +54,15 @@ def verdict(run: Run, instance: Instance, check: CheckRecorded, command: Command
     if job is not None and job.attempts_failed > instance.attempts_failed:
         events.append(_watch_attempts(check, job))
     return events
+
+
+def _given_up(run: Run, check: CheckRecorded, job: JobFacts) -> bool:
+    """Say whether a human asked for the end of a job that the orchestrator cannot account for.
+
+    Without a human such a job is never read as ended: no answer proves that nothing runs.
+    """
+    lost = job.state in (JobState.NOT_FOUND, JobState.UNKNOWN)
+    return lost and run.stop_requested == check.instance
 
 
 def _checkpoints(check: CheckRecorded) -> list[CheckpointValidated | CheckpointRejected]:

@@ -26,14 +26,14 @@ def human(number: float) -> str:
 def value(number: float) -> str:
     """Write a metric: four digits, zeros kept, so that columns of one metric line up.
 
-    >>> value(7.4), value(0.64412), value(31_412.0), value(float("nan")), value(0)
-    ('7.400', '0.6441', '31.4k', 'NaN', '0')
+    >>> value(7.4), value(0.64412), value(5980.0), value(31_412.0), value(float("nan")), value(0)
+    ('7.400', '0.6441', '5980', '31.4k', 'NaN', '0')
     """
     if not math.isfinite(number):
         return spelled(number)
     if number == 0:
         return "0"
-    return f"{number:#.4g}" if 1e-4 <= abs(number) < 1e4 else human(number)
+    return f"{number:#.4g}".rstrip(".") if 1e-4 <= abs(number) < 1e4 else human(number)
 
 
 def spelled(number: float) -> str:

@@ -22,7 +22,7 @@ from eventsourcing.persistence import (
 )
 
 from tests.adapters.store_processes import WORKER, line_of, worker
-from watchkeeper.adapters.store.lock import UseLock, lock_path
+from watchkeeper.adapters.store.lock import UseLock
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.rest import rest_path
 from watchkeeper.adapters.store.sqlite import open_store
@@ -56,7 +56,10 @@ def test_whatever_append_returned_is_there_after_a_kill(path: Path) -> None:
         with worker("write_for_ever", path, "run/a") as process:
             said = [line_of(process) for _ in range(chosen.randint(1, 40))]
             process.send_signal(signal.SIGKILL)
-            rest_of_output, _ = process.communicate(timeout=20)
+            # Not by `communicate`, which would leave out what `readline` has buffered.
+            assert process.stdout is not None
+            rest_of_output = process.stdout.read()
+            process.wait(timeout=20)
         # The last line may be cut off: then its append returned, but nobody was told.
         said += [line for line in rest_of_output.split("\n")[:-1] if line]
         version_said, effects_said, pid, index = map(int, said[-1].split())
@@ -222,6 +225,25 @@ def test_an_unknown_older_schema_is_refused(path: Path) -> None:
         open_store(path)
 
 
+@pytest.mark.parametrize("content", [b"", b"This is no database. " * 500])
+def test_a_file_that_is_no_store_is_broken(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "ledger.db"
+    file.write_bytes(content)
+    assert verify_store(file).problems
+
+
+def test_a_missing_file_can_not_be_verified(tmp_path: Path) -> None:
+    with pytest.raises(StoreFailure, match="there is no store to verify"):
+        verify_store(tmp_path / "ledger.db")
+
+
+def test_a_newer_store_can_not_be_verified_by_older_code(path: Path) -> None:
+    make_newer(path)
+    rest_path(path).unlink()
+    with pytest.raises(StoreFailure, match=r"newer watchkeeper.*Upgrade"):
+        verify_store(path)
+
+
 def test_a_missing_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreFailure, match=r"its folder does not exist.*Create"):
         open_store(tmp_path / "none" / "ledger.db")
@@ -247,10 +269,12 @@ def test_a_store_whose_creation_was_cut_short_is_created_again(path: Path) -> No
     assert verify_store(path).whole_file
 
 
-def without_root_rights() -> list[str]:
+def said_without_root_rights(path: Path) -> str:
     # Root may write everywhere; without this right the modes of files hold for it as well.
     drop = "-dac_override,-dac_read_search"
-    return ["setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}"] if os.geteuid() == 0 else []
+    root = ["setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}"] if os.geteuid() == 0 else []
+    command = [*root, sys.executable, str(WORKER), "try_all", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -259,14 +283,11 @@ def test_a_folder_that_may_not_be_written_to_is_said(path: Path, exists: bool) -
         fill(path, 1)
     path.parent.chmod(0o500)
     try:
-        said = subprocess.run(
-            [*without_root_rights(), sys.executable, str(WORKER), "try_all", str(path)],
-            capture_output=True, text=True, timeout=30, check=True,
-        )  # fmt: skip
+        said = said_without_root_rights(path)
     finally:
         path.parent.chmod(0o700)
-    assert "Nothing was stored" in said.stdout
-    assert "Check that this user may write" in said.stdout
+    assert "Nothing was stored" in said
+    assert "Check that this user may write" in said
     if exists:
         assert verify_store(path).events == 1
 
@@ -274,11 +295,7 @@ def test_a_folder_that_may_not_be_written_to_is_said(path: Path, exists: bool) -
 def test_a_file_that_may_not_be_written_is_said(path: Path) -> None:
     fill(path, 1)
     path.chmod(0o400)
-    said = subprocess.run(
-        [*without_root_rights(), sys.executable, str(WORKER), "try_all", str(path)],
-        capture_output=True, text=True, timeout=30, check=True,
-    )  # fmt: skip
-    assert "Check that this user may write the file" in said.stdout
+    assert "Check that this user may write the file" in said_without_root_rights(path)
     assert verify_store(path).whole_file
 
 
@@ -347,13 +364,13 @@ def test_whoever_waits_hears_of_damage_and_does_not_wait_on(path: Path) -> None:
         waiting = pool.submit(store.wait, after=1, limit=timedelta(seconds=30))
         path.write_bytes(b"garbage" * 5_000)
         assert isinstance(waiting.exception(timeout=10), StoreFailure)
-    lock_path(path).unlink()
 
 
 def test_an_error_under_the_feed_wakes_the_listeners(path: Path) -> None:
     with open_store(path) as store:
         heard = Event()
         store.database.feed.listen(heard)
+        assert heard.wait(5), "the first poll"
         heard.clear()
         path.write_bytes(b"garbage" * 5_000)
         assert heard.wait(5)

@@ -157,6 +157,13 @@ def test_the_first_write_removes_the_digest_before_it_commits(path: Path) -> Non
             assert not rest_path(path).exists()
 
 
+def test_a_commit_is_on_the_disk_when_append_returns(store: SqliteStore) -> None:
+    """No kill can show it, only a power failure: 2 is FULL, a flush in each commit."""
+    with store.database.writing("look") as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
 def test_a_backup_by_sqlite_is_a_store_again(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     with open_store(path) as store:

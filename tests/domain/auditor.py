@@ -31,7 +31,7 @@ ENDS = ("succeeded", "failed", "stopped")
 
 
 def audit(events: Sequence[Event]) -> list[str]:
-    """Return every breach of an invariant, by its number in the design."""
+    """Return every breach of an invariant, by its number; 0 is a number out of order."""
     return [
         *_live(events),
         *_clearance(events),
@@ -144,4 +144,4 @@ def _questions(events: Sequence[Event]) -> Iterator[str]:
     raised = [event.data for event in events if isinstance(event.data, EscalationRaised)]
     names = [question.question for question in raised]
     if names != [f"q-{number}" for number in range(1, len(names) + 1)]:
-        yield f"questions are named {names}"
+        yield f"0: questions are named {names}"

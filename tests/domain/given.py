@@ -33,6 +33,7 @@ from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.decide import decide
 from watchkeeper.domain.envelope import Envelope, Event
 from watchkeeper.domain.events import (
+    Action,
     CheckRecorded,
     DecisionMade,
     Fact,
@@ -260,6 +261,12 @@ def given(*facts: RunEvent) -> History:
         history.record(fact)
         history.later(timedelta(seconds=1))
     return history
+
+
+def decided(answer: Answer) -> tuple[Action, str]:
+    """What was decided, and by which rule."""
+    decision = answer.the(DecisionMade)
+    return decision.action, decision.rule
 
 
 def replies(events: Sequence[RunEvent]) -> list[RunEvent]:

@@ -177,6 +177,10 @@ def listing(*found: int | CheckpointFacts) -> CheckpointListing:
     return CheckpointListing(root=f"{ROOT}/checkpoints", checkpoints=tuple(facts))
 
 
+KEPT = listing(900, 1000)
+"""What is in the store in most stories."""
+
+
 def tracker(step: int | None, **changes: Any) -> TrackerFacts:
     """A tracker that shows a step, under the contract's identity."""
     facts: dict[str, Any] = {

@@ -3,13 +3,12 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.domain.auditor import audit
-from tests.domain.given import History, enveloped, replies
+from tests.domain.given import History, replies
 from tests.domain.samples import (
     AGENT,
     DRI,
@@ -53,15 +52,10 @@ from watchkeeper.domain.commands import (
 )
 from watchkeeper.domain.envelope import Event, decode, encode
 from watchkeeper.domain.events import (
-    Action,
     CheckRecorded,
-    DecisionMade,
-    Fact,
     LaunchRequested,
-    NoteAdded,
     PreflightRecorded,
     RunEvent,
-    RunStopped,
 )
 from watchkeeper.domain.evolve import evolve, fold
 from watchkeeper.domain.foresee import foresee
@@ -75,7 +69,6 @@ from watchkeeper.domain.state import (
     Running,
     Sealed,
     Stabilizing,
-    Stopped,
     Unborn,
 )
 from watchkeeper.domain.values import JobState
@@ -332,62 +325,6 @@ TestLives.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-
-
-# --- The auditor itself goes red ------------------------------------------------------------------
-
-
-def events_of(history: History) -> list[Event]:
-    return list(history.events)
-
-
-def with_fact(fact: Fact, actor: Any = LOOP, *, after: type = Running) -> list[Event]:
-    history = story(after)
-    return [*history.events, enveloped(fact, history.run.version + 1, history.now, actor)]
-
-
-def last(kind: type[Fact]) -> Any:
-    events = story(Interrupted).relaunch().events
-    return [event.data for event in events if isinstance(event.data, kind)][-1]
-
-
-BREACHES: list[tuple[str, list[Event]]] = [
-    ("1", with_fact(last(LaunchRequested))),
-    ("2", with_fact(last(LaunchRequested).model_copy(update={"approval": "a-9"}))),
-    ("2", with_fact(last(LaunchRequested).model_copy(update={"preflight": 1}))),
-    (
-        "2",
-        [
-            enveloped(story(Running).events[1].data, 1),
-            enveloped(last(LaunchRequested).model_copy(update={"preflight": 1}), 2),
-        ],
-    ),
-    ("3", with_fact(story(Running).events[2].data, AGENT)),
-    (
-        "4",
-        [
-            event
-            for event in story(Interrupted).relaunch().events
-            if event.data.topic != "run.checkpoint_validated.1"
-        ],
-    ),
-    ("5", story(Running).events[1:]),
-    ("7", with_fact(NoteAdded(text="late"), after=Sealed)),
-    ("7", with_fact(RunStopped(reason="again"), after=Stopped)),
-    ("7", with_fact(story(Interrupted).events[-3].data, after=Interrupted)),
-    (
-        "8",
-        with_fact(
-            DecisionMade(instance="i1", action=Action.RELAUNCH, rule="R1", because="x", evidence=())
-        ),
-    ),
-    ("questions", with_fact(story(Running).events[0].data)),
-]
-
-
-@pytest.mark.parametrize(("number", "events"), BREACHES[:-1])
-def test_the_auditor_sees_each_breach(number: str, events: list[Event]) -> None:
-    assert any(breach.startswith(f"{number}:") for breach in audit(events)), audit(events)
 
 
 def test_decisions_replay_from_events_alone() -> None:

@@ -5,7 +5,17 @@ from typing import Any
 import pytest
 
 from tests.domain.given import Answer, History
-from tests.domain.samples import AGENT, DRI, LOOP, contract, exited, killed, listing, node_lost
+from tests.domain.samples import (
+    AGENT,
+    DRI,
+    KEPT,
+    LOOP,
+    contract,
+    exited,
+    killed,
+    listing,
+    node_lost,
+)
 from tests.domain.stories import story
 from watchkeeper.domain.commands import Abandon, Acknowledge, AddNote, Correct, Stop
 from watchkeeper.domain.decide import CONSENT_LIFE
@@ -35,8 +45,6 @@ from watchkeeper.domain.state import (
     Stabilizing,
     Stopped,
 )
-
-KEPT = listing(900, 1000)
 
 
 def asked(promised: Any = None) -> History:

@@ -19,6 +19,7 @@ from watchkeeper.adapters.bad_input import BadInput, problem_rows, render_proble
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, HomeProblem, open_home, watch_lock
 from watchkeeper.adapters.principals import actor_of, read_principals
+from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.envelope import Undecodable
@@ -80,12 +81,13 @@ class Office:
 
     home: Home
     ledger: Ledger
+    recorder: SqliteRecorder
     adapters: Adapters
 
     @property
     def desk(self) -> Desk:
         """What the acts work with."""
-        return Desk(self.ledger, self.adapters, self.home, self.home.deployment)
+        return Desk(self.ledger, self.recorder, self.adapters, self.home, self.home.deployment)
 
 
 @contextmanager
@@ -94,7 +96,7 @@ def open_office(path: Path) -> Generator[Office, None, None]:
     home = open_home(path)
     scrubber = Scrubber(home.key, known_secrets(os.environ))
     with open_store(home.ledger) as store:
-        yield Office(home, Ledger(store, scrubber), Adapters(home))
+        yield Office(home, Ledger(store, scrubber), SqliteRecorder(store), Adapters(home))
 
 
 def who(home: Home, principal: str | None) -> Actor:

@@ -27,6 +27,7 @@ from watchkeeper.audit import Report, audit, check_evidence
 from watchkeeper.domain.events import SealBlocked
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.ports import StoreFailure
+from watchkeeper.projections.figures import count
 
 
 @click.command()
@@ -83,7 +84,7 @@ def verify(offline: bool, home: Path, as_json: bool) -> None:
         "elapsed_s": round(started.elapsed().total_seconds(), 3),
     }
     verdict = {0: "intact", 1: "BROKEN", 2: "cannot tell"}[report.exit_code]
-    lines = [f"{verdict}: {report.runs} runs, {report.events} events"]
+    lines = [f"{verdict}: {count(report.runs, 'run')}, {count(report.events, 'event')}"]
     lines += [f"  broken     {problem}" for problem in report.problems]
     lines += [f"  unchecked  {reason}" for reason in report.unchecked]
     lines += [f"  note       {note}" for note in checked.notes]

@@ -18,6 +18,7 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.home import Home, HomeProblem, create_home, watch_lock
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.projections.figures import count
 from watchkeeper.projections.screen import fleet
 
 DISK_FREE_MIN = 0.05
@@ -62,7 +63,9 @@ def doctor(home: Path, as_json: bool) -> None:
         hint = ", ".join(humans) or "none: nobody can approve; watchkeeper init --human NAME"
         checks.append(("humans", bool(humans), hint))
         seen = fleet(office.ledger.store.status_rows(), clock.now())
-        checks.append(("ledger", True, f"{office.home.ledger}, {len(office.ledger.slugs())} runs"))
+        checks.append(
+            ("ledger", True, f"{office.home.ledger}, {count(len(office.ledger.slugs()), 'run')}")
+        )
         live = [view.run for view in seen.runs if view.row is not None and view.row["due"]]
         watched = _is_watched(office.home)
         text = "a watch runs" if watched else "no watch runs: watchkeeper watch"

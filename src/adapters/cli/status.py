@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import click
 
@@ -46,13 +46,11 @@ def status(run: str | None, everything: bool, as_json: bool, home: Path) -> None
     """Show the fleet, or one RUN in detail: who needs someone comes first."""
     ledger = home.expanduser() / "ledger.db"
     if not ledger.exists():
-        click.echo(f"no watchkeeper home at {home}: run `watchkeeper init --home {home}`", err=True)
-        raise click.exceptions.Exit(4)
+        _leave(as_json, f"no watchkeeper home at {home}: run `watchkeeper init --home {home}`", 4)
     try:
         rows = read_rows(ledger)
     except sqlite3.Error as error:
-        click.echo(f"the ledger cannot be read ({error}): try `watchkeeper verify`", err=True)
-        raise click.exceptions.Exit(2) from error
+        _leave(as_json, f"the ledger cannot be read ({error}): try `watchkeeper verify`", 2)
     now = clock.now().astimezone()
     seen = fleet(rows, now)
     width = shutil.get_terminal_size((100, 24)).columns
@@ -63,10 +61,14 @@ def status(run: str | None, everything: bool, as_json: bool, home: Path) -> None
     view = next((view for view in seen.runs if view.run == run), None)
     if view is None:
         says = f"{run}: no run of this name is in the ledger: see `watchkeeper status --all`"
-        click.echo(json.dumps({"error": says, "exit": 3}) if as_json else says, err=not as_json)
-        raise click.exceptions.Exit(3)
+        _leave(as_json, says, 3)
     detail = json.dumps(run_document(view), ensure_ascii=False)
     click.echo(detail if as_json else render_run(view, now, width))
+
+
+def _leave(as_json: bool, says: str, code: int) -> NoReturn:
+    click.echo(json.dumps({"error": says, "exit": code}) if as_json else says, err=not as_json)
+    raise click.exceptions.Exit(code)
 
 
 def read_rows(ledger: Path) -> list[Row]:

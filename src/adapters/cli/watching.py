@@ -10,16 +10,20 @@ from pathlib import Path
 import click
 
 from watchkeeper.adapters.cli.common import (
+    Leave,
     Office,
+    actor_option,
     holder_of,
     home_option,
     json_errors,
     open_office,
     say,
+    who,
 )
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.domain.contract import seals_itself
 from watchkeeper.domain.events import Action
+from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.state import (
     Abandoned,
     Cleared,
@@ -36,10 +40,21 @@ from watchkeeper.watch import Watcher
 @click.command()
 @click.argument("runs", nargs=-1)
 @click.option("--until-idle", is_flag=True, help="End when nothing is left to watch or to push.")
+@click.option("--force", is_flag=True, help="Take RUNS from whoever holds them. Only a human can.")
 @home_option
+@actor_option
 @json_errors
-def watch(runs: tuple[str, ...], until_idle: bool, home: Path, as_json: bool) -> None:
+def watch(
+    runs: tuple[str, ...],
+    until_idle: bool,
+    force: bool,
+    home: Path,
+    as_json: bool,
+    principal: str | None,
+) -> None:
     """Watch all runs of the home, or only RUNS, until Ctrl-C; relaunch, push and seal them."""
+    if force and not runs:
+        raise Leave("--force names the runs that are taken: watchkeeper watch RUN --force", 4)
     with open_office(home) as office, watch_lock(office.home), told_to_stop() as stop:
         log_to(office)
         if not as_json:
@@ -47,7 +62,11 @@ def watch(runs: tuple[str, ...], until_idle: bool, home: Path, as_json: bool) ->
                 f"watching {', '.join(runs) or 'all runs'} of {office.home.path}; Ctrl-C ends"
             )
         holder = holder_of(office.home, "watchkeeper")
-        watcher = Watcher(office.desk, holder, office.home, frozenset(runs))
+        forced_by = who(office.home, principal) if force else None
+        if forced_by is not None and forced_by.kind != "human":
+            refused = Refused(Refusal.NOT_A_HUMAN, forced_by.principal)
+            raise Leave(f"refused ({refused.refusal.name}): {refused.sentence}", 3)
+        watcher = Watcher(office.desk, holder, office.home, frozenset(runs), forced_by)
         watcher.run(stop, idle if until_idle else None)
         slugs = office.ledger.slugs()
         say(as_json, {"watched": slugs}, f"the watch over {len(slugs)} runs has ended")

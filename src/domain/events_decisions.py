@@ -1,0 +1,158 @@
+"""What is recorded of failures, decisions, questions and people's own words."""
+
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+from pydantic import AwareDatetime, PositiveInt
+
+from watchkeeper.domain.fact import Fact
+from watchkeeper.domain.values import Step
+
+# --- Failures, decisions, questions ---------------------------------------------------------------
+
+
+class Outlook(StrEnum):
+    """Whether trying again makes sense; a claim apart from the cause."""
+
+    RETRY = "retry"
+    RETRY_ONCE = "retry_once"
+    ASK = "ask"
+    NEVER = "never"
+
+
+class FailureClassified(Fact):
+    """An instance ended badly, and this is what is known of why.
+
+    Attributes:
+        cause: A class such as `node_failure`; `unknown` is an honest answer.
+        outlook: Whether trying again makes sense.
+        fingerprint: Same text for the same failure, whatever its step, time or ids.
+        evidence: The lines and facts that the classification rests on.
+        step: The last step seen; none when none was.
+    """
+
+    topic: ClassVar[str] = "run.failure_classified.1"
+    instance: str
+    cause: str
+    outlook: Outlook
+    fingerprint: str
+    evidence: tuple[str, ...]
+    step: Step | None
+    step_uncertainty: int = 0
+
+
+class Action(StrEnum):
+    """What a decision asks for."""
+
+    RELAUNCH = "relaunch"
+    WAIT = "wait"
+    ESCALATE = "escalate"
+    VERIFY = "verify"
+    LEAVE = "leave"
+
+
+class DecisionMade(Fact):
+    """An action was chosen by a rule, on evidence.
+
+    Attributes:
+        rule: The rule that chose it, such as `R1`.
+        because: One sentence.
+        evidence: What it cites: facts, versions of events, log lines.
+        resume_path: For a relaunch: the checkpoint to resume from.
+        resume_step: Its numeric step.
+        recoverable: For a relaunch: why the failure is recoverable (R18).
+        refused: Newer checkpoints that were not chosen, each with its reason.
+        proves: For a relaunch: what its outcome will tell.
+    """
+
+    topic: ClassVar[str] = "run.decision_made.1"
+    instance: str
+    action: Action
+    rule: str
+    because: str
+    evidence: tuple[str, ...]
+    resume_path: str = ""
+    resume_step: Step | None = None
+    recoverable: str = ""
+    refused: tuple[str, ...] = ()
+    proves: str = ""
+
+
+class EscalationRaised(Fact):
+    """A question to the DRI, open until a human acknowledges it.
+
+    Attributes:
+        question: Its short name, such as `q-1`.
+        to: The DRI.
+    """
+
+    topic: ClassVar[str] = "run.escalation_raised.1"
+    question: str
+    rule: str
+    to: str
+    asks: str
+    evidence: tuple[str, ...]
+
+
+class EscalationAcknowledged(Fact):
+    """A human took a question.
+
+    Attributes:
+        answer: `noted`, or `relaunch` when the human decided on one.
+    """
+
+    topic: ClassVar[str] = "run.escalation_acknowledged.1"
+    question: str
+    answer: Literal["noted", "relaunch"]
+    note: str
+
+
+# --- People's own entries -------------------------------------------------------------------------
+
+
+class NoteAdded(Fact):
+    """Somebody added a remark."""
+
+    topic: ClassVar[str] = "run.note_added.1"
+    text: str
+
+
+class CorrectionRecorded(Fact):
+    """An earlier entry was wrong; it stays, and this says what is true.
+
+    Attributes:
+        corrects: The version of the event that is corrected.
+    """
+
+    topic: ClassVar[str] = "run.correction_recorded.1"
+    corrects: PositiveInt
+    text: str
+
+
+class ConsentGiven(Fact):
+    """A human permitted one guarded action on one target, once.
+
+    Attributes:
+        action: Such as `stop`.
+        target: Such as the instance.
+    """
+
+    topic: ClassVar[str] = "run.consent_given.1"
+    consent: str
+    action: str
+    target: str
+    expires_at: AwareDatetime
+    note: str
+
+
+class StopRequested(Fact):
+    """A human asked for the end of the live instance; its end is then no failure.
+
+    Attributes:
+        consent: The consent that it used up.
+    """
+
+    topic: ClassVar[str] = "run.stop_requested.1"
+    instance: str
+    reason: str
+    consent: str

@@ -1,0 +1,181 @@
+"""What is recorded while a run is watched: the watch, checks, findings, checkpoints."""
+
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+from pydantic import AwareDatetime, PositiveInt
+
+from watchkeeper.domain.fact import Fact
+from watchkeeper.domain.values import (
+    CheckpointFacts,
+    CheckpointKind,
+    JobFacts,
+    Reading,
+    Step,
+    Value,
+)
+
+
+class Holder(Value):
+    """Who holds a watch: a principal on a host with a home."""
+
+    principal: str
+    host: str
+    home: str
+
+
+class WatchTaken(Fact):
+    """Somebody took the watch; checks under an older token are refused from now on.
+
+    Attributes:
+        token: Fencing token: grows with each take-over.
+        lease_until: When others may take over without force.
+        forced: The former holder's lease had not run out.
+    """
+
+    topic: ClassVar[str] = "run.watch_taken.1"
+    holder: Holder
+    token: PositiveInt
+    lease_until: AwareDatetime
+    next_due: AwareDatetime
+    forced: bool = False
+
+
+class WatchReleased(Fact):
+    """The holder gave the watch up."""
+
+    topic: ClassVar[str] = "run.watch_released.1"
+    token: PositiveInt
+    reason: str
+
+
+class Health(StrEnum):
+    """A check's verdict on the run; a silent watch never changes it."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    UNHEALTHY = "unhealthy"
+    UNKNOWN = "unknown"
+
+
+class Progress(Value):
+    """How far training is, as far as known.
+
+    Attributes:
+        step: The newest step by any source.
+        uncertainty: Steps either way; rounded progress bars carry some.
+        source: `tracker` or `logs`.
+    """
+
+    step: Step
+    uncertainty: int = 0
+    source: Literal["tracker", "logs"]
+
+
+class Startup(Value):
+    """What the job's first lines said.
+
+    Attributes:
+        resumed_step: The step it says it resumed from.
+        scratch: It says that it started from scratch.
+    """
+
+    resumed_step: Step | None = None
+    scratch: bool = False
+
+
+class CheckRecorded(Fact):
+    """One observation, judged. Holds every number that the rules read; bounded.
+
+    Attributes:
+        instance: The instance that was looked at.
+        token: The watch's fencing token.
+        readings: Each source's state and clock.
+        job: The orchestrator's word; none while it is unavailable.
+        progress: None while no source shows a step.
+        metrics: Newest values by name, at most 16.
+        tracker_id: Identity that the tracker showed; empty while unavailable.
+        tracker_state: The tracker's own opinion.
+        startup: What the first lines said, as far as they were seen.
+        evidence: Log lines that the rules read: at most 8, each at most 300 long.
+        traceback: A Python traceback stands in the log's tail.
+        checkpoints_complete: Steps of the newest complete checkpoints, at most 32, in order.
+        checkpoints_incomplete: Folders without readable metadata, the newest 8.
+        new_checkpoints: Complete ones that were not recorded before, at most 32.
+        observation: SHA-256 of the full scrubbed observation under `evidence/`.
+        next_due: When the next check falls due.
+        lease_until: The lease is renewed to here.
+    """
+
+    topic: ClassVar[str] = "run.check_recorded.1"
+    instance: str
+    token: PositiveInt
+    health: Health
+    because: str
+    readings: tuple[Reading, ...]
+    job: JobFacts | None
+    progress: Progress | None
+    metrics: dict[str, float]
+    tracker_id: str
+    tracker_state: str
+    startup: Startup
+    evidence: tuple[str, ...]
+    traceback: bool
+    checkpoints_complete: tuple[Step, ...]
+    checkpoints_incomplete: tuple[CheckpointFacts, ...]
+    new_checkpoints: tuple[CheckpointFacts, ...]
+    observation: str
+    next_due: AwareDatetime
+    lease_until: AwareDatetime
+
+
+class Severity(StrEnum):
+    """How loudly a finding asks for someone."""
+
+    NOTIFY = "notify"
+    ALERT = "alert"
+
+
+class FindingOpened(Fact):
+    """A detector concluded something about a run; it stays open until cleared.
+
+    Attributes:
+        kind: Which detector, such as `pending`.
+        rule: Its rule, such as `H6`.
+    """
+
+    topic: ClassVar[str] = "run.finding_opened.1"
+    kind: str
+    rule: str
+    severity: Severity
+    summary: str
+    evidence: tuple[str, ...]
+
+
+class FindingCleared(Fact):
+    """An open finding no longer holds."""
+
+    topic: ClassVar[str] = "run.finding_cleared.1"
+    kind: str
+    rule: str
+    reason: str
+
+
+class CheckpointValidated(Fact):
+    """A checkpoint is complete, its metadata names its step, and it lies in this lineage."""
+
+    topic: ClassVar[str] = "run.checkpoint_validated.1"
+    instance: str
+    step: Step
+    path: str
+    kind: CheckpointKind
+    written_at: AwareDatetime | None
+
+
+class CheckpointRejected(Fact):
+    """A checkpoint must not be resumed from."""
+
+    topic: ClassVar[str] = "run.checkpoint_rejected.1"
+    step: Step
+    path: str
+    reason: str
