@@ -138,6 +138,7 @@ def test_without_a_fault_one_instance_is_sealed(
 @pytest.mark.parametrize("orchestrator", ON_BOTH)
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, orchestrator: str) -> None:
     home = tmp_path / "home"
+    heads = {process.pid for process in processes_of(Path("/tmp/wkray-"))}
     process = subprocess.Popen(
         [str(WATCHKEEPER), "demo", "--home", str(home), "--orchestrator", orchestrator],
         stdout=subprocess.PIPE,
@@ -152,4 +153,5 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, orchestrator: str) -> N
     process.communicate(timeout=90)
     assert process.returncode == 130
     assert not processes_of(home)
-    assert not processes_of(Path("/tmp/wkray-")) or orchestrator == "ray"
+    # Other tests of this run may have a Ray head of their own.
+    assert {found.pid for found in processes_of(Path("/tmp/wkray-"))} <= heads

@@ -169,8 +169,9 @@ def test_eight_processes_that_submit_one_id_start_one_job(house: House, tmp_path
 def test_a_job_without_its_supervisor_runs_on_and_then_its_end_is_unknown(
     house: House, tmp_path: Path
 ) -> None:
-    house.submit(f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done")
-    until(lambda: house.find().state is JobState.RUNNING)
+    # The command waits for its supervisor's word before it starts, and must be past that.
+    house.submit(f"echo x > {tmp_path}/started; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done")
+    text_of(tmp_path / "started")
     house.kill_supervisor()
     facts = house.find()
     assert facts.state is JobState.RUNNING
