@@ -449,6 +449,7 @@ def campaign_of(options: argparse.Namespace) -> int:
         "points": dict(campaign.kills),
         "runs": len(campaign.scenes),
         "submissions": started,
+        "verify": "intact" if not wrong else "see problems",
         "problems": wrong,
         "seed": options.seed,
         "elapsed_s": round(timer.elapsed().total_seconds(), 1),
