@@ -17,13 +17,16 @@ from watchkeeper.domain.commands import (
     RecordCheck,
     Relaunch,
     ReportRefusedLaunch,
+    RequestLaunch,
     RunCommand,
     VerifySeal,
 )
-from watchkeeper.domain.contract import seal_tag_of
+from watchkeeper.domain.contract import Contract, seal_tag_of
 from watchkeeper.domain.durations import local_day
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import EffectFailed, EffectRecovered
+from watchkeeper.domain.launching import plan_first_instance
+from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.policy import Act
@@ -160,6 +163,25 @@ def _handled(outcome: Handled | Refused, doing: str) -> bool:
 
 
 # --- Launch --------------------------------------------------------------------------------------
+
+
+def request_launch(desk: Desk, contract: Contract, actor: Actor) -> Handled | Refused:
+    """Hold a drafted run's first instance against facts read now, and ask for it.
+
+    What came of it stands in the run's newest preflight: nothing is submitted here.
+    """
+    plan, facts = read_first_plan(desk, contract)
+    command = RequestLaunch(
+        now=clock.now(), actor=actor, submission_id=plan.submission_id, facts=facts
+    )
+    return desk.ledger.handle(contract.run, command)
+
+
+def read_first_plan(desk: Desk, contract: Contract) -> tuple[LaunchPlan, GateFacts]:
+    """Return the plan of a contract's first instance, and the facts that its gate needs."""
+    plan = plan_first_instance(contract, submission_id(desk, contract.run, 1))
+    held = root_holder(desk.ledger, contract.output_root)
+    return plan, read_gate_facts(desk.outside, contract, plan.resume_from, held)
 
 
 def submit(desk: Desk, run: Run) -> bool:

@@ -11,16 +11,14 @@ from typing import Any
 import psutil
 
 from watchkeeper import clock
-from watchkeeper.acts import Desk, root_holder, submission_id
+from watchkeeper.acts import Desk, request_launch
 from watchkeeper.adapters.cli.common import Office, holder_of
-from watchkeeper.domain.commands import ApproveLaunch, DraftRun, RequestLaunch
+from watchkeeper.domain.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.launching import plan_first_instance
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import Run
 from watchkeeper.ledger import Handled
-from watchkeeper.observe import read_gate_facts
 from watchkeeper.watch import Watcher
 
 DRI = Actor(principal="dri", kind="human")
@@ -29,13 +27,7 @@ LIMIT = timedelta(seconds=60)
 
 def ask_for_launch(office: Office, contract: Contract) -> Handled | Refused:
     """Ask for a launch once, as `watchkeeper launch` does."""
-    plan = plan_first_instance(contract, submission_id(office.desk, contract.run, 1))
-    held = root_holder(office.ledger, contract.output_root)
-    facts = read_gate_facts(office.adapters, contract, plan.resume_from, held)
-    command = RequestLaunch(
-        now=clock.now(), actor=DRI, submission_id=plan.submission_id, facts=facts
-    )
-    return office.ledger.handle(contract.run, command)
+    return request_launch(office.desk, contract, DRI)
 
 
 def approved(office: Office, contract: Contract) -> Run:

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from watchkeeper import acts, clock
-from watchkeeper.acts import Desk, root_holder, submission_id
-from watchkeeper.adapters.cli.common import Office, handle, holder_of, open_office
+from watchkeeper.acts import Desk, request_launch
+from watchkeeper.adapters.cli.common import Office, handle, holder_of, not_refused, open_office
 from watchkeeper.adapters.cli.watching import idle
 from watchkeeper.adapters.demo.scene import Code, Scene, push_code, set_scene, start_fault
 from watchkeeper.adapters.home import create_home, watch_lock
@@ -38,10 +38,9 @@ from watchkeeper.adapters.principals import add_human
 from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.audit import Report, audit
 from watchkeeper.domain import recovery
-from watchkeeper.domain.commands import ApproveLaunch, DraftRun, Relaunch, RequestLaunch
+from watchkeeper.domain.commands import ApproveLaunch, DraftRun, Relaunch
 from watchkeeper.domain.contract import Contract, OrchestratorPart
 from watchkeeper.domain.events import CheckRecorded, InstanceLaunched, LaunchRequested
-from watchkeeper.domain.launching import plan_first_instance
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import make_plan
 from watchkeeper.domain.state import Checkpoint, Interrupted, Run, contract_of, phase_name
@@ -260,27 +259,16 @@ def start_run(campaign: Campaign, *, faulty: bool | None = None) -> None:
     contract = scene.contract
     with open_office(campaign.home) as office:
         handle(office, contract.run, DraftRun(now=clock.now(), actor=HUMAN, contract=contract))
-        for attempt in (1, 2):
-            run = _request(office, contract)
-            if attempt == 1:
-                assert run.preflight is not None, "a request records its preflight"
-                approval = ApproveLaunch(
-                    now=clock.now(), actor=HUMAN, digest=run.preflight.digest, note="simulated"
-                )
-                handle(office, contract.run, approval)
+        checked = not_refused(request_launch(office.desk, contract, HUMAN)).run.preflight
+        assert checked is not None, "a request records its preflight"
+        approval = ApproveLaunch(
+            now=clock.now(), actor=HUMAN, digest=checked.digest, note="simulated"
+        )
+        handle(office, contract.run, approval)
+        not_refused(request_launch(office.desk, contract, HUMAN))
     campaign.scenes.append(scene)
     if number % 2 == 1 if faulty is None else faulty:
         campaign.faults.append(start_fault(scene, 1))
-
-
-def _request(office: Office, contract: Contract) -> Run:
-    plan = plan_first_instance(contract, submission_id(office.desk, contract.run, 1))
-    held = root_holder(office.ledger, contract.output_root)
-    facts = read_gate_facts(office.adapters, contract, plan.resume_from, held)
-    request = RequestLaunch(
-        now=clock.now(), actor=HUMAN, submission_id=plan.submission_id, facts=facts
-    )
-    return handle(office, contract.run, request).run
 
 
 def kill_once(campaign: Campaign, number: int) -> None:

@@ -14,6 +14,8 @@ from tests.domain.stories import story
 from tests.domain.strategies import QUESTIONS, RUN_EVENTS, events, times
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
+    CheckpointRejected,
+    DecisionMade,
     EscalationAcknowledged,
     Fact,
     InstanceEnded,
@@ -240,6 +242,16 @@ def test_checkpoints_are_remembered_by_number_the_newest_256() -> None:
     for first in range(1, 300, 30):
         history.check(found=listing(*range(first, first + 30)))
     assert set(history.run.checkpoints) == set(range(45, 301))
+
+
+def test_a_checkpoint_that_was_validated_and_is_rejected_is_not_resumed_from() -> None:
+    history = story(Running)
+    path = history.run.checkpoints[1000].path
+    history.record(CheckpointRejected(step=1000, path=path, reason="its shards are short"))
+    assert set(history.run.checkpoints) == {900}
+    assert history.run.rejected == {path: "its shards are short"}
+    answer = history.fail(killed(), step=1100, found=listing(900, 1000))
+    assert answer.the(DecisionMade).resume_step == 900
 
 
 def test_what_is_said_after_a_stop_leaves_the_run_stopped() -> None:

@@ -152,9 +152,20 @@ def test_the_same_contract_again_changes_nothing() -> None:
 
 def test_an_approval_s_name_is_never_used_again() -> None:
     history = story(Cleared)
-    history.tell(amend(history, final_step={"value": 6000}))
-    history.tell(history.launch_command())
-    assert approve(history).the(LaunchApproved).approval == "a-2"
+    for value, name in ((6000, "a-2"), (7000, "a-3")):
+        history.tell(amend(history, final_step={"value": value}))
+        history.tell(history.launch_command())
+        approved = approve(history).the(LaunchApproved)
+        assert approved.approval == name
+        history.record(approved, actor=DRI)
+
+
+def test_an_amendment_that_the_plan_does_not_show_voids_the_approval_too() -> None:
+    history = story(Cleared)
+    history.tell(amend(history, retries={"budget": 100}))
+    answer = history.tell(history.launch_command())
+    answer.then_kinds(PreflightRecorded)
+    assert [f.rule for f in blocks(answer.the(PreflightRecorded).findings)] == ["L11"]
 
 
 # --- Request and confirmation --------------------------------------------------------------------

@@ -136,6 +136,15 @@ def test_an_end_is_placed_at_the_highest_step_that_any_source_showed() -> None:
     assert (answer.the(InstanceEnded).step, answer.the(InstanceEnded).step_uncertainty) == (1500, 0)
 
 
+def test_of_two_readings_of_one_step_the_closer_one_counts() -> None:
+    history = History().launch().later(timedelta(minutes=10))
+    history.check(lines=[bar("1.50kit/5.16kit")], without=("tracker",))
+    history.check(step=1500)
+    history.check(lines=[bar("1.50kit/5.16kit")], without=("tracker",))
+    answer = history.fail(killed(), without=("tracker", "logs"), found=KEPT)
+    assert (answer.the(InstanceEnded).step, answer.the(InstanceEnded).step_uncertainty) == (1500, 0)
+
+
 def test_an_end_without_a_reading_keeps_the_uncertainty_of_the_last_one() -> None:
     history = History().launch()
     history.later(timedelta(minutes=10))

@@ -149,6 +149,8 @@ def test_an_end_releases_only_the_run_s_own_instance() -> None:
     history = story(Running)
     events = history.fail(killed(), found=listing(1000)).events
     assert claims_for(holding((ROOT, "other")), SLUG, events) == []
+    newer = Roots(1, {ROOT: Claim(SLUG, "i2")})
+    assert claims_for(newer, SLUG, events) == []
 
 
 def test_events_of_other_streams_change_no_claims() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
+
 from watchkeeper.domain.secrets import (
     Found,
     Scrubber,

@@ -130,7 +130,15 @@ def handle(office: Office, slug: str, command: RunCommand) -> Handled:
     Raises:
         Leave: A rule refuses it.
     """
-    outcome = office.ledger.handle(slug, command)
+    return not_refused(office.ledger.handle(slug, command))
+
+
+def not_refused(outcome: Handled | Refused) -> Handled:
+    """Return what a command recorded.
+
+    Raises:
+        Leave: A rule refused it.
+    """
     if isinstance(outcome, Refused):
         raise Leave(f"refused ({outcome.refusal.name}): {outcome.sentence}", 3)
     return outcome

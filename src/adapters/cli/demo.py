@@ -15,8 +15,16 @@ from typing import Any
 import click
 
 from watchkeeper import clock
-from watchkeeper.acts import root_holder, submission_id
-from watchkeeper.adapters.cli.common import Leave, Office, handle, holder_of, open_office, say
+from watchkeeper.acts import request_launch
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    Office,
+    handle,
+    holder_of,
+    not_refused,
+    open_office,
+    say,
+)
 from watchkeeper.adapters.cli.watching import idle, log_to, told_to_stop
 from watchkeeper.adapters.contract_file import read_contract
 from watchkeeper.adapters.demo.scene import (
@@ -31,13 +39,11 @@ from watchkeeper.adapters.home import create_home, watch_lock
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.audit import Report, audit
-from watchkeeper.domain.commands import ApproveLaunch, DraftRun, RequestLaunch
+from watchkeeper.domain.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.contract import OrchestratorPart, logbook_path_of
 from watchkeeper.domain.events import CheckRecorded, DecisionMade, FailureClassified
-from watchkeeper.domain.launching import plan_first_instance
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.state import Run, Sealed, live_instance, phase_name
-from watchkeeper.observe import read_gate_facts
 from watchkeeper.ports import Unavailable
 from watchkeeper.projections.events_table import summary
 from watchkeeper.watch import Watcher
@@ -164,22 +170,13 @@ def _launch(office: Office, scene: Scene, teller: Teller) -> None:
     person = Actor(principal="demo", kind="human")
     contract = read_contract(scene.contract_file)
     handle(office, RUN, DraftRun(now=clock.now(), actor=person, contract=contract))
-    plan = plan_first_instance(contract, submission_id(office.desk, RUN, 1))
-    for attempt in (1, 2):
-        held = root_holder(office.ledger, contract.output_root)
-        facts = read_gate_facts(office.adapters, contract, plan.resume_from, held)
-        request = RequestLaunch(
-            now=clock.now(), actor=person, submission_id=plan.submission_id, facts=facts
-        )
-        run = handle(office, RUN, request).run
-        if attempt == 1:
-            assert run.preflight is not None, "a launch request records its preflight"
-            teller.tell(f"plan {run.preflight.digest} is held back: nobody approved it yet (L11)")
-            note = "simulated: the demo approves its own run, no person looked at it"
-            approval = ApproveLaunch(
-                now=clock.now(), actor=person, digest=run.preflight.digest, note=note
-            )
-            handle(office, RUN, approval)
+    held_back = not_refused(request_launch(office.desk, contract, person)).run.preflight
+    assert held_back is not None, "a launch request records its preflight"
+    teller.tell(f"plan {held_back.digest} is held back: nobody approved it yet (L11)")
+    note = "simulated: the demo approves its own run, no person looked at it"
+    approval = ApproveLaunch(now=clock.now(), actor=person, digest=held_back.digest, note=note)
+    handle(office, RUN, approval)
+    not_refused(request_launch(office.desk, contract, person))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from watchkeeper import clock
-from watchkeeper.acts import root_holder, submission_id
+from watchkeeper.acts import read_first_plan, request_launch
 from watchkeeper.adapters.cli.common import (
     Leave,
     Office,
@@ -16,20 +16,19 @@ from watchkeeper.adapters.cli.common import (
     json_errors,
     known_run,
     leave_quietly,
+    not_refused,
     open_office,
     say,
     who,
 )
 from watchkeeper.adapters.contract_file import read_contract
-from watchkeeper.domain.commands import AmendContract, ApproveLaunch, DraftRun, RequestLaunch
+from watchkeeper.domain.commands import AmendContract, ApproveLaunch, DraftRun
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import PreflightRecorded
 from watchkeeper.domain.gate import Gate, blocks, preflight
-from watchkeeper.domain.launching import plan_first_instance
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, plan_digest
 from watchkeeper.domain.state import Cleared, Draft, Run, Unborn, Unreadable
-from watchkeeper.observe import read_gate_facts
 from watchkeeper.projections.gate_page import render_gate
 
 
@@ -88,11 +87,8 @@ def _phase(run: Run | Unreadable) -> str:
 def _rehearse(
     office: Office, run: Run, promised: Contract
 ) -> tuple[LaunchPlan, tuple[GateFinding, ...]]:
-    plan = plan_first_instance(promised, submission_id(office.desk, promised.run, 1))
-    held = root_holder(office.ledger, promised.output_root)
-    facts = read_gate_facts(office.adapters, promised, plan.resume_from, held)
-    unchanged = run.contract == promised
-    approvals = run.approvals if unchanged else ()
+    plan, facts = read_first_plan(office.desk, promised)
+    approvals = run.approvals if run.contract == promised else ()
     return plan, preflight(Gate(promised, plan, facts, approvals))
 
 
@@ -100,22 +96,14 @@ def _launch(
     office: Office, run: Run, promised: Contract, actor: Actor
 ) -> tuple[LaunchPlan, tuple[GateFinding, ...]]:
     """Draft or amend, then ask for the launch; the answer is the recorded preflight."""
-    slug = promised.run
     if isinstance(run.phase, Unborn):
-        run = handle(office, slug, DraftRun(now=clock.now(), actor=actor, contract=promised)).run
+        handle(office, promised.run, DraftRun(now=clock.now(), actor=actor, contract=promised))
     elif isinstance(run.phase, Draft | Cleared):
         amend = AmendContract(now=clock.now(), actor=actor, contract=promised)
-        run = handle(office, slug, amend).run
-    plan = plan_first_instance(promised, submission_id(office.desk, slug, 1))
-    held = root_holder(office.ledger, promised.output_root)
-    facts = read_gate_facts(office.adapters, promised, plan.resume_from, held)
-    command = RequestLaunch(
-        now=clock.now(), actor=actor, submission_id=plan.submission_id, facts=facts
-    )
-    handled = handle(office, slug, command)
-    checked = handled.run.preflight
+        handle(office, promised.run, amend)
+    checked = not_refused(request_launch(office.desk, promised, actor)).run.preflight
     assert isinstance(checked, PreflightRecorded), "a launch request records its preflight"
-    return plan, checked.findings
+    return checked.plan, checked.findings
 
 
 @click.command()

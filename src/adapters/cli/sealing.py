@@ -8,13 +8,13 @@ import click
 from watchkeeper import clock
 from watchkeeper.acts import verify_outcome
 from watchkeeper.adapters.cli.common import (
-    Leave,
     act_if_alone,
     actor_option,
     home_option,
     json_errors,
     known_run,
     leave_quietly,
+    not_refused,
     open_office,
     say,
     who,
@@ -25,7 +25,6 @@ from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.audit import Report, audit, check_evidence
 from watchkeeper.domain.events import SealBlocked
-from watchkeeper.domain.refusals import Refused
 from watchkeeper.ports import StoreFailure
 from watchkeeper.projections.figures import count
 
@@ -40,9 +39,7 @@ def seal(run: str, home: Path, as_json: bool, principal: str | None) -> None:
     with open_office(home) as office:
         known = known_run(office.ledger, run)
         actor = who(office.home, principal)
-        outcome = verify_outcome(office.desk, known, actor)
-        if isinstance(outcome, Refused):
-            raise Leave(f"refused ({outcome.refusal.name}): {outcome.sentence}", 3)
+        outcome = not_refused(verify_outcome(office.desk, known, actor))
         missing = outcome.run.seal_missing
         if missing or any(isinstance(event.data, SealBlocked) for event in outcome.events):
             document = {"run": run, "sealed": False, "missing": list(missing)}
