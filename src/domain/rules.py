@@ -152,7 +152,8 @@ _TEXTS = (
     RuleText(
         "R14",
         "stopped by a person",
-        "The instance ended without success after a human asked for its stop.",
+        "The instance ended without success after a human asked for its stop; or nobody can "
+        "account for its job, and a human asked for its stop.",
         "Leave it, whatever the orchestrator calls the end. A stop that is not on record is a "
         "failure.",
         _VERDICT,

@@ -159,6 +159,8 @@ _WORDS_ONLY = re.compile(r"[\w-]*[A-Za-z0-9][\w-]*", re.ASCII)
 _IDENTIFIER = re.compile(r"_*[a-z]+(?:_[a-z]+)*", re.ASCII)
 _DOTTED = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", re.ASCII)
+# Both ends of a masked value may show, as tools print it to tell keys apart.
+_MASKED = re.compile(r"[\w-]{0,12}(?:\*{3,}|…|\.{3})[\w-]{0,6}", re.ASCII)
 _PLACEHOLDER = re.compile(r"<[A-Za-z _.-]{1,60}>|\[[A-Za-z _-]{1,40}\]", re.ASCII)
 
 
@@ -248,9 +250,7 @@ def _stands_for_another(value: str, kind: str) -> bool:
     """Say whether a value is a reference, a path, an address, a placeholder or masked."""
     if not any(letter.isalnum() for letter in _REFERENCE.sub("", value)):
         return True
-    if "***" in value or "…" in value or ("..." in value and len(value) < 32):
-        return True
-    if _POINTER.fullmatch(value) or _PLACEHOLDER.fullmatch(value):
+    if _MASKED.fullmatch(value) or _POINTER.fullmatch(value) or _PLACEHOLDER.fullmatch(value):
         return True
     # Addresses of hooks and databases are credentials; others only say where to ask for one.
     hook = kind in ("webhook", "dsn", "slack", "discord")

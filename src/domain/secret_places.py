@@ -91,7 +91,9 @@ def _look(value: JsonValue, path: Path, name: str, exact: Exact, found: Survey) 
         case None | bool() | int() | float():
             return
         case _:
-            raise TypeError(f"{path_name(path)}: {type(value)} is not JSON; convert it first")
+            raise TypeError(
+                f"{path_name(path)}: {type(value).__name__} is not JSON; convert it first"
+            )
 
 
 def _look_below(

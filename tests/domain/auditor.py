@@ -21,6 +21,7 @@ from watchkeeper.domain.events import (
     RunFinished,
     RunSealed,
     RunStopped,
+    StopRequested,
 )
 from watchkeeper.domain.plan import Verdict
 
@@ -45,15 +46,19 @@ def audit(events: Sequence[Event]) -> list[str]:
 
 
 def _live(events: Sequence[Event]) -> Iterator[str]:
-    """1: never two live instances; only the orchestrator's own word ends one."""
+    """1: never two live instances; the orchestrator's own word ends one, or a human who gave up."""
     live: set[str] = set()
+    given_up: set[str] = set()
     for event in events:
         data = event.data
+        if isinstance(data, StopRequested):
+            given_up.add(data.instance)
         if isinstance(data, LaunchRequested):
             live.add(data.plan.instance)
             if len(live) > 1:
                 yield f"1: {sorted(live)} live at event {event.version}"
-        if isinstance(data, InstanceEnded) and data.job.state.value not in ENDS:
+        lost = isinstance(data, InstanceEnded) and data.job.state.value not in ENDS
+        if isinstance(data, InstanceEnded) and lost and data.instance not in given_up:
             yield f"1: {data.instance} ends on {data.job.state.value} at event {event.version}"
         if isinstance(data, InstanceEnded | LaunchRefused):
             live.discard(data.instance)
@@ -88,17 +93,26 @@ def _humans(events: Sequence[Event]) -> Iterator[str]:
 
 
 def _sources(events: Sequence[Event]) -> Iterator[str]:
-    """4: never a resume from an incomplete or rejected checkpoint."""
+    """4: never a resume from an incomplete or rejected checkpoint.
+
+    What was refused never ran, and may be launched again from where it was to start.
+    """
     usable: dict[str, int] = {}
+    refused: set[str] = set()
+    starts: dict[str, str] = {}
     for event in events:
         match event.data:
             case CheckpointValidated(path=path, step=step):
                 usable[path] = step
             case CheckpointRejected(path=path):
                 usable.pop(path, None)
-            case LaunchRequested(plan=plan) if plan.instance != "i1":
-                if usable.get(plan.resume_from) != plan.resume_step:
-                    yield f"4: event {event.version} resumes from {plan.resume_from}"
+            case LaunchRefused(instance=instance):
+                refused.add(starts[instance])
+            case LaunchRequested(plan=plan):
+                starts[plan.instance] = plan.resume_from
+                known = usable.get(plan.resume_from) == plan.resume_step and plan.resume_from
+                if plan.instance != "i1" and not known and plan.resume_from not in refused:
+                    yield f"4: event {event.version} resumes from {plan.resume_from!r}"
             case _:
                 pass
 
@@ -135,8 +149,8 @@ def _evidence(events: Sequence[Event]) -> Iterator[str]:
             continue
         if not data.evidence or not all(data.evidence):
             yield f"8: the decision at event {event.version} cites nothing"
-        if data.action is Action.RELAUNCH and not (data.recoverable and data.resume_path):
-            yield f"8: the relaunch at event {event.version} has no reason or no source"
+        if data.action is Action.RELAUNCH and not data.recoverable:
+            yield f"8: the relaunch at event {event.version} has no reason"
 
 
 def _questions(events: Sequence[Event]) -> Iterator[str]:

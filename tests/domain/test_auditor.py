@@ -5,13 +5,18 @@ from typing import Any
 import pytest
 
 from tests.domain.auditor import audit
-from tests.domain.given import enveloped
+from tests.domain.given import History, enveloped
 from tests.domain.samples import (
     AGENT,
+    DRI,
     LOOP,
+    checkpoint,
+    clear_for,
+    contract,
     job,
 )
 from tests.domain.stories import story
+from watchkeeper.domain.commands import Acknowledge, ReportRefusedLaunch, Stop
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     Action,
@@ -81,6 +86,26 @@ BREACHES: list[tuple[str, list[Event]]] = [
 @pytest.mark.parametrize(("number", "events"), BREACHES)
 def test_the_auditor_sees_each_breach(number: str, events: list[Event]) -> None:
     assert any(breach.startswith(f"{number}:") for breach in audit(events)), audit(events)
+
+
+def test_a_lost_job_that_a_human_gave_up_is_no_breach() -> None:
+    history = story(Running)
+    history.tell(Stop(now=history.now, actor=DRI, reason="the cluster was rebuilt"))
+    history.check(job(JobState.NOT_FOUND))
+    assert history.events[-1].data.topic == "run.stopped.1"
+    assert audit(history.events) == []
+
+
+def test_what_was_refused_may_start_again_from_where_it_was_to_start() -> None:
+    path = "gs://example-us-central2/grug/earlier/checkpoints/step-2900"
+    facts = clear_for(2900, source=checkpoint(2900, path=path))
+    history = History().draft(contract(initialize_from=path)).approve(facts).request(facts)
+    report = ReportRefusedLaunch(now=history.now, actor=LOOP, instance="i1", reason="no")
+    history.take_watch().tell(report)
+    history.tell(Acknowledge(now=history.now, actor=DRI, question="q-1", answer="relaunch"))
+    plan = history.tell(history.relaunch_command(facts)).the(LaunchRequested).plan
+    assert (plan.instance, plan.resume_from, plan.resume_step) == ("i2", path, 2900)
+    assert audit(history.events) == []
 
 
 def test_an_end_that_the_orchestrator_did_not_call_is_a_breach() -> None:
