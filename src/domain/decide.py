@@ -199,8 +199,6 @@ def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
     after = foresee(run, [taken], command)
     case = Case(after, run.failures[-1], (), run.last_check.event, command.now)
     decision = relaunch_on_answer(case, command.question)
-    if decision is None:
-        return Refused(Refusal.CHECKPOINTS_UNKNOWN, command.question)
     return [taken, decision, *escalation_of(after, decision)]
 
 

@@ -216,16 +216,20 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
     )
 
 
-def relaunch_on_answer(case: Case, question: str) -> DecisionMade | None:
+def relaunch_on_answer(case: Case, question: str) -> DecisionMade:
     """Relaunch because a human answered a question so; budget and outlook are theirs to judge.
 
+    Where the last check had no listing, the newest checkpoint ever validated is chosen: the gate
+    (L6) finds it there and complete before anything is launched, or asks again.
+
     Returns:
-        The decision, an escalation when there is no checkpoint (R10), or none while the store
-        of checkpoints gave no fresh answer at the last check.
+        The decision, or an escalation when there is no checkpoint (R10).
     """
-    if not source_is_fresh(case.check, "checkpoints"):
-        return None
-    chosen = newest_resumable(case.run, case.check)
+    if source_is_fresh(case.check, "checkpoints"):
+        chosen = newest_resumable(case.run, case.check)
+    else:
+        validated = case.run.checkpoints.values()
+        chosen = max(validated, key=lambda checkpoint: checkpoint.step, default=None)
     if chosen is None:
         return _r10(case)
     decided = _r1(case, chosen)

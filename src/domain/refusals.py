@@ -33,9 +33,6 @@ class Refusal(Enum):
     )
     WATCH_SUPERSEDED = "Another holder took the watch since: this one must stop."
     NO_RELAUNCH_DECIDED = "No relaunch was decided for this run: see its last decision."
-    CHECKPOINTS_UNKNOWN = (
-        "The store of checkpoints gave no answer at the last check: answer after the next one."
-    )
     QUESTION_NOT_OPEN = "No such question is open: `watchkeeper status RUN` lists the open ones."
     ANSWER_NOT_POSSIBLE = (
         "A relaunch can be answered only while the run is interrupted by a failure and its resume "

@@ -10,8 +10,10 @@ from tests.domain.samples import (
     DRI,
     KEPT,
     LOOP,
+    clear,
     contract,
     exited,
+    fresh,
     killed,
     listing,
     node_lost,
@@ -144,12 +146,18 @@ def test_a_relaunch_as_answer_still_needs_a_checkpoint() -> None:
     assert answer.the(EscalationRaised).question == "q-2"
 
 
-def test_a_relaunch_as_answer_waits_for_the_checkpoint_store() -> None:
+def test_a_relaunch_as_answer_does_not_wait_for_a_store_that_was_down_at_the_last_check() -> None:
     history = story(Running)
+    newest = max(history.run.checkpoints)
     history.fail(exited(1), step=1100, without=("checkpoints",))
-    answered(history).refused(Refusal.CHECKPOINTS_UNKNOWN)
-    history.check(exited(1), found=KEPT)
-    answered(history).then_kinds(EscalationAcknowledged, DecisionMade)
+    answer = history.tell(
+        Acknowledge(now=history.now, actor=DRI, question="q-1", answer="relaunch")
+    )
+    assert answer.the(DecisionMade).resume_step == newest
+    # The gate looks again before anything is launched: what is gone by then is asked about.
+    gone = history.when(history.relaunch_command(clear(source_reading=fresh("checkpoints"))))
+    gone.without(LaunchRequested)
+    assert gone.the(DecisionMade).rule == "R10"
 
 
 # --- Notes and corrections -----------------------------------------------------------------------

@@ -169,11 +169,6 @@ def on_a_taken_root() -> Answer:
     return Answer(claims)
 
 
-def waiting_for_checkpoints() -> Answer:
-    history = escalated(without=("checkpoints",))
-    return history.when(command(Acknowledge, history, answer="relaunch"))
-
-
 def undecided() -> Answer:
     history = escalated(found=listing(1000))
     return history.when(command(Relaunch, history))
@@ -202,7 +197,6 @@ ROWS: dict[Refusal, Callable[[], Answer]] = {
     Refusal.WATCH_HELD: lambda: asked(Running, TakeWatch, holder=RIVAL, actor=LOOP),
     Refusal.WATCH_SUPERSEDED: lambda: asked(Running, ReleaseWatch, token=9),
     Refusal.NO_RELAUNCH_DECIDED: undecided,
-    Refusal.CHECKPOINTS_UNKNOWN: waiting_for_checkpoints,
     Refusal.QUESTION_NOT_OPEN: lambda: asked(Running, Acknowledge),
     Refusal.ANSWER_NOT_POSSIBLE: lambda: alive(),
     Refusal.EVENT_UNKNOWN: lambda: asked(Draft, Correct, corrects=2),
