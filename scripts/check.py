@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,30 @@ def planted() -> int:
     """Return text where a number is promised."""
     return JobState.RUNNING.value
 '''
+
+
+PLANTED_FILE = ROOT / "src" / "planted_error.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Checker:
+    """A type checker, and what it calls the planted error.
+
+    Attributes:
+        error: Its own name of the error.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    error: str
+
+
+CHECKERS = (
+    Checker(
+        "mypy", ("mypy", "--no-incremental", "-p", "watchkeeper.planted_error"), "[return-value]"
+    ),
+    Checker("pyright", ("pyright", "src/planted_error.py"), "reportReturnType"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +75,46 @@ def run(*command: str, env: Mapping[str, str] | None = None, quiet: bool = False
     return done.returncode == 0
 
 
-def planted_errors_are_found() -> bool:
-    """Plant a type error in the package: a checker that does not find it checks nothing."""
-    planted = ROOT / "src" / "planted_error.py"
-    planted.write_text(PLANTED)
+def planted_errors_are_found(checkers: Sequence[Checker] = CHECKERS) -> bool:
+    """Plant a type error in the package: a checker that does not find it checks nothing.
+
+    A checker that fails for another reason, or crashes, has not found it either: its output must
+    name the file and the error.
+    """
+    # Another gate's, ended before it could remove it.
+    PLANTED_FILE.unlink(missing_ok=True)
+    PLANTED_FILE.write_text(PLANTED)
     try:
-        missed = [
-            name
-            for name, command in {
-                "mypy": ("mypy", "--no-incremental", "-p", "watchkeeper.planted_error"),
-                "pyright": ("pyright", "src/planted_error.py"),
-            }.items()
-            if run(*command, quiet=True)
-        ]
+        outputs = {checker: output_of(*checker.command) for checker in checkers}
     finally:
-        planted.unlink()
-    for name in missed:
-        print(f"{name} does not find a planted error")
+        PLANTED_FILE.unlink(missing_ok=True)
+    missed = {c: text for c, text in outputs.items() if not finds_planted(c, text)}
+    for checker, text in missed.items():
+        print(
+            f"{checker.name} does not find a planted error: expected {PLANTED_FILE.name} and "
+            f"{checker.error} in its output, got:\n{text.strip()[-2000:]}"
+        )
     return not missed
+
+
+def finds_planted(checker: Checker, output: str) -> bool:
+    """Say whether a checker's output names the planted file and its error."""
+    return PLANTED_FILE.name in output and checker.error in output
+
+
+def output_of(*command: str) -> str:
+    """Run a command in the project's root and return what it wrote, errors too."""
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=STEP_LIMIT_S,
+        check=False,
+    )
+    return done.stdout
 
 
 def wheel_runs_clean() -> bool:

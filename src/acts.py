@@ -26,12 +26,13 @@ from watchkeeper.domain.durations import local_day
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import EffectFailed, EffectRecovered
 from watchkeeper.domain.launching import plan_first_instance
-from watchkeeper.domain.observation import GateFacts
+from watchkeeper.domain.observation import GateFacts, SealFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.policy import Act
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.roots import overlapping
+from watchkeeper.domain.secrets import has_mark
 from watchkeeper.domain.state import (
     Finished,
     Interrupted,
@@ -40,7 +41,7 @@ from watchkeeper.domain.state import (
     contract_of,
     live_instance,
 )
-from watchkeeper.domain.values import JobSpec, JobState
+from watchkeeper.domain.values import JobSpec, JobState, SourceState
 from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.observe import observe, read_gate_facts, read_seal_facts, scrub_observation
 from watchkeeper.ports import (
@@ -195,13 +196,15 @@ def submit(desk: Desk, run: Run) -> bool:
     orchestrator = desk.outside.orchestrator(contract_of(run))
     found = orchestrator.find(plan.submission_id)
     if found.state is JobState.NOT_FOUND:
+        if run.stop_requested == plan.instance:
+            return _not_submitted(desk, run, plan, "a person asked for its end first")
+        if has_mark(plan.model_dump_json()):
+            # What stands for a secret is not the secret: the job would run with other words.
+            return _not_submitted(desk, run, plan, "a secret was scrubbed from the plan (L1)")
         try:
             orchestrator.submit(job_spec(plan))
         except SubmitRefused as error:
-            refused = ReportRefusedLaunch(
-                now=clock.now(), actor=SERVICE, instance=plan.instance, reason=str(error)
-            )
-            return _handled(desk.ledger.handle(run.slug, refused), "submit refused")
+            return _not_submitted(desk, run, plan, str(error))
         found = orchestrator.find(plan.submission_id)
     if found.state is JobState.NOT_FOUND:
         raise Unavailable(plan.orchestrator, "the job that was just submitted is not there yet")
@@ -211,6 +214,13 @@ def submit(desk: Desk, run: Run) -> bool:
         now=now, actor=SERVICE, instance=plan.instance, launched_at=min(launched_at, now)
     )
     return _handled(desk.ledger.handle(run.slug, command), "confirm launch")
+
+
+def _not_submitted(desk: Desk, run: Run, plan: LaunchPlan, reason: str) -> bool:
+    command = ReportRefusedLaunch(
+        now=clock.now(), actor=SERVICE, instance=plan.instance, reason=reason
+    )
+    return _handled(desk.ledger.handle(run.slug, command), "not submitted")
 
 
 def job_spec(plan: LaunchPlan) -> JobSpec:
@@ -303,12 +313,27 @@ def verify_outcome(desk: Desk, run: Run, actor: Actor) -> Handled | Refused:
         return desk.ledger.handle(run.slug, _no_seal(actor, run))
     tag = seal_tag_of(contract, local_day(launched, contract.timezone))
     facts = read_seal_facts(desk.outside, contract, plan, tag, clock.now())
+    _raise_if_silent(facts)
     clean, digest, content = scrub_observation(desk.ledger.scrubber, facts.observation)
     desk.evidence.keep(digest, content)
     command = VerifySeal(
         now=clock.now(), actor=actor, facts=facts.model_copy(update={"observation": clean})
     )
     return desk.ledger.handle(run.slug, command)
+
+
+def _raise_if_silent(facts: SealFacts) -> None:
+    """A source that gives no answer is asked again later: its silence is no missing artefact.
+
+    Raises:
+        Unavailable: The tracker, the checkpoints or git gave no answer.
+    """
+    for reading in facts.observation.readings:
+        needed = reading.source in ("tracker", "checkpoints")
+        if needed and reading.state is SourceState.UNAVAILABLE:
+            raise Unavailable(reading.source, reading.reason)
+    if facts.commit_found is None:
+        raise Unavailable("git", "the code's remote gives no answer about commit and tag")
 
 
 def _no_seal(actor: Actor, run: Run) -> RunCommand:

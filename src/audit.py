@@ -22,6 +22,9 @@ from watchkeeper.projections.logbook import render_at
 from watchkeeper.projections.status import effects_row, status_row
 
 _HEAD = re.compile(r"^(\d+) sha256:([0-9a-f]{64})$")
+_NEWER = "newer than this code"
+"""In the words of `Undecodable` for what a later release wrote."""
+
 _MARK = re.compile(r"«redacted:[^»]+»")
 
 
@@ -69,13 +72,13 @@ def audit(store: EventStore, outside: Outside, report: Report, *, remotes: bool)
         effects = _effects(store, slug, report)
         known |= {(slug, "run"), (slug, "effects")}
         if isinstance(run, Unreadable):
-            report.problems.append(f"{slug}: unreadable after event {run.version}: {run.why}")
+            _unreadable(f"{slug}: unreadable after event {run.version}", run.why, report)
             continue
         _compare_view(views, (slug, "run"), status_row(run), report)
-        if effects.version:
+        if effects is not None and effects.version:
             _compare_view(views, (slug, "effects"), effects_row(effects), report)
         _decisions_cite_evidence(slug, events, report)
-        if remotes and effects.pushed is not None:
+        if remotes and effects is not None and effects.pushed is not None:
             _witnessed(outside, run, recorded, events, report)
     for row in views.keys() - known:
         report.problems.append(f"{row[0]}: a status row without a history")
@@ -89,6 +92,12 @@ def _decoded(store: EventStore, stream: str, report: Report) -> tuple[list[Recor
     return recorded, [decode(r.stream, r.version, r.topic, r.state) for r in recorded]
 
 
+def _unreadable(what: str, why: str, report: Report) -> None:
+    """Note what can't be read: broken, unless only a later release of this code can judge it."""
+    found = report.unchecked if _NEWER in why else report.problems
+    found.append(f"{what}: {why}")
+
+
 def _read_run(
     store: EventStore, slug: str, report: Report
 ) -> tuple[Run | Unreadable, list[Recorded], list[Event]]:
@@ -99,13 +108,14 @@ def _read_run(
     return fold(slug, events), recorded, events
 
 
-def _effects(store: EventStore, slug: str, report: Report) -> Effects:
+def _effects(store: EventStore, slug: str, report: Report) -> Effects | None:
     effects = Effects()
     try:
         for event in _decoded(store, effects_stream(slug), report)[1]:
             effects = evolve_effects(effects, event)
     except Undecodable as error:
-        report.problems.append(f"{slug}: effects: {error}")
+        _unreadable(f"{slug}: effects", str(error), report)
+        return None
     return effects
 
 
@@ -115,7 +125,7 @@ def _roots(store: EventStore, report: Report) -> None:
         for event in _decoded(store, ROOTS, report)[1]:
             roots = evolve_roots(roots, event)
     except Undecodable as error:
-        report.problems.append(f"roots: {error}")
+        _unreadable("roots", str(error), report)
 
 
 def _compare_view(

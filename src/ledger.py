@@ -147,6 +147,11 @@ class Ledger:
         head = f"{stored[-1].version} sha256:{stored[-1].hash.hex()}" if stored else ""
         return events, head
 
+    def head_at(self, slug: str, version: int) -> str:
+        """Return the chain's head at an event, as `<version> sha256:<hex>`."""
+        [recorded] = self.store.read(run_stream(slug), after=version - 1, limit=1)
+        return f"{recorded.version} sha256:{recorded.hash.hex()}"
+
     # --- Writing -----------------------------------------------------------------------------
 
     def handle(
@@ -268,6 +273,10 @@ class Ledger:
             # What is stored is what is folded: a scrubbed text reads the same now and later.
             events.append(decode(stream, place, topic, state))
         return Write(stream, version, tuple(rows)), events
+
+    def show_unreadable(self, run: Unreadable) -> None:
+        """Let `status` list a run whose history cannot be read; nothing is added to it."""
+        self.store.append([], status=[StatusRow(run.slug, "run", _json(status_row(run)))])
 
     # --- Caches ------------------------------------------------------------------------------
 

@@ -147,7 +147,9 @@ def push_seal_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> b
     verified = run.phase.verified
     assert verified is not None, "only a verified seal is tagged"
     contract = contract_of(run)
-    _, head = ledger.history_and_head(run.slug)
+    # The head of the verification itself: a second try after a crash names the same one.
+    verified_at = max(e.version for e in ledger.history(run.slug) if e.data == verified)
+    head = ledger.head_at(run.slug, verified_at)
     remote = outside.git(contract.code.remote, contract.code.branch)
     message = f"{seal_text(run.slug, verified)}\n\n{trailers(run.slug, head)}"
     target = remote.push_tag(verified.tag, verified.commit, message, at=clock.now())

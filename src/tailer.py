@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from eventsourcing.persistence import ApplicationRecorder, Notification
+from eventsourcing.persistence import ApplicationRecorder, Notification, PersistenceError
 
-from watchkeeper.ports import EventStore
+from watchkeeper.ports import EventStore, StoreFailure
 
 PAGE = 500
 """Events in a page: one read for many, and still small in memory."""
@@ -30,11 +30,13 @@ class Tailer:
         self.position = after
 
     def pages(self) -> Iterator[Sequence[Notification]]:
-        """Yield pages until the end of the ledger is reached; each moves the position on."""
+        """Yield pages until the end of the ledger is reached; each moves the position on.
+
+        Raises:
+            StoreFailure: The ledger could not be read.
+        """
         while True:
-            page = self._recorder.select_notifications(
-                start=self.position, limit=PAGE, inclusive_of_start=False
-            )
+            page = self._page()
             if not page:
                 return
             self.position = page[-1].id
@@ -47,3 +49,12 @@ class Tailer:
             Whether there is something to read.
         """
         return self._store.wait(after=self.position, limit=limit)
+
+    def _page(self) -> Sequence[Notification]:
+        try:
+            return self._recorder.select_notifications(
+                start=self.position, limit=PAGE, inclusive_of_start=False
+            )
+        except PersistenceError as error:
+            # The library's errors say nothing to the rest of us; the sentence is the store's own.
+            raise StoreFailure(str(error)) from error

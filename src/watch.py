@@ -16,6 +16,7 @@ from watchkeeper import clock
 from watchkeeper.acts import SERVICE, Desk, next_failure, perform
 from watchkeeper.domain.commands import ReleaseWatch, TakeWatch
 from watchkeeper.domain.effects import Effects
+from watchkeeper.domain.envelope import Undecodable
 from watchkeeper.domain.events import Holder
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.policy import JOB_ACTS, Act, due_acts
@@ -36,7 +37,7 @@ from watchkeeper.tailer import Tailer
 log = logging.getLogger(__name__)
 
 WORKERS = 16
-"""Runs that are looked at or pushed at one time; more wait their turn."""
+"""Runs that are looked at, and runs that are pushed, at one time; more wait their turn."""
 
 TURN = timedelta(milliseconds=500)
 """The longest wait between two looks at what is due. New events end it early."""
@@ -74,7 +75,9 @@ class Watcher:
         desk: Ledger, ports and evidence.
         holder: Who watches, from where.
         states: Where state files are written.
-        only: Slugs to watch; empty for all.
+        named: Runs that are watched although their contract declines a watch, and taken by force
+            where `forced_by` says so. All others of the home are watched in any case: one process
+            acts for a home, and what people ask of any run is carried out by it.
         forced_by: The human who takes the watch from whoever holds it; none to wait for its lease.
     """
 
@@ -83,14 +86,14 @@ class Watcher:
         desk: Desk,
         holder: Holder,
         states: StateFiles,
-        only: frozenset[str] = frozenset(),
+        named: frozenset[str] = frozenset(),
         forced_by: Actor | None = None,
     ) -> None:
         """Begin with an empty board; `run` fills it from the ledger."""
         self._desk = desk
         self._holder = holder
         self._states = states
-        self._only = only
+        self._named = named
         self._forced_by = forced_by
         self._forced: set[str] = set()
         self._boards: dict[str, _Board] = {}
@@ -108,10 +111,14 @@ class Watcher:
         Raises:
             StoreFailure: The ledger failed: without it nothing may be done.
         """
-        with ThreadPoolExecutor(WORKERS, thread_name_prefix="act") as pool:
+        # Git has workers of its own: a remote that hangs never keeps a check waiting.
+        with (
+            ThreadPoolExecutor(WORKERS, thread_name_prefix="job") as jobs,
+            ThreadPoolExecutor(WORKERS, thread_name_prefix="git") as pushes,
+        ):
             try:
                 while not stop.is_set():
-                    self._turn(pool)
+                    self._turn(jobs, pushes)
                     if until is not None and self._at_rest() and until(self._runs()):
                         return
                     self._rest()
@@ -120,14 +127,14 @@ class Watcher:
 
     # --- One turn ----------------------------------------------------------------------------
 
-    def _turn(self, pool: ThreadPoolExecutor) -> None:
+    def _turn(self, jobs: ThreadPoolExecutor, pushes: ThreadPoolExecutor) -> None:
         self._collect()
         self._refresh()
         for slug, board in self._boards.items():
             if board.token == 0:
                 self._take(slug, board)
             if board.token != 0:
-                self._start_due(pool, slug, board)
+                self._start_due(jobs, pushes, slug, board)
 
     def _runs(self) -> dict[str, Run]:
         return {slug: board.run for slug, board in self._boards.items()}
@@ -155,22 +162,32 @@ class Watcher:
                 if kind in ("run", "effects") and slug:
                     changed.add(slug)
         for slug in changed:
-            if self._only and slug not in self._only:
-                continue
             run = self._desk.ledger.run(slug)
+            try:
+                effects = self._desk.ledger.effects(slug)
+            except Undecodable as error:
+                run = Unreadable(slug, run.version, f"its effects: {error}")
+                effects = Effects()
             if isinstance(run, Unreadable):
+                # It is left alone and said so; the watch over the others goes on.
                 log.error("%s cannot be read after event %d: %s", slug, run.version, run.why)
+                self._desk.ledger.show_unreadable(run)
                 self._boards.pop(slug, None)
                 continue
-            if not self._only and run.contract is not None and run.contract.watch.declined:
+            declined = run.contract is not None and run.contract.watch.declined
+            if declined and slug not in self._named:
                 continue  # Watched only when somebody names it.
             board = self._boards.get(slug)
             if board is None:
                 board = self._boards[slug] = _Board(run, Effects())
-            board.run, board.effects = run, self._desk.ledger.effects(slug)
+            board.run, board.effects = run, effects
             if board.token != board.run.watch.token:
                 board.token = 0  # Somebody took it over; it is asked for again, or left.
-            self._states.write_state(run)
+            try:
+                self._states.write_state(run)
+            except OSError as error:
+                # A courtesy to scripts: it is tried again at the next event.
+                log.warning("%s: monitoring_state.json was not written: %s", slug, error)
 
     def _take(self, slug: str, board: _Board) -> None:
         if isinstance(board.run.phase, Unborn | Draft | Cleared | Stopped | Abandoned | Sealed):
@@ -180,7 +197,7 @@ class Watcher:
         if board.refused_until is not None and not board.refused_until.expired():
             return
         # Force is used once for each run: who takes it back later is not driven out again.
-        force = self._forced_by is not None and slug not in self._forced
+        force = self._forced_by is not None and slug in self._named - self._forced
         self._forced.add(slug)
         command = TakeWatch(
             now=clock.now(),
@@ -197,7 +214,9 @@ class Watcher:
         board.run = outcome.run
         board.token = outcome.run.watch.token
 
-    def _start_due(self, pool: ThreadPoolExecutor, slug: str, board: _Board) -> None:
+    def _start_due(
+        self, jobs: ThreadPoolExecutor, pushes: ThreadPoolExecutor, slug: str, board: _Board
+    ) -> None:
         """Start at most one act for the job and one for git; a slow one delays no other run."""
         acts = due_acts(board.run, board.effects, clock.now())
         for is_job in (True, False):
@@ -209,6 +228,7 @@ class Watcher:
                 if (act in JOB_ACTS) is not is_job or (paused and not paused.expired()):
                     continue
                 self._doing[lane] = act
+                pool = jobs if is_job else pushes
                 self._busy[lane] = pool.submit(self._perform, board.run, act, board.token)
                 break
 

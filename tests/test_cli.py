@@ -1,9 +1,13 @@
 """Every command, its exit codes and its JSON, in one process and on real parts."""
 
+import contextlib
 import json
+import logging
 import sqlite3
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,10 +16,17 @@ from typing import Any
 import pytest
 
 from tests.office import end_processes
+from tests.test_tailer import damage_events
 from tests.training import Site, git, make_site, tiny_contract
-from watchkeeper.adapters.cli import COMMANDS, run
+from watchkeeper.adapters.cli import COMMANDS, reading, run
+from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.cli.watching import log_to
 from watchkeeper.adapters.contract_file import contract_to_yaml
+from watchkeeper.adapters.home import open_home, watch_lock
+from watchkeeper.adapters.store.lock import lock_path
 from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.domain.envelope import Undecodable
+from watchkeeper.ports import KeyReused, VersionConflict, Write
 
 pytestmark = pytest.mark.git
 
@@ -237,3 +248,220 @@ def _pretend_newer(path: Path) -> None:
             connection.execute(f"DROP TRIGGER {name}")
         connection.execute("UPDATE meta SET value = '999' WHERE name = 'schema'")
         connection.commit()
+
+
+def start(cli: Cli, site: Site, tmp_path: Path, *, seals: bool = True, **tiny: Any) -> str:
+    """Launch a tiny run by commands; it is watched by whoever watches next."""
+    made = tiny_contract(site, "tiny", **tiny)
+    made = made.model_copy(update={"seal": made.seal.model_copy(update={"auto": seals})})
+    path = tmp_path / "own.yaml"
+    path.write_text(contract_to_yaml(made))
+    plan = cli("launch", str(path), "--json").json["plan"]
+    assert cli("approve", "tiny", "--plan", plan, "--json").json["plan"] == plan
+    assert cli("launch", str(path), "--json").code == 0
+    return "tiny"
+
+
+def test_an_answer_relaunches_after_a_crash_loop(cli: Cli, site: Site, tmp_path: Path) -> None:
+    slug = start(cli, site, tmp_path, die="always@20")
+    assert cli("watch", "--until-idle").code == 0
+    assert cli("status", slug, "--json").json["phase"] == "interrupted"
+    answered = cli("ack", slug, "q-1", "--answer", "relaunch", "--note", "once more", "--json")
+    assert answered.code == 0, answered.out
+    assert answered.json["recorded"]
+    topics = [row["topic"] for row in cli("events", slug, "--json").json["events"]]
+    assert sum(topic.startswith("run.instance_launched") for topic in topics) == 3, topics
+
+
+def test_a_run_that_does_not_seal_itself_is_sealed_by_command(
+    cli: Cli, site: Site, tmp_path: Path
+) -> None:
+    slug = start(cli, site, tmp_path, seals=False)
+    assert cli("watch", "--until-idle").code == 0
+    assert cli("status", slug, "--json").json["phase"] == "finished"
+    sealed = cli("seal", slug, "--json")
+    assert sealed.code == 0, sealed.out
+    assert sealed.json["phase"] == "sealed"
+    assert git(site.remote, "cat-file", "-t", "run/tiny/final").strip() == "tag"
+
+
+def test_a_human_takes_a_watch_by_force(cli: Cli, launched: str) -> None:
+    assert cli("watch", launched, "--force", "--as", "some-bot").code == 3
+    assert cli("watch", launched, "--force", "--until-idle", "--json").json["watched"] == [launched]
+    assert cli("status", launched, "--json").json["phase"] == "sealed"
+
+
+def test_people_and_readers_speak_json(cli: Cli, launched: str, contract: Path) -> None:
+    for command in (
+        ["note", launched, "slow"],
+        ["correct", launched, "1", "another"],
+        ["stop", launched, "--reason", "enough"],
+    ):
+        answer = cli(*command, "--json")
+        assert answer.code == 0, answer.out
+        assert answer.json["recorded"], command
+    assert cli("logbook", launched, "--json").json["markdown"].startswith("# tiny")
+    assert {row["check"] for row in cli("doctor", "--json").json["checks"]} >= {"ledger", "watch"}
+    contract.write_text(contract.read_text().replace("run: tiny", "run: other"))
+    assert cli("launch", str(contract)).code == 3
+    assert cli("abandon", "other", "--reason", "wrong", "--json").json["recorded"]
+
+
+def test_a_watch_of_an_unknown_run_is_refused(cli: Cli) -> None:
+    answer = cli("watch", "no-such-run", "--until-idle")
+    assert answer.code == 3
+    assert "RUN_UNKNOWN" in answer.err
+
+
+def test_a_watch_acts_for_every_run_of_the_home(cli: Cli, contract: Path) -> None:
+    assert cli("launch", str(contract)).code == 3
+    contract.write_text(contract.read_text().replace("run: tiny", "run: other"))
+    assert cli("launch", str(contract)).code == 3
+    assert "the watch over 2 runs has ended" in cli("watch", "tiny", "--until-idle").out
+
+
+def test_a_command_waits_for_another_one_and_then_acts(
+    cli: Cli, contract: Path, home: Path
+) -> None:
+    assert cli("launch", str(contract)).code == 3
+    released = threading.Event()
+    held = threading.Event()
+
+    def hold() -> None:
+        with watch_lock(open_home(home), "command"):
+            held.set()
+            released.wait(20)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    assert held.wait(10)
+    assert "no watch runs" in cli("doctor").out
+    threading.Timer(0.5, released.set).start()
+    answer = cli("note", "tiny", "said")
+    other.join()
+    assert "carried out" in answer.out
+    with watch_lock(open_home(home), "watch"):
+        assert "takes it from here" in cli("note", "tiny", "said").out
+        assert "a watch runs" in cli("doctor").out
+        refused = cli("watch", "--until-idle")
+        assert refused.code == 4
+        assert "(watch " in refused.err
+
+
+def test_verify_cannot_tell_of_what_a_later_release_wrote(
+    cli: Cli, contract: Path, home: Path
+) -> None:
+    assert cli("launch", str(contract)).code == 3
+    with open_store(home / "ledger.db") as store:
+        version, _ = store.head("run/tiny")
+        state = store.read("run/tiny")[-1].state
+        store.append([Write("run/tiny", version, (("run.note_added.9", state),))])
+    told = cli("verify", "--offline", "--json")
+    assert told.code == 2
+    assert told.json["problems"] == []
+    assert "newer than this code" in told.json["unchecked"][0]
+
+
+def test_verify_cannot_tell_of_a_copy_that_cannot_be_opened(cli: Cli, home: Path) -> None:
+    # As in a folder that may not be written, where root, who may run this, could write all the
+    # same: the store's lock file can't be made.
+    lock = lock_path(home / "ledger.db")
+    lock.unlink()
+    lock.symlink_to(home / "missing" / "lock")
+    told = cli("verify", "--json")
+    assert told.code == 2
+    assert told.json["problems"] == []
+    assert told.json["unchecked"]
+
+
+def test_doctor_finds_a_damaged_ledger(cli: Cli, contract: Path, home: Path) -> None:
+    assert cli("launch", str(contract)).code == 3
+    damage_events(home / "ledger.db")
+    told = cli("doctor", "--json")
+    assert told.code == 1
+    [ledger] = [row for row in told.json["checks"] if row["check"] == "ledger"]
+    assert ledger["ok"] is False
+    assert "watchkeeper verify" in ledger["says"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(Undecodable("x"), 2), (VersionConflict("x"), 2), (KeyReused("x"), 3)]
+)
+def test_every_known_error_is_json_for_programs(
+    cli: Cli, error: Exception, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Thrown by hand: none of them can be had from one command alone.
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(reading, "known_run", fail)
+    told = cli("events", "tiny", "--json")
+    assert (told.code, told.json["exit"]) == (code, code)
+
+
+def test_a_bug_is_told_where_its_description_cannot_be_written(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(reading, "known_run", fail)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: "/nonexistent")
+    told = cli("events", "tiny")
+    assert told.code == 2
+    assert "internal error: RuntimeError: a bug" in told.err
+    assert "could not be written" in told.err
+
+
+def test_a_full_disk_below_the_watch_log_is_one_sentence(
+    cli: Cli, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli("doctor").code == 0
+    (home / "watch.log").symlink_to("/dev/full")
+    root = logging.getLogger("watchkeeper")
+    before = list(root.handlers)
+    with open_office(home) as office:
+        log_to(office)
+        root.error("first")
+        root.error("second")
+    for handler in set(root.handlers) - set(before):
+        root.removeHandler(handler)
+        # What it could not write is tried once more when it closes.
+        with contextlib.suppress(OSError):
+            handler.close()
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert said.count("cannot be written") == 1
+
+
+def test_a_launch_that_the_orchestrator_refuses_says_why_and_is_no_success(
+    cli: Cli, site: Site, tmp_path: Path
+) -> None:
+    path = tmp_path / "nowhere.yaml"
+    wrong = tiny_contract(site, "nowhere").model_copy(update={"working_dir": "/no/such/folder"})
+    path.write_text(contract_to_yaml(wrong))
+    plan = cli("launch", str(path), "--json").json["plan"]
+    assert cli("approve", "nowhere", "--plan", plan).code == 0
+    refused = cli("launch", str(path))
+    assert refused.code == 3
+    assert "/no/such/folder" in refused.out
+    assert "NOT LAUNCHED" in refused.out
+
+
+def test_an_approval_covers_every_word_of_the_contract(cli: Cli, contract: Path) -> None:
+    plan = cli("launch", str(contract), "--json").json["plan"]
+    text = contract.read_text()
+    assert "dri: dri" in text
+    contract.write_text(text.replace("dri: dri", "dri: eve"))
+    assert cli("launch", str(contract), "--as", "some-bot", "--json").json["plan"] != plan
+    assert cli("approve", "tiny", "--plan", plan).code == 3
+
+
+def test_a_ledger_that_was_changed_at_rest_is_refused_before_a_write_hides_it(
+    cli: Cli, launched: str, home: Path
+) -> None:
+    content = bytearray((home / "ledger.db").read_bytes())
+    content[5000] ^= 1
+    (home / "ledger.db").write_bytes(bytes(content))
+    assert cli("note", launched, "hello").code == 2
+    assert cli("verify").code == 1

@@ -16,6 +16,7 @@ from tests.conftest import cannot_have
 from tests.office import processes_of
 from tests.training import git
 from watchkeeper import clock
+from watchkeeper.adapters.cli import run
 
 WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
 
@@ -41,7 +42,7 @@ def play(home: Path, fault: str, orchestrator: str, pytestconfig: pytest.Config)
     done = run_cli(
         "demo", "--home", str(home), "--fault", fault, "--orchestrator", orchestrator, "--json"
     )
-    if "HeadNotStarted" in done.stderr:
+    if "Ray did not start" in done.stderr:
         cannot_have(pytestconfig, "ray", done.stderr)
     assert done.returncode == 0, done.stderr[-4000:]
     assert "Traceback" not in done.stderr
@@ -135,8 +136,15 @@ def test_without_a_fault_one_instance_is_sealed(
     assert not processes_of(home)
 
 
-@pytest.mark.parametrize("orchestrator", ON_BOTH)
-def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, orchestrator: str) -> None:
+@pytest.mark.parametrize(
+    ("orchestrator", "signals"),
+    [
+        pytest.param("local", 1, id="local"),
+        pytest.param("local", 2, id="local-twice"),
+        pytest.param("ray", 1, id="ray", marks=pytest.mark.ray),
+    ],
+)
+def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, orchestrator: str, signals: int) -> None:
     home = tmp_path / "home"
     heads = {process.pid for process in processes_of(Path("/tmp/wkray-"))}
     process = subprocess.Popen(
@@ -150,8 +158,37 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, orchestrator: str) -> N
     trains = backoff.wait_until(lambda: (output / "metrics.jsonl").exists(), timedelta(seconds=90))
     assert trains or process.poll() is None
     os.kill(process.pid, signal.SIGINT)
+    for _ in range(signals - 1):
+        # What an impatient hand does; there is no condition to wait for.
+        clock.sleep(timedelta(milliseconds=50))
+        os.kill(process.pid, signal.SIGINT)
     process.communicate(timeout=90)
     assert process.returncode == 130
     assert not processes_of(home)
     # Other tests of this run may have a Ray head of their own.
     assert {found.pid for found in processes_of(Path("/tmp/wkray-"))} <= heads
+
+
+def test_without_git_the_demo_says_so(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(WATCHKEEPER), "demo", "--home", str(tmp_path / "home")],
+        env={**os.environ, "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "install git" in done.stderr
+    assert "internal error" not in done.stderr
+
+
+def test_without_a_ray_head_the_demo_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As in an environment where Ray's own command is not beside Python.
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert run(["demo", "--home", str(tmp_path / "home")]) == 2
+    told = capsys.readouterr().err
+    assert "Ray did not start" in told
+    assert "internal error" not in told

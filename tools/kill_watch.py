@@ -4,13 +4,15 @@
 
 Several small training jobs run on the `local` orchestrator, each with a contract of its own; some
 are killed by a fault of their own as well. The watch is a real process that is killed by SIGKILL:
-half of the times at a random moment, half of the times right after a named act (an append, a
-submit, a push, a tag). The named points are wrapped around the ports here, from outside; the
-product holds no switch for it. After the last kill the watch runs to the end, and the history is
-checked against the orchestrator's own folders.
+half of the times at a random moment, half of the times right after a named act (an append, a first
+submit, a relaunch's submit, a push, a tag). The named points are wrapped around the ports here,
+from outside; the product holds no switch for it. After the last kill the watch runs to the end, and
+the history is checked against the orchestrator's own folders, the remote's seal tags, and a record
+of answered appends that is written outside the store.
 """
 
 import argparse
+import hashlib
 import itertools
 import json
 import os
@@ -23,7 +25,8 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -40,7 +43,12 @@ from watchkeeper.audit import Report, audit
 from watchkeeper.domain import recovery
 from watchkeeper.domain.commands import ApproveLaunch, DraftRun, Relaunch
 from watchkeeper.domain.contract import Contract, OrchestratorPart
-from watchkeeper.domain.events import CheckRecorded, InstanceLaunched, LaunchRequested
+from watchkeeper.domain.events import (
+    CheckRecorded,
+    InstanceLaunched,
+    LaunchRequested,
+    RunSealed,
+)
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import make_plan
 from watchkeeper.domain.state import Checkpoint, Interrupted, Run, contract_of, phase_name
@@ -58,12 +66,19 @@ from watchkeeper.ports import (
 )
 from watchkeeper.watch import Watcher
 
-POINTS = ("append", "submit", "push", "tag")
-"""Right after which of them the watch kills itself, once it was told to."""
+POINTS = ("append", "submit", "resubmit", "push", "tag")
+"""Right after which of them the watch kills itself, once it was told to.
+
+`submit` is a run's first launch, `resubmit` a relaunch. Every second kill takes the next of them,
+so ten kills take each once.
+"""
 
 LIMIT_S = 900
-NAMED_LIMIT_S = 30.0
-"""How long a named point may take to come; a run of the demo's code takes some 20 s."""
+NAMED_LIMITS_S = {"append": 30.0, "submit": 30.0, "resubmit": 180.0, "push": 30.0, "tag": 180.0}
+"""How long each point may take to come. A relaunch comes once a run was hit by its fault, a tag at
+its end: some 20 s for one run alone, and several share the machine."""
+
+GIT_LIMIT_S = 60
 
 SAVED = re.compile(r"Saved checkpoint to \S*step-(\d+)")
 HUMAN = Actor(principal="kill_watch", kind="human")
@@ -91,10 +106,56 @@ class Trigger:
 
 
 @dataclass(slots=True)
+class Answers:
+    """A record of answered appends that shares nothing with the store.
+
+    Attributes:
+        file: An open file descriptor that appends.
+    """
+
+    file: int
+
+    def keep(self, writes: Sequence[Write], answer: Appended) -> None:
+        """Keep what the store said is durable, durably.
+
+        A kill may tear a line, so each begins on a new one: it stands alone, and was not answered.
+        """
+        sent = {write.stream: write for write in writes}
+        for stream, (first, last) in answer.versions.items():
+            # Under a known key the store answers for what came first, and these bytes are others.
+            events = () if answer.repeated else sent[stream].events
+            digests = [event_digest(topic, state) for topic, state in events]
+            row = {"stream": stream, "first": first, "last": last, "sha256": digests}
+            os.write(self.file, f"\n{json.dumps(row)}\n".encode())
+        os.fsync(self.file)
+
+
+def event_digest(topic: str, state: bytes) -> str:
+    """Return the SHA-256 of one event's topic and bytes, in hex."""
+    return hashlib.sha256(topic.encode() + b"\n" + state).hexdigest()
+
+
+def answers_path(home: Path) -> Path:
+    """Return where the record of answered appends lies."""
+    return home / "answered.jsonl"
+
+
+@contextmanager
+def open_answers(home: Path) -> Generator[Answers, None, None]:
+    """Open the record for the length of a block."""
+    file = os.open(answers_path(home), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        yield Answers(file)
+    finally:
+        os.close(file)
+
+
+@dataclass(slots=True)
 class KillingStore:
-    """The real store, with a point after each append."""
+    """The real store, with a record of its answers and a point after each append."""
 
     inner: EventStore
+    answers: Answers
     trigger: Trigger
 
     def append(
@@ -105,8 +166,9 @@ class KillingStore:
         digest: bytes = b"",
         status: Sequence[StatusRow] = (),
     ) -> Appended:
-        """Append, then perhaps die before the answer is seen."""
+        """Append, keep the answer elsewhere, then perhaps die before it is seen."""
         answer = self.inner.append(writes, key=key, digest=digest, status=status)
+        self.answers.keep(writes, answer)
         self.trigger.passed("append")
         return answer
 
@@ -117,7 +179,7 @@ class KillingStore:
 
 @dataclass(slots=True)
 class KillingOrchestrator:
-    """The real orchestrator, with a point after each submit."""
+    """The real orchestrator, with points after each first submit and each relaunch's."""
 
     inner: Orchestrator
     trigger: Trigger
@@ -125,7 +187,7 @@ class KillingOrchestrator:
     def submit(self, spec: JobSpec) -> None:
         """Submit, then perhaps die before it is recorded."""
         self.inner.submit(spec)
-        self.trigger.passed("submit")
+        self.trigger.passed("submit" if spec.metadata["instance"] == "i1" else "resubmit")
 
     def find(self, submission_id: str) -> JobFacts:
         """Pass it on."""
@@ -191,8 +253,12 @@ def work(options: argparse.Namespace) -> int:
     if options.plant == "submit-early":
         acts.relaunch = relaunch_submitting_first
     trigger = Trigger(options.point or "", options.count)
-    with open_office(options.home) as office, watch_lock(office.home):
-        store: Any = KillingStore(office.ledger.store, trigger)
+    with (
+        open_office(options.home) as office,
+        watch_lock(office.home),
+        open_answers(options.home) as answers,
+    ):
+        store: Any = KillingStore(office.ledger.store, answers, trigger)
         ledger = Ledger(store, office.ledger.scrubber)
         outside: Any = KillingOutside(office.adapters, trigger)
         desk = Desk(ledger, office.recorder, outside, office.home, office.home.deployment)
@@ -238,13 +304,21 @@ def relaunch_submitting_first(desk: Desk, run: Run, token: int) -> bool:
 
 @dataclass(slots=True)
 class Campaign:
-    """What the killer keeps count of."""
+    """What the killer keeps count of.
+
+    Attributes:
+        planned: How many kills were meant for each named point.
+        kills: How many came, by point; one that came at no named point is `random`.
+        crashes: Watches that ended by themselves in another way, one sentence each.
+    """
 
     options: argparse.Namespace
     home: Path
     code: Code
     chance: random.Random
+    planned: Counter[str] = field(default_factory=Counter[str])
     kills: Counter[str] = field(default_factory=Counter[str])
+    crashes: list[str] = field(default_factory=list[str])
     scenes: list[Scene] = field(default_factory=list[Scene])
     faults: list["subprocess.Popen[bytes]"] = field(default_factory=list["subprocess.Popen[bytes]"])
 
@@ -273,25 +347,44 @@ def start_run(campaign: Campaign, *, faulty: bool | None = None) -> None:
 
 def kill_once(campaign: Campaign, number: int) -> None:
     """Start the watch and kill it: at a random moment, or let it die at a named point."""
-    named = number % 2 == 0
-    point = POINTS[number // 2 % len(POINTS)] if named else None
+    point = point_of(number, campaign.options.only_point)
     count = campaign.chance.randint(1, 3) if point in ("append", "push") else 1
     if point == "submit":
-        # A first launch, or the relaunch that follows the fault in it.
+        start_run(campaign)
+    if point == "resubmit":
+        # The fault in this run makes sure that a relaunch comes, whatever became of the others.
         start_run(campaign, faulty=True)
-        count = campaign.chance.randint(1, 2)
     worker = _start_worker(campaign, point, count)
-    if not named:
-        wait_s = campaign.chance.uniform(0.5, 4.0)
-        _wait(worker, wait_s)
+    if point is None:
+        _wait(worker, campaign.chance.uniform(0.5, 4.0))
     else:
-        # Tags are rare: the watch works on until one comes, or a while has passed.
-        _wait(worker, NAMED_LIMIT_S)
-    died_itself = worker.poll() == -signal.SIGKILL
-    if worker.poll() is None:
+        campaign.planned[point] += 1
+        _wait(worker, NAMED_LIMITS_S[point])
+    code = worker.poll()
+    if code is None:
         worker.kill()
-    worker.wait(timeout=30)
-    campaign.kills[point if named and died_itself and point else "random"] += 1
+        worker.wait(timeout=30)
+        campaign.kills["random"] += 1
+    elif point is not None and code == -signal.SIGKILL:
+        campaign.kills[point] += 1
+    elif code != 0:
+        campaign.crashes.append(f"the watch left with code {code} before kill {number + 1}")
+
+
+def point_of(number: int, only: str | None) -> str | None:
+    """Return the point of a kill, counted from 0; none for a random moment."""
+    if only is not None:
+        return only
+    return POINTS[number // 2 % len(POINTS)] if number % 2 == 0 else None
+
+
+def missed_points(campaign: Campaign) -> list[str]:
+    """Return the points that were meant to be hit and never were."""
+    return [
+        f"point {point} was planned {times} times and never hit"
+        for point, times in campaign.planned.items()
+        if not campaign.kills[point]
+    ]
 
 
 def _start_worker(campaign: Campaign, point: str | None, count: int) -> "subprocess.Popen[bytes]":
@@ -345,6 +438,8 @@ def judge(campaign: Campaign) -> tuple[list[str], dict[str, int]]:
                 wrong.append(f"{slug} ended {phase}, not sealed")
             wrong += _history_problems(office, slug)
             wrong += _resume_problems(office, slug)
+            wrong += _tag_problems(office, scene)
+        wrong += _lost_answers(office.ledger.store, answers_path(campaign.home))
     spans: dict[str, list[tuple[str, str, str]]] = {}
     for folder in sorted((campaign.home / "jobs").iterdir()):
         if not (folder / "spec.json").exists():
@@ -405,6 +500,47 @@ def _resume_problems(office: Office, slug: str) -> list[str]:
     return wrong
 
 
+def _tag_problems(office: Office, scene: Scene) -> list[str]:
+    """What the seal tag on the remote names as its head must be what the history says it names."""
+    slug, remote = scene.contract.run, scene.contract.code.remote
+    sealed = [e.data for e in office.ledger.history(slug) if isinstance(e.data, RunSealed)]
+    wrong: list[str] = []
+    for seal in sealed:
+        done = subprocess.run(
+            ["git", "-C", remote, "cat-file", "tag", f"refs/tags/{seal.tag}"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=GIT_LIMIT_S,
+            check=False,
+        )
+        heads = re.findall(r"^Watchkeeper-Head: (.*)$", done.stdout, re.MULTILINE)
+        if heads != [seal.head]:
+            named = heads or done.stderr.strip()
+            wrong.append(f"{slug}: tag {seal.tag} names head {named}, RunSealed {seal.head}")
+    return wrong
+
+
+def _lost_answers(store: EventStore, path: Path) -> list[str]:
+    """Every append that was answered must be in the store with the same bytes."""
+    streams: dict[str, list[str]] = {}
+    wrong: list[str] = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        if not line.endswith("}"):
+            continue  # Empty, or torn by a kill.
+        row = json.loads(line)
+        stream, first, last = row["stream"], row["first"], row["last"]
+        if stream not in streams:
+            stored = store.read(stream)
+            streams[stream] = [event_digest(r.topic, r.state) for r in stored]
+        there = streams[stream][first - 1 : last]
+        if len(there) != last - first + 1:
+            wrong.append(f"{stream}: events {first} to {last} were answered and are not stored")
+        elif row["sha256"] and row["sha256"] != there:
+            wrong.append(f"{stream}: events {first} to {last} were answered with other bytes")
+    return wrong
+
+
 def campaign_of(options: argparse.Namespace) -> int:
     """Kill, finish, judge, report."""
     timer = clock.Timer()
@@ -428,6 +564,10 @@ def campaign_of(options: argparse.Namespace) -> int:
         if not ended:
             wrong.append(f"the last watch did not come to rest within {LIMIT_S} s")
             last.kill()
+            last.wait(timeout=30)
+        elif last.returncode != 0:
+            campaign.crashes.append(f"the last watch left with code {last.returncode}")
+        wrong += campaign.crashes + missed_points(campaign)
     finally:
         for fault in campaign.faults:
             fault.kill()
@@ -435,6 +575,7 @@ def campaign_of(options: argparse.Namespace) -> int:
     report = {
         "kills": sum(campaign.kills.values()),
         "points": dict(campaign.kills),
+        "planned": dict(campaign.planned),
         "runs": len(campaign.scenes),
         "submissions": started,
         "verify": "intact" if not wrong else "see problems",
@@ -472,6 +613,7 @@ def main() -> int:
     parser.add_argument("--plant", choices=["text-sort", "submit-early"], help="plant a bug")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--only-point", choices=POINTS, help=argparse.SUPPRESS)
     parser.add_argument("--point", choices=POINTS, help=argparse.SUPPRESS)
     parser.add_argument("--count", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args()

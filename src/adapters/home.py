@@ -1,5 +1,6 @@
 """The home: one folder with the ledger and all that belongs to it."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -8,6 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from watchkeeper.domain.state import Run
 from watchkeeper.projections.monitoring_state import monitoring_state
@@ -15,6 +17,26 @@ from watchkeeper.projections.monitoring_state import monitoring_state
 
 class HomeProblem(Exception):
     """The home is not there, not ours, or in use. The message says what to do."""
+
+
+class HomeInUse(HomeProblem):
+    """Another process acts for the home.
+
+    Args:
+        holder: What it is and its pid, such as `watch 1234`; `unknown` while it just begins.
+    """
+
+    def __init__(self, holder: str) -> None:
+        """Keep the holder for whoever waits for a command and leaves it to a watch."""
+        super().__init__(
+            f"another process ({holder}) acts for this home: stop it, or leave it to it"
+        )
+        self.holder = holder
+
+    @property
+    def is_watch(self) -> bool:
+        """Whether it stands watch, rather than being a command that soon ends."""
+        return self.holder.startswith("watch ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +77,11 @@ class Home:
     def principals(self) -> Path:
         """Who is known here, and as what kind."""
         return self.path / "principals.toml"
+
+    @property
+    def watch_lock(self) -> Path:
+        """Locked by the process that acts for the home; holds what it is and its pid."""
+        return self.path / "watch.lock"
 
     @property
     def watch_log(self) -> Path:
@@ -103,27 +130,56 @@ def open_home(path: Path) -> Home:
 
 
 @contextmanager
-def watch_lock(home: Home) -> Generator[None, None, None]:
+def watch_lock(
+    home: Home, role: Literal["watch", "command"] = "command"
+) -> Generator[None, None, None]:
     """Hold the home's watch lock: at most one process acts for a home.
 
     The kernel lets go of it when the process dies, however it dies.
 
+    Args:
+        home: The home.
+        role: What holds it; others wait for a command, and leave their part to a watch.
+
     Raises:
-        HomeProblem: Another process holds it.
+        HomeInUse: Another process holds it.
     """
-    file = os.open(home.path / "watch.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    file = os.open(home.watch_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            pid = os.pread(file, 32, 0).decode().strip() or "unknown"
-            message = f"another process (pid {pid}) watches this home: stop it, or leave it to it"
-            raise HomeProblem(message) from error
+            raise HomeInUse(_held_by(file)) from error
         os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-        yield
+        os.pwrite(file, f"{role} {os.getpid()}\n".encode(), 0)
+        try:
+            yield
+        finally:
+            os.ftruncate(file, 0)
     finally:
         os.close(file)
+
+
+def is_watched(home: Home) -> bool:
+    """Say whether a watch runs in the home; a command that acts for a moment is none."""
+    try:
+        file = os.open(home.watch_lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        if not _held_by(file).startswith("watch "):
+            return False
+        # Only a watch that was killed leaves its name without the lock, so it is seldom taken.
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def _held_by(file: int) -> str:
+    return os.pread(file, 64, 0).decode(errors="replace").strip() or "unknown"
 
 
 def _write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
@@ -132,8 +188,20 @@ def _write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        os.write(file, content)
-        os.fsync(file)
-    finally:
-        os.close(file)
-    temporary.rename(path)
+        try:
+            _write_all(file, content)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        temporary.rename(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+        raise
+
+
+def _write_all(file: int, content: bytes) -> None:
+    """Write all bytes: on a disk that fills up, one call may take only some of them."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(file, rest) :]

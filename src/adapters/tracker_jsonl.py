@@ -6,6 +6,8 @@ the end a last tracker line with the state `finished`.
 """
 
 import json
+import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, cast
@@ -16,6 +18,8 @@ from watchkeeper import outside
 from watchkeeper.adapters.fsspec_files import Filesystems, ask
 from watchkeeper.domain.values import TrackerFacts
 from watchkeeper.ports import Unavailable
+
+logger = logging.getLogger(__name__)
 
 HEAD_BYTES = 4_096
 """Enough for the first start's tracker line."""
@@ -61,10 +65,13 @@ class JsonlTracker:
     def read(self) -> TrackerFacts | None:
         """Return the newest facts, or none while the file is missing or names no run yet.
 
-        A last line that is still being written is left out.
+        A last line that is still being written is left out, and so is the half line that a killed
+        writer leaves; where the next start went on in the same line, its part of it counts.
 
         Raises:
-            Unavailable: The file can't be read, or a line of it is not what a tracker writes.
+            Unavailable: The file can't be read, or a line of it is not what a tracker writes: half
+                lines are skipped while they are no more than the whole ones, and at most one of
+                them follows the last whole one.
         """
         return outside.call(self._source, self.limit, self._read)
 
@@ -116,23 +123,62 @@ def _rows(source: str, content: bytes, start: int) -> list[Row]:
         cut = whole.find(b"\n") + 1
         whole, offset = whole[cut:], start + cut
     rows: list[Row] = []
+    torn: list[str] = []
+    torn_last: list[str] = []
     for number, line in enumerate(whole.splitlines(keepends=True), 1):
         place = f"the line at byte {offset}" if start else f"line {number}"
         offset += len(line)
-        if line.strip():
-            rows.append((place, _row(source, place, line)))
+        if not line.strip():
+            continue
+        row = _row(source, place, line)
+        if row is not None:
+            rows.append((place, row))
+            torn_last.clear()
+            continue
+        reason = f"{place} is not JSON: {_excerpt(line)}"
+        torn.append(reason)
+        torn_last.append(reason)
+    if len(torn) > len(rows):
+        raise Unavailable(source, torn[0])
+    if len(torn_last) > 1:
+        # A writer that was killed leaves one half line, and then another one starts.
+        raise Unavailable(source, torn_last[0])
+    for reason in torn:
+        logger.info("%s: skipped: %s", source, reason)
     return rows
 
 
-def _row(source: str, place: str, line: bytes) -> dict[str, Any]:
+def _row(source: str, place: str, line: bytes) -> dict[str, Any] | None:
+    """Read one line; none where it is not JSON, not even at its end."""
     try:
         # Python's reader takes NaN, Infinity and -Infinity, which JSON proper does not have.
         found: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise Unavailable(source, f"{place} is not JSON: {_excerpt(line)}") from error
+    except (ValueError, RecursionError):
+        return _after_tear(line)
     if not isinstance(found, dict):
         raise Unavailable(source, f"{place} holds no JSON object: {_excerpt(line)}")
     return cast("dict[str, Any]", found)
+
+
+def _after_tear(line: bytes) -> dict[str, Any] | None:
+    """Return the object that a line ends with, after what a killed writer left; none without one.
+
+    Only one opening brace can begin it: an object within it ends before the line does.
+    """
+    # The tear may have cut a character in two.
+    text = line.decode("utf-8", errors="replace").rstrip()
+    if not text.endswith("}"):
+        return None
+    decoder = json.JSONDecoder()
+    start = text.find("{", 1)
+    while start != -1:
+        # Not every brace begins an object: it may stand in a text that was cut in two.
+        with suppress(ValueError, RecursionError):
+            found, end = decoder.raw_decode(text, start)
+            if end == len(text):
+                return cast("dict[str, Any]", found)
+        start = text.find("{", start + 1)
+    return None
 
 
 def _facts(source: str, url: str, named: Row, rows: list[Row]) -> TrackerFacts:

@@ -50,7 +50,7 @@ class ApproveLaunch(Command):
     """Allow the plan that was last checked.
 
     Attributes:
-        digest: The plan's identity, or its first 4 digits or more.
+        digest: The plan's identity, or its first 8 digits or more.
     """
 
     digest: str

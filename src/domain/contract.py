@@ -11,6 +11,14 @@ from watchkeeper.domain.durations import Duration
 from watchkeeper.domain.values import Slug, Value
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+RefName = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length=200
+    ),
+]
+"""A branch or tag as git takes it, narrower than git itself: no blanks, no `..`, no `@{`."""
+
 GitSha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 
 
@@ -58,7 +66,7 @@ class CodePart(Value):
 
     remote: Text
     git_sha: GitSha
-    branch: Text = "main"
+    branch: RefName = "main"
     dirty: bool = False
     bundle: str = ""
 
@@ -121,6 +129,15 @@ class CheckpointPart(Value):
     keep_last: PositiveInt | None = None
 
 
+def _taken_by_git(name: str) -> str:
+    parts = name.split("/")
+    if ".." in name or any(part.endswith((".lock", ".")) for part in parts):
+        raise ValueError(
+            "expected a name that git takes: no `..`, no part ending in .lock or a dot"
+        )
+    return name
+
+
 class RetryPart(Value):
     """Who relaunches, and how often.
 
@@ -133,6 +150,13 @@ class RetryPart(Value):
     owner: Literal["watchkeeper", "orchestrator"] | None = None
     budget: Annotated[int, Field(ge=0, le=1000)] = 3
     window: Duration = timedelta(hours=24)
+
+    @field_validator("window")
+    @classmethod
+    def _long_enough(cls, value: timedelta) -> timedelta:
+        if not timedelta(minutes=1) <= value <= timedelta(days=366):
+            raise ValueError("expected a duration between 1m and 366d, such as 24h")
+        return value
 
 
 class ResumePart(Value):
@@ -182,7 +206,12 @@ class SealPart(Value):
     """
 
     auto: bool | None = None
-    tag: str = ""
+    tag: RefName | Literal[""] = ""
+
+    @field_validator("tag")
+    @classmethod
+    def _taken(cls, value: str) -> str:
+        return _taken_by_git(value)
 
 
 class LogbookPart(Value):
@@ -195,13 +224,14 @@ class LogbookPart(Value):
     """
 
     remote: str = ""
-    branch: str = "main"
+    branch: RefName = "main"
     path: str = ""
 
     @field_validator("path")
     @classmethod
     def _inside_the_repository(cls, value: str) -> str:
-        if value.startswith("/") or ".." in value.split("/") or value.endswith("/"):
+        parts = value.split("/")
+        if value.startswith("/") or value.endswith("/") or {"..", ".", ".git"} & set(parts):
             raise ValueError("expected a file path inside the repository, such as docs/run.md")
         return value
 
@@ -253,6 +283,11 @@ class Contract(Value):
     watch: WatchPart = WatchPart()
     seal: SealPart = SealPart()
     logbook: LogbookPart = LogbookPart()
+
+    @field_validator("run")
+    @classmethod
+    def _names_a_tag(cls, value: str) -> str:
+        return _taken_by_git(value)
 
     @field_validator("timezone")
     @classmethod

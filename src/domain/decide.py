@@ -53,6 +53,7 @@ from watchkeeper.domain.recovery import Case, relaunch_on_answer, relaunch_what_
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.seal import verify_seal
 from watchkeeper.domain.state import (
+    UNACCOUNTED,
     Finished,
     Interrupted,
     Launching,
@@ -208,7 +209,9 @@ def _stop(run: Run, command: Stop) -> Outcome:
     if not isinstance(run.phase, Launching | Stabilizing | Running):
         return [RunStopped(reason=command.reason)]
     instance = run.phase.plan.instance
-    if run.stop_requested == instance:
+    # Asked again once the job is lost, a stop means more: then it ends on the human's word.
+    means_more = UNACCOUNTED in run.findings and run.given_up != instance
+    if run.stop_requested == instance and not means_more:
         return Refused(Refusal.STOP_ASKED, instance)
     consent = ConsentGiven(
         consent=f"c-{len(run.consents) + 1}",

@@ -10,7 +10,7 @@ from watchkeeper.domain.events import (
     FindingOpened,
     Severity,
 )
-from watchkeeper.domain.state import Instance, Run, contract_of
+from watchkeeper.domain.state import UNACCOUNTED, Instance, Run, contract_of
 from watchkeeper.domain.values import JobState
 
 
@@ -104,7 +104,7 @@ def _unaccounted(check: CheckRecorded) -> Held:
     holds = None if check.job is None else check.job.state in lost
     state = check.job.state.value if check.job is not None else ""
     return Held(
-        "job_unaccounted",
+        UNACCOUNTED,
         "R19",
         Severity.ALERT,
         holds,

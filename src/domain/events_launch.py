@@ -95,6 +95,10 @@ class InstanceLaunched(Fact):
         dri: Who is responsible.
         command: Scrubbed.
         script: The experiment's script, when the command shows one.
+        hardware: Type of the machines, as the contract names it.
+        topology: How they hang together, as the contract says.
+        patch: Identity of the changes of a dirty tree; empty while none is recorded.
+        initialize_from: The contract's own; `resume_from` is what this instance starts from.
         checkpoint_policy: In words.
         watch_holder: Who watches.
         watch_cadence: How often.
@@ -112,8 +116,11 @@ class InstanceLaunched(Fact):
     git_sha: str
     branch: str
     dirty: bool
+    patch: str = ""
     bundle: str
     hardware: str
+    topology: str
+    initialize_from: str
     tracker_id: str
     display_name: str
     output_root: str

@@ -41,6 +41,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.state import (
     PHASES,
+    UNACCOUNTED,
     Abandoned,
     Approval,
     Checkpoint,
@@ -221,7 +222,14 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             )
             # The end is looked for at once, not at the next cadence.
             watch = replace(run.watch, next_due=at) if run.watch.next_due else run.watch
-            return replace(run, stop_requested=data.instance, consents=consents, watch=watch)
+            lost = UNACCOUNTED in run.findings
+            return replace(
+                run,
+                stop_requested=data.instance,
+                given_up=data.instance if lost else run.given_up,
+                consents=consents,
+                watch=watch,
+            )
         case _:
             return _ended(run, data)
 

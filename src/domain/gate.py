@@ -3,9 +3,16 @@
 import re
 from dataclasses import dataclass
 
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contract import Contract, checkpoint_root_of, contract_root
 from watchkeeper.domain.observation import GateFacts
-from watchkeeper.domain.plan import GateFinding, LaunchPlan, Verdict, identity_digest, plan_digest
+from watchkeeper.domain.plan import (
+    GateFinding,
+    LaunchPlan,
+    Verdict,
+    identity_digest,
+    plan_digest,
+    short,
+)
 from watchkeeper.domain.secrets import find_secrets, has_mark, sensitive_name
 from watchkeeper.domain.state import Approval
 from watchkeeper.domain.values import SourceState
@@ -112,6 +119,11 @@ def _l3(gate: Gate) -> GateFinding:
     if not _URL_OR_ABSOLUTE.match(root):
         fix = "state an absolute path or a URL; nothing derived is launched"
         return _block("L3", "output root", f"{root} is not pinned", fix)
+    below = contract_root(checkpoint_root_of(gate.contract)) + "/"
+    if not below.startswith(contract_root(root) + "/"):
+        fix = "put checkpoints.root below output_root: only that is claimed for this run"
+        says = f"checkpoints would go elsewhere: {gate.contract.checkpoints.root}"
+        return _block("L3", "output root", says, fix)
     if gate.facts.root_held_by:
         fix = "choose another output root, or wait until that instance has ended"
         return _block("L3", "output root", f"{root} is held by {gate.facts.root_held_by}", fix)
@@ -184,7 +196,7 @@ def _option_value(command: tuple[str, ...], option: str) -> str | None:
 def _l11(gate: Gate) -> GateFinding:
     approval = covering_approval(gate.approvals, gate.plan)
     if approval is None:
-        fix = f"watchkeeper approve {gate.plan.run} --plan {plan_digest(gate.plan)}"
+        fix = f"watchkeeper approve {gate.plan.run} --plan {short(plan_digest(gate.plan))}"
         return _block("L11", "approval", "no human approved this plan", fix, missing=True)
     return _pass("L11", "approval", f"{approval.name} by {approval.by}")
 

@@ -17,6 +17,7 @@ from watchkeeper.domain.events import (
     LaunchRequested,
     PreflightRecorded,
     RunEvent,
+    RunStopped,
 )
 from watchkeeper.domain.gate import Gate, blocks, covering_approval, preflight
 from watchkeeper.domain.plan import LaunchPlan, identity_digest, make_plan, plan_digest
@@ -25,7 +26,7 @@ from watchkeeper.domain.state import Interrupted, Launching, Run, contract_of
 from watchkeeper.domain.values import SourceState
 from watchkeeper.domain.verdict import escalation_of
 
-_DIGEST_SHOWN_MIN = 4
+_DIGEST_SHOWN_MIN = 8
 """The fewest digits by which a plan may be named."""
 
 Outcome = list[RunEvent] | Refused
@@ -127,7 +128,9 @@ def confirm(run: Run, command: ConfirmLaunched) -> Outcome:
             branch=contract.code.branch,
             dirty=contract.code.dirty,
             bundle=contract.code.bundle,
-            hardware=", ".join(part for part in (hardware.type, hardware.topology) if part),
+            hardware=hardware.type,
+            topology=hardware.topology,
+            initialize_from=contract.initialize_from,
             tracker_id=plan.tracker_id,
             display_name=plan.display_name,
             output_root=plan.output_root,
@@ -147,15 +150,24 @@ def refused_launch(run: Run, command: ReportRefusedLaunch) -> Outcome:
     plan = run.phase.plan
     if command.instance != plan.instance:
         return Refused(Refusal.WRONG_INSTANCE, command.instance)
+    refused = LaunchRefused(
+        instance=plan.instance, submission_id=plan.submission_id, reason=command.reason
+    )
+    if run.stop_requested == plan.instance:
+        left = DecisionMade(
+            instance=plan.instance,
+            action=Action.LEAVE,
+            rule="R14",
+            because="stopped by a person on record before it was submitted",
+            evidence=(command.reason,),
+        )
+        return [refused, left, RunStopped(reason="stopped by a person before the launch")]
     decision = DecisionMade(
         instance=plan.instance,
         action=Action.ESCALATE,
         rule="R19",
         because="the orchestrator refused the job, so the same plan would be refused again",
         evidence=(command.reason,),
-    )
-    refused = LaunchRefused(
-        instance=plan.instance, submission_id=plan.submission_id, reason=command.reason
     )
     return [refused, decision, *escalation_of(run, decision)]
 

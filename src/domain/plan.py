@@ -16,6 +16,7 @@ class LaunchPlan(Value):
     """One instance as it would be submitted.
 
     Attributes:
+        contract: SHA-256 of the whole contract, so that an approval covers every word of it.
         instance: `i1`, `i2` and so on.
         submission_id: The id under which the orchestrator will know it.
         base_command: The contract's command, without what a relaunch adds.
@@ -25,6 +26,7 @@ class LaunchPlan(Value):
     """
 
     run: str
+    contract: str
     instance: str
     submission_id: str
     base_command: tuple[str, ...]
@@ -92,6 +94,7 @@ def make_plan(
     extra = (argument, resume_from) if argument and resume_from else ()
     return LaunchPlan(
         run=contract.run,
+        contract=_digest(contract.model_dump(mode="json", exclude_defaults=True)),
         instance=f"i{number}",
         submission_id=submission_id,
         base_command=contract.command,
@@ -112,16 +115,26 @@ def make_plan(
 
 
 def plan_digest(plan: LaunchPlan) -> str:
-    """Return the identity of a plan: 12 hex digits of a SHA-256 over all that it says."""
-    return _digest(plan.model_dump(mode="json"))
+    """Return the identity of a plan: a SHA-256, in hex, over all that it says.
+
+    Fields that have their defaults are left out, so that a later release with one more optional
+    field gives the same identity to the same plan.
+    """
+    return _digest(plan.model_dump(mode="json", exclude_defaults=True))
 
 
 def identity_digest(plan: LaunchPlan) -> str:
     """Return the identity that a relaunch must keep: all but instance and resume point."""
-    kept = {k: v for k, v in plan.model_dump(mode="json").items() if k not in _COMMON}
+    said = plan.model_dump(mode="json", exclude_defaults=True)
+    kept = {name: value for name, value in said.items() if name not in _COMMON}
     return _digest(kept)
 
 
 def _digest(value: object) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def short(digest: str) -> str:
+    """Return the first 12 digits, which is how people see an identity."""
+    return digest[:12]

@@ -48,7 +48,16 @@ def recover(case: Case) -> DecisionMade | None:
         The decision, or none while a source that it needs gives no answer: an empty or failed
         answer is not proof of anything.
     """
-    rules = (_r13, _r19_owner, _r19_outlook, _r19_lineage, _r2, _r3, _r19_resume_policy)
+    rules = (
+        _r13,
+        _r19_owner,
+        _r19_outlook,
+        _r19_lineage,
+        _r2,
+        _r19_retried,
+        _r3,
+        _r19_resume_policy,
+    )
     for rule in rules:
         decision = rule(case)
         if decision is not None:
@@ -123,6 +132,19 @@ def _r2(case: Case) -> DecisionMade | None:
             because = f"a second failure in the same window as {earlier.instance}'s"
             return _again(case, earlier, because)
     return None
+
+
+def _r19_retried(case: Case) -> DecisionMade | None:
+    """R1 retries such an end once: what comes back, though later on, needs judgement."""
+    failure = case.failure
+    seen = [f for f in case.run.failures[:-1] if f.fingerprint == failure.fingerprint]
+    if failure.outlook is not Outlook.RETRY_ONCE or not seen:
+        return None
+    because = (
+        f"the same failure as {seen[-1].instance}'s came back, though with progress past "
+        f"{_place(seen[-1])}: it was to be retried once"
+    )
+    return _again(case, seen[-1], because).model_copy(update={"rule": "R19"})
 
 
 def _again(case: Case, earlier: Failure, because: str) -> DecisionMade:

@@ -1,6 +1,11 @@
 """Sealing: what must be seen before a run counts as complete (procedure section "Seal", H11)."""
 
-from watchkeeper.domain.check import is_own_checkpoint, kept_metrics, unavailable_reason
+from watchkeeper.domain.check import (
+    is_older_than_the_run,
+    is_own_checkpoint,
+    kept_metrics,
+    unavailable_reason,
+)
 from watchkeeper.domain.contract import checkpoint_root_of, seal_tag_of
 from watchkeeper.domain.durations import local_day
 from watchkeeper.domain.events import SealBlocked, SealVerified
@@ -17,7 +22,7 @@ def verify_seal(run: Run, phase: Finished, facts: SealFacts) -> SealVerified | S
     missing = tuple(
         name
         for name in (
-            _terminal(facts),
+            _terminal(run),
             _tracker(run, facts),
             _final(run, facts, final),
             _commit(run, facts),
@@ -61,12 +66,12 @@ def _final_checkpoint(run: Run, facts: SealFacts) -> CheckpointFacts | None:
     return next((c for c in own if c.step == contract.final_step.value), None)
 
 
-def _terminal(facts: SealFacts) -> str:
-    job = facts.observation.job
-    if job is None:
-        return f"orchestrator: {unavailable_reason(facts.observation, 'orchestrator')}"
-    if job.state is not JobState.SUCCEEDED:
-        return f"successful end: the orchestrator says {job.state.value.upper()}"
+def _terminal(run: Run) -> str:
+    # Its word is on record; a cluster that is torn down since takes nothing of it back.
+    end = run.instances[-1].end
+    if end is None or end.state is not JobState.SUCCEEDED:
+        said = "nothing" if end is None else end.state.value.upper()
+        return f"successful end: the orchestrator says {said}"
     return ""
 
 
@@ -97,6 +102,8 @@ def _final(run: Run, facts: SealFacts, final: CheckpointFacts | None) -> str:
         return f"{wanted}: {final.reason}"
     if final.metadata_step != final.step:
         return f"{wanted}: its metadata says step {final.metadata_step}"
+    if is_older_than_the_run(run, final):
+        return f"{wanted}: written before this run's first launch, so by another run"
     return ""
 
 

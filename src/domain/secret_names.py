@@ -94,8 +94,7 @@ _VENDORS = {
     "goog": "google",
 }
 _NOUN_KINDS = (
-    ("passw", "password"),
-    ("passphrase", "password"),
+    ("pass", "password"),
     ("cookie", "cookie"),
     ("webhook", "webhook"),
     ("token", "token"),
@@ -278,7 +277,7 @@ def credential_like(value: str) -> bool:
 
 
 def _joined(name: str) -> str:
-    return "_".join(_WORD.findall(name[-_NAME_CHARS_MAX:])).lower()
+    return "_".join(_WORD.findall(name.removeprefix("-D")[-_NAME_CHARS_MAX:])).lower()
 
 
 def _names_only(value: str) -> bool:

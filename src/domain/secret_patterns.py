@@ -158,8 +158,8 @@ _SAID_AFTER = re.compile(
 )
 
 _ANY = re.compile(
-    "key|token|secret|pass|pwd|cred|cookie|auth|dsn|hook|wandb|://|:\\\\|curl|earer|sig|access"
-    "|hf_|gh[pousr]_|glpat|api_org|sk-|AIza|ya29|GOCSPX|AKIA|ASIA|xox|xapp|eyJ|LS0t",
+    "key|token|secret|pass|pwd|cred|cookie|auth|dsn|hook|wandb|://|:\\\\|curl|login|redis-cli|earer|sig"
+    "|access|hf_|gh[pousr]_|glpat|api_org|sk-|AIza|ya29|GOCSPX|AKIA|ASIA|xox|xapp|eyJ|LS0t",
     re.IGNORECASE,
 )
 """Every rule but exact values needs one of these, so that most texts are done after one look."""
@@ -168,13 +168,16 @@ KINDS = NAME_KINDS | {shape.kind for shape in _SHAPES} | {"signedurl", "url", "b
 """Every kind that a redaction mark can name."""
 
 MARK = re.compile(
-    rf"(?:«|\\+u00ab)redacted:(?P<kind>{'|'.join(sorted(KINDS))}):[0-9a-f]{{4}}(?:»|\\+u00bb)"
+    rf"(?:«|\\{{1,16}}u00ab)redacted:(?P<kind>{'|'.join(sorted(KINDS))}):[0-9a-f]{{4}}"
+    r"(?:»|\\{1,16}u00bb)"
 )
 """A redaction mark, also as ASCII-only JSON writes it. The closed list of kinds hides nothing."""
 
 
 def hidden(text: str) -> str:
     """Return a text of the same length whose redaction marks no pattern can read."""
+    if "redacted:" not in text:
+        return text
     return MARK.sub(lambda match: HIDDEN * len(match[0]), text)
 
 

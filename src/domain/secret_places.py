@@ -67,9 +67,17 @@ def survey(value: JsonValue, exact: Exact) -> Survey:
 
 
 def path_name(path: Path) -> str:
-    """Return a path as people write it, such as `env.HF_TOKEN` or `command[3]`."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")
+    """Return a path as people write it, such as `env.HF_TOKEN` or `command[3]`.
+
+    A key that holds a secret is written as a question mark.
+    """
+    parts: list[str] = []
+    for part in path:
+        if isinstance(part, int):
+            parts.append(f"[{part}]")
+        else:
+            parts.append(".?" if spans(hidden(part), ()) else f".{part}")
+    return "".join(parts).removeprefix(".")
 
 
 def _look(value: JsonValue, path: Path, name: str, exact: Exact, found: Survey) -> None:

@@ -28,13 +28,13 @@ _ASSIGNED = re.compile(
 )
 _FLAG = re.compile(rf"(?<![\w-])--?(?P<name>[A-Za-z][\w.-]*+){_WORD_GAP}(?=[^\s=])", re.ASCII)
 _ENV_FLAG = re.compile(
-    r"(?<![\w-])(?:-e|-E|--env|--env-var|ENV|setenv|set -x|set -gx)"
+    r"(?<![\w-])(?:-e|-E|--env|--env-var|ENV|setenv|setx|set -x|set -gx|configure set)"
     rf"{_WORD_GAP}\\*[\"']?(?P<name>[A-Za-z_]\w*+){_WORD_GAP}(?=[^\s=])",
     re.ASCII,
 )
 _NAME_VALUE = re.compile(
     r"(?<![\w-])(?:name|key|Name|Key)\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?P<name>[A-Za-z_][\w.-]*+)"
-    r"\\*[\"']?[ \t]*,?(?:\s|\\{1,8}[nrt]){0,40}+\\*[\"']?[Vv]alue\\*[\"']?[ \t]*[:=][ \t]*",
+    r"(?:\\*+[\"'])?[ \t]*,?(?:\s|\\{1,8}[nrt]){0,40}+\\*[\"']?[Vv]alue\\*[\"']?[ \t]*[:=][ \t]*",
     re.ASCII,
 )
 _PAIR = re.compile(
@@ -42,16 +42,25 @@ _PAIR = re.compile(
     re.ASCII,
 )
 _SPOKEN = re.compile(
-    r"(?<![\w-])(?P<name>(?:api|access|secret|private|auth|bearer|refresh) (?:key|token))"
-    r"(?: (?:provided|is|was))?[ \t]*[:=][ \t]*",
+    r"(?<![\w-])(?P<name>(?:api|access|secret|private|auth|bearer|refresh) (?:key|token)"
+    r"|password|passphrase)(?:(?: (?:provided|is|was))?[ \t]*[:=]| (?:is|was)[ \t])[ \t]*",
     re.ASCII | re.IGNORECASE,
 )
-_NAMED = ((_FLAG, "-"), (_ENV_FLAG, " "), (_NAME_VALUE, "alue"), (_PAIR, "("), (_SPOKEN, " "))
+_ELEMENT = re.compile(r"<(?P<name>[A-Za-z_][\w.-]*+)>(?=[^<\s][^<\n]*</(?P=name)>)", re.ASCII)
+_NAMED = (
+    (_ELEMENT, "</"),
+    (_FLAG, "-"),
+    (_ENV_FLAG, " "),
+    (_NAME_VALUE, "alue"),
+    (_PAIR, "("),
+    (_SPOKEN, " "),
+)
 """Patterns of a name that no sign follows, each with a literal that its matches hold."""
 
 _BLANK = r"(?:\s|\\{1,8}[nrt])++"
 _NETRC = re.compile(
-    rf"\b(?:machine{_BLANK}(?P<host>\S{{1,200}}?)|default){_BLANK}(?:login{_BLANK}\S{{1,200}}?{_BLANK})?"
+    rf"\b(?:machine{_BLANK}(?P<host>\S{{1,200}}?)|default){_BLANK}"
+    rf"(?:login{_BLANK}\S{{1,200}}?{_BLANK})?"
     rf"(?:account{_BLANK}\S{{1,200}}?{_BLANK})?"
     rf"password{_BLANK}(?P<secret>(?:(?!\\{{1,8}}[nrt])[^\s\"'])++)",
     re.ASCII,
@@ -62,8 +71,11 @@ _USER_FLAG = re.compile(
     re.ASCII,
 )
 _PASS_FLAG = re.compile(
-    r"(?<![\w-])-p(?:[ \t]*|\\*[\"'],\s{0,8})(?:\\*+[\"'])?+(?P<secret>[^\s\"'\\]+)", re.ASCII
+    r"(?<![\w-])(?:-[pab]|--body)(?:=|[ \t]*|\\*[\"'],\s{0,8})(?:\\*+[\"'])?+"
+    r"(?P<secret>[^\s\"'\\]+)",
+    re.ASCII,
 )
+_PASS_PROGRAMS = ("sshpass", "docker login", "podman login", "redis-cli", "gh secret set")
 _DOCKER = re.compile(r"\b(?:docker|podman|nerdctl)\b")
 _ENV_FLAGS = frozenset({"-e", "-E", "--env", "--env-var"})
 _FLAG_WORD = re.compile(r"--?[A-Za-z][\w.-]*", re.ASCII)
@@ -74,9 +86,10 @@ _SCHEME = re.compile(
 )
 _AUTH_WORDS = frozenset({"token", "tokens", "auth", "credential", "credentials", "authentication"})
 _BLOCK_SCALAR = re.compile(r"[|>][-+]?[ \t]*\n[ \t]+")
-_OPEN = re.compile(r"[rbfu]{0,2}(?P<slashes>\\{0,15})(?P<quote>[\"'`])", re.IGNORECASE)
+_OPEN = re.compile(r"(?:[rbfu]{0,2}|\$)(?P<slashes>\\{0,15})(?P<quote>[\"'`])", re.IGNORECASE)
 _NO_SCALAR = re.compile(
-    r"\$\{[A-Za-z_]\w{0,100}:?\?[^}\n]{0,200}\}|[\[{](?!\{)|\$\{\{[^}\n]{0,200}\}\}|\{\{[^}\n]{0,200}\}\}|\$\([^)\n]{0,400}\)"
+    r"\$\{[A-Za-z_]\w{0,100}:?\?[^}\n]{0,200}\}|[\[{](?!\{)"
+    r"|\$\{\{[^}\n]{0,200}\}\}|\{\{[^}\n]{0,200}\}\}|\$\([^)\n]{0,400}\)"
     r"|<[A-Za-z _.-]{1,60}>"
 )
 _CLOSERS = {quote: re.compile(f"[{quote}\n]") for quote in "\"'`"}
@@ -109,8 +122,8 @@ def position_spans(text: str) -> Iterator[Span]:
                 yield Span(*match.span("secret"), kind, Rank.POSITION)
     if "curl" in text:
         yield from _short_flag(text, _USER_FLAG, ("curl",), "basic")
-    if "sshpass" in text or "login" in text:
-        yield from _short_flag(text, _PASS_FLAG, ("sshpass", "docker login"), "password")
+    if any(program in text for program in _PASS_PROGRAMS):
+        yield from _short_flag(text, _PASS_FLAG, _PASS_PROGRAMS, "password")
 
 
 def argument_spans(words: Sequence[str]) -> Iterator[tuple[int, Span]]:
@@ -272,8 +285,14 @@ def _value(text: str, at: int) -> tuple[int, int, bool] | None:
     """
     opened = _OPEN.match(text, at)
     if opened is not None:
-        end = _closing(text, opened.end(), opened["quote"], len(opened["slashes"]))
-        return (opened.end(), end, True) if end > opened.end() else None
+        start, quote = opened.end(), opened["quote"]
+        # Three quotes open one string, and after two a shell's word goes on.
+        if text.startswith(quote * 2, start):
+            start += 2
+        elif text.startswith(quote, start) and _PLAIN_WORD.match(text, start + 1):
+            return _value(text, start + 1)
+        end = _closing(text, start, quote, len(opened["slashes"]))
+        return (start, end, True) if end > start else None
     scalar = _BLOCK_SCALAR.match(text, at)
     if scalar is not None:
         rest = _REST.match(text, scalar.end())

@@ -35,7 +35,7 @@ _SEEN_CHARS_MAX = 512
 _SEEN_MAX = 64
 """Which secrets, and how many, are looked for in the rest of what they were found in."""
 
-_MARK_BEGINS = re.compile(r"(?:«|\\+u00ab)redacted:")
+_MARK_BEGINS = re.compile(r"(?:«|\\u00ab)redacted:")
 _BREAK = re.compile(r"\\{1,8}[nrt]|\s+")
 
 

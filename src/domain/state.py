@@ -145,6 +145,9 @@ def phase_name(phase: Phase) -> str:
     return type(phase).__name__.lower()
 
 
+UNACCOUNTED = "job_unaccounted"
+"""The finding that the orchestrator cannot say what became of a job."""
+
 # --- What has its own life beside the phase -------------------------------------------------------
 
 
@@ -265,6 +268,7 @@ class Run:
         checkpoints: Validated ones by step.
         rejected: Steps that must not be resumed from, with the reason.
         stop_requested: The instance whose end a human asked for; empty for none.
+        given_up: The instance whose end a human asked for while nobody could account for it.
     """
 
     slug: str
@@ -290,6 +294,7 @@ class Run:
     checkpoints: Mapping[int, Checkpoint] = field(default_factory=dict[int, Checkpoint])
     rejected: Mapping[str, str] = field(default_factory=dict[str, str])
     stop_requested: str = ""
+    given_up: str = ""
     seal_missing: tuple[str, ...] = ()
 
 

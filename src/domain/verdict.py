@@ -4,6 +4,7 @@ Everything here reads the recorded check and the run, never the observation: dec
 replayed from events alone, with all evidence files deleted.
 """
 
+from watchkeeper.domain.check import is_older_than_the_run
 from watchkeeper.domain.commands import Command
 from watchkeeper.domain.detectors import findings_at
 from watchkeeper.domain.events import (
@@ -38,7 +39,7 @@ def verdict(run: Run, instance: Instance, check: CheckRecorded, command: Command
         check: The check.
         command: For the time and the actor.
     """
-    events: list[RunEvent] = list(_checkpoints(check))
+    events: list[RunEvent] = list(_checkpoints(run, check))
     if isinstance(run.phase, Interrupted):
         if run.phase.decision is None:
             events += _decide_again(foresee(run, events, command), check, command)
@@ -62,14 +63,20 @@ def _given_up(run: Run, check: CheckRecorded, job: JobFacts) -> bool:
     Without a human such a job is never read as ended: no answer proves that nothing runs.
     """
     lost = job.state in (JobState.NOT_FOUND, JobState.UNKNOWN)
-    return lost and run.stop_requested == check.instance
+    # The human knew that it was lost: a stop asked of a running job consents to less.
+    return lost and run.given_up == check.instance
 
 
-def _checkpoints(check: CheckRecorded) -> list[CheckpointValidated | CheckpointRejected]:
+def _checkpoints(run: Run, check: CheckRecorded) -> list[CheckpointValidated | CheckpointRejected]:
     made: list[CheckpointValidated | CheckpointRejected] = []
     for found in check.new_checkpoints:
         if found.metadata_step != found.step:
             reason = f"its metadata says step {found.metadata_step}"
+        elif is_older_than_the_run(run, found):
+            reason = "written before this run's first launch, so by another run"
+        else:
+            reason = ""
+        if reason:
             made.append(CheckpointRejected(step=found.step, path=found.path, reason=reason))
             continue
         made.append(

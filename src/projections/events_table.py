@@ -45,7 +45,7 @@ from watchkeeper.domain.events import (
     WatchReleased,
     WatchTaken,
 )
-from watchkeeper.domain.plan import Verdict
+from watchkeeper.domain.plan import Verdict, short
 from watchkeeper.domain.progress import render_progress
 from watchkeeper.domain.triage import describe_end
 from watchkeeper.domain.values import SourceState
@@ -137,10 +137,10 @@ def _run(data: RunEvent) -> str:
         case PreflightRecorded():
             blocking = [f.rule for f in data.findings if f.verdict is Verdict.BLOCK]
             says = f"blocked by {', '.join(blocking)}" if blocking else "nothing blocks"
-            return f"preflight of {data.plan.instance}, plan {data.digest}: {says}"
+            return f"preflight of {data.plan.instance}, plan {short(data.digest)}: {says}"
         case LaunchApproved():
             note = f": {data.note}" if data.note else ""
-            return f"plan {data.digest} approved as {data.approval}{note}"
+            return f"plan {short(data.digest)} approved as {data.approval}{note}"
         case LaunchRequested():
             why = "launch" if data.reason == "launch" else f"relaunch by {data.reason}"
             return f"{why} of {data.plan.instance} as {data.plan.submission_id}"

@@ -2,8 +2,9 @@
 
 import shlex
 
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.plan import GateFinding, LaunchPlan, Verdict, plan_digest
+from watchkeeper.domain.contract import Contract, cadence_of, logbook_remote_of
+from watchkeeper.domain.durations import render_duration
+from watchkeeper.domain.plan import GateFinding, LaunchPlan, Verdict, plan_digest, short
 
 _MARKS = {Verdict.BLOCK: "BLOCK", Verdict.WARN: "warn", Verdict.PASS: "pass"}
 
@@ -26,7 +27,10 @@ def render_gate(
     if blocked:
         answer = f"NOT CLEARED: {_count(len(blocked), 'block')}"
         answer += f", {_count(len(warned), 'warning')}" if warned else ""
-    lines = [f"Plan {plan_digest(plan)} for {plan.run} ({contract.lane.value})    {answer}", ""]
+    lines = [
+        f"Plan {short(plan_digest(plan))} for {plan.run} ({contract.lane.value})    {answer}",
+        "",
+    ]
     for finding in [*blocked, *warned, *(passed if everything else [])]:
         mark = _MARKS[finding.verdict]
         lines.append(f" {mark:<6} {finding.rule:<4} {finding.subject:<16} {finding.says}")
@@ -45,12 +49,22 @@ def render_gate(
         f" final step   {plan.final_step} (from {contract.final_step.source or 'nowhere'})",
         f" runs on      {plan.orchestrator}, {plan.cluster}, as {plan.submission_id}",
         f" DRI          {contract.dri or '(missing)'}",
+        f" starts in    {plan.working_dir or 'the default folder'}",
+        f" retries      {_retries(contract)}",
+        f" checks       every {render_duration(cadence_of(contract))}",
+        f" code remote  {contract.code.remote}",
+        f" logbook      {logbook_remote_of(contract)} {contract.logbook.branch}",
     ]
     return "\n".join(lines)
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _retries(contract: Contract) -> str:
+    part = contract.retries
+    return f"{part.owner or '(missing)'}, {part.budget} in {render_duration(part.window)}"
 
 
 def _environment(contract: Contract) -> str:

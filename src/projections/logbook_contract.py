@@ -65,12 +65,13 @@ def _bullets(facts: Facts, data: InstanceLaunched) -> dict[str, str]:
     contract = facts.contract
     plan = facts.current.request.plan if facts.current is not None else None
     source = contract.final_step.source if contract is not None else ""
+    hardware = ", ".join(part for part in (data.hardware, data.topology) if part)
     return {
         "Command": code(shlex.join(data.command), _COMMAND_MAX) + _environment(plan),
         "Git SHA": f"{data.git_sha} on {code(data.branch)}",
         "Dirty tree": _dirty(facts, data),
         "Source bundle/container": code(data.bundle) if data.bundle else "none stated",
-        "Hardware/topology": prose(data.hardware) or "not stated",
+        "Hardware/topology": prose(hardware) or "not stated",
         "`initialize_from`": _initialized(facts, data),
         "Final step": f"{data.final_step}" + (f" (from {code(source)})" if source else ""),
         "Checkpoint policy": prose(data.checkpoint_policy),

@@ -25,7 +25,7 @@ from watchkeeper.domain.events import (
     WatchTaken,
 )
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.plan import Verdict
+from watchkeeper.domain.plan import Verdict, short
 from watchkeeper.projections.figures import count
 from watchkeeper.projections.logbook_contract import add_instance, render_head
 from watchkeeper.projections.logbook_state import (
@@ -134,8 +134,8 @@ def approved(book: Logbook, data: LaunchApproved, event: Event) -> Logbook:
     book = replace(book, facts=replace(facts, approvals=known))
     book = opened(book, Kind.COMPLETE, event.at, f"cleared by {prose(actor.principal)}")
     status = (
-        f"cleared; approval {prose(data.approval)} of plan {prose(data.digest)} by {by(event)}, "
-        f"{_proven(actor)} (event {event.version})"
+        f"cleared; approval {prose(data.approval)} of plan {prose(short(data.digest))} "
+        f"by {by(event)}, {_proven(actor)} (event {event.version})"
     )
     book = said(book, Key.STATUS, status)
     words = f"their words: {code(data.note, WORDS_MAX)}" if data.note.strip() else ""
@@ -162,7 +162,7 @@ def requested(book: Logbook, data: LaunchRequested, event: Event) -> Logbook:
     rule = f" by {prose(data.reason)}" if again else ""
     status = (
         f"launching{rule} under {code(plan.submission_id)} (event {event.version}); "
-        f"cleared by {who} ({prose(data.approval)}, plan {prose(data.digest)}){gate}"
+        f"cleared by {who} ({prose(data.approval)}, plan {prose(short(data.digest))}){gate}"
     )
     return said(book, Key.STATUS, status)
 

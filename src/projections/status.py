@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from watchkeeper.domain.contract import cadence_of, seals_itself
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import Action, DecisionMade
-from watchkeeper.domain.plan import Verdict
+from watchkeeper.domain.plan import Verdict, short
 from watchkeeper.domain.progress import render_progress
 from watchkeeper.domain.state import (
     Abandoned,
@@ -163,7 +163,7 @@ def _gate(run: Run) -> tuple[str, list[str]]:
         return "", []
     blocking = [f for f in run.preflight.findings if f.verdict is Verdict.BLOCK]
     if [f.rule for f in blocking] == ["L11"]:
-        return run.preflight.digest, []
+        return short(run.preflight.digest), []
     return "", [cut(f"{f.rule} {f.says}", _TEXT_MAX) for f in blocking]
 
 

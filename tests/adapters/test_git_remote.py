@@ -640,26 +640,43 @@ def test_tags_of_people_are_peeled(remote: GitRemote, clone: Path) -> None:
     run(clone, "push", "--quiet", "origin", "light", "full", "nested")
     for name in ("light", "full", "nested"):
         assert remote.find_tag(name) == commit
+    for name in ("full", "nested"):
         assert remote.push_tag(name, commit, "m", at=AT) == commit
     for name in ("ligh", "lightly", "refs/tags/light"):
         assert remote.find_tag(name) is None
 
 
-@pytest.mark.parametrize("same", [True, False])
+def test_a_lightweight_tag_of_a_person_is_no_seal(
+    remote: GitRemote, bare: Path, clone: Path
+) -> None:
+    commit = says(clone, "rev-parse", "HEAD")
+    run(clone, "push", "--quiet", "origin", f"{commit}:refs/tags/light")
+    with pytest.raises(TagTaken, match=f"tag light is on {commit} but is lightweight, expected an"):
+        remote.push_tag("light", commit, "m", at=AT)
+    assert says(bare, "rev-parse", "refs/tags/light") == commit
+
+
+@pytest.mark.parametrize(
+    ("annotated", "same", "reason"),
+    [(True, True, ""), (False, True, "lightweight"), (True, False, "expected")],
+)
 def test_a_tag_that_another_makes_first_is_compared(
-    same: bool, remote: GitRemote, bare: Path, clone: Path
+    annotated: bool, same: bool, reason: str, remote: GitRemote, bare: Path, clone: Path
 ) -> None:
     first = says(clone, "rev-parse", "HEAD")
+    run(clone, "tag", *(["-a", "-m", "m"] if annotated else []), "theirs")
+    run(clone, "push", "--quiet", "origin", "theirs")
+    theirs = says(bare, "rev-parse", "refs/tags/theirs")
     second = persons_commit(clone)
     # It is made after we were told that it does not exist, and before ours gets there.
-    sneak = f'git --git-dir="$PWD" update-ref refs/tags/t {first}; rm -f hooks/update'
+    sneak = f'git --git-dir="$PWD" update-ref refs/tags/t {theirs}; rm -f hooks/update'
     set_hook(bare, "update", sneak)
-    if same:
+    if not reason:
         assert remote.push_tag("t", first, "m", at=AT) == first
-        return
-    with pytest.raises(TagTaken):
-        remote.push_tag("t", second, "m", at=AT)
-    assert says(bare, "rev-parse", "refs/tags/t") == first
+    else:
+        with pytest.raises(TagTaken, match=reason):
+            remote.push_tag("t", first if same else second, "m", at=AT)
+    assert says(bare, "rev-parse", "refs/tags/t") == theirs
 
 
 def test_a_commit_that_was_not_pushed_is_not_tagged(

@@ -39,6 +39,9 @@ class Stub:
 
     answers: dict[str, tuple[int, str]]
     asked: list[str] = field(default_factory=list[str])
+    silent: str = ""
+    """How a path ends that is answered only after `release`."""
+    release: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
@@ -47,6 +50,8 @@ def dashboard(stub: Stub) -> Generator[str]:
         def _answer(self) -> None:
             stub.asked.append(f"{self.command} {self.path}")
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if stub.silent and self.path.endswith(stub.silent):
+                stub.release.wait(LIMIT.total_seconds())
             found = [known for known in stub.answers if self.path.startswith(known)]
             status, body = stub.answers[max(found, key=len)]
             self.send_response(status)
@@ -113,7 +118,10 @@ def test_a_cluster_that_takes_a_call_and_never_answers_is_unavailable_within_the
         with pytest.raises(Unavailable, match=r"no answer within 0\.3 s"):
             ask(orchestrator)
         assert time.monotonic() - began < 5
-        assert outside.left_behind() == {f"ray {address}": 1}
+        [(hanging, count)] = outside.left_behind().items()
+        assert hanging.startswith(f"ray {address} ")
+        assert hanging.endswith(" of wk-1")
+        assert count == 1
         with pytest.raises(Unavailable, match="still waiting for an earlier call"):
             ask(RayOrchestrator(address))
     # The socket's end is the end of the call that hung, and lets new calls through.
@@ -172,6 +180,62 @@ def test_a_ray_cluster_that_answers_nonsense_is_unavailable(
     with dashboard(stub) as address, pytest.raises(Unavailable):
         ask(RayOrchestrator(address))
     assert len(stub.asked) > 1
+
+
+def test_a_log_that_hangs_blocks_neither_other_jobs_nor_other_questions() -> None:
+    gone = {f"/api/jobs/wk-{n}": (404, f"Job wk-{n} does not exist") for n in (1, 2)}
+    stub = Stub({"/api/version": (200, VERSION), **gone}, silent="/wk-1/logs")
+    with dashboard(stub) as address:
+        orchestrator = RayOrchestrator(address, limit=timedelta(seconds=0.5))
+        try:
+            with pytest.raises(Unavailable, match=r"logs of wk-1: no answer within 0\.5 s"):
+                orchestrator.log_tail("wk-1", lines_max=5)
+            patient = RayOrchestrator(address)
+            with pytest.raises(Unavailable, match="logs of wk-1: still waiting"):
+                patient.log_tail("wk-1", lines_max=5)
+            assert outside.left_behind() == {f"ray {address} logs of wk-1": 1}
+            assert patient.find("wk-1").state is JobState.NOT_FOUND
+            assert patient.find("wk-2").state is JobState.NOT_FOUND
+            assert patient.log_tail("wk-2", lines_max=5) == ()
+        finally:
+            stub.release.set()
+        assert ExponentialBackoff().wait_until(lambda: not outside.left_behind(), LIMIT)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"start_time": "soon"},
+        {"start_time": 10**17},
+        {"end_time": -(10**30)},
+        {"runtime_env": {"env_vars": None}},
+        {"runtime_env": {"env_vars": ["A"]}},
+        {"runtime_env": {"env_vars": {"A": 1}}},
+        {"runtime_env": 1},
+        {"driver_exit_code": "three"},
+        {"message": 5},
+        {"metadata": {"run": None}},
+    ],
+    ids=str,
+)
+def test_details_that_can_not_be_read_are_unavailable(change: dict[str, object]) -> None:
+    recorded = json.loads((FIXTURES / "job_details_exit3.json").read_text()) | change
+    stub = Stub({"/api/version": (200, VERSION), "/api/jobs/": (200, json.dumps(recorded))})
+    with dashboard(stub) as address, pytest.raises(Unavailable) as raised:
+        RayOrchestrator(address).find("wk-exit3")
+    assert "Error: " in raised.value.reason
+
+
+@pytest.mark.parametrize("logs", [None, 5, ["a"], {}], ids=str)
+def test_a_log_that_is_no_text_is_unavailable(logs: object) -> None:
+    details = (FIXTURES / "job_details_exit3.json").read_text()
+    answers = {
+        "/api/version": (200, VERSION),
+        "/api/jobs/wk-exit3": (200, details),
+        "/api/jobs/wk-exit3/logs": (200, json.dumps({"logs": logs})),
+    }
+    with dashboard(Stub(answers)) as address, pytest.raises(Unavailable):
+        RayOrchestrator(address).log_tail("wk-exit3", lines_max=5)
 
 
 def test_an_answer_about_another_job_is_no_answer() -> None:

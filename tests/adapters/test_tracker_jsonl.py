@@ -128,9 +128,10 @@ def test_of_a_long_file_only_beginning_and_end_are_read(url: str) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("{broken}", r"line 3 is not JSON: '\{broken\}'"),
-        ("\udcff", "line 3 is not JSON"),
-        ("[" * 100_000, "line 3 is not JSON"),
+        ("{broken}\n{broken}", r"line 3 is not JSON: '\{broken\}'"),
+        ("\udcff\n\udcff", "line 3 is not JSON"),
+        (f"{'[' * 100_000}\n{'[' * 100_000}", "line 3 is not JSON"),
+        ("{broken\n" * 4 + row(20), "line 3 is not JSON"),
         ("[1, 2]", r"line 3 holds no JSON object: '\[1, 2\]'"),
         ('{"step": "20"}', "line 3: step is '20', expected a count"),
         ('{"step": -1}', "line 3: step is -1"),
@@ -151,10 +152,48 @@ def test_a_line_that_no_tracker_writes_is_unavailable_and_named(
         JsonlTracker(str(path), "demo-1").read()
 
 
+@pytest.mark.parametrize(
+    "torn",
+    ['{"step": 20, "lo', "{", '{"tracker": {"id": "demo-1"}', '{"note": "\udcc3', "\0\0\0"],
+)
+def test_a_start_in_the_half_line_of_a_killed_writer_counts(tmp_path: Path, torn: str) -> None:
+    path = tmp_path / "metrics.jsonl"
+    content = tracker(name="First") + row(10) + torn + tracker(name="Second") + row(15, loss=3.0)
+    path.write_bytes(content.encode(errors="surrogateescape"))
+    found = JsonlTracker(str(path), "demo-1").read()
+    assert found is not None
+    assert (found.display_name, found.step) == ("Second", 15)
+
+
+def test_a_file_that_begins_with_a_half_line_and_a_start_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"trac{"tracker": {"id": ' + tracker())
+    found = JsonlTracker(str(path), "demo-1").read()
+    assert found is not None
+    assert found.tracker_id == "demo-1"
+
+
+@pytest.mark.parametrize("after", ["", row(10, loss=3.5)])
+def test_a_half_line_on_its_own_is_skipped(tmp_path: Path, after: str) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(tracker() + row(10, loss=3.5) + '{"step": 20, "lo\n' + after)
+    found = JsonlTracker(str(path), "demo-1").read()
+    assert found is not None
+    assert (found.step, found.metrics) == (10, {"loss": 3.5})
+
+
+@pytest.mark.parametrize("content", ["hello\n", "hello\nthere\n", "hello\nthere\n" + tracker()])
+def test_a_file_that_is_mostly_nonsense_is_unavailable(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(content)
+    with pytest.raises(Unavailable, match="line 1 is not JSON: 'hello'"):
+        JsonlTracker(str(path), "demo-1").read()
+
+
 def test_a_bad_line_far_into_a_long_file_is_named_by_its_place(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     before = tracker() + row(10) * (2 * TAIL_BYTES // len(row(10)))
-    path.write_text(before + "{broken}\n")
+    path.write_text(before + "{broken}\n{broken}\n")
     with pytest.raises(Unavailable, match=f"the line at byte {len(before)} is not JSON"):
         JsonlTracker(str(path), "demo-1").read()
 

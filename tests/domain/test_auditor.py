@@ -90,6 +90,7 @@ def test_the_auditor_sees_each_breach(number: str, events: list[Event]) -> None:
 
 def test_a_lost_job_that_a_human_gave_up_is_no_breach() -> None:
     history = story(Running)
+    history.check(job(JobState.NOT_FOUND))
     history.tell(Stop(now=history.now, actor=DRI, reason="the cluster was rebuilt"))
     history.check(job(JobState.NOT_FOUND))
     assert history.events[-1].data.topic == "run.stopped.1"

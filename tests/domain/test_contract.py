@@ -140,7 +140,13 @@ def test_a_plan_s_digest_is_of_all_that_it_says() -> None:
     digests = {plan_digest(one) for one in plans}
     assert len(digests) == len(plans)
     assert plan_digest(plan(env={})) == plan_digest(plan())
-    assert all(len(digest) == 12 for digest in digests)
+    assert all(len(digest) == 64 for digest in digests)
+
+
+def test_a_plan_s_digest_covers_every_word_of_the_contract() -> None:
+    other = contract(retries={"budget": 999})
+    assert plan_digest(plan(other)) != plan_digest(plan())
+    assert identity_digest(plan(other)) != identity_digest(plan())
 
 
 def test_a_relaunch_keeps_its_identity_and_not_its_digest() -> None:

@@ -245,7 +245,7 @@ def test_the_command_and_the_contract_agree_on_the_final_step(
 def test_a_plan_without_approval_blocks_and_names_the_command_to_give() -> None:
     finding = judged("L11", approved=False)
     assert (finding.verdict, finding.provenance) == (Verdict.BLOCK, "missing")
-    assert plan_digest(plan()) in finding.fix
+    assert plan_digest(plan())[:12] in finding.fix
 
 
 def relaunch_plan(promised: Contract, **changes: Any) -> LaunchPlan:

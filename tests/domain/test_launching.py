@@ -20,6 +20,7 @@ from tests.domain.samples import (
     half_written,
     killed,
     listing,
+    node_lost,
 )
 from tests.domain.stories import story
 from watchkeeper.domain.commands import (
@@ -91,8 +92,8 @@ def test_only_a_human_approves(actor: Any) -> None:
     approve(history, actor=actor).refused(Refusal.NOT_A_HUMAN, actor.principal)
 
 
-@pytest.mark.parametrize(("digits", "taken"), [(3, False), (4, True), (12, True)])
-def test_a_plan_is_named_by_four_digits_or_more(digits: int, taken: bool) -> None:
+@pytest.mark.parametrize(("digits", "taken"), [(7, False), (8, True), (64, True)])
+def test_a_plan_is_named_by_eight_digits_or_more(digits: int, taken: bool) -> None:
     history = story(Draft)
     digest = history.tell(history.launch_command()).the(PreflightRecorded).digest
     answer = approve(history, digest[:digits])
@@ -216,7 +217,7 @@ def test_a_confirmed_launch_says_everything_that_identifies_it() -> None:
     assert launched.dri == "dri"
     assert launched.command == contract().command
     assert launched.tracker_id == SLUG
-    assert launched.hardware == "v5p-1024, 1 slice"
+    assert (launched.hardware, launched.topology) == ("v5p-1024", "1 slice")
     assert launched.checkpoint_policy == (
         "permanent every 1000 steps, temporary every 15 min, keep 10"
     )
@@ -342,7 +343,7 @@ def test_a_relaunch_whose_metadata_changed_since_is_asked_about() -> None:
 
 def test_an_approval_covers_every_relaunch_of_its_identity() -> None:
     history = story(Interrupted).relaunch()
-    history.fail(killed(), step=1500, found=listing(900, 1000, 1500))
+    history.fail(node_lost(), step=1500, found=listing(900, 1000, 1500))
     history.relaunch()
     requests = [e.data for e in history.events if isinstance(e.data, LaunchRequested)]
     assert [(r.plan.instance, r.approval, r.reason) for r in requests] == [

@@ -54,3 +54,25 @@ def test_a_refused_launch_is_launched_again_when_a_human_says_so() -> None:
     history.relaunch()
     assert history.instance == "i2"
     assert history.run.instances[-1].plan.resume_from == ""
+
+
+def test_a_stop_asked_before_the_job_was_lost_does_not_end_it() -> None:
+    history = given().launch().train(100)
+    history.tell(Stop(now=history.now, actor=DRI, reason="enough"))
+    history.check(job(JobState.UNKNOWN)).without(InstanceEnded)
+    history.check(job(JobState.UNKNOWN)).without(InstanceEnded)
+    # Asked again, the human knows that nobody can account for it.
+    history.tell(Stop(now=history.now, actor=DRI, reason="the host is gone, I looked"))
+    history.check(job(JobState.UNKNOWN)).the(InstanceEnded)
+
+
+def test_a_launch_that_was_stopped_first_is_not_asked_about() -> None:
+    history = given().draft().approve().request().take_watch()
+    history.tell(Stop(now=history.now, actor=DRI, reason="not now"))
+    report = ReportRefusedLaunch(
+        now=history.now, actor=DRI, instance="i1", reason="a person asked for its end first"
+    )
+    answer = history.tell(report)
+    answer.without(EscalationRaised)
+    answer.the(RunStopped)
+    assert answer.the(DecisionMade).rule == "R14"

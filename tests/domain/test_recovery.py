@@ -12,6 +12,7 @@ from tests.domain.samples import (
     KEPT,
     OTHER_ROOT,
     ROOT,
+    START,
     checkpoint,
     contract,
     exited,
@@ -292,3 +293,19 @@ def test_tracker_words_never_end_an_instance() -> None:
     said = tracker(5154, state="finished", heartbeat_at=history.now + timedelta(hours=1))
     history.later(timedelta(hours=1)).check(shown=said, found=listing(5155))
     assert isinstance(history.run.phase, Running)
+
+
+def test_a_checkpoint_that_is_older_than_the_run_is_never_resumed_from() -> None:
+    # A root that was used before: step-5000 of last month is not this run's.
+    old = checkpoint(5000, written_at=START - timedelta(days=30))
+    history = History().launch()
+    answer = history.fail(killed(), step=60, found=listing(old))
+    assert answer.the(CheckpointRejected).step == 5000
+    assert decided(answer) == (Action.ESCALATE, "R10")
+
+
+def test_such_an_end_is_retried_once_and_then_asked_about() -> None:
+    history = story(Interrupted).relaunch()
+    answer = history.fail(killed(), step=2300, found=listing(900, 1000, 2300))
+    assert decided(answer) == (Action.ESCALATE, "R19")
+    assert "retried once" in answer.the(DecisionMade).because

@@ -13,6 +13,7 @@ from tests.domain.samples import (
     ROOT,
     SHA,
     SLUG,
+    START,
     checkpoint,
     contract,
     half_written,
@@ -76,9 +77,6 @@ def test_a_run_with_everything_in_place_is_verified() -> None:
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
-        ({"said": killed()}, "successful end: the orchestrator says FAILED"),
-        ({"said": job(JobState.STOPPED)}, "successful end: the orchestrator says STOPPED"),
-        ({"without": ("orchestrator",)}, "orchestrator: no answer in 10 s"),
         ({"without": ("tracker",)}, "tracker: no answer in 10 s"),
         (
             {"shown": tracker(5154, state="finished", tracker_id="other")},
@@ -149,8 +147,21 @@ def test_a_tag_that_is_there_already_on_the_launch_commit_is_fine() -> None:
 
 
 def test_everything_that_is_missing_is_named_at_once() -> None:
-    gone = ("orchestrator", "tracker", "checkpoints")
-    assert len(observed(without=gone).the(SealBlocked).missing) == 3
+    gone = ("tracker", "checkpoints")
+    assert len(observed(without=gone).the(SealBlocked).missing) == 2
+
+
+@pytest.mark.parametrize(
+    "changes", [{"without": ("orchestrator",)}, {"said": job(JobState.NOT_FOUND)}]
+)
+def test_the_recorded_success_stands_when_the_cluster_is_gone(changes: dict[str, Any]) -> None:
+    observed(**changes).the(SealVerified)
+
+
+def test_a_final_checkpoint_that_is_older_than_the_run_is_another_runs() -> None:
+    old = checkpoint(5155, written_at=START - timedelta(days=30))
+    [missing] = observed(found=listing(old)).the(SealBlocked).missing
+    assert "another run" in missing
 
 
 def test_the_same_lacks_again_add_nothing_and_a_verified_seal_is_not_verified_again() -> None:

@@ -3,32 +3,24 @@
 import json
 import re
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from watchkeeper.domain.secrets import (
-    Found,
     Scrubber,
     find_secrets,
-    find_secrets_in,
     has_mark,
     known_secrets,
     scrub,
     scrub_json,
-    sensitive_name,
 )
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "secrets"
 SCRUBBER = Scrubber(key=b"a deployment's key")
 _ANNOTATED = re.compile(r"⟦(?P<kind>[a-z]+)\|(?P<secret>.*?)⟧", re.DOTALL)
 _MARK = re.compile(r"«redacted:(?P<kind>[a-z]+):[0-9a-f]{4}»")
-_SECONDS_MAX = 8.0
-"""Ten times what a million characters take on two busy cores; a quadratic pattern takes hours."""
 
 
 def corpus(name: str) -> list[tuple[str, str]]:
@@ -61,20 +53,14 @@ def kinds_only(text: str) -> str:
     return _ANNOTATED.sub(r"«\g<kind>»", _MARK.sub(r"«\g<kind>»", text))
 
 
-def marked(value: JsonValue) -> str:
-    clean, _ = scrub_json(SCRUBBER, value)
-    return json.dumps(clean, ensure_ascii=False)
-
-
 # --- The corpus ---------------------------------------------------------------------------------
 
 
 def test_the_corpus_is_large_enough_to_mean_something() -> None:
     assert len(LEAKS) >= 60
     assert len(HARMLESS) >= 60
-    assert len({text for _, text in LEAKS} | {text for _, text in HARMLESS}) == len(LEAKS) + len(
-        HARMLESS
-    )
+    texts = [text for _, text in [*LEAKS, *HARMLESS]]
+    assert len(set(texts)) == len(texts)
 
 
 @pytest.mark.parametrize("annotated", LEAK_TEXTS)
@@ -95,7 +81,7 @@ def test_counts_say_how_many_of_which_kind(annotated: str) -> None:
 def test_find_secrets_names_the_same_places(annotated: str) -> None:
     text = leaking(annotated)
     found = {text[hit.start : hit.end] for hit in find_secrets(text)}
-    assert found == set(secrets_of(annotated)) or "twice" in annotated or "retrying" in annotated
+    assert found == set(secrets_of(annotated))
 
 
 @pytest.mark.parametrize("text", HARMLESS_TEXTS)
@@ -154,8 +140,9 @@ def test_the_whole_corpus_in_one_text_leaks_nothing() -> None:
 def test_the_same_secret_has_the_same_mark_wherever_it_stands() -> None:
     key = "0123456789abcdef0123456789abcdef01234567"
     texts = (f"WANDB_API_KEY={key}", f"wandb login {key}", json.dumps({"wandb_api_key": key}))
-    marks = {_MARK.search(scrub(SCRUBBER, text).text)[0] for text in texts}  # type: ignore[index]
-    assert len(marks) == 1
+    marks = [mark[0] for text in texts for mark in _MARK.finditer(scrub(SCRUBBER, text).text)]
+    assert len(marks) == 3
+    assert len(set(marks)) == 1
 
 
 def test_another_deployment_marks_the_same_secret_otherwise() -> None:
@@ -198,9 +185,9 @@ def test_other_texts_have_no_mark(text: str) -> None:
 @pytest.mark.parametrize("shape", ["{}", "x{}y", '"{}"', "id-{}-3", "{}{}"])
 def test_a_known_value_vanishes_in_any_shape(shape: str) -> None:
     scrubber = Scrubber(key=b"k", known={"SLACK_TOKEN": "plainword"})
-    text = scrub(scrubber, shape.replace("{}", "plainword")).text
-    assert "plainword" not in text
-    assert "«redacted:slack:" in text
+    scrubbed = scrub(scrubber, shape.replace("{}", "plainword"))
+    assert "plainword" not in scrubbed.text
+    assert scrubbed.counts == {"slack": shape.count("{}")}
 
 
 @pytest.mark.parametrize(
@@ -249,303 +236,3 @@ def test_a_scrubber_shows_neither_its_key_nor_what_it_knows() -> None:
 def test_a_scrubber_without_a_key_is_refused() -> None:
     with pytest.raises(ValueError, match="key is empty"):
         Scrubber(key=b"")
-
-
-# --- Names --------------------------------------------------------------------------------------
-
-SENSITIVE = (
-    "WANDB_API_KEY HF_TOKEN token api_key apiKey --api-key X-Api-Key PGPASSWORD db_password secret"
-    " client_secret AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID private_key_id SENTRY_DSN Cookie"
-    " Set-Cookie Authorization SLACK_WEBHOOK_URL GOOGLE_APPLICATION_CREDENTIALS credentials"
-    " trainer.wandb.api_key accessToken OPENAI_API_KEY_2 NPM_TOKEN_PROD CIPHER_KEY DB_PASS authtoken"
-    " basic_auth passphrase secretKey wandb-key hub_token"
-)
-EVERYDAY = (
-    "MONKEY TOKENIZER TOKENS_PER_STEP KEYBOARD AUTHOR num_tokens key KEY keys sort_key primary_key"
-    " max_token_len tokens_per_second tokenizer_path pad_token eos_token_id next_page_token"
-    " fencing_token author authority authenticated PWD pass forward_pass num_key_value_heads"
-    " SECRET_NAME secretKeyRef password_file token_count access_token_expires_at auth_uri token_uri"
-    " KeyError no-auth turkey hotkey loss_key prng_key PARTITION_KEY idempotency_key passed cookie_jar"
-    " webhook_id compass step metadata"
-)
-
-
-@pytest.mark.parametrize("name", SENSITIVE.split())
-def test_a_name_that_promises_a_secret_is_sensitive(name: str) -> None:
-    assert sensitive_name(name)
-
-
-@pytest.mark.parametrize("name", EVERYDAY.split())
-def test_an_everyday_name_is_not_sensitive(name: str) -> None:
-    assert not sensitive_name(name)
-
-
-# --- Structures ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "secret"),
-    [
-        ({"api_key": "abc"}, "abc"),
-        ({"db": {"password": "two words"}}, "two words"),
-        ({"api_keys": ["one-1", "two-2"]}, "two-2"),
-        ({"headers": {"Authorization": "Bearer abcdef"}}, "abcdef"),
-        ({"headers": {"Cookie": "a=b1; c=d2"}}, "d2"),
-        ({"env": [{"name": "HF_TOKEN", "value": "abcdef"}]}, "abcdef"),
-        ({"env": [["HF_TOKEN", "abcdef"], ["SEED", "5"]]}, "abcdef"),
-        ({"api_key": {"value": "abcdef"}}, "abcdef"),
-        ({"secrets": {"slack": "abcdef123"}}, "abcdef123"),
-        ({"command": ["train", "--api-key", "two words"]}, "two words"),
-        ({"command": ["train", "--api-key=two words"]}, "two"),
-        ({"command": ["iris", "-e", "HF_TOKEN", "abcdef"]}, "abcdef"),
-        ({"command": ["curl", "-u", "alice:hunter2", "https://x"]}, "hunter2"),
-        ({"command": ["wandb", "login", "0123456789" * 4]}, "0123456789" * 4),
-        ({"tail": ["-----BEGIN PRIVATE KEY-----", "MIIEvQIBADAN", "and so on"]}, "MIIEvQIBADAN"),
-        ({"tail": ["machine h", "login a", "password hunter2"]}, "hunter2"),
-        (["password: hunter2"], "hunter2"),
-        ({"hf_" + "a1" * 20: 5}, "hf_" + "a1" * 20),
-        ("HF_TOKEN=abcdef", "abcdef"),
-    ],
-)
-def test_a_secret_is_found_by_its_place_in_a_structure(value: JsonValue, secret: str) -> None:
-    assert secret not in marked(value)
-    assert find_secrets_in(value)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"api_key": "$WANDB_API_KEY", "token": "${HF_TOKEN}", "secret": "${{ secrets.X }}"},
-        {"api_key": None, "password": True, "token": 7, "secret": 1.5, "auth": ""},
-        {"env_from": ["WANDB_API_KEY", "REGION"], "secrets": ["wandb-key", "hf"]},
-        {"credentials": "/etc/keys/sa.json", "ssh_key": "~/.ssh/id.pem", "cookie": "none"},
-        {"credentials": {"type": "authorized_user", "path": "a.json"}},
-        {"secrets": {"project": "acme", "name": "wandb", "version": "latest"}},
-        {"env": [{"name": "SEED", "value": "5"}, {"name": "HF_TOKEN", "valueFrom": {"key": "x"}}]},
-        {"command": ["docker", "run", "-e", "HF_TOKEN", "image:tag"]},
-        {"command": ["train", "--api-key", "$WANDB_API_KEY", "--token", "--verbose"]},
-        {"key": "step", "token": "the", "sort_key": "loss", "tokens": ["a", "b"]},
-        {"name": "HF_TOKEN", "value": ""},
-        {"commit": "0123456789" * 4, "tracker": {"wandb": "3x7k9q2a"}},
-    ],
-)
-def test_a_harmless_structure_survives(value: JsonValue) -> None:
-    assert scrub_json(SCRUBBER, value) == (value, {})
-    assert find_secrets_in(value) == ()
-
-
-def test_places_are_named_as_people_write_them() -> None:
-    plan: JsonValue = {
-        "command": ["train", "--api-key", "9f8a7b6c5d4e", "--steps", "5"],
-        "env": {"HF_TOKEN": "abcdef", "SEED": "5"},
-        "remote": "https://alice:hunter2@example.com/lab.git",
-    }
-    assert find_secrets_in(plan) == (
-        Found("command[2]", "key"),
-        Found("env.HF_TOKEN", "huggingface"),
-        Found("remote", "url"),
-    )
-
-
-def test_a_secret_found_in_one_place_is_taken_out_of_the_others() -> None:
-    key = "0123456789abcdef0123456789abcdef01234567"
-    value: JsonValue = {"log": [f"exit 1 after {key}"], "env": {"WANDB_API_KEY": key}}
-    clean, counts = scrub_json(SCRUBBER, value)
-    assert key not in json.dumps(clean)
-    assert counts == {"wandb": 2}
-
-
-def test_a_commit_near_wandb_words_stays_in_other_places() -> None:
-    sha = "0123456789abcdef0123456789abcdef01234567"
-    value: JsonValue = {"log": f"wandb: {sha}", "commit": sha}
-    clean, _ = scrub_json(SCRUBBER, value)
-    assert isinstance(clean, dict)
-    assert clean["commit"] == sha
-
-
-def test_keys_that_get_the_same_mark_are_both_kept() -> None:
-    token = "hf_" + "a1" * 20
-    value: JsonValue = {token: 1, f"{token}~": 2, scrub(SCRUBBER, token).text: 3}
-    clean, _ = scrub_json(SCRUBBER, value)
-    assert isinstance(clean, dict)
-    assert sorted(str(item) for item in clean.values()) == ["1", "2", "3"]
-
-
-def test_earlier_marks_do_not_count_again() -> None:
-    value: JsonValue = {"a": "«redacted:wandb:3f9c»", "b": "password: hunter2"}
-    assert scrub_json(SCRUBBER, value)[1] == {"password": 1}
-
-
-def test_numbers_and_shape_are_kept() -> None:
-    value: JsonValue = {"a": [1, 2.5, None, True, {"b": []}], "password": "hunter2", "c": {}}
-    clean, _ = scrub_json(SCRUBBER, value)
-    assert isinstance(clean, dict)
-    assert {**clean, "password": "hunter2"} == value
-    assert list(clean) == list(value)
-
-
-def test_what_is_not_json_is_refused_rather_than_passed_on() -> None:
-    with pytest.raises(TypeError, match=r"a\.b: bytes"):
-        scrub_json(SCRUBBER, {"a": {"b": b"password: hunter2"}})  # type: ignore[dict-item]
-
-
-def test_nesting_beyond_the_limit_is_refused_by_name() -> None:
-    value: JsonValue = "password: hunter2"
-    for _ in range(200):
-        value = [value]
-    assert "hunter2" not in marked(value)
-    with pytest.raises(ValueError, match="nested deeper than 200"):
-        scrub_json(SCRUBBER, [value])
-
-
-# --- For every text -----------------------------------------------------------------------------
-
-PIECES = st.sampled_from(
-    [
-        *("password", "api_key", "TOKEN", "--api-key", "-e HF_TOKEN", "Authorization", "Cookie"),
-        *("Bearer ", "Basic ", "wandb", "key", "name", "value", "machine a login b password "),
-        *("=", ":", " ", "  ", "\n", "\\n", '"', '\\"', "'", "`", "\\", ",", ";", "&", "?", "@"),
-        *("$", "${", "}", "{{", "(", ")", "[", "]", "<", ">", "|", "://", "/", "-", ".", "…"),
-        *(
-            "hunter2",
-            "x",
-            "5",
-            "none",
-            "sk-",
-            "hf_" + "a1" * 17,
-            "0123456789" * 4,
-            "eyJ",
-            "\x1b[31m",
-        ),
-        *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "&sig=", "\ue000", "é"),
-        *(
-            "«redacted:wandb:3f9c»",
-            "«redacted:",
-            "\\u00abredacted:key:00ff\\u00bb",
-            "»",
-            "curl -u ",
-        ),
-    ]
-)
-TEXTS = st.lists(PIECES, max_size=24).map("".join) | st.text(max_size=60)
-JSON: st.SearchStrategy[JsonValue] = st.recursive(
-    st.none() | st.booleans() | st.integers() | TEXTS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=3),
-    max_leaves=12,
-)
-
-
-@given(TEXTS)
-@settings(max_examples=1500, deadline=None)
-def test_scrubbing_any_text_twice_is_scrubbing_it_once(text: str) -> None:
-    scrubber = Scrubber(key=b"k", known={"A_TOKEN": "hunter2", "B_KEY": "password"})
-    once = scrub(scrubber, text)
-    assert scrub(scrubber, once.text) == type(once)(once.text, {})
-    assert find_secrets(scrub(SCRUBBER, text).text) == ()
-
-
-@given(JSON)
-@settings(max_examples=400, deadline=None)
-def test_scrubbing_any_structure_twice_is_scrubbing_it_once(value: JsonValue) -> None:
-    clean, _ = scrub_json(SCRUBBER, value)
-    assert scrub_json(SCRUBBER, clean) == (clean, {})
-    assert find_secrets_in(clean) == ()
-
-
-@given(TEXTS)
-@settings(max_examples=300, deadline=None)
-def test_hits_are_in_order_and_apart(text: str) -> None:
-    end = 0
-    for hit in find_secrets(text):
-        assert end <= hit.start < hit.end <= len(text)
-        end = hit.end
-
-
-# A password of a letter and any signs: what is harmless begins otherwise or has no digits.
-PASSWORDS = st.text(
-    st.characters(min_codepoint=33, max_codepoint=126), min_size=4, max_size=20
-).map(lambda text: f"Zq9{text}7Xw")
-
-
-@given(PASSWORDS, st.integers(min_value=0, max_value=3))
-@settings(max_examples=600, deadline=None)
-def test_a_password_in_json_within_json_vanishes_with_all_its_signs(
-    secret: str, depth: int
-) -> None:
-    body = json.dumps({"step": 5, "db_password": secret, "loss": 2.5})
-    for _ in range(depth):
-        body = json.dumps({"body": body})
-    clean = scrub(SCRUBBER, body).text
-    inner: JsonValue = json.loads(clean)
-    for _ in range(depth):
-        assert isinstance(inner, dict)
-        body_in = inner["body"]
-        assert isinstance(body_in, str)
-        inner = json.loads(body_in)
-    assert isinstance(inner, dict)
-    assert (inner["step"], inner["loss"]) == (5, 2.5)
-    assert isinstance(inner["db_password"], str)
-    assert _MARK.fullmatch(inner["db_password"])
-
-
-@given(PASSWORDS.filter(lambda text: "'" not in text))
-@settings(max_examples=300, deadline=None)
-def test_a_password_in_shell_quotes_vanishes_with_all_its_signs(secret: str) -> None:
-    text = scrub(SCRUBBER, f"export DB_PASSWORD='{secret}' SEED=5").text
-    assert re.fullmatch(r"export DB_PASSWORD='«redacted:password:[0-9a-f]{4}»' SEED=5", text)
-
-
-# --- Time ---------------------------------------------------------------------------------------
-
-ADVERSARIAL = [
-    *("a", "_", "-", "a-", "\\", '\\"', " ", "\\n", "\x1b[31m", "0123456789abcdef", "\ue000"),
-    *("key=", "api_key=", "api_key= ", 'api_key="', "api_key='\"", 'k_token=\\"\\\\\\"x', "=:"),
-    *("eyJ-", "eyJabc.eyJ", "sk-", "hf_", "ghp_abc ", "xoxb-", "AKIA", "LS0tLS1CRUdJTi"),
-    *("-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "-----END "),
-    *("://", "://a:b", "://a:b@h/", "&sig=", "X-Goog-Signature=a%26", "discord.com/api/webhooks/"),
-    *(
-        "curl -u ",
-        "machine a login b ",
-        "name: HF_TOKEN, ",
-        "--api-key ",
-        "--token --",
-        "-e HF_TOKEN ",
-    ),
-    *("Authorization: Bearer ", "Cookie: a=b; ", "cookie: a ", "passphrase: *** ", "password: "),
-    *(
-        "API_TOKEN=${{",
-        "token=<",
-        "token={{",
-        "«redacted:",
-        "«redacted:wandb:3f9c»",
-        '("HF_TOKEN","',
-    ),
-    *("wandb 0123456789abcdef0123456789abcdef01234567 ", "password: x aaaa ", "api_key: |\n  "),
-]
-
-
-@pytest.mark.parametrize("piece", ADVERSARIAL, ids=repr)
-def test_a_million_hostile_characters_take_seconds(piece: str) -> None:
-    text = (piece * (1_000_000 // len(piece) + 1))[:1_000_000]
-    begun = time.perf_counter()
-    find_secrets(text)
-    assert time.perf_counter() - begun < _SECONDS_MAX
-
-
-@pytest.mark.parametrize("tail", ["a", ",b", "&b", ";", ")", "\\", " aaaa", '"x'], ids=repr)
-def test_one_endless_value_takes_seconds(tail: str) -> None:
-    text = "api_key=a" + tail * (1_000_000 // len(tail))
-    begun = time.perf_counter()
-    scrub(SCRUBBER, text)
-    assert time.perf_counter() - begun < _SECONDS_MAX
-
-
-def test_a_long_log_takes_seconds_and_survives() -> None:
-    text = "\n".join(
-        f"17:30:{step % 60:02d} step={step} loss=2.{step} tokens_per_second={31400 + step}"
-        f" saved gs://b/step-{step}/metadata.json commit {step:040x} token={step % 7}"
-        for step in range(8000)
-    )
-    begun = time.perf_counter()
-    assert scrub(SCRUBBER, text).text == text
-    assert time.perf_counter() - begun < _SECONDS_MAX

@@ -53,7 +53,7 @@ def test_a_plan_that_lacks_only_an_approval_waits_for_it() -> None:
     history.tell(history.launch_command())
     row = status_row(history.run)
     assert history.run.preflight is not None
-    assert (row["approval"], row["blocked"]) == (history.run.preflight.digest, [])
+    assert (row["approval"], row["blocked"]) == (history.run.preflight.digest[:12], [])
 
 
 def test_a_plan_with_other_blocks_waits_for_no_approval() -> None:

@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -106,8 +107,12 @@ def _fault(error: Exception) -> int:
         message, code = known
         click.echo(message, err=True)
         return int(code)
-    path = Path(f"/tmp/watchkeeper-fault-{os.getpid()}.txt")
-    path.write_text("".join(traceback.format_exception(error)))
     click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
-    click.echo(f"What was recorded stays recorded. Please report it with {path}", err=True)
+    try:
+        path = Path(tempfile.gettempdir()) / f"watchkeeper-fault-{os.getpid()}.txt"
+        path.write_text("".join(traceback.format_exception(error)))
+        says = f"Please report it with {path}"
+    except OSError as unwritten:
+        says = f"Please report it; its description could not be written ({unwritten})"
+    click.echo(f"What was recorded stays recorded. {says}", err=True)
     return EXIT_CANNOT_TELL

@@ -14,10 +14,11 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
 
+from watchkeeper import clock
 from watchkeeper.acts import Desk
 from watchkeeper.adapters.bad_input import BadInput, problem_rows, render_problems
 from watchkeeper.adapters.compose import Adapters
-from watchkeeper.adapters.home import Home, HomeProblem, open_home, watch_lock
+from watchkeeper.adapters.home import Home, HomeInUse, HomeProblem, open_home, watch_lock
 from watchkeeper.adapters.principals import actor_of, read_principals
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
@@ -120,7 +121,7 @@ def known_run(ledger: Ledger, slug: str) -> Run:
         raise Leave(f"{slug} after event {run.version}: {run.why}", 1)
     if run.version == 0:
         refused = Refused(Refusal.RUN_UNKNOWN, slug)
-        raise Leave(refused.sentence, 3)
+        raise Leave(f"refused ({refused.refusal.name}): {refused.sentence}", 3)
     return run
 
 
@@ -147,14 +148,27 @@ def not_refused(outcome: Handled | Refused) -> Handled:
 def act_if_alone(office: Office, slug: str) -> str:
     """Act for a run here and now unless a watch of this home does; say which.
 
+    Another command that acts for the home is waited for, up to `SETTLE_LIMIT`.
+
     Returns:
         A sentence for the person who waits.
     """
-    try:
-        with watch_lock(office.home):
-            settle(office.desk, slug, SETTLE_LIMIT)
-    except HomeProblem:
-        return "the watch that runs in this home takes it from here"
+    backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=500))
+    deadline = clock.Deadline.after(SETTLE_LIMIT)
+    while True:
+        try:
+            with watch_lock(office.home):
+                settle(office.desk, slug, SETTLE_LIMIT)
+            break
+        except HomeInUse as error:
+            if error.is_watch:
+                return "the watch that runs in this home takes it from here"
+            if deadline.expired():
+                return (
+                    f"recorded and not carried out: {error.holder} still acts for this home; "
+                    "the next `watchkeeper watch` does it"
+                )
+        clock.sleep(min(backoff.next_wait(), deadline.remaining()))
     failing = office.ledger.effects(slug).failing
     if failing:
         first = next(iter(failing.values()))
@@ -195,7 +209,10 @@ def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters,
     def wrapped(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         try:
             return command(*args, **kwargs)
-        except (Leave, BadInput, HomeProblem, StoreFailure, Unavailable) as error:
+        except (
+            Leave, BadInput, HomeProblem, StoreFailure, Undecodable, VersionConflict, KeyReused,
+            Unavailable,
+        ) as error:  # fmt: skip
             if not kwargs.get("as_json"):
                 raise
             told = exit_of(error)

@@ -1,6 +1,7 @@
 """`demo`: the whole story on this machine, from a contract to a seal, with a crash on the way."""
 
 import contextlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,6 +44,7 @@ from watchkeeper.domain.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.contract import OrchestratorPart, logbook_path_of
 from watchkeeper.domain.events import CheckRecorded, DecisionMade, FailureClassified
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.plan import short
 from watchkeeper.domain.state import Run, Sealed, live_instance, phase_name
 from watchkeeper.ports import Unavailable
 from watchkeeper.projections.events_table import summary
@@ -111,18 +113,41 @@ def demo(fault: str, orchestrator: str, home: Path | None, as_json: bool) -> Non
     Ends with exit code 0 when the story ended as told: sealed, or for `crash-loop` with an open
     question to the DRI.
     """
-    folder = home or Path(tempfile.mkdtemp(prefix="watchkeeper-demo-"))
     if home is not None and home.exists() and any(home.iterdir()):
         raise Leave(f"{home} is not empty: name a new folder for the demo", 4)
+    if shutil.which("git") is None:
+        raise Leave("the demo needs git, which is not on PATH: install git and try again", 2)
+    folder = home or Path(tempfile.mkdtemp(prefix="watchkeeper-demo-"))
     teller = Teller()
     # Whoever ends the demo, Ctrl-C or a supervisor: everything it started ends with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with ExitStack() as stack:
+    with _ended_undisturbed() as stack:
         summary_ = _play(folder, fault, orchestrator, teller, stack)
     ended_well = summary_["phase"] == ("interrupted" if fault == "crash-loop" else "sealed")
     say(as_json, summary_, _closing(summary_))
     if not ended_well or summary_["verify"]:
         raise Leave("the demo did not end as told: see the logbook and watch.log above", 1)
+
+
+@contextmanager
+def _ended_undisturbed() -> Generator[ExitStack, None, None]:
+    """Yield a stack that unwinds whole: an impatient second Ctrl-C must leave nothing behind."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with ExitStack() as stack:
+            try:
+                yield stack
+            finally:
+                for number in before:
+                    # Not SIG_IGN, which the processes that help to clean up would inherit.
+                    signal.signal(number, _ignore)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _ignore(number: int, frame: object) -> None:
+    del number, frame
 
 
 def _play(
@@ -138,14 +163,18 @@ def _play(
     part = OrchestratorPart(kind="local", address=str(home.jobs), cluster="demo")
     if orchestrator == "ray":
         teller.tell("starting a Ray cluster on this machine")
-        head = load("ray.cluster", "start_head")(folder / "demo", 2, on_wait=teller.show)
+        try:
+            head = load("ray.cluster", "start_head")(folder / "demo", 2, on_wait=teller.show)
+        except load("ray.cluster", "HeadNotStarted") as error:
+            instead = "try `watchkeeper demo --orchestrator local`"
+            raise Leave(f"Ray did not start on this machine: {error}; {instead}", 2) from error
         stack.callback(head.stop)
         part = OrchestratorPart(kind="ray", address=head.address, cluster="demo")
         teller.tell(f"Ray is up: {head.address}")
     scene = set_scene(folder / "demo", push_code(folder / "demo"), part)
     teller.tell(f"git remote {scene.code.remote}, contract {scene.contract_file}")
     office = stack.enter_context(open_office(home.path))
-    stack.enter_context(watch_lock(home))
+    stack.enter_context(watch_lock(home, "watch"))
     stack.callback(_stop_what_lives, office, teller)
     log_to(office)
     _launch(office, scene, teller)
@@ -172,7 +201,7 @@ def _launch(office: Office, scene: Scene, teller: Teller) -> None:
     handle(office, RUN, DraftRun(now=clock.now(), actor=person, contract=contract))
     held_back = not_refused(request_launch(office.desk, contract, person)).run.preflight
     assert held_back is not None, "a launch request records its preflight"
-    teller.tell(f"plan {held_back.digest} is held back: nobody approved it yet (L11)")
+    teller.tell(f"plan {short(held_back.digest)} is held back: nobody approved it yet (L11)")
     note = "simulated: the demo approves its own run, no person looked at it"
     approval = ApproveLaunch(now=clock.now(), actor=person, digest=held_back.digest, note=note)
     handle(office, RUN, approval)

@@ -24,10 +24,10 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.contract_file import read_contract
 from watchkeeper.domain.commands import AmendContract, ApproveLaunch, DraftRun
 from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.events import PreflightRecorded
+from watchkeeper.domain.events import LaunchRefused, PreflightRecorded
 from watchkeeper.domain.gate import Gate, blocks, preflight
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.plan import GateFinding, LaunchPlan, plan_digest
+from watchkeeper.domain.plan import GateFinding, LaunchPlan, plan_digest, short
 from watchkeeper.domain.state import Cleared, Draft, Run, Unborn, Unreadable
 from watchkeeper.projections.gate_page import render_gate
 
@@ -65,7 +65,7 @@ def launch(
         after = office.ledger.run(promised.run)
         document = {
             "run": promised.run,
-            "plan": plan_digest(plan),
+            "plan": short(plan_digest(plan)),
             "cleared": not blocked,
             "dry_run": dry_run,
             "findings": [finding.model_dump(mode="json") for finding in findings],
@@ -75,9 +75,18 @@ def launch(
             "says": says,
         }
         page = render_gate(promised, plan, findings, everything=everything)
+        refused = "" if blocked or dry_run else _refused(office, promised.run)
+        if refused:
+            document["says"] = says = f"NOT LAUNCHED: the orchestrator refused it: {refused}"
         say(as_json, document, f"{page}\n\n{says}")
-        if blocked:
+        if blocked or refused:
             leave_quietly(3)
+
+
+def _refused(office: Office, slug: str) -> str:
+    """Return why the orchestrator did not take the job that was just asked for; empty if it did."""
+    last = [event.data for event in office.ledger.history(slug)][-3:]
+    return next((fact.reason for fact in last if isinstance(fact, LaunchRefused)), "")
 
 
 def _phase(run: Run | Unreadable) -> str:
@@ -123,6 +132,6 @@ def approve(
         command = ApproveLaunch(now=clock.now(), actor=actor, digest=plan, note=note)
         handled = handle(office, run, command)
         name = handled.run.approvals[-1].name
-        document = {"run": run, "approval": name, "plan": handled.run.approvals[-1].digest}
+        document = {"run": run, "approval": name, "plan": short(handled.run.approvals[-1].digest)}
         text = f"approved as {name} by {actor.principal}; launch it: watchkeeper launch CONTRACT"
         say(as_json, document, text)

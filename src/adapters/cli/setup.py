@@ -2,20 +2,23 @@
 
 import getpass
 import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
+    Office,
     home_option,
     json_errors,
     leave_quietly,
     open_office,
     say,
 )
-from watchkeeper.adapters.home import Home, HomeProblem, create_home, watch_lock
+from watchkeeper.adapters.home import create_home, is_watched, open_home
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.projections.figures import count
@@ -23,6 +26,8 @@ from watchkeeper.projections.screen import fleet
 
 DISK_FREE_MIN = 0.05
 """Share of the disk below which `doctor` warns: a ledger that cannot grow stops the watch."""
+
+_BUSY_S = 5.0
 
 
 @click.command()
@@ -54,26 +59,22 @@ def doctor(home: Path, as_json: bool) -> None:
     checks: list[tuple[str, bool, str]] = []
     git = shutil.which("git")
     checks.append(("git", git is not None, git or "not found: install git"))
-    with open_office(home) as office:
-        usage = shutil.disk_usage(office.home.path)
-        free = usage.free / usage.total
-        checks.append(("disk", free > DISK_FREE_MIN, f"{free:.0%} free at {office.home.path}"))
-        people = read_principals(office.home.principals)
-        humans = [name for name, found in people.items() if found.kind == "human"]
-        hint = ", ".join(humans) or "none: nobody can approve; watchkeeper init --human NAME"
-        checks.append(("humans", bool(humans), hint))
-        seen = fleet(office.ledger.store.status_rows(), clock.now())
-        checks.append(
-            ("ledger", True, f"{office.home.ledger}, {count(len(office.ledger.slugs()), 'run')}")
-        )
-        live = [view.run for view in seen.runs if view.row is not None and view.row["due"]]
-        watched = _is_watched(office.home)
-        text = "a watch runs" if watched else "no watch runs: watchkeeper watch"
-        checks.append(("watch", watched or not live, text))
-        stale = [view.run for view in seen.runs if view.monitor_stale]
-        checks.append(("monitor", not stale, f"stale: {', '.join(stale)}" if stale else "fresh"))
-        late = [f"{run}: {why}" for run, why in seen.late]
-        checks.append(("effects", not late, "; ".join(late) or "none late"))
+    place = open_home(home)
+    usage = shutil.disk_usage(place.path)
+    free = usage.free / usage.total
+    checks.append(("disk", free > DISK_FREE_MIN, f"{free:.0%} free at {place.path}"))
+    people = read_principals(place.principals)
+    humans = [name for name, found in people.items() if found.kind == "human"]
+    hint = ", ".join(humans) or "none: nobody can approve; watchkeeper init --human NAME"
+    checks.append(("humans", bool(humans), hint))
+    wrong = _ledger_problem(place.ledger)
+    if wrong:
+        checks.append(("ledger", False, wrong))
+    else:
+        with open_office(home) as office:
+            runs = count(len(office.ledger.slugs()), "run")
+            checks.append(("ledger", True, f"{place.ledger}, {runs}"))
+            checks += _watch_checks(office)
     well = all(ok for _, ok, _ in checks)
     document = {
         "well": well,
@@ -85,10 +86,29 @@ def doctor(home: Path, as_json: bool) -> None:
         leave_quietly(1)
 
 
-def _is_watched(home: Home) -> bool:
-    """Say whether a process holds the home's watch lock."""
+def _watch_checks(office: Office) -> list[tuple[str, bool, str]]:
+    """Check what the status rows tell of; they can be read."""
+    seen = fleet(office.ledger.store.status_rows(), clock.now())
+    live = [view.run for view in seen.runs if view.row is not None and view.row["due"]]
+    watched = is_watched(office.home)
+    text = "a watch runs" if watched else "no watch runs: watchkeeper watch"
+    stale = [view.run for view in seen.runs if view.monitor_stale]
+    late = [f"{run}: {why}" for run, why in seen.late]
+    return [
+        ("watch", watched or not live, text),
+        ("monitor", not stale, f"stale: {', '.join(stale)}" if stale else "fresh"),
+        ("effects", not late, "; ".join(late) or "none late"),
+    ]
+
+
+def _ledger_problem(path: Path) -> str:
+    """Say why the ledger can't be used, or nothing; the whole proof is for `verify`."""
+    advice = "run `watchkeeper verify`, and restore the ledger from a backup"
+    uri = f"{path.as_uri()}?mode=ro"
     try:
-        with watch_lock(home):
-            return False
-    except HomeProblem:
-        return True
+        with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S)) as connection:
+            connection.execute("SELECT * FROM events ORDER BY id DESC LIMIT 1").fetchall()
+            said = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.Error as error:
+        return f"{path} cannot be read ({error}): {advice}"
+    return "" if said == "ok" else f"{path} is damaged ({said}): {advice}"

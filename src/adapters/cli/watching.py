@@ -2,10 +2,12 @@
 
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
 
 import click
 
@@ -16,6 +18,7 @@ from watchkeeper.adapters.cli.common import (
     holder_of,
     home_option,
     json_errors,
+    known_run,
     open_office,
     say,
     who,
@@ -34,6 +37,7 @@ from watchkeeper.domain.state import (
     Sealed,
     Stopped,
 )
+from watchkeeper.projections.figures import count
 from watchkeeper.watch import Watcher
 
 
@@ -52,15 +56,20 @@ def watch(
     as_json: bool,
     principal: str | None,
 ) -> None:
-    """Watch all runs of the home, or only RUNS, until Ctrl-C; relaunch, push and seal them."""
+    """Watch all runs of the home until Ctrl-C; relaunch, push and seal them.
+
+    RUNS names those whose contract declines a watch and that are watched all the same, or, with
+    --force, those that are taken from whoever holds them.
+    """
     if force and not runs:
         raise Leave("--force names the runs that are taken: watchkeeper watch RUN --force", 4)
-    with open_office(home) as office, watch_lock(office.home), told_to_stop() as stop:
+    with open_office(home) as office, told_to_stop() as stop, ExitStack() as stack:
+        for slug in runs:
+            known_run(office.ledger, slug)
+        stack.enter_context(watch_lock(office.home, "watch"))
         log_to(office)
         if not as_json:
-            click.echo(
-                f"watching {', '.join(runs) or 'all runs'} of {office.home.path}; Ctrl-C ends"
-            )
+            click.echo(f"watching all runs of {office.home.path}; Ctrl-C ends")
         holder = holder_of(office.home, "watchkeeper")
         forced_by = who(office.home, principal) if force else None
         if forced_by is not None and forced_by.kind != "human":
@@ -68,8 +77,17 @@ def watch(
             raise Leave(f"refused ({refused.refusal.name}): {refused.sentence}", 3)
         watcher = Watcher(office.desk, holder, office.home, frozenset(runs), forced_by)
         watcher.run(stop, idle if until_idle else None)
-        slugs = office.ledger.slugs()
-        say(as_json, {"watched": slugs}, f"the watch over {len(slugs)} runs has ended")
+        slugs = [slug for slug in office.ledger.slugs() if _is_watched(office, slug, runs)]
+        text = f"the watch over {count(len(slugs), 'run')} has ended"
+        say(as_json, {"watched": slugs}, text)
+
+
+def _is_watched(office: Office, slug: str, named: tuple[str, ...]) -> bool:
+    """Say whether the watch looks at a run: it can be read, and was named or declined no watch."""
+    run = office.ledger.run(slug)
+    if not isinstance(run, Run):
+        return False
+    return slug in named or run.contract is None or not run.contract.watch.declined
 
 
 def idle(runs: dict[str, Run]) -> bool:
@@ -91,14 +109,13 @@ def _rests(run: Run) -> bool:
 
 @contextmanager
 def told_to_stop() -> Generator[threading.Event, None, None]:
-    """Yield an event that SIGINT and SIGTERM set; a second signal ends the process at once."""
+    """Yield an event that SIGINT and SIGTERM set; a second one raises KeyboardInterrupt."""
     stop = threading.Event()
 
-    def on_signal(number: int, frame: object) -> None:
-        del frame
+    def on_signal(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
+            # Not the end of the process at once: whoever started others still has to end them.
+            signal.default_int_handler(number, frame)
         stop.set()
 
     before = {
@@ -111,9 +128,24 @@ def told_to_stop() -> Generator[threading.Event, None, None]:
             signal.signal(number, handler)
 
 
+class _WatchLog(logging.FileHandler):
+    """A log whose own failure, such as a full disk, is told once and ends nothing."""
+
+    _told = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - Logging's name.
+        """Tell that the log cannot be written, instead of the library's traceback."""
+        del record
+        if self._told:
+            return
+        self._told = True
+        says = f"{self.baseFilename} cannot be written ({sys.exception()}): the watch goes on"
+        click.echo(f"{says} without it; look for free disk space", err=True)
+
+
 def log_to(office: Office) -> None:
     """Write what the watch has to say to its operators beside the ledger."""
-    handler = logging.FileHandler(office.home.watch_log)
+    handler = _WatchLog(office.home.watch_log)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     root = logging.getLogger("watchkeeper")
     root.addHandler(handler)

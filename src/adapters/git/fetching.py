@@ -10,6 +10,7 @@ The mirror's own refs lie below `refs/watchkeeper/<remote>/`:
 import logging
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import quote
 
@@ -39,6 +40,19 @@ _LEFT_OVER = timedelta(days=1)
 """A ref of a fetch under way that is older than this belongs to a process that was killed."""
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteTag:
+    """A tag on the remote.
+
+    Attributes:
+        commit: Full id of what it points at in the end.
+        annotated: Whether it is an object of its own, with a message; else it is a bare name.
+    """
+
+    commit: str
+    annotated: bool
+
+
 def remote_refs(git: Git, names: Sequence[str], deadline: Deadline) -> dict[str, str]:
     """Ask the remote for some of its refs; return the ids of those that exist, by full name.
 
@@ -55,11 +69,14 @@ def branch_at(git: Git, branch: str, deadline: Deadline) -> str | None:
     return remote_refs(git, [name], deadline).get(name)
 
 
-def tag_at(git: Git, name: str, deadline: Deadline) -> str | None:
-    """Ask the remote for the commit that a tag points at; none where it does not exist."""
+def tag_at(git: Git, name: str, deadline: Deadline) -> RemoteTag | None:
+    """Ask the remote for a tag; none where it does not exist."""
     ref, peeled = f"refs/tags/{name}", f"refs/tags/{name}^{{}}"
     found = remote_refs(git, [ref, peeled], deadline)
-    return found.get(peeled, found.get(ref))
+    if ref not in found:
+        return None
+    # Only a tag object is listed a second time, with the commit that it leads to.
+    return RemoteTag(found.get(peeled, found[ref]), annotated=peeled in found)
 
 
 def fetch_branch(git: Git, branch: str, found: str, deadline: Deadline) -> str:

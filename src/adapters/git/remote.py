@@ -11,7 +11,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from watchkeeper.adapters.git.address import parse_remote, scrub
-from watchkeeper.adapters.git.fetching import branch_at, fetch_all, fetch_branch, reached, tag_at
+from watchkeeper.adapters.git.fetching import (
+    RemoteTag,
+    branch_at,
+    fetch_all,
+    fetch_branch,
+    reached,
+    tag_at,
+)
 from watchkeeper.adapters.git.files import read_file_at, write_tree_with
 from watchkeeper.adapters.git.plumbing import Answer, Git, failure, full_id, make_mirror, run_git
 from watchkeeper.clock import Deadline
@@ -149,7 +156,8 @@ class GitRemoteMirror:
         """Return the commit that a tag on the remote points at, or none."""
         deadline = self._begin()
         _expect_ref(self._git, f"refs/tags/{name}", deadline)
-        return tag_at(self._git, name, deadline)
+        found = tag_at(self._git, name, deadline)
+        return None if found is None else found.commit
 
     def push_tag(self, name: str, target: str, message: str, *, at: datetime) -> str:
         """Push an annotated tag on a commit and return the commit it points at."""
@@ -235,12 +243,19 @@ class GitRemoteMirror:
             f"{why}; fetch it and render again"
         )
 
-    def _same_tag(self, name: str, found: str, target: str) -> str:
-        if found == target:
-            return found
+    def _same_tag(self, name: str, found: RemoteTag, target: str) -> str:
+        if found.commit == target and found.annotated:
+            return target
+        if found.commit == target:
+            # Anyone's bare name is no seal: it has no message, no tagger and no time.
+            raise TagTaken(
+                f"{self._git.source}: tag {name} is on {target} but is lightweight, expected an "
+                "annotated one; it is never replaced: find out who made it, and use another name "
+                "or have them remove it"
+            )
         raise TagTaken(
-            f"{self._git.source}: tag {name} is on {found}, expected {target}; it is never moved: "
-            "find out who made it, and use another name or have them remove it"
+            f"{self._git.source}: tag {name} is on {found.commit}, expected {target}; it is "
+            "never moved: find out who made it, and use another name or have them remove it"
         )
 
 

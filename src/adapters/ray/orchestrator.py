@@ -91,7 +91,7 @@ class RayOrchestrator:
             )
 
         try:
-            self._call(submit)
+            self._call(f"submit of {spec.submission_id}", submit)
         except _Refusal as refusal:
             if f"Job with submission_id {spec.submission_id} already exists" in refusal.text:
                 return
@@ -110,17 +110,21 @@ class RayOrchestrator:
 
         `started_at` is when Ray took the job, which includes its wait for resources.
         """
+
+        def read(client: JobSubmissionClient) -> JobFacts:
+            details = client.get_job_info(submission_id)
+            if details.type is not JobType.SUBMISSION or details.submission_id != submission_id:
+                raise Unavailable(
+                    self._source(), f"asked for {submission_id}, got {details.submission_id}"
+                )
+            return _facts(submission_id, details)
+
         try:
-            details = self._call(lambda client: client.get_job_info(submission_id))
+            return self._call(f"state of {submission_id}", read)
         except _Refusal as refusal:
             if _unknown(refusal, submission_id):
                 return JobFacts(submission_id=submission_id, state=JobState.NOT_FOUND)
             raise Unavailable(self._source(), _short(refusal.text)) from refusal
-        if details.type is not JobType.SUBMISSION or details.submission_id != submission_id:
-            raise Unavailable(
-                self._source(), f"asked for {submission_id}, got {details.submission_id}"
-            )
-        return _facts(submission_id, details)
 
     def log_tail(self, submission_id: str, *, lines_max: int) -> tuple[str, ...]:
         """Return the newest lines of the job's output; see the port.
@@ -129,19 +133,21 @@ class RayOrchestrator:
         the limit is `Unavailable`.
         """
 
-        def read(client: JobSubmissionClient) -> tuple[str, str]:
-            return client.get_job_logs(submission_id), client.get_job_info(submission_id).entrypoint
+        def read(client: JobSubmissionClient) -> tuple[str, ...]:
+            log = client.get_job_logs(submission_id)
+            entrypoint = client.get_job_info(submission_id).entrypoint
+            # Ray's own words; the source text in `python -c ...` would be read as the job's output.
+            own = f"Running entrypoint for job {submission_id}: {entrypoint}\n"
+            log = log.replace(own, "", 1)
+            first, _, rest = log.partition("\n")
+            return outside.tail(rest if _SETTING_UP.fullmatch(first) else log, lines_max)
 
         try:
-            log, entrypoint = self._call(read)
+            return self._call(f"logs of {submission_id}", read)
         except _Refusal as refusal:
             if _unknown(refusal, submission_id):
                 return ()
             raise Unavailable(self._source(), _short(refusal.text)) from refusal
-        # Ray's own words; the source text in `python -c ...` would be read as the job's output.
-        log = log.replace(f"Running entrypoint for job {submission_id}: {entrypoint}\n", "", 1)
-        first, _, rest = log.partition("\n")
-        return outside.tail(rest if _SETTING_UP.fullmatch(first) else log, lines_max)
 
     def stop(self, submission_id: str) -> None:
         """Ask for the end of a job; see the port.
@@ -152,7 +158,7 @@ class RayOrchestrator:
         runs.
         """
         try:
-            self._call(lambda client: client.stop_job(submission_id))
+            self._call(f"stop of {submission_id}", lambda client: client.stop_job(submission_id))
         except _Refusal as refusal:
             if not _unknown(refusal, submission_id):
                 raise Unavailable(self._source(), _short(refusal.text)) from refusal
@@ -160,15 +166,23 @@ class RayOrchestrator:
     def _source(self) -> str:
         return f"ray {self.address}"
 
-    def _call(self, function: Callable[[JobSubmissionClient], _Answer]) -> _Answer:
+    def _call(self, what: str, function: Callable[[JobSubmissionClient], _Answer]) -> _Answer:
         """Call the cluster within the limit.
+
+        A call that hangs stops only its own kind for its own job, as `logs of wk-1`: a log that
+        takes for ever must not blind the watch over other jobs. So at most four hang per job.
+
+        Args:
+            what: Which call for which job.
+            function: Asks Ray's client and reads its answer: what can't be read is `Unavailable`.
 
         Raises:
             _Refusal: The cluster answered with an HTTP error.
             Unavailable: All else: not reached, no answer in time, or not Ray's.
         """
         try:
-            return outside.call(self._source(), self.limit, self._attempt, function)
+            source = f"{self._source()} {what}"
+            return outside.call(source, self.limit, self._attempt, function)
         except (_Refusal, Unavailable):
             self._client = None
             raise
@@ -192,9 +206,11 @@ class RayOrchestrator:
             if status is None:
                 raise Unavailable(self._source(), _short(str(error))) from error
             raise _Refusal(int(status[1]), status[2]) from error
+        except Unavailable:
+            raise
         except Exception as error:
-            # Whatever else Ray's client makes of an answer: KeyError, TypeError, ValidationError,
-            # JSON errors, connection errors. Some of their texts repeat the answer.
+            # Whatever else Ray's client or we make of an answer: KeyError, TypeError, ValueError,
+            # JSON, validation and connection errors. Some of their texts repeat the answer.
             raise Unavailable(
                 self._source(), f"{type(error).__name__}: {_short(str(error))}"
             ) from error

@@ -8,10 +8,19 @@ from pathlib import Path
 from watchkeeper.adapters.store.database import Database
 from watchkeeper.adapters.store.failures import failures_named
 from watchkeeper.adapters.store.lock import USE_LIMIT, UseLock
-from watchkeeper.adapters.store.rest import remove_rest, rest_path, sync_folder, unsettled
+from watchkeeper.adapters.store.rest import (
+    remove_rest,
+    rest_path,
+    rest_problem,
+    sync_folder,
+    unsettled,
+)
 from watchkeeper.adapters.store.schema import SQLITE_MIN, is_ready, prepare
 from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
 from watchkeeper.ports import StoreFailure
+
+CHECKED_BYTES_MAX = 256 * 1024 * 1024
+"""Larger stores are not read whole at each opening, which takes some 0.2 s for this size."""
 
 
 def open_database(path: Path, *, busy_limit: timedelta) -> Database:
@@ -63,6 +72,7 @@ def _enter(path: Path, lock: UseLock, busy_limit: timedelta) -> None:
     """Share the lock of a store that is prepared; prepare it when nobody else is about to."""
     deadline, backoff = Deadline.after(USE_LIMIT), ExponentialBackoff()
     with failures_named(path, "open"):
+        _refuse_if_changed(path, lock)
         while True:
             lock.share(deadline.remaining())
             if is_ready(path, busy_limit=busy_limit):
@@ -77,6 +87,20 @@ def _enter(path: Path, lock: UseLock, busy_limit: timedelta) -> None:
                     f"Find them with `fuser {path}`, end them, then try again."
                 )
             sleep(backoff.next_wait())
+
+
+def _refuse_if_changed(path: Path, lock: UseLock) -> None:
+    """Refuse a store that was changed while it was at rest, before a write hides the change."""
+    if not rest_path(path).exists() or not path.exists():
+        return
+    if path.stat().st_size > CHECKED_BYTES_MAX or not lock.own() or not rest_path(path).exists():
+        return
+    problem = rest_problem(path)
+    if problem is not None:
+        raise StoreFailure(
+            f"{path}: {problem} Nothing was stored. Run `watchkeeper verify`, restore a backup if "
+            f"it says broken; removing {rest_path(path).name} accepts the file as it is."
+        )
 
 
 def _prepare(path: Path, busy_limit: timedelta) -> None:

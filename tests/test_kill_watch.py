@@ -1,0 +1,50 @@
+"""The tool that kills the watch finds the bugs it is there for: each planted one turns it red."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOOL = Path(__file__).parents[1] / "tools" / "kill_watch.py"
+
+pytestmark = [pytest.mark.git, pytest.mark.timeout(400)]
+
+
+def kill_watch(*arguments: str) -> tuple[int, dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, str(TOOL), "--seed", "1", "--json", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=380,
+        check=False,
+    )
+    assert done.stdout, done.stderr[-4000:]
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    # Kept by the tool where it found something, for a person to look at.
+    shutil.rmtree(report["home"], ignore_errors=True)
+    return done.returncode, report
+
+
+def test_a_relaunch_submitted_before_it_is_recorded_is_found() -> None:
+    code, report = kill_watch(
+        "--plant", "submit-early", "--runs", "0", "--kills", "1", "--only-point", "resubmit"
+    )
+    assert report["points"] == {"resubmit": 1}
+    assert code == 1
+    assert any("at one time" in problem for problem in report["problems"]), report["problems"]
+
+
+def test_a_checkpoint_chosen_by_its_text_is_found() -> None:
+    code, report = kill_watch(
+        "--plant", "text-sort", "--runs", "1", "--kills", "1", "--only-point", "append"
+    )
+    assert report["points"] == {"append": 1}
+    assert code == 1
+    assert any(
+        "resumes from step 900, but step 1000 was saved last" in problem
+        for problem in report["problems"]
+    ), report["problems"]
