@@ -160,10 +160,16 @@ def escalation_of(run: Run, decision: DecisionMade) -> list[RunEvent]:
         question=f"q-{run.questions_raised + 1}",
         rule=decision.rule,
         to=contract_of(run).dri,
-        asks=f"{decision.instance}: {decision.because}. Relaunch, or leave it?",
+        asks=f"{decision.instance}: {decision.because}. {_what_now(decision)}",
         evidence=decision.evidence,
     )
     return [question]
+
+
+def _what_now(decision: DecisionMade) -> str:
+    if decision.rule == "R10":
+        return "Nothing can be resumed from: abandon it, and launch a new run?"
+    return "Relaunch, or leave it?"
 
 
 def _ask(run: Run, rule: str, summary: str, finding: FindingOpened) -> list[RunEvent]:
