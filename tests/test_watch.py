@@ -44,7 +44,7 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.policy import Act
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.state import Run, Sealed
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports import Unavailable, Write
 
 pytestmark = pytest.mark.git
 
@@ -355,3 +355,25 @@ def test_what_follows_from_a_check_names_it_as_its_cause(office: Office, site: S
     check = [e for e in events[: ended.version] if isinstance(e.data, CheckRecorded)][-1]
     assert ended.envelope.cause == str(check.envelope.event_id)
     assert check.envelope.cause is None
+
+
+def test_a_run_that_cannot_be_read_is_listed_and_the_others_are_watched_on(
+    office: Office, site: Site
+) -> None:
+    approved(office, tiny_contract(site, "strange"))
+    newer = Write("effects/strange", 0, (("effects.logbook_pushed.9", b'{"data": {}}'),))
+    office.ledger.store.append([newer])
+    requested(office, tiny_contract(site, "plain"))
+    watch_until(office, sealed("plain"))
+    rows = {row.run: row.row for row in office.ledger.store.status_rows() if row.part == "run"}
+    assert "newer than this code" in rows["strange"]
+
+
+def test_a_stop_before_the_submit_starts_no_job(office: Office, site: Site) -> None:
+    requested(office, tiny_contract(site, "halted"))
+    stop = Stop(now=clock.now(), actor=DRI, reason="not now")
+    taken(office.ledger.handle("halted", stop))
+    watch_until(office, lambda runs: type(runs["halted"].phase).__name__ == "Stopped")
+    orchestrator = office.adapters.orchestrator(tiny_contract(site, "halted"))
+    assert orchestrator.find(submission_id(office.desk, "halted", 1)).state == "not_found"
+    assert not office.ledger.roots().held
