@@ -158,14 +158,19 @@ PLACE = st.one_of(
     st.from_regex(r"/[a-z0-9 #:'\"{}é\[\]&*!|>%@`,?-]{0,20}", fullmatch=True).map(str.strip),
     st.sampled_from(["gs://bucket/x", "file:///a b", "s3://x/y#z"]),
 )
-DURATION = st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=999))
+
+
+WINDOW = st.timedeltas(min_value=timedelta(minutes=1), max_value=timedelta(days=366))
+REF = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,8}(?:/[a-z0-9_-]{1,8}){0,2}", fullmatch=True)
+SLUG = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,9}(?:[.][a-z0-9_-]{1,9})?", fullmatch=True)
+TAG = st.one_of(st.just(""), REF)
 CADENCE = st.timedeltas(min_value=timedelta(seconds=0.1), max_value=timedelta(days=1))
 
 
 @st.composite
 def contracts(draw: st.DrawFn) -> Contract:
     values: dict[str, Any] = {
-        "run": draw(st.from_regex(r"[a-z0-9][a-z0-9._-]{0,20}", fullmatch=True)),
+        "run": draw(SLUG),
         "title": draw(st.one_of(st.just(""), TEXT)),
         "lane": draw(st.sampled_from(["hero", "daily", "canary", "ordinary"])),
         "goal": draw(TEXT),
@@ -181,9 +186,12 @@ def contracts(draw: st.DrawFn) -> Contract:
         "output_root": draw(PLACE),
         "final_step": {"value": draw(st.integers(1, 10**15)), "source": draw(TEXT)},
         "checkpoints": {"keep_last": draw(st.one_of(st.none(), st.integers(1, 100)))},
-        "retries": {"budget": draw(st.integers(0, 1000)), "window": draw(DURATION)},
+        "retries": {
+            "budget": draw(st.integers(0, 1000)),
+            "window": draw(WINDOW),
+        },
         "watch": {"cadence": draw(CADENCE), "holder": draw(TEXT), "declined": draw(TEXT)},
-        "seal": {"auto": draw(st.one_of(st.none(), st.booleans())), "tag": draw(TEXT)},
+        "seal": {"auto": draw(st.one_of(st.none(), st.booleans())), "tag": draw(TAG)},
     }
     return Contract.model_validate(values)
 

@@ -153,9 +153,28 @@ def test_a_store_that_another_owns_alone_for_too_long_is_said(path: Path) -> Non
     other.close()
 
 
+def crashed(path: Path) -> None:
+    """Leave a store as a crash does: without the digest that would show any change at once."""
+    rest_path(path).unlink()
+
+
+def test_a_store_that_was_changed_at_rest_is_refused_before_it_is_opened(path: Path) -> None:
+    fill(path, 5)
+    content = bytearray(path.read_bytes())
+    content[5000] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(StoreFailure, match="when the store was last closed"):
+        open_store(path)
+    # Whoever has looked may accept the file as it is.
+    rest_path(path).unlink()
+    with open_store(path) as store:
+        assert store.position() == 5
+
+
 @pytest.mark.parametrize("offset", [0, 5000, 9000])
 def test_a_damaged_file_is_said_when_it_is_opened_or_used(path: Path, offset: int) -> None:
     fill(path, 50)
+    crashed(path)
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(random.Random(offset).randbytes(30_000))
@@ -172,6 +191,7 @@ def test_a_damaged_file_is_said_when_it_is_opened_or_used(path: Path, offset: in
 
 def test_names_that_are_no_text_are_damage(path: Path) -> None:
     fill(path, 1)
+    crashed(path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TRIGGER topics_no_update")
         connection.execute("UPDATE topics SET name = CAST(x'ff' AS TEXT)")
@@ -191,6 +211,7 @@ def make_foreign(path: Path) -> None:
 
 def make_newer(path: Path) -> None:
     fill(path, 1)
+    crashed(path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TRIGGER meta_no_update")
         connection.execute("UPDATE meta SET value = '2'")
@@ -239,7 +260,6 @@ def test_a_missing_file_can_not_be_verified(tmp_path: Path) -> None:
 
 def test_a_newer_store_can_not_be_verified_by_older_code(path: Path) -> None:
     make_newer(path)
-    rest_path(path).unlink()
     with pytest.raises(StoreFailure, match=r"newer watchkeeper.*Upgrade"):
         verify_store(path)
 

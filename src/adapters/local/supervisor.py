@@ -206,7 +206,7 @@ def _run_command(
     try:
         os.setsid()
         # Ignored signals stay ignored in a new program; Python itself ignores the last two.
-        for number in (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ):
+        for number in (*_IGNORED, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         parent.send(b"1")

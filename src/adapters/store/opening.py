@@ -72,10 +72,11 @@ def _enter(path: Path, lock: UseLock, busy_limit: timedelta) -> None:
     """Share the lock of a store that is prepared; prepare it when nobody else is about to."""
     deadline, backoff = Deadline.after(USE_LIMIT), ExponentialBackoff()
     with failures_named(path, "open"):
-        _refuse_if_changed(path, lock)
         while True:
             lock.share(deadline.remaining())
             if is_ready(path, busy_limit=busy_limit):
+                _refuse_if_changed(path, lock)
+                lock.share(deadline.remaining())
                 return
             if lock.own():
                 _prepare(path, busy_limit)
@@ -91,9 +92,9 @@ def _enter(path: Path, lock: UseLock, busy_limit: timedelta) -> None:
 
 def _refuse_if_changed(path: Path, lock: UseLock) -> None:
     """Refuse a store that was changed while it was at rest, before a write hides the change."""
-    if not rest_path(path).exists() or not path.exists():
+    if not rest_path(path).is_file():
         return
-    if path.stat().st_size > CHECKED_BYTES_MAX or not lock.own() or not rest_path(path).exists():
+    if path.stat().st_size > CHECKED_BYTES_MAX or not lock.own() or not rest_path(path).is_file():
         return
     problem = rest_problem(path)
     if problem is not None:
