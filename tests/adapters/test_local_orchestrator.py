@@ -366,6 +366,25 @@ def test_a_folder_without_its_first_files_is_no_answer(house: House, name: str) 
         house.find()
 
 
+@pytest.mark.parametrize("name", ["spec.json", "output.log", "result.json"])
+def test_a_read_that_hangs_is_given_up(house: House, name: str) -> None:
+    house.submit("exit 0")
+    assert house.end_of().state is JobState.SUCCEEDED
+    (house.jobs / "job" / name).unlink()
+    # Whoever opens a pipe for reading waits until somebody writes, as for a disk that is gone.
+    os.mkfifo(house.jobs / "job" / name)
+    impatient = LocalOrchestrator(house.jobs, limit=timedelta(seconds=0.3))
+    asked: dict[str, Callable[[], object]] = {
+        "spec.json": lambda: impatient.find("job"),
+        "output.log": lambda: impatient.log_tail("job", lines_max=5),
+        "result.json": lambda: impatient.stop("job"),
+    }
+    with pytest.raises(Unavailable, match=r"no answer within 0\.3 s"):
+        asked[name]()
+    # Let the reader that was given up go.
+    (house.jobs / "job" / name).open("wb").close()
+
+
 def test_jobs_that_can_not_be_seen_are_not_gone(house: House, tmp_path: Path) -> None:
     house.jobs.rename(tmp_path / "elsewhere")
     with pytest.raises(Unavailable, match="the folder is gone"):

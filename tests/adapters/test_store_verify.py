@@ -28,7 +28,7 @@ from watchkeeper.adapters.store.lock import lock_path
 from watchkeeper.adapters.store.rest import rest_path
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.ports import Appended, StatusRow, Write
+from watchkeeper.ports import Appended, StatusRow, StoreFailure, Write
 
 STREAMS = [f"run/stream-{letter}" for letter in "abcdefgh"]
 EVENTS = 400
@@ -395,3 +395,97 @@ def test_a_very_large_file_has_no_digest_and_the_report_says_so(
     report = verify_store(path)
     assert (report.problems, report.whole_file) == ((), False)
     assert report.notes[0].startswith("larger than 0 MiB: such files have no whole-file digest")
+
+
+@pytest.fixture
+def crashed(path: Path) -> Path:
+    """A copy whose last user was killed after three answered appends, with its log beside it."""
+    with worker("append_on_request", path, "run/new") as process:
+        assert line_of(process) == "open"
+        assert process.stdin is not None
+        process.stdin.write("go\ngo\ngo\n")
+        process.stdin.flush()
+        with open_store(path) as store:
+            while store.head("run/new")[0] < 3:
+                store.wait(after=EVENTS, limit=timedelta(seconds=1))
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=20)
+    return path
+
+
+def log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def index_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-shm")
+
+
+def test_one_changed_byte_anywhere_in_the_log_of_a_killed_process_is_found(crashed: Path) -> None:
+    chosen, size_bytes = random.Random(23), log_of(crashed).stat().st_size
+    frame_bytes = 24 + PAGE_BYTES
+    assert size_bytes > 3 * frame_bytes
+    starts = range(32, size_bytes, frame_bytes)
+    headers = [start + place for start in starts for place in range(24)]
+    anywhere = [chosen.randrange(size_bytes) for _ in range(60)]
+    for offset in [*range(32), *headers, *anywhere, size_bytes - 1]:
+        flip(log_of(crashed), offset)
+        assert kinds(crashed) == {ProblemKind.LOG}, f"byte {offset} of the log"
+        flip(log_of(crashed), offset)
+    assert verify_store(crashed).problems == ()
+
+
+def test_a_log_that_lost_its_end_is_found(crashed: Path) -> None:
+    os.truncate(log_of(crashed), log_of(crashed).stat().st_size - 1)
+    assert kinds(crashed) == {ProblemKind.LOG}
+
+
+def test_a_log_that_is_gone_is_found(crashed: Path) -> None:
+    log_of(crashed).unlink()
+    assert kinds(crashed) == {ProblemKind.LOG}
+    with pytest.raises(StoreFailure, match="it is gone"):
+        open_store(crashed)
+
+
+def test_a_damaged_log_is_left_as_it_is_by_verify_and_by_opening(crashed: Path) -> None:
+    flip(log_of(crashed), log_of(crashed).stat().st_size - PAGE_BYTES)
+    before = files(crashed.parent)
+    assert kinds(crashed) == {ProblemKind.LOG}
+    with pytest.raises(StoreFailure, match=r"ledger\.db-wal: frame .* Nothing was stored"):
+        open_store(crashed)
+    assert kinds(crashed) == {ProblemKind.LOG}
+    assert files(crashed.parent) == before
+
+
+def test_a_write_that_was_cut_off_is_no_damage(crashed: Path) -> None:
+    whole = log_of(crashed).read_bytes()
+    generation = whole[16:24]
+    begun = b"\0\0\0\1\0\0\0\0" + generation + b"12345678"
+    for cut_off in (begun, begun + bytes(100), begun + bytes(PAGE_BYTES)):
+        log_of(crashed).write_bytes(whole + cut_off)
+        report = verify_store(crashed)
+        assert (report.problems, report.events) == ((), EVENTS + 3)
+    with open_store(crashed) as store:
+        assert store.head("run/new")[0] == 3
+
+
+def test_without_the_index_a_changed_byte_is_found_unless_it_looks_like_a_cut_off_end(
+    crashed: Path,
+) -> None:
+    # As after a power loss, or in a copy: only the order in the log speaks.
+    index_of(crashed).unlink()
+    frame_bytes = 24 + PAGE_BYTES
+    last = log_of(crashed).stat().st_size - frame_bytes
+    for offset in (0, 16, 31, 32, 40, 32 + frame_bytes, last - 1):
+        flip(log_of(crashed), offset)
+        assert kinds(crashed) == {ProblemKind.LOG}, f"byte {offset} of the log"
+        flip(log_of(crashed), offset)
+        index_of(crashed).unlink(missing_ok=True)
+    flip(log_of(crashed), last + 100)
+    assert verify_store(crashed).problems == ()
+
+
+@pytest.mark.parametrize("copy", [0, 48])
+def test_an_index_that_was_being_written_says_nothing(crashed: Path, copy: int) -> None:
+    flip(index_of(crashed), copy + 16)
+    assert verify_store(crashed).problems == ()

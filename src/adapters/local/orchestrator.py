@@ -7,14 +7,15 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from pydantic import AwareDatetime, ValidationError
 
-from watchkeeper import clock
+from watchkeeper import clock, outside
 from watchkeeper.adapters.local import supervisor
 from watchkeeper.domain.exits import exit_facts
 from watchkeeper.domain.values import JobFacts, JobSpec, JobState, Value
@@ -23,6 +24,9 @@ from watchkeeper.ports import SubmitRefused, Unavailable
 
 START_LIMIT = timedelta(seconds=20)
 """How long a supervisor may take to claim its folder; 0.1 s is usual, on a busy disk seconds."""
+
+CALL_LIMIT = START_LIMIT + timedelta(seconds=10)
+"""How long any one call may take; all but a submit take milliseconds."""
 
 _TAIL_BYTES_MAX = 8 * 1024 * 1024
 """The most that is read of an output, whatever the number of lines asked for."""
@@ -59,6 +63,8 @@ class _Result(Value):
 
 
 _File = TypeVar("_File", bound=Value)
+_Answer = TypeVar("_Answer")
+_Arguments = TypeVarTuple("_Arguments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +84,11 @@ class LocalOrchestrator:
 
     Args:
         jobs: The folder that holds a folder for each job, on a disk of this machine.
+        limit: How long one call may take.
     """
 
     jobs: Path
+    limit: timedelta = CALL_LIMIT
 
     def __post_init__(self) -> None:
         """Make the folder once: later, its absence is a fault and not an answer."""
@@ -88,6 +96,30 @@ class LocalOrchestrator:
 
     def submit(self, spec: JobSpec) -> None:
         """Submit one job; see the port."""
+        self._call(self._submit, spec)
+
+    def find(self, submission_id: str) -> JobFacts:
+        """Return what is known of one job; see the port."""
+        return self._call(self._find, submission_id)
+
+    def log_tail(self, submission_id: str, *, lines_max: int) -> tuple[str, ...]:
+        """Return the newest lines of the job's output; see the port."""
+        return self._call(self._log_tail, submission_id, lines_max)
+
+    def stop(self, submission_id: str) -> None:
+        """Ask for the end of a job; see the port.
+
+        Its supervisor sends SIGTERM to the job's process group within 0.1 s, and SIGKILL after
+        `supervisor.STOP_GRACE`. Where the supervisor is gone, this call sends SIGTERM itself, and
+        a later one SIGKILL.
+        """
+        self._call(self._stop, submission_id)
+
+    def _call(self, function: Callable[[*_Arguments], _Answer], *args: *_Arguments) -> _Answer:
+        """Call with a limit: a disk that is gone may keep a reader for ever."""
+        return outside.call(self._source(), self.limit, function, *args)
+
+    def _submit(self, spec: JobSpec) -> None:
         if self._folder(spec.submission_id) is not None:
             return
         environment = _environment(spec)
@@ -103,8 +135,7 @@ class LocalOrchestrator:
                 self._source(), f"{spec.submission_id} may or may not have started: {error}"
             ) from error
 
-    def find(self, submission_id: str) -> JobFacts:
-        """Return what is known of one job; see the port."""
+    def _find(self, submission_id: str) -> JobFacts:
         folder = self._folder(submission_id)
         if folder is None:
             return JobFacts(submission_id=submission_id, state=JobState.NOT_FOUND)
@@ -131,8 +162,7 @@ class LocalOrchestrator:
             return _ended(known, result)
         return _not_ended(known, watcher, watched, job)
 
-    def log_tail(self, submission_id: str, *, lines_max: int) -> tuple[str, ...]:
-        """Return the newest lines of the job's output; see the port."""
+    def _log_tail(self, submission_id: str, lines_max: int) -> tuple[str, ...]:
         folder = self._folder(submission_id)
         if folder is None:
             return ()
@@ -152,13 +182,7 @@ class LocalOrchestrator:
             newest = newest.partition(b"\n")[2] or newest
         return tail(newest.decode("utf-8", errors="replace"), lines_max)
 
-    def stop(self, submission_id: str) -> None:
-        """Ask for the end of a job; see the port.
-
-        Its supervisor sends SIGTERM to the job's process group within 0.1 s, and SIGKILL after
-        `supervisor.STOP_GRACE`. Where the supervisor is gone, this call sends SIGTERM itself, and
-        a later one SIGKILL.
-        """
+    def _stop(self, submission_id: str) -> None:
         folder = self._folder(submission_id)
         if folder is None or self._read(folder / "result.json", _Result) is not None:
             return

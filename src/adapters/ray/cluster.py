@@ -6,6 +6,7 @@ every Ray process of the user on the machine, those of other test runs and of re
 
 import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -27,6 +28,12 @@ from watchkeeper.ports import Unavailable
 
 START_LIMIT = timedelta(seconds=90)
 """How long a head may take until it accepts a job; 8-15 s are usual on two cores."""
+
+START_ATTEMPTS = 2
+"""Ray goes on without the agent that starts jobs when one of its ports was taken meanwhile."""
+
+_PORTS = range(20_000, 32_000)
+"""Below those that Linux gives to outgoing connections, which would take one at any moment."""
 
 _TERM_LIMIT = timedelta(seconds=10)
 """What `ray start --block` gets to end its processes after SIGTERM; 1-3 s are usual."""
@@ -93,8 +100,17 @@ def start_head(
         on_wait: Told once for each new reason why the head is not ready.
 
     Raises:
-        HeadNotStarted: The head died, or accepted no job within `START_LIMIT`.
+        HeadNotStarted: The head died, or accepted no job within `START_LIMIT`, twice.
     """
+    for _ in range(START_ATTEMPTS - 1):
+        try:
+            return _start_head(directory, cpus, on_wait)
+        except HeadNotStarted as error:
+            on_wait(f"{str(error).splitlines()[0]}; starting another one, on other ports")
+    return _start_head(directory, cpus, on_wait)
+
+
+def _start_head(directory: Path, cpus: int, on_wait: Callable[[str], None]) -> RayHead:
     executable = Path(sys.executable).with_name("ray")
     if not executable.is_file():
         raise HeadNotStarted(f"there is no {executable}; install ray[default] beside Python")
@@ -147,10 +163,16 @@ def _head_environment(own: Path) -> dict[str, str]:
 def _free_ports(count: int) -> list[int]:
     """Return ports that were free a moment ago, all different."""
     with contextlib.ExitStack() as opened:
-        sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        found: list[int] = []
+        # System randomness: two processes that start at once must not look in one order.
+        for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+            each = opened.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                each.bind(("127.0.0.1", port))
+                found.append(port)
+            if len(found) == count:
+                return found
+    raise HeadNotStarted(f"fewer than {count} of the ports {_PORTS} are free")
 
 
 def _wait_until_ready(head: RayHead, on_wait: Callable[[str], None]) -> None:

@@ -41,6 +41,8 @@ class ProblemKind(StrEnum):
     """The file as a whole is not what it was when it was last closed."""
     FILE = "file"
     """SQLite itself finds the file damaged, or a value has a type that is never stored."""
+    LOG = "log"
+    """The write-ahead log lost something that was committed."""
     SCHEMA = "schema"
     """Tables, triggers or markers of the file were changed."""
     VERSION = "version"

@@ -8,6 +8,7 @@ from pathlib import Path
 from watchkeeper.adapters.store.database import Database
 from watchkeeper.adapters.store.failures import failures_named
 from watchkeeper.adapters.store.lock import USE_LIMIT, UseLock
+from watchkeeper.adapters.store.log import log_problem
 from watchkeeper.adapters.store.rest import (
     remove_rest,
     rest_path,
@@ -73,6 +74,8 @@ def _enter(path: Path, lock: UseLock, busy_limit: timedelta) -> None:
     deadline, backoff = Deadline.after(USE_LIMIT), ExponentialBackoff()
     with failures_named(path, "open"):
         while True:
+            if lock.own():
+                _refuse_if_log_damaged(path)
             lock.share(deadline.remaining())
             if is_ready(path, busy_limit=busy_limit):
                 _refuse_if_changed(path, lock)
@@ -88,6 +91,17 @@ def _enter(path: Path, lock: UseLock, busy_limit: timedelta) -> None:
                     f"Find them with `fuser {path}`, end them, then try again."
                 )
             sleep(backoff.next_wait())
+
+
+def _refuse_if_log_damaged(path: Path) -> None:
+    """Refuse before SQLite drops what was committed; the caller owns the store alone."""
+    problem = log_problem(path)
+    if problem is not None:
+        raise StoreFailure(
+            f"{path}: {problem} Nothing was stored. Copy {path.name} and all files beside it first."
+            " Then restore a backup; or accept the loss, by `sqlite3 "
+            f"{path} 'PRAGMA wal_checkpoint'`, and compare with the heads in the pushed logbooks."
+        )
 
 
 def _refuse_if_changed(path: Path, lock: UseLock) -> None:

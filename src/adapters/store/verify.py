@@ -24,6 +24,7 @@ from watchkeeper.adapters.store.content import (
 )
 from watchkeeper.adapters.store.failures import SQLITE_ERRORS, failure, primary_code
 from watchkeeper.adapters.store.lock import UseLock
+from watchkeeper.adapters.store.log import log_problem
 from watchkeeper.adapters.store.rest import REST_BYTES_MAX, rest_path, rest_problem, unsettled
 from watchkeeper.adapters.store.schema import (
     APPLICATION_ID,
@@ -87,12 +88,17 @@ def _verify_unused(path: Path, lock: UseLock | None) -> StoreReport:
         at_rest, before = rest_path(path).exists(), _fingerprint(path)
         wrong = rest_problem(path) if at_rest else None
         crashed = not at_rest and bool(unsettled(path))
+        lost = None if at_rest else log_problem(path)
     except OSError as error:
         raise _unreadable(path, error) from error
     if wrong is not None:
         problems.append(Problem(ProblemKind.DIGEST, wrong))
     if not at_rest:
         notes.append(_note_without_rest(path))
+    if lost is not None:
+        # Whatever asks SQLite now gets the rest for the whole, and loses the traces.
+        notes.append("events were not checked: the log that holds the newest is damaged")
+        return StoreReport((Problem(ProblemKind.LOG, lost),), tuple(notes), False, 0, 0)
     if lock is not None:
         # Others may open the store from here on; only reading the whole file had to be alone.
         lock.share()
