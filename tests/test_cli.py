@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import re
 import sqlite3
 import subprocess
 import sys
@@ -173,7 +174,10 @@ def test_people_can_note_correct_stop_and_acknowledge(cli: Cli, launched: str) -
     assert cli("correct", launched, "9999", "no").code == 3
     assert cli("ack", launched, "q-7").code == 3
     assert cli("stop", launched, "--reason", "enough").code == 0
-    assert cli("watch", "--until-idle").code == 0
+    watched = cli("watch", "--until-idle")
+    assert watched.code == 0
+    # What was recorded meanwhile is told as it comes.
+    assert re.search(rf"^\d\d:\d\d:\d\d UTC  {launched}  event \d+: .*stopped", watched.out, re.M)
     assert cli("status", launched, "--json").json["phase"] == "stopped"
     assert cli("abandon", launched, "--reason", "x").code == 3
     assert cli("seal", launched).code == 3

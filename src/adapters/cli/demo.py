@@ -6,8 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +25,7 @@ from watchkeeper.adapters.cli.common import (
     open_office,
     say,
 )
+from watchkeeper.adapters.cli.narrator import Tell, narrated
 from watchkeeper.adapters.cli.watching import idle, log_to, told_to_stop
 from watchkeeper.adapters.contract_file import read_contract
 from watchkeeper.adapters.demo.scene import (
@@ -42,12 +42,11 @@ from watchkeeper.adapters.principals import add_human
 from watchkeeper.audit import Report, audit
 from watchkeeper.domain.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.contract import OrchestratorPart, logbook_path_of
-from watchkeeper.domain.events import CheckRecorded, DecisionMade, FailureClassified
+from watchkeeper.domain.events import DecisionMade, FailureClassified
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import short
 from watchkeeper.domain.state import Run, Sealed, live_instance, phase_name
 from watchkeeper.ports import Unavailable
-from watchkeeper.projections.events_table import summary
 from watchkeeper.watch import Watcher
 
 KILLS = {"none": 0, "crash": 1, "crash-loop": 2}
@@ -177,16 +176,18 @@ def _play(
     stack.enter_context(watch_lock(home, "watch"))
     stack.callback(_stop_what_lives, office, teller)
     log_to(office)
-    _launch(office, scene, teller)
-    kills = KILLS[fault]
-    if kills:
-        striker = start_fault(scene, kills)
-        stack.callback(_end, striker)
-        teller.tell(f"a separate process will kill the training while step-{FAULT_STEP} is written")
-    deadline = clock.Deadline.after(LIMIT)
-    with _narrated(office, teller), told_to_stop() as stop:
-        watcher = Watcher(office.desk, holder_of(home, "watchkeeper"), home)
-        watcher.run(stop, lambda runs: deadline.expired() or idle(runs))
+    with narrated(office, _told_by(teller)):
+        _launch(office, scene, teller)
+        kills = KILLS[fault]
+        if kills:
+            striker = start_fault(scene, kills)
+            stack.callback(_end, striker)
+            says = f"a separate process will kill the training while step-{FAULT_STEP} is written"
+            teller.tell(says)
+        deadline = clock.Deadline.after(LIMIT)
+        with told_to_stop() as stop:
+            watcher = Watcher(office.desk, holder_of(home, "watchkeeper"), home)
+            watcher.run(stop, lambda runs: deadline.expired() or idle(runs))
     if stop.is_set():
         raise KeyboardInterrupt
     report = Report([], [])
@@ -208,34 +209,15 @@ def _launch(office: Office, scene: Scene, teller: Teller) -> None:
     not_refused(request_launch(office.desk, contract, person))
 
 
-@contextmanager
-def _narrated(office: Office, teller: Teller) -> Generator[None, None, None]:
-    """Tell every new event of the run while the watch works."""
-    done = threading.Event()
-    narrator = threading.Thread(
-        target=_narrate, args=(office, teller, done.is_set), name="narrator", daemon=True
-    )
-    narrator.start()
-    try:
-        yield
-    finally:
-        done.set()
-        narrator.join(timeout=5)
+def _told_by(teller: Teller) -> Tell:
+    def tell(slug: str, line: str, is_check: bool) -> None:
+        del slug
+        if is_check:
+            teller.show(line)
+        else:
+            teller.tell(line)
 
-
-def _narrate(office: Office, teller: Teller, is_done: Callable[[], bool]) -> None:
-    told = 0
-    while True:
-        last_round = is_done()
-        for event in office.ledger.history(RUN)[told:]:
-            told = event.version
-            if isinstance(event.data, CheckRecorded):
-                teller.show(f"event {event.version}: {summary(event)}")
-            else:
-                teller.tell(f"event {event.version}: {summary(event)}")
-        if last_round:
-            return
-        clock.sleep(timedelta(milliseconds=200))
+    return tell
 
 
 def _stop_what_lives(office: Office, teller: Teller) -> None:

@@ -11,6 +11,7 @@ from types import FrameType
 
 import click
 
+from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
     Leave,
     Office,
@@ -23,6 +24,7 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
+from watchkeeper.adapters.cli.narrator import narrated
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.domain.contract import seals_itself
 from watchkeeper.domain.events import Action
@@ -76,10 +78,17 @@ def watch(
             refused = Refused(Refusal.NOT_A_HUMAN, forced_by.principal)
             raise Leave(f"refused ({refused.refusal.name}): {refused.sentence}", 3)
         watcher = Watcher(office.desk, holder, office.home, frozenset(runs), forced_by)
+        if not as_json:
+            stack.enter_context(narrated(office, _tell))
         watcher.run(stop, idle if until_idle else None)
         slugs = [slug for slug in office.ledger.slugs() if _is_watched(office, slug, runs)]
         text = f"the watch over {count(len(slugs), 'run')} has ended"
         say(as_json, {"watched": slugs}, text)
+
+
+def _tell(slug: str, line: str, is_check: bool) -> None:
+    del is_check
+    click.echo(f"{clock.now():%H:%M:%S} UTC  {slug}  {line}")
 
 
 def _is_watched(office: Office, slug: str, named: tuple[str, ...]) -> bool:
