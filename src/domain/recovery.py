@@ -13,6 +13,7 @@ from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Outlook
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.state import Checkpoint, Failure, Run, contract_of
+from watchkeeper.domain.values import CheckpointKind
 
 WINDOW_STEPS = 10
 """Two ends within this many steps of each other count as the same window.
@@ -64,7 +65,7 @@ def recover(case: Case) -> DecisionMade | None:
             return decision
     if not source_is_fresh(case.check, "checkpoints"):
         return None
-    chosen = newest_resumable(case.run, case.check)
+    chosen = newest_resumable(case.run, case.check) or launch_source(case.run)
     if chosen is None:
         return _r10(case)
     return _r1(case, chosen)
@@ -74,6 +75,19 @@ def newest_resumable(run: Run, check: CheckRecorded) -> Checkpoint | None:
     """Return the newest validated checkpoint that is still there, by numeric step."""
     there = [run.checkpoints[s] for s in check.checkpoints_complete if s in run.checkpoints]
     return max(there, key=lambda checkpoint: checkpoint.step, default=None)
+
+
+def launch_source(run: Run) -> Checkpoint | None:
+    """Return what the newest instance was initialized from, when that is the contract's own.
+
+    A run that dies before its first checkpoint goes on from there again: the launch gate found
+    it complete (L6), and looks again before anything is relaunched.
+    """
+    newest = run.instances[-1].plan
+    stated = contract_of(run).initialize_from.rstrip("/")
+    if newest.resume_step is None or not stated or newest.resume_from != stated:
+        return None
+    return Checkpoint(newest.resume_step, newest.resume_from, CheckpointKind.PERMANENT, version=0)
 
 
 def _decision(case: Case, action: Action, rule: str, because: str, *more: str) -> DecisionMade:
@@ -228,7 +242,7 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
         evidence=(
             f"event {failure.version}",
             *case.evidence,
-            f"checkpoint: event {chosen.version}",
+            _witness(chosen),
         ),
         resume_path=chosen.path,
         resume_step=chosen.step,
@@ -236,6 +250,12 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
         refused=refused_checkpoints(case.check, chosen.step),
         proves=f"progress past {_place(failure)} rules a deterministic failure there out",
     )
+
+
+def _witness(chosen: Checkpoint) -> str:
+    if chosen.version:
+        return f"checkpoint: event {chosen.version}"
+    return "checkpoint: the contract's initialize_from, as there is none of this run yet"
 
 
 def relaunch_on_answer(case: Case, question: str) -> DecisionMade:
@@ -248,7 +268,7 @@ def relaunch_on_answer(case: Case, question: str) -> DecisionMade:
         The decision, or an escalation when there is no checkpoint (R10).
     """
     if source_is_fresh(case.check, "checkpoints"):
-        chosen = newest_resumable(case.run, case.check)
+        chosen = newest_resumable(case.run, case.check) or launch_source(case.run)
     else:
         validated = case.run.checkpoints.values()
         chosen = max(validated, key=lambda checkpoint: checkpoint.step, default=None)

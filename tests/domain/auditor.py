@@ -110,6 +110,9 @@ def _sources(events: Sequence[Event]) -> Iterator[str]:
                 refused.add(starts[instance])
             case LaunchRequested(plan=plan):
                 starts[plan.instance] = plan.resume_from
+                if plan.instance == "i1" and plan.resume_step is not None:
+                    # The gate found it complete (L6); until a checkpoint of its own it stays so.
+                    usable[plan.resume_from] = plan.resume_step
                 known = usable.get(plan.resume_from) == plan.resume_step and plan.resume_from
                 if plan.instance != "i1" and not known and plan.resume_from not in refused:
                     yield f"4: event {event.version} resumes from {plan.resume_from!r}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.domain.auditor import audit
 from tests.domain.given import History, decided
 from tests.domain.samples import (
     DRI,
@@ -14,6 +15,7 @@ from tests.domain.samples import (
     ROOT,
     START,
     checkpoint,
+    clear_for,
     contract,
     exited,
     half_written,
@@ -122,6 +124,32 @@ def test_r1_resumes_from_the_newest_complete_validated_checkpoint(found: Any, st
 def test_r1_names_newer_checkpoints_that_it_refused() -> None:
     answer = History().launch().fail(killed(), step=1100, found=listing(900, half_written(1000)))
     assert answer.the(DecisionMade).refused == ("step-1000 refused: no metadata.json",)
+
+
+def test_r1_goes_on_from_initialize_from_before_the_first_checkpoint_of_its_own() -> None:
+    source = "gs://example-us-central2/grug/earlier/checkpoints/step-2900"
+    facts = clear_for(2900, source=checkpoint(2900, path=source))
+    history = History().launch(contract(initialize_from=source), facts)
+    answer = history.fail(node_lost(), step=2950, found=listing(half_written(2950)))
+    assert decided(answer) == (Action.RELAUNCH, "R1")
+    decision = answer.the(DecisionMade)
+    assert (decision.resume_path, decision.resume_step) == (source, 2900)
+    assert "checkpoint: the contract's initialize_from" in " ".join(decision.evidence)
+    assert decision.refused == ("step-2950 refused: no metadata.json",)
+    history.tell(history.relaunch_command(facts)).the(LaunchRequested)
+    assert audit(history.events) == []
+
+
+def test_r10_asks_where_checkpoints_of_its_own_were_there_and_are_gone() -> None:
+    source = "gs://example-us-central2/grug/earlier/checkpoints/step-900"
+    facts = clear_for(900, source=checkpoint(900, path=source))
+    history = History().launch(contract(initialize_from=source), facts)
+    history.train(1000, found=KEPT)
+    history.fail(node_lost(), step=1100, found=KEPT)
+    history.tell(history.relaunch_command()).the(LaunchRequested)
+    history.confirm()
+    answer = history.fail(node_lost(), step=1300, found=listing())
+    assert decided(answer) == (Action.ESCALATE, "R10")
 
 
 @pytest.mark.parametrize(
