@@ -2,7 +2,7 @@
 
 A test that needs a server takes its fixture and carries its marker. Where the server cannot be
 had, the test is skipped with the reason, and the reason is repeated at the end of the run. The
-variable WATCHKEEPER_REQUIRE, such as `ray,gcs,wandb,git`, names servers without which to fail.
+variable WATCHKEEPER_REQUIRE, such as `ray,gcs,s3,wandb,git`, names servers without which to fail.
 """
 
 import importlib
@@ -14,8 +14,11 @@ import freezegun
 import pytest
 
 from tests.gcs import gcs_bucket, gcs_bucket_to_stop, gcs_server
+from tests.s3 import s3_bucket, s3_bucket_to_stop, s3_server
 
-__all__ = ["gcs_bucket", "gcs_bucket_to_stop", "gcs_server"]
+__all__ = [
+    "gcs_bucket", "gcs_bucket_to_stop", "gcs_server", "s3_bucket", "s3_bucket_to_stop", "s3_server",
+]  # fmt: skip
 
 # Only the wall clock of our own code freezes. Frozen, these would wait for ever, or not at all.
 freezegun.configure(

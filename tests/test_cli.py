@@ -3,7 +3,9 @@
 import contextlib
 import json
 import logging
+import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -160,6 +162,38 @@ def test_the_whole_life_by_commands(cli: Cli, launched: str, site: Site) -> None
     assert [row["step"] for row in steps] == sorted(row["step"] for row in steps)
     state = json.loads((Path(str(cli_home(cli))) / "runs/tiny/monitoring_state.json").read_text())
     assert state["restart_count"] == 0
+
+
+def test_checkpoints_shows_what_stands_against_each(
+    cli: Cli, launched: str, site: Site, tmp_path: Path
+) -> None:
+    assert cli("watch", "--until-idle", "--json").code == 0
+    listed = cli("checkpoints", launched, "--json").json
+    newest = listed["checkpoints"][-1]
+    folder = Path(newest["path"])
+    assert newest["size_bytes"] == sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
+    assert (newest["validated"], newest["lineage"], newest["size_cut"]) == (True, "own", "")
+    assert newest["instance"]
+    assert 0 <= newest["age_s"] < 300
+    assert cli("checkpoints", launched, "--no-sizes", "--json").json["checkpoints"][-1][
+        "size_bytes"
+    ] is None  # fmt: skip
+    half = Path(listed["root"]) / "step-70"
+    half.mkdir()
+    (half / "shard-0").write_bytes(b"x" * 1500)
+    other = Path(listed["root"]) / "step-80"
+    shutil.copytree(folder, other)
+    os.utime(other / "metadata.json", (1_000_000_000, 1_000_000_000))
+    shutil.rmtree(folder)
+    rows = {row["step"]: row for row in cli("checkpoints", launched, "--json").json["checkpoints"]}
+    assert rows[70]["reason"] == "no metadata.json"
+    assert rows[70]["size_bytes"] == 1500
+    assert rows[80]["lineage"] == "older"
+    assert rows[80]["reason"] == f"its metadata says step {newest['step']}"
+    assert not rows[80]["validated"]
+    assert rows[newest["step"]]["reason"].endswith("and no longer there")
+    text = cli("checkpoints", launched).out
+    assert re.search(r"step-70 +unknown +INCOMPLETE +not validated +own +1\.5 kB", text)
 
 
 def cli_home(cli: Cli) -> str:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from watchkeeper import outside
 from watchkeeper.adapters.fsspec_files import Filesystems, ask, for_each, version_of, written_at
+from watchkeeper.adapters.object_pages import pages
 from watchkeeper.domain.values import CheckpointFacts, CheckpointKind, CheckpointListing
 from watchkeeper.ports import Unavailable
 
@@ -84,23 +85,33 @@ class FsspecCheckpoints:
 
 
 def _steps(source: str, filesystem: Any, root: str) -> list[int]:
+    steps: set[int] = set()
+    anything = False
     try:
-        entries: list[dict[str, Any]] = ask(source, filesystem.ls, root, detail=True)
+        for page in pages(source, filesystem, root):
+            anything = anything or bool(page)
+            matches = [_STEP_FOLDER.fullmatch(entry.name) for entry in page if entry.is_folder]
+            steps.update(int(match["step"]) for match in matches if match)
     except FileNotFoundError:
         # The store was reached: training has not made the folder yet.
         return []
     except NotADirectoryError as error:
+        # Either the root or a part of its path.
+        if _is_file(source, filesystem, root):
+            raise Unavailable(source, f"{root} is a file, expected a folder") from error
         raise Unavailable(source, f"{root} lies below a file, expected a folder") from error
-    # A listing of a file is that file.
-    files = [str(entry["name"]) for entry in entries if entry["type"] == "file"]
-    if files == [filesystem._strip_protocol(root).rstrip("/")]:
+    # Object stores find nothing below a file.
+    if not anything and _is_file(source, filesystem, root):
         raise Unavailable(source, f"{root} is a file, expected a folder")
-    matches = [_STEP_FOLDER.fullmatch(_name(entry)) for entry in entries if entry["type"] != "file"]
-    return sorted({int(match["step"]) for match in matches if match})
+    return sorted(steps)
 
 
-def _name(entry: dict[str, Any]) -> str:
-    return str(entry["name"]).rstrip("/").rsplit("/", 1)[-1]
+def _is_file(source: str, filesystem: Any, path: str) -> bool:
+    try:
+        info: dict[str, Any] = ask(source, filesystem.info, path.rstrip("/"))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return bool(info["type"] == "file")
 
 
 def _read(source: str, filesystem: Any, path: str, step: int, known: dict[int, _Known]) -> _Known:

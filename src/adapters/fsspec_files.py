@@ -136,7 +136,7 @@ def written_at(info: Mapping[str, Any]) -> datetime | None:
     for name in ("mtime", "LastModified", "last_modified", "updated"):
         found = info.get(name)
         if isinstance(found, datetime):
-            return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+            return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
         if isinstance(found, int | float):
             return datetime.fromtimestamp(found, UTC)
     return None
@@ -153,12 +153,35 @@ def _open(protocol: str, limit: timedelta) -> Any:
     options: dict[str, Any] = {"use_listings_cache": False, "skip_instance_cache": True}
     if protocol in ("file", "local"):
         return _fsspec.filesystem("file", **options)
+    if protocol in ("s3", "s3a"):
+        return _open_s3(limit, options)
     if protocol not in ("gs", "gcs"):
         return _fsspec.filesystem(protocol, **options)
     if os.environ.get("STORAGE_EMULATOR_HOST"):
         options["token"] = "anon"
     options["session_kwargs"] = {"middlewares": (_answered_within(limit),)}
     return _fsspec.filesystem(_GS, **options)
+
+
+def _open_s3(limit: timedelta, options: dict[str, Any]) -> Any:
+    """Open S3 as the environment says: `AWS_ENDPOINT_URL`, `AWS_PROFILE`, keys, region."""
+    attempts = len(RETRY_WAITS_S) + 1
+    config = {
+        # Without these a silent server holds a request for a minute, five times.
+        "connect_timeout": limit.total_seconds(),
+        "read_timeout": limit.total_seconds(),
+        "retries": {"total_max_attempts": attempts, "mode": "standard"},
+        "max_pool_connections": READERS_MAX,
+    }
+    try:
+        # One connection for one file: more would ask for its size first.
+        opened = _fsspec.filesystem("s3", config_kwargs=config, max_concurrency=1, **options)
+    except ImportError as error:
+        words = f"s3:// needs s3fs: pip install 'watchkeeper[s3]' ({error})"
+        raise Unavailable("s3", words[:REASON_LENGTH_MAX]) from error
+    # s3fs repeats what botocore has repeated already; this is for bodies that broke off.
+    opened.retries = 2
+    return opened
 
 
 def _answered_within(limit: timedelta) -> Callable[[Any, Any], Awaitable[Any]]:
@@ -213,6 +236,14 @@ async def _refusal(response: Any) -> str:
 
 def _in_words(error: BaseException) -> str:
     text = " ".join(str(error).split())
+    # s3fs makes `OSError` and the like of an answer, and keeps the answer as their cause.
+    response: Any = getattr(error.__cause__, "response", None)
+    if isinstance(response, dict):
+        answer = cast("dict[str, Any]", response)
+        status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", "without a status")
+        code = str(answer.get("Error", {}).get("Code", ""))
+        text = f"HTTP {status} {code if code != str(status) else ''}: {text}".replace(" :", ":")
+        return text[:REASON_LENGTH_MAX].rstrip(": ")
     return f"{type(error).__name__}: {text}"[:REASON_LENGTH_MAX].rstrip(": ")
 
 

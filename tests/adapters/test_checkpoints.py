@@ -16,18 +16,28 @@ from watchkeeper.ports import Unavailable
 SOON = timedelta(seconds=10)
 
 
-@pytest.fixture(params=["path", "file", pytest.param("gs", marks=pytest.mark.gcs)])
+BUCKETS = {"gs": "gcs_bucket", "s3": "s3_bucket"}
+
+
+@pytest.fixture(
+    params=[
+        "path",
+        "file",
+        pytest.param("gs", marks=pytest.mark.gcs),
+        pytest.param("s3", marks=pytest.mark.s3),
+    ]
+)
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A root that does not exist yet, on every kind of store."""
-    if request.param == "gs":
-        return f"{request.getfixturevalue('gcs_bucket')}/demo/checkpoints"
+    if request.param in BUCKETS:
+        return f"{request.getfixturevalue(BUCKETS[request.param])}/demo/checkpoints"
     folder = str(tmp_path / "demo" / "checkpoints")
     return folder if request.param == "path" else f"file://{folder}"
 
 
 def put(url: str, content: bytes) -> None:
     filesystem = Filesystems(SOON).of(url)
-    if not url.startswith("gs://"):
+    if not url.startswith(("gs://", "s3://")):
         filesystem.makedirs(url.rsplit("/", 1)[0], exist_ok=True)
     filesystem.pipe_file(url, content)
 

@@ -117,10 +117,18 @@ def server(answers: Answers) -> Generator[str]:
 
         def do_GET(self) -> None:
             status, content = answers(self.path)
+            if status < 0:
+                # A whole answer, head and all, after which the connection closes.
+                self.close_connection = True
+                self.wfile.write(content)
+                return
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
+        do_HEAD = do_GET  # noqa: N815 - The base class calls it so.
 
         # The base class calls it so.
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002

@@ -30,7 +30,7 @@ COMMANDS = {
     "status": "status",
     "events": "reading",
     "logbook": "reading",
-    "checkpoints": "reading",
+    "checkpoints": "checkpoints",
     "note": "people",
     "correct": "people",
     "ack": "people",

@@ -1,4 +1,4 @@
-"""`status`, `events`, `logbook` and `checkpoints`: what is known, for people and programs."""
+"""`events` and `logbook`: what is known, for people and programs."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -6,7 +6,6 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
     Leave,
     home_option,
@@ -15,10 +14,7 @@ from watchkeeper.adapters.cli.common import (
     open_office,
     say,
 )
-from watchkeeper.domain.contract import checkpoint_root_of
-from watchkeeper.domain.durations import local_time
-from watchkeeper.domain.state import Run, contract_of
-from watchkeeper.domain.values import CheckpointFacts
+from watchkeeper.domain.state import contract_of
 from watchkeeper.projections.events_table import event_row, render_events
 from watchkeeper.projections.logbook import render_at
 
@@ -66,48 +62,3 @@ def _moment(text: str | None, zone: str, newest: int) -> tuple[int | None, datet
         raise Leave(f"--at {text}: {hint}", 4) from error
     # A time without a zone is meant as the logbook writes it: in the contract's zone.
     return None, (at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)
-
-
-@click.command()
-@click.argument("run")
-@home_option
-@json_errors
-def checkpoints(run: str, home: Path, as_json: bool) -> None:
-    """List RUN's checkpoints as they are now, in numeric order, with what stands against each."""
-    with open_office(home) as office:
-        known = known_run(office.ledger, run)
-        contract = contract_of(known)
-        root = checkpoint_root_of(contract)
-        found = office.adapters.checkpoints(contract).list_checkpoints(root)
-        rows = [_row(known, checkpoint) for checkpoint in found.checkpoints]
-        document = {"run": run, "root": root, "checkpoints": rows}
-        lines = [f"{root}: {len(rows)} checkpoints"]
-        lines += [_line(row, contract.timezone) for row in rows]
-        say(as_json, document, "\n".join(lines))
-
-
-def _row(run: Run, found: CheckpointFacts) -> dict[str, object]:
-    reason = found.reason or run.rejected.get(found.path, "")
-    if found.complete and found.metadata_step != found.step:
-        reason = f"its metadata says step {found.metadata_step}"
-    written = found.written_at
-    return {
-        "step": found.step,
-        "kind": found.kind.value,
-        "complete": found.complete,
-        "validated": found.step in run.checkpoints,
-        "written_at": written.isoformat() if written else None,
-        "age_s": round((clock.now() - written).total_seconds()) if written else None,
-        "size_bytes": found.size_bytes,
-        "reason": reason,
-        "path": found.path,
-    }
-
-
-def _line(row: dict[str, object], zone: str) -> str:
-    written = row["written_at"]
-    when = local_time(datetime.fromisoformat(str(written)), zone) if written else "-"
-    state = "complete" if row["complete"] else "INCOMPLETE"
-    judged = "validated" if row["validated"] else "not validated"
-    reason = f"  {row['reason']}" if row["reason"] else ""
-    return f"  step-{row['step']:<8} {row['kind']:<10} {state:<11} {judged:<14} {when}{reason}"

@@ -1,0 +1,189 @@
+"""`checkpoints`: what lies in the store now, and what stands against each."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.adapters.checkpoint_sizes import Size, measure
+from watchkeeper.adapters.cli.common import (
+    home_option,
+    json_errors,
+    known_run,
+    open_office,
+    say,
+)
+from watchkeeper.domain.check import is_older_than_the_run, is_own_checkpoint
+from watchkeeper.domain.contract import Contract, checkpoint_root_of
+from watchkeeper.domain.envelope import Event
+from watchkeeper.domain.events_watch import CheckpointRejected, CheckpointValidated
+from watchkeeper.domain.state import Checkpoint, Run, contract_of
+from watchkeeper.domain.values import CheckpointFacts
+from watchkeeper.projections.figures import count, elapsed
+
+_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+_HEADS = ("step", "kind", "state", "judged", "lineage", "size", "age", "reason")
+
+
+@click.command()
+@click.argument("run")
+@click.option("--no-sizes", is_flag=True, help="Do not count sizes, which lists every object.")
+@home_option
+@json_errors
+def checkpoints(run: str, no_sizes: bool, home: Path, as_json: bool) -> None:
+    """List RUN's checkpoints as they are now, in numeric order, with what stands against each."""
+    with open_office(home) as office:
+        known = known_run(office.ledger, run)
+        contract = contract_of(known)
+        root = checkpoint_root_of(contract)
+        listed = office.adapters.checkpoints(contract).list_checkpoints(root).checkpoints
+        paths = [one.path for one in listed]
+        sizes = [None for _ in paths] if no_sizes else measure(paths)
+        validated = _validated(office.ledger.history(run))
+        rows = [
+            _row(known, contract, found, size, validated.get(found.path))
+            for found, size in zip(listed, sizes, strict=True)
+        ]
+        there = max((one.step for one in listed if one.path in validated), default=-1)
+        # Retention deletes old ones day by day; a newest one that is gone is what matters.
+        rows += [
+            _gone(one)
+            for one in known.checkpoints.values()
+            if one.step > there and one.path not in paths
+        ]
+        rows.sort(key=_step)
+        document = {"run": run, "root": root, "checkpoints": rows}
+        say(as_json, document, _render(root, rows))
+
+
+def _validated(history: Iterable[Event]) -> dict[str, str]:
+    """Return the instance by path, of what a check validated and none rejected since."""
+    paths: dict[str, str] = {}
+    for event in history:
+        match event.data:
+            case CheckpointValidated(path=path, instance=instance):
+                paths[path] = instance
+            case CheckpointRejected(path=path):
+                paths.pop(path, None)
+            case _:
+                pass
+    return paths
+
+
+def _step(row: dict[str, object]) -> int:
+    step = row["step"]
+    assert isinstance(step, int), "every row has one"
+    return step
+
+
+def _row(
+    run: Run, contract: Contract, found: CheckpointFacts, size: Size | None, instance: str | None
+) -> dict[str, object]:
+    written = found.written_at
+    return {
+        "step": found.step,
+        "kind": found.kind.value,
+        "complete": found.complete,
+        "gone": False,
+        "validated": instance is not None,
+        "lineage": _lineage(run, contract, found),
+        "instance": instance or "",
+        "written_at": written.isoformat() if written else None,
+        "age_s": round((clock.now() - written).total_seconds()) if written else None,
+        "size_bytes": size.size_bytes if size else None,
+        "objects": size.objects if size else None,
+        "size_cut": size.cut if size else "",
+        "reason": _reason(run, found, instance is not None),
+        "path": found.path,
+    }
+
+
+def _lineage(run: Run, contract: Contract, found: CheckpointFacts) -> str:
+    if not is_own_checkpoint(contract, found):
+        return "elsewhere"
+    return "older" if is_older_than_the_run(run, found) else "own"
+
+
+def _reason(run: Run, found: CheckpointFacts, validated: bool) -> str:
+    if found.reason:
+        return found.reason
+    if found.metadata_step != found.step:
+        named = "no step" if found.metadata_step is None else f"step {found.metadata_step}"
+        return f"its metadata says {named}"
+    if found.path in run.rejected:
+        return run.rejected[found.path]
+    if is_older_than_the_run(run, found):
+        return "written before this run's first launch"
+    return "" if validated else "not judged by a check yet"
+
+
+def _gone(one: Checkpoint) -> dict[str, object]:
+    return {
+        "step": one.step,
+        "kind": one.kind.value,
+        "complete": False,
+        "gone": True,
+        "validated": True,
+        "lineage": "own",
+        "instance": "",
+        "written_at": None,
+        "age_s": None,
+        "size_bytes": None,
+        "objects": None,
+        "size_cut": "",
+        "reason": f"validated by event {one.version}, and no longer there",
+        "path": one.path,
+    }
+
+
+def _render(root: str, rows: Sequence[dict[str, object]]) -> str:
+    lines = [f"{root}: {count(len(rows), 'checkpoint')}"]
+    if not rows:
+        return lines[0]
+    table = [_HEADS, *(_cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(_HEADS))]
+    lines += [
+        "  " + "  ".join(map(str.ljust, line, widths)).rstrip()  # Reasons are last, and long.
+        for line in table
+    ]
+    return "\n".join(lines + [f"  size of step-{r['step']}: {r['size_cut']}" for r in _cut(rows)])
+
+
+def _cut(rows: Sequence[dict[str, object]]) -> list[dict[str, object]]:
+    return [row for row in rows if row["size_cut"]]
+
+
+def _cells(row: dict[str, object]) -> tuple[str, ...]:
+    age = row["age_s"]
+    return (
+        f"step-{row['step']}",
+        str(row["kind"]),
+        "GONE" if row["gone"] else "complete" if row["complete"] else "INCOMPLETE",
+        "validated" if row["validated"] else "not validated",
+        str(row["lineage"]),
+        _size(row),
+        elapsed(timedelta(seconds=age)) if isinstance(age, int) else "-",
+        str(row["reason"]),
+    )
+
+
+def _size(row: dict[str, object]) -> str:
+    size = row["size_bytes"]
+    if not isinstance(size, int) or (row["size_cut"] and not size):
+        return "-"
+    return f"{'> ' if row['size_cut'] else ''}{bytes_text(size)}"
+
+
+def bytes_text(size_bytes: int) -> str:
+    """Write a number of bytes with three digits and a decimal unit, as stores bill them.
+
+    >>> bytes_text(4_980_000_000_000), bytes_text(12_300), bytes_text(87)
+    ('4.98 TB', '12.3 kB', '87 B')
+    """
+    for scale, unit in _UNITS:
+        if size_bytes >= scale:
+            return f"{size_bytes / scale:.3g} {unit}"
+    return f"{size_bytes} B"
