@@ -3,13 +3,10 @@
 import logging
 import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
-from importlib.metadata import version
-from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from watchkeeper.adapters.load import load
 
@@ -38,8 +35,12 @@ COMMANDS = {
     "abandon": "people",
     "seal": "sealing",
     "verify": "sealing",
+    "completion": "completion",
 }
 """Each command and the module that holds it; a module is imported when its command is called."""
+
+COMPLETING = "_WATCHKEEPER_COMPLETE"
+"""Set by the shells' scripts when somebody presses tab."""
 
 
 class _Commands(click.Group):
@@ -55,12 +56,23 @@ class _Commands(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
+        if COMPLETING in os.environ:
+            stand_in: click.Command | None = load("cli.completion", "light")(cmd_name)
+            if stand_in is not None:
+                return stand_in
         command: click.Command = load(f"cli.{COMMANDS[cmd_name]}", cmd_name)
+        if COMPLETING in os.environ:
+            load("cli.completion", "complete_runs")(command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return names only: a line of help for each would import every command."""
+        names = [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
 
 
 @click.group(cls=_Commands)
-@click.version_option(version("watchkeeper"), prog_name="watchkeeper")
+@click.version_option(package_name="watchkeeper", prog_name="watchkeeper")
 def cli() -> None:
     """Stand watch over training runs: launch, watch, recover, seal, and keep the record.
 
@@ -107,12 +119,6 @@ def _fault(error: Exception) -> int:
         message, code = known
         click.echo(message, err=True)
         return int(code)
-    click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
-    try:
-        path = Path(tempfile.gettempdir()) / f"watchkeeper-fault-{os.getpid()}.txt"
-        path.write_text("".join(traceback.format_exception(error)))
-        says = f"Please report it with {path}"
-    except OSError as unwritten:
-        says = f"Please report it; its description could not be written ({unwritten})"
-    click.echo(f"What was recorded stays recorded. {says}", err=True)
+    # By name, as traceback and tempfile would be a tenth of what `status` costs.
+    click.echo(load("cli.fault", "told")(error), err=True)
     return EXIT_CANNOT_TELL

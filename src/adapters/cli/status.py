@@ -48,7 +48,7 @@ def status(run: str | None, everything: bool, as_json: bool, home: Path) -> None
     if not ledger.exists():
         _leave(as_json, f"no watchkeeper home at {home}: run `watchkeeper init --home {home}`", 4)
     try:
-        rows = read_rows(ledger)
+        rows = read_rows(ledger, run)
     except sqlite3.Error as error:
         _leave(as_json, f"the ledger cannot be read ({error}): try `watchkeeper verify`", 2)
     now = clock.now().astimezone()
@@ -71,12 +71,19 @@ def _leave(as_json: bool, says: str, code: int) -> NoReturn:
     raise click.exceptions.Exit(code)
 
 
-def read_rows(ledger: Path) -> list[Row]:
+def read_rows(ledger: Path, run: str | None = None) -> list[Row]:
     """Read the status rows of a ledger without opening it for writing.
+
+    Args:
+        ledger: The file.
+        run: Only this run's rows; all when none.
 
     Raises:
         sqlite3.Error: It is locked past the time allowed, or no ledger.
     """
     uri = f"{ledger.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S)) as connection:
-        return [Row(*found) for found in connection.execute("SELECT run, part, row FROM status")]
+        asked = "SELECT run, part, row FROM status"
+        if run is None:
+            return [Row(*found) for found in connection.execute(asked)]
+        return [Row(*found) for found in connection.execute(f"{asked} WHERE run = ?", (run,))]

@@ -1,0 +1,1 @@
+"""Measurements. Each compares within one run, so that a slow machine does not matter."""

@@ -1,0 +1,90 @@
+"""`completion`, and what is behind the tab key: commands, options and the names of runs."""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from watchkeeper.adapters.cli.status import HOME_DEFAULT
+
+NO_RUN = frozenset({"init", "doctor", "demo", "launch", "verify", "completion"})
+"""Commands whose first argument is no run."""
+
+NAMES_MAX = 200
+"""Names offered at once: more than a person reads, and no shell is held up by ten thousand."""
+
+_BUSY_S = 0.5
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print what makes SHELL complete commands, options and names of runs.
+
+    For bash put `eval "$(watchkeeper completion bash)"` into ~/.bashrc, for zsh the same with zsh
+    into ~/.zshrc. For fish save it as ~/.config/fish/completions/watchkeeper.fish.
+    """
+    found = get_completion_class(shell)
+    assert found is not None, "the three that may be named are click's own"
+    complete = found(ctx.find_root().command, {}, "watchkeeper", "_WATCHKEEPER_COMPLETE")
+    # Not `source`: for bash that would run bash to see whether it is new enough.
+    click.echo((complete.source_template % complete.source_vars()).strip())
+
+
+def light(name: str) -> click.Command | None:
+    """Return a stand-in for a command whose run is just being typed; none for anything else.
+
+    Importing the command itself takes half a second, which is too long for a key.
+    """
+    words = os.environ.get("COMP_WORDS", "").split()
+    if name in NO_RUN or len(words) > 3 or any(word.startswith("-") for word in words):
+        return None
+    return click.Command(name, params=[click.Argument(["run"], shell_complete=run_names)])
+
+
+def complete_runs(command: click.Command) -> None:
+    """Let the arguments of a command that name runs be completed."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Argument) and parameter.name in ("run", "runs"):
+            parameter.type = _RunName()
+
+
+def run_names(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the runs of the home whose names begin so; none where there is no home."""
+    del parameter
+    home = ctx.params.get("home") or os.environ.get("WATCHKEEPER_HOME") or HOME_DEFAULT
+    return [CompletionItem(name) for name in _names(Path(str(home)), incomplete)]
+
+
+class _RunName(click.types.StringParamType):
+    """The name of a run; every text is taken, since the command says best which is unknown."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return run_names(ctx, param, incomplete)
+
+
+def _names(home: Path, beginning: str) -> Sequence[str]:
+    ledger = home.expanduser() / "ledger.db"
+    if not ledger.exists():
+        return ()
+    uri = f"{ledger.absolute().as_uri()}?mode=ro"
+    asked = (
+        "SELECT run FROM status WHERE part = 'run' AND run >= ? AND run < ? ORDER BY run LIMIT ?"
+    )
+    # Slugs are plain ASCII, so that the highest code point comes after all of them.
+    values = (beginning, beginning + "\U0010ffff", NAMES_MAX)
+    try:
+        with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S)) as connection:
+            return [name for (name,) in connection.execute(asked, values)]
+    except sqlite3.Error:
+        # Whoever presses tab waits for names; `status` says what is wrong with the ledger.
+        return ()

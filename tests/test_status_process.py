@@ -1,0 +1,101 @@
+"""`status` as a process of its own: what it reads, what it imports, what it costs."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bench.status import WATCHKEEPER, fill, main
+
+RUNS = 24
+
+HEAVY = (
+    "aiohttp", "eventsourcing", "fsspec", "gcsfs", "google", "numpy", "psutil", "pydantic", "ray",
+    "requests", "ruamel", "s3fs", "wandb",
+)  # fmt: skip
+
+OURS_HEAVY = (
+    "watchkeeper.domain", "watchkeeper.ledger", "watchkeeper.ports", "watchkeeper.watch",
+    "watchkeeper.acts", "watchkeeper.publish", "watchkeeper.adapters.git",
+    "watchkeeper.adapters.store", "watchkeeper.adapters.compose", "watchkeeper.adapters.cli.common",
+)  # fmt: skip
+
+PROGRAM = """
+import json, sys
+from watchkeeper.adapters.cli import run
+code = run(sys.argv[1:])
+print(json.dumps({"code": code, "modules": sorted(sys.modules)}))
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with runs of every kind of history."""
+    path = tmp_path_factory.mktemp("status") / "home"
+    fill(path, RUNS)
+    return path
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("--all",), ("--json",), ("run-00000",), ("run-00000", "--json")]
+)
+def test_a_status_imports_neither_event_models_nor_any_client(
+    home: Path, words: tuple[str, ...]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "status", *words, "--home", str(home)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    shown, _, last = done.stdout.rstrip().rpartition("\n")
+    assert "run-000" in shown
+    told = json.loads(last)
+    assert told["code"] == 0
+    imported = [
+        name
+        for name in told["modules"]
+        if name.partition(".")[0] in HEAVY or name.startswith(OURS_HEAVY)
+    ]
+    assert imported == []
+
+
+def test_a_status_reads_rows_and_no_events(home: Path, tmp_path: Path) -> None:
+    # A copy whose events are gone shows the same.
+    bare = tmp_path / "home"
+    bare.mkdir()
+    with (
+        closing(sqlite3.connect(home / "ledger.db")) as whole,
+        closing(sqlite3.connect(bare / "ledger.db")) as rows,
+    ):
+        rows.execute("CREATE TABLE status (run TEXT, part TEXT, row TEXT)")
+        found = whole.execute("SELECT run, part, row FROM status").fetchall()
+        rows.executemany("INSERT INTO status VALUES (?, ?, ?)", found)
+        rows.commit()
+    assert {run for run, _, _ in found} == {f"run-{n:05}" for n in range(RUNS)}
+    answers = [
+        subprocess.run(
+            [sys.executable, "-c", WATCHKEEPER, "status", "--json", "--home", str(path)],
+            capture_output=True,
+            timeout=60,
+            check=True,
+        ).stdout
+        for path in (home, bare)
+    ]
+    assert answers[0] == answers[1]
+    assert len(json.loads(answers[0])["runs"]) == RUNS
+
+
+def test_the_bench_says_what_a_status_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    # A machine that is busy with other tests measures nothing; the limit is asked for by hand.
+    assert main(["--runs", "8", "--repetitions", "1", "--json"]) in (0, 1)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["runs"], told["ratio_max"]) == (8, 12.0)
+    assert set(told["commands"]) == {"status", "status --all", "status --json", "status RUN"}
+    assert all(one["ratio"] > 0 for one in told["commands"].values())
+    assert told["within"] == all(one["ratio"] <= 12 for one in told["commands"].values())
