@@ -17,9 +17,9 @@ from watchkeeper.domain.contract import (
     ResumePart,
     RetryPart,
     SealPart,
-    TrackerPart,
     WatchPart,
 )
+from watchkeeper.domain.contract_tracker import TrackerPart
 
 SCRIPT = """
 import json, os, pathlib, sys, time, datetime

@@ -35,6 +35,7 @@ _PLACES: tuple[KeyPath, ...] = (
     ("orchestrator", "address"),
     ("code", "remote"),
     ("tracker", "url"),
+    ("tracker", "dir"),
     ("checkpoints", "root"),
     ("logbook", "remote"),
 )

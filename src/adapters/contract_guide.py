@@ -44,11 +44,16 @@ CONTRACT: Mapping[str, Field] = {
     "code.bundle": Field("the identity of a bundle or container", '"sha256:9f2c"'),
     "hardware.type": Field("text", "v5p-1024"),
     "hardware.topology": Field("text", "8x8x16"),
-    "tracker.kind": Field("jsonl", "jsonl"),
+    "tracker.kind": Field("jsonl or wandb", "wandb"),
     "tracker.url": Field("the path or URL of the metrics file", "/srv/runs/grug/metrics.jsonl"),
     "tracker.id": Field("text", "grug-moe-1e23-ep8"),
     "tracker.display_name": Field("text", "grug-moe-1e23-ep8"),
     "tracker.resume": Field("one of allow, never and must", "allow"),
+    "tracker.entity": Field("the user or team in W&B", "acme"),
+    "tracker.project": Field("the project in W&B", "grug"),
+    "tracker.mode": Field("online or offline", "offline"),
+    "tracker.base_url": Field("the URL of a W&B server", "https://wandb.example.com"),
+    "tracker.dir": Field("the folder with W&B's offline-run-* folders", "/srv/runs/grug/wandb"),
     "output_root": Field("the path or URL of a folder", "gs://acme-runs/grug-moe-1e23-ep8"),
     "initialize_from": Field(
         "the path or URL of a checkpoint", "gs://acme-runs/grug/checkpoints/step-51262"

@@ -16,6 +16,7 @@ from watchkeeper.domain.events import (
     Startup,
 )
 from watchkeeper.domain.observation import Observation, reading_of
+from watchkeeper.domain.progress import Progress as Shown
 from watchkeeper.domain.progress import parse_progress, parse_startup
 from watchkeeper.domain.state import (
     Instance,
@@ -25,6 +26,7 @@ from watchkeeper.domain.state import (
     contract_of,
     is_moving,
 )
+from watchkeeper.domain.tracker_links import TrackerLink, merged_links, parse_tracker_links
 from watchkeeper.domain.values import (
     TERMINAL,
     CheckpointFacts,
@@ -92,10 +94,13 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
         readings=readings,
         job=_shortened(seen.job),
         progress=progress,
-        metrics=kept_metrics(tracker) if tracker else {},
+        metrics=_metrics(contract, seen, tracker),
         tracker_id=tracker.tracker_id if tracker else "",
         tracker_state=tracker.state if tracker else "",
         startup=_startup(run, seen),
+        display_name=tracker.display_name if tracker else "",
+        tracker_twins=tracker.twins if tracker else (),
+        tracker_links=_links(run, seen),
         evidence=_evidence(seen),
         traceback=any(_TRACEBACK.search(line) for line in seen.log_lines),
         checkpoints_complete=complete,
@@ -135,12 +140,24 @@ def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
     return tuple(readings)
 
 
+def _shown(seen: Observation) -> Shown | None:
+    """Return the newest progress line of the output."""
+    lines = (parse_progress(line) for line in reversed(seen.log_lines))
+    return next((shown for shown in lines if shown is not None), None)
+
+
+def _metrics(
+    contract: Contract, seen: Observation, tracker: TrackerFacts | None
+) -> dict[str, float]:
+    if tracker is not None:
+        return kept_metrics(tracker)
+    # An offline tracker buffers for as long as the run lives: the output has the newest loss.
+    shown = _shown(seen) if contract.tracker.mode == "offline" else None
+    return {"loss": shown.loss} if shown is not None and shown.loss is not None else {}
+
+
 def _progress(seen: Observation, tracker: TrackerFacts | None) -> Progress | None:
-    shown = None
-    for line in reversed(seen.log_lines):
-        shown = parse_progress(line)
-        if shown is not None:
-            break
+    shown = _shown(seen)
     tracked = tracker.step if tracker else None
     if shown is None and tracked is None:
         return None
@@ -249,6 +266,13 @@ def _startup(run: Run, seen: Observation) -> Startup:
     # The first lines leave the tail after a while; what they said stays true.
     resumed = proof.resumed_step if proof.resumed_step is not None else before.resumed_step
     return Startup(resumed_step=resumed, scratch=proof.from_scratch or before.scratch)
+
+
+def _links(run: Run, seen: Observation) -> tuple[TrackerLink, ...]:
+    named = parse_tracker_links(seen.log_lines)
+    if run.last_check is None or run.last_check.event.instance != seen.instance:
+        return named
+    return merged_links(run.last_check.event.tracker_links, named)
 
 
 def _evidence(seen: Observation) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, PositiveInt, StringConstraints, field_validator, model_validator
 
+from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.durations import Duration
 from watchkeeper.domain.values import Slug, Value
 
@@ -81,24 +82,6 @@ class HardwarePart(Value):
 
     type: str = ""
     topology: str = ""
-
-
-class TrackerPart(Value):
-    """Under which identity the experiment tracker knows the run.
-
-    Attributes:
-        kind: `jsonl`, a metrics file of JSON lines.
-        url: The file, as a path or URL.
-        id: The identity that must not drift.
-        display_name: The name shown to people.
-        resume: `allow`, `never` or `must`, as W&B means them.
-    """
-
-    kind: Literal["jsonl"] = "jsonl"
-    url: Text
-    id: str = ""
-    display_name: str = ""
-    resume: Literal["allow", "never", "must"] | None = None
 
 
 class FinalStepPart(Value):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from watchkeeper.domain.detectors_identity import drift_summary, identity_drift
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import (
     CheckRecorded,
@@ -10,7 +11,7 @@ from watchkeeper.domain.events import (
     FindingOpened,
     Severity,
 )
-from watchkeeper.domain.state import UNACCOUNTED, Instance, Run, contract_of
+from watchkeeper.domain.state import DRIFTED, UNACCOUNTED, Instance, Run, contract_of
 from watchkeeper.domain.values import JobState
 
 
@@ -38,7 +39,20 @@ def findings_at(
         _pending(run, instance, check, now),
         _resume_mismatch(instance, check),
         _unaccounted(check),
+        _drifted(run, check),
     )
+    return _changes(run, answers)
+
+
+def identity_at(run: Run, check: CheckRecorded) -> list[FindingOpened | FindingCleared]:
+    """Return whether H2 opens or clears at a check; an ended instance is asked this as well.
+
+    What it logged to is as true after its end, and the next one is not to go on there.
+    """
+    return _changes(run, (_drifted(run, check),))
+
+
+def _changes(run: Run, answers: tuple[Held, ...]) -> list[FindingOpened | FindingCleared]:
     changes: list[FindingOpened | FindingCleared] = []
     for answer in answers:
         is_open = answer.kind in run.findings
@@ -110,4 +124,20 @@ def _unaccounted(check: CheckRecorded) -> Held:
         holds,
         f"the orchestrator cannot account for the job: {state}",
         ("its end is not proven, so nothing is relaunched",),
+    )
+
+
+def _drifted(run: Run, check: CheckRecorded) -> Held:
+    """H2: id or display name is not the agreed one, or a policy or another live run is in the way.
+
+    An alert from the first sight on: each step that is logged elsewhere has to be brought back.
+    """
+    lines = identity_drift(run, check)
+    return Held(
+        DRIFTED,
+        "H2",
+        Severity.ALERT,
+        None if lines is None else bool(lines),
+        drift_summary(run, lines or ()),
+        lines or (),
     )

@@ -51,6 +51,7 @@ from watchkeeper.domain.events_watch import (
     Progress,
     Severity,
     Startup,
+    TrackerAnnounced,
     WatchReleased,
     WatchTaken,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "Startup",
     "StopRequested",
     "TagPushed",
+    "TrackerAnnounced",
     "WatchReleased",
     "WatchTaken",
 ]
@@ -117,6 +119,7 @@ RunEvent = (
     | InstanceEnded
     | WatchTaken
     | WatchReleased
+    | TrackerAnnounced
     | FindingOpened
     | FindingCleared
     | CheckpointValidated

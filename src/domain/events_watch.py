@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import AwareDatetime, PositiveInt
 
 from watchkeeper.domain.fact import Fact
+from watchkeeper.domain.tracker_links import TrackerLink
 from watchkeeper.domain.values import (
     CheckpointFacts,
     CheckpointKind,
@@ -93,7 +94,8 @@ class CheckRecorded(Fact):
         readings: Each source's state and clock.
         job: The orchestrator's word; none while it is unavailable.
         progress: None while no source shows a step.
-        metrics: Newest values by name, at most 16.
+        metrics: Newest values by name, at most 16; while an offline tracker buffers the loss beside
+            the newest progress line.
         tracker_id: Identity that the tracker showed; empty while unavailable.
         tracker_state: The tracker's own opinion.
         startup: What the first lines said, as far as they were seen.
@@ -105,6 +107,9 @@ class CheckRecorded(Fact):
         observation: SHA-256 of the full scrubbed observation under `evidence/`.
         next_due: When the next check falls due.
         lease_until: The lease is renewed to here.
+        display_name: The name that the tracker showed; empty while unavailable.
+        tracker_twins: Other runs that the tracker shows running under the same name.
+        tracker_links: What the instance's output has named as its tracker run so far, at most 4.
     """
 
     topic: ClassVar[str] = "run.check_recorded.1"
@@ -127,6 +132,23 @@ class CheckRecorded(Fact):
     observation: str
     next_due: AwareDatetime
     lease_until: AwareDatetime
+    display_name: str = ""
+    tracker_twins: tuple[str, ...] = ()
+    tracker_links: tuple[TrackerLink, ...] = ()
+
+
+class TrackerAnnounced(Fact):
+    """The instance's output named the tracker run that it logs to; told once for each.
+
+    A run whose link becomes known only later is told once more, with it.
+
+    Attributes:
+        link: Its id, name and place, and the line that says so.
+    """
+
+    topic: ClassVar[str] = "run.tracker_announced.1"
+    instance: str
+    link: TrackerLink
 
 
 class Severity(StrEnum):

@@ -36,6 +36,7 @@ from watchkeeper.domain.events import (
     SealBlocked,
     SealVerified,
     StopRequested,
+    TrackerAnnounced,
     WatchReleased,
     WatchTaken,
 )
@@ -169,6 +170,9 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             return replace(run, watch=watch)
         case WatchReleased():
             return replace(run, watch=replace(run.watch, holder=None, lease_until=None))
+        case TrackerAnnounced():
+            links = {**run.tracker_links, data.link.tracker_id: data.link}
+            return replace(run, tracker_links=links)
         case FindingOpened():
             return replace(run, findings={**run.findings, data.kind: data})
         case FindingCleared():

@@ -83,6 +83,7 @@ def secret_places(contract: Contract) -> tuple[str, ...]:
         "code.remote": contract.code.remote,
         "logbook.remote": contract.logbook.remote,
         "tracker.url": contract.tracker.url,
+        "tracker.base_url": contract.tracker.base_url,
         "output_root": contract.output_root,
         "initialize_from": contract.initialize_from,
         "issue": contract.issue,

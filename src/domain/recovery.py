@@ -12,7 +12,7 @@ from watchkeeper.domain.detectors import resume_mismatch
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Outlook
 from watchkeeper.domain.plan import LaunchPlan
-from watchkeeper.domain.state import Checkpoint, Failure, Run, contract_of
+from watchkeeper.domain.state import DRIFTED, Checkpoint, Failure, Run, contract_of
 from watchkeeper.domain.values import CheckpointKind
 
 WINDOW_STEPS = 10
@@ -52,6 +52,7 @@ def recover(case: Case) -> DecisionMade | None:
     rules = (
         _r13,
         _r19_owner,
+        _r9,
         _r19_outlook,
         _r19_lineage,
         _r2,
@@ -115,6 +116,14 @@ def _r19_owner(case: Case) -> DecisionMade | None:
         return None
     because = "the orchestrator owns retries and has none left; watchkeeper must not relaunch"
     return _decision(case, Action.ESCALATE, "R19", because)
+
+
+def _r9(case: Case) -> DecisionMade | None:
+    """While it logs elsewhere than agreed, no relaunch: it would write on in the wrong place."""
+    drift = case.run.findings.get(DRIFTED)
+    if drift is None:
+        return None
+    return _decision(case, Action.ESCALATE, "R9", drift.summary, *drift.evidence)
 
 
 def _r19_outlook(case: Case) -> DecisionMade | None:

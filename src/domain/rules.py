@@ -133,6 +133,14 @@ _TEXTS = (
         f"{_LOOP}, Notes: restart_count",
     ),
     RuleText(
+        "R9",
+        "tracker identity drift",
+        "The finding H2 is open when an instance ends badly; it outlives the instance.",
+        "Ask the DRI; no relaunch by rule until an instance logs under the agreed identity again.",
+        _RECOVERY,
+        f"{_HERO}, What Can Go Wrong: Tracker identity drift",
+    ),
+    RuleText(
         "R10",
         "no checkpoint",
         "No complete, validated checkpoint is there, or the one decided on is gone.",
@@ -192,6 +200,17 @@ _TEXTS = (
         "`status` says so. Health and phase stay as they are.",
         "watchkeeper.projections.views",
         f"{_HERO}, What Can Go Wrong: Silent monitor failure",
+    ),
+    RuleText(
+        "H2",
+        "tracker identity drift",
+        "The tracker shows another id or display name than was agreed, or another live run under "
+        "the same name; or the output announces another run, or a start that the resume policy "
+        "forbids.",
+        "Alert and ask the DRI; relaunches are held (R9). A source without an answer opens "
+        "nothing.",
+        "watchkeeper.domain.detectors_identity",
+        f"{_HERO}, What Can Go Wrong: Tracker identity drift",
     ),
     RuleText(
         "H6",

@@ -17,6 +17,7 @@ from watchkeeper.domain.events import (
     SealVerified,
 )
 from watchkeeper.domain.plan import LaunchPlan
+from watchkeeper.domain.tracker_links import TrackerLink
 from watchkeeper.domain.values import CheckpointKind, JobFacts
 
 # --- Phases: one type each, so that what cannot be true cannot be written -------------------------
@@ -148,6 +149,9 @@ def phase_name(phase: Phase) -> str:
 UNACCOUNTED = "job_unaccounted"
 """The finding that the orchestrator cannot say what became of a job."""
 
+DRIFTED = "tracker_identity"
+"""The finding that the run does not log under the identity that was agreed (H2)."""
+
 # --- What has its own life beside the phase -------------------------------------------------------
 
 
@@ -269,6 +273,7 @@ class Run:
         rejected: Steps that must not be resumed from, with the reason.
         stop_requested: The instance whose end a human asked for; empty for none.
         given_up: The instance whose end a human asked for while nobody could account for it.
+        tracker_links: What was announced, by tracker id, oldest first.
     """
 
     slug: str
@@ -295,6 +300,7 @@ class Run:
     rejected: Mapping[str, str] = field(default_factory=dict[str, str])
     stop_requested: str = ""
     given_up: str = ""
+    tracker_links: Mapping[str, TrackerLink] = field(default_factory=dict[str, TrackerLink])
     seal_missing: tuple[str, ...] = ()
 
 

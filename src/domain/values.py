@@ -99,11 +99,13 @@ class TrackerFacts(Value):
     Attributes:
         tracker_id: The id found there.
         display_name: The name found there.
-        state: `running`, `finished`, `failed` or `unknown`, in the tracker's own opinion.
+        state: `running`, `finished`, `failed`, `crashed`, `killed` or `unknown`, in the tracker's
+            own opinion. `crashed` only means that it has not heard from the run for a while.
         step: The newest step logged; none when nothing was logged yet.
         heartbeat_at: The newest time that the tracker gives.
         metrics: The newest value by metric name; at most 64.
         url: Where people look at it.
+        twins: Ids of other runs there that are running under the same display name; at most 4.
     """
 
     tracker_id: str
@@ -113,6 +115,7 @@ class TrackerFacts(Value):
     heartbeat_at: AwareDatetime | None = None
     metrics: dict[str, float] = {}
     url: str = ""
+    twins: tuple[str, ...] = ()
 
 
 class CheckpointKind(StrEnum):

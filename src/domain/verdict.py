@@ -6,7 +6,8 @@ replayed from events alone, with all evidence files deleted.
 
 from watchkeeper.domain.check import is_older_than_the_run
 from watchkeeper.domain.commands import Command
-from watchkeeper.domain.detectors import findings_at
+from watchkeeper.domain.detectors import findings_at, identity_at
+from watchkeeper.domain.detectors_identity import announcements
 from watchkeeper.domain.events import (
     Action,
     CheckpointRejected,
@@ -25,7 +26,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.recovery import Case, recover
-from watchkeeper.domain.state import Instance, Interrupted, Run, contract_of
+from watchkeeper.domain.state import DRIFTED, Instance, Interrupted, Run, contract_of
 from watchkeeper.domain.triage import classify, describe_end
 from watchkeeper.domain.values import TERMINAL, JobFacts, JobState
 
@@ -39,7 +40,7 @@ def verdict(run: Run, instance: Instance, check: CheckRecorded, command: Command
         check: The check.
         command: For the time and the actor.
     """
-    events: list[RunEvent] = list(_checkpoints(run, check))
+    events: list[RunEvent] = [*_checkpoints(run, check), *announcements(run, check)]
     if isinstance(run.phase, Interrupted):
         if run.phase.decision is None:
             events += _decide_again(foresee(run, events, command), check, command)
@@ -96,12 +97,16 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     step, uncertainty = run.instances[-1].step_best, run.instances[-1].step_uncertainty
     ended = InstanceEnded(instance=check.instance, job=job, step=step, step_uncertainty=uncertainty)
     events: list[RunEvent] = [ended]
-    # Findings are about a live instance; the next one is judged, and asked about, afresh.
+    succeeded = job.state is JobState.SUCCEEDED
+    over = succeeded or run.stop_requested == check.instance
+    # Findings are about a live instance; the next one is judged, and asked about, afresh. Only a
+    # drifted identity outlives it: the next instance would go on under it.
     events += [
         FindingCleared(kind=found.kind, rule=found.rule, reason=f"{check.instance} ended")
         for found in run.findings.values()
+        if over or found.kind != DRIFTED
     ]
-    if job.state is JobState.SUCCEEDED:
+    if succeeded:
         decision = DecisionMade(
             instance=check.instance,
             action=Action.VERIFY,
@@ -120,6 +125,8 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
         )
         return [*events, decision, RunStopped(reason="stopped by a person on record")]
     found = classify(job, check)
+    # A short instance was perhaps never checked alive.
+    events += identity_at(run, check)
     events.append(
         FailureClassified(
             instance=check.instance,

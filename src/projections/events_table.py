@@ -42,11 +42,13 @@ from watchkeeper.domain.events import (
     SealVerified,
     StopRequested,
     TagPushed,
+    TrackerAnnounced,
     WatchReleased,
     WatchTaken,
 )
 from watchkeeper.domain.plan import Verdict, short
 from watchkeeper.domain.progress import render_progress
+from watchkeeper.domain.tracker_links import TrackerLink
 from watchkeeper.domain.triage import describe_end
 from watchkeeper.domain.values import SourceState
 from watchkeeper.projections.quoting import cut, one_line
@@ -155,6 +157,8 @@ def _run(data: RunEvent) -> str:
             how = "taken by force" if data.forced else "taken"
             who = f"{data.holder.principal} on {data.holder.host}"
             return f"watch {how} by {who}, token {data.token}"
+        case TrackerAnnounced():
+            return f"{data.instance} logs to {tracker_run(data.link)}"
         case WatchReleased():
             return f"watch released, token {data.token}: {data.reason}"
         case FindingOpened():
@@ -256,3 +260,10 @@ def _check(data: CheckRecorded) -> str:
 
 def _sha(commit: str) -> str:
     return commit[:_SHA_SHOWN]
+
+
+def tracker_run(link: TrackerLink) -> str:
+    """Name a tracker run as an output announced it, with where people find it."""
+    name = f" ({link.display_name})" if link.display_name not in ("", link.tracker_id) else ""
+    where = link.url or link.folder
+    return f"{link.tracker_id}{name}" + (f": {where}" if where else "")

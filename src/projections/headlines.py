@@ -37,6 +37,7 @@ from watchkeeper.domain.events import (
     SealBlocked,
     SealVerified,
     StopRequested,
+    TrackerAnnounced,
     WatchReleased,
     WatchTaken,
 )
@@ -68,6 +69,7 @@ class Headline(StrEnum):
     PREFLIGHT = "log preflight"
     CONSENT = "log consent"
     CHECKPOINT = "log rejected checkpoint"
+    TRACKER = "log tracker link"
     WATCH = "log watch"
     CHECK = "log check"
 
@@ -129,6 +131,8 @@ def _headline(data: RunEvent) -> Headline | None:
             return Headline.ANSWER
         case FindingOpened() | FindingCleared():
             return Headline.FINDING
+        case TrackerAnnounced():
+            return Headline.TRACKER
         case CheckpointRejected():
             return Headline.CHECKPOINT
         case CheckpointValidated():

@@ -41,6 +41,7 @@ from watchkeeper.domain.events import (
     SealBlocked,
     SealVerified,
     StopRequested,
+    TrackerAnnounced,
     WatchReleased,
     WatchTaken,
 )
@@ -127,6 +128,8 @@ def _entry(book: Logbook, data: RunEvent, event: Event) -> Logbook:
             return entries.finding_opened(book, data, event)
         case FindingCleared():
             return entries.finding_cleared(book, data, event)
+        case TrackerAnnounced():
+            return entries.tracker_announced(book, data, event)
         case CheckpointRejected():
             return entries.checkpoint_rejected(book, data, event)
         case NoteAdded():

@@ -4,6 +4,7 @@ import shlex
 from dataclasses import replace
 
 from watchkeeper.domain.contract import Contract, Lane
+from watchkeeper.domain.contract_tracker import tracker_place
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import InstanceLaunched
 from watchkeeper.domain.plan import LaunchPlan
@@ -27,6 +28,7 @@ def render_head(contract: Contract) -> str:
     tracker = contract.tracker
     names = [tracker.display_name] if tracker.display_name else []
     names.append(f"resume: {tracker.resume or 'not stated'}")
+    place = code(tracker_place(tracker))
     label = _TRACKERS.get(tracker.kind, "Tracker")
     source = contract.final_step.source
     waived = "none (waived in the contract)" if contract.issue == "none" else ""
@@ -35,7 +37,7 @@ def render_head(contract: Contract) -> str:
         "Goal": prose(contract.goal),
         "Stop/escalation criteria": prose(contract.stop),
         "Issue": waived or prose(contract.issue),
-        label: f"{prose(tracker.id) or 'no id'} ({prose(', '.join(names))}), {code(tracker.url)}",
+        label: f"{prose(tracker.id) or 'no id'} ({prose(', '.join(names))}), {place}",
         "Output root": code(contract.output_root, WORDS_MAX),
         "Final step": f"{contract.final_step.value} (from {code(source) if source else 'nowhere'})",
     }

@@ -21,6 +21,7 @@ from watchkeeper.domain.events import (
     RunAbandoned,
     RunDrafted,
     StopRequested,
+    TrackerAnnounced,
     WatchReleased,
     WatchTaken,
 )
@@ -242,6 +243,18 @@ def checkpoint_rejected(book: Logbook, data: CheckpointRejected, event: Event) -
     book = opened(book, Kind.COMPLETE, event.at, f"checkpoint step-{data.step} rejected")
     book = said(book, Key.EVIDENCE, f"{code(data.path, WORDS_MAX)}: {prose(data.reason)}")
     return said(book, Key.DECISION, f"never resumed from (event {event.version})")
+
+
+def tracker_announced(book: Logbook, data: TrackerAnnounced, event: Event) -> Logbook:
+    """Say to which tracker run an instance says that it logs, with its link."""
+    link = data.link
+    title = f"{prose(data.instance)} logs to tracker run {prose(link.tracker_id)}"
+    book = opened(book, Kind.COMPLETE, event.at, title)
+    named = f" named {prose(link.display_name)}" if link.display_name else ""
+    where = code(link.url or link.folder, WORDS_MAX)
+    status = f"{code(link.tracker_id)}{named}: {where} (event {event.version})"
+    book = said(book, Key.STATUS, status)
+    return said(book, Key.EVIDENCE, f"the output says {code(link.line, WORDS_MAX)}")
 
 
 # --- People --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Each is a pure function of the history, so that `verify` can compare it with its
 from datetime import UTC, datetime, timedelta
 
 from watchkeeper.domain.contract import cadence_of, seals_itself
+from watchkeeper.domain.contract_tracker import tracker_place
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import Action, DecisionMade
 from watchkeeper.domain.plan import Verdict, short
@@ -121,10 +122,18 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         tag=closed.tag if closed is not None else "",
         commit=closed.commit if closed is not None else "",
         tracker_id=contract.tracker.id if contract is not None else "",
-        tracker_url=contract.tracker.url if contract is not None else "",
+        tracker_url=_tracker_url(run),
         reason=cut(over.reason, _TEXT_MAX) if over is not None else "",
         unreadable=why,
     )
+
+
+def _tracker_url(run: Run) -> str:
+    """Return the link that the output announced last, else where the contract says to look."""
+    announced = [link.url for link in run.tracker_links.values() if link.url]
+    if announced:
+        return announced[-1]
+    return tracker_place(run.contract.tracker) if run.contract is not None else ""
 
 
 def _due(run: Run) -> datetime | None:

@@ -363,6 +363,25 @@ def held() -> History:
     return history
 
 
+def adrift() -> History:
+    """Logs to the agreed tracker run first, and under another id after a relaunch: held."""
+    history = trained()
+    found = listing(*found_of(history, 500, 1000))
+    here = (
+        "wandb: Run data is saved locally in /srv/wandb/run-20261118_173500-grug-moe-1e23-ep8",
+        "wandb: Syncing run grug-moe-1e23-ep8",
+        "wandb: \U0001f680 View run at https://wandb.ai/acme/grug/runs/grug-moe-1e23-ep8",
+    )
+    watched(history, 1300, 4.7, *found.checkpoints, lines=here)
+    history.fail(node_lost(ended_at=history.now + MINUTE), step=1310, found=found)
+    history.later(MINUTE).relaunch()
+    elsewhere = ("wandb: View run `x` at: https://wandb.ai/acme/grug/runs/lunar_sky",)
+    history.later(QUARTER).check(step=1320, lines=elsewhere, found=found)
+    history.later(QUARTER).check(step=1330, found=found, without=("tracker",))
+    history.fail(node_lost(ended_at=history.now + MINUTE), step=1340, found=found)
+    return history
+
+
 TALES: dict[str, Callable[[], History]] = {
     "sealed": sealed,
     "crash_loop": crash_loop,
@@ -372,6 +391,7 @@ TALES: dict[str, Callable[[], History]] = {
     "refused": refused,
     "answered": answered,
     "held": held,
+    "adrift": adrift,
 }
 """Every tale by its name; each has a golden logbook."""
 

@@ -21,9 +21,9 @@ from watchkeeper.domain.contract import (
     ResumePart,
     RetryPart,
     SealPart,
-    TrackerPart,
     WatchPart,
 )
+from watchkeeper.domain.contract_tracker import TrackerPart
 
 RUN = "demo-lm"
 STEPS = 1500
