@@ -1,0 +1,105 @@
+"""Two processes launch at the same moment, 200 times: exactly one job starts each time."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.office import approved, data_of, end_processes
+from tests.training import Site, make_site, tiny_contract
+from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.home import create_home
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.events import LaunchRequested
+
+TRIES = 100
+"""Of each kind of race, so 200 in all."""
+
+pytestmark = [pytest.mark.git, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Office, Site]]:
+    folder = tmp_path_factory.mktemp("races")
+    create_home(folder / "home").jobs.mkdir(exist_ok=True)
+    with open_office(folder / "home") as office:
+        yield office, make_site(folder)
+    end_processes(folder)
+
+
+@pytest.fixture(scope="module")
+def racers(house: tuple[Office, Site]) -> Iterator[list["subprocess.Popen[str]"]]:
+    office, _ = house
+    script = str(Path(__file__).with_name("launch_racer.py"))
+    command = [sys.executable, script, str(office.home.path)]
+    processes = [
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[1],
+            env={"PYTHONPATH": str(Path(__file__).parents[1]), "PATH": "/usr/bin:/bin"},
+            start_new_session=True,
+        )
+        for _ in range(2)
+    ]
+    for process in processes:
+        assert answer_of(process) == "open"
+    yield processes
+    for process in processes:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def answer_of(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def race(racers: list["subprocess.Popen[str]"], slugs: tuple[str, str]) -> list[str]:
+    for process, slug in zip(racers, slugs, strict=True):
+        assert process.stdin is not None
+        process.stdin.write(f"{slug}\n")
+        process.stdin.flush()
+    return [answer_of(process) for process in racers]
+
+
+def short_contract(site: Site, slug: str, root: str) -> Contract:
+    return tiny_contract(site, slug, output=root).model_copy(update={"command": ("true",)})
+
+
+def jobs_of(office: Office) -> set[str]:
+    return {path.name for path in office.home.jobs.iterdir() if not path.name.startswith(".")}
+
+
+def test_two_runs_on_one_output_root_exactly_one_starts_every_time(
+    house: tuple[Office, Site], racers: list["subprocess.Popen[str]"]
+) -> None:
+    office, site = house
+    for number in range(TRIES):
+        root = str(site.folder / f"shared-{number}")
+        slugs = (f"left-{number}", f"right-{number}")
+        for slug in slugs:
+            approved(office, short_contract(site, slug, root))
+        before = jobs_of(office)
+        race(racers, slugs)
+        requested = [slug for slug in slugs if data_of(office, slug, LaunchRequested)]
+        assert len(requested) == 1, f"try {number}"
+        [started] = jobs_of(office) - before
+        assert started.startswith(requested[0])
+
+
+def test_one_run_launched_twice_at_once_starts_one_job_every_time(
+    house: tuple[Office, Site], racers: list["subprocess.Popen[str]"]
+) -> None:
+    office, site = house
+    for number in range(TRIES):
+        slug = f"twice-{number}"
+        approved(office, short_contract(site, slug, str(site.folder / slug)))
+        before = jobs_of(office)
+        race(racers, (slug, slug))
+        assert len(data_of(office, slug, LaunchRequested)) == 1, f"try {number}"
+        assert len(jobs_of(office) - before) == 1
