@@ -241,6 +241,16 @@ def test_wrong_usage_is_bad_input(arguments: list[str], capsys: pytest.CaptureFi
     assert capsys.readouterr().err
 
 
+@pytest.mark.parametrize("arguments", [["approve"], ["status", "--wrong"], ["nonsense"]])
+def test_wrong_usage_is_told_to_programs_too(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments, "--json"]) == 4
+    told = json.loads(capsys.readouterr().out)
+    assert told["exit"] == 4
+    assert told["error"]
+
+
 # What `completion` prints is a script for a shell, of the program and not of a home.
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "completion"])
 def test_every_command_explains_itself_and_speaks_json(

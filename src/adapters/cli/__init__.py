@@ -1,5 +1,6 @@
 """The command line: parses, calls, prints. No rule lives here."""
 
+import json
 import logging
 import os
 import sys
@@ -99,6 +100,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BAD_INPUT
     except click.ClickException as error:
         error.show()
+        if "--json" in (sys.argv[1:] if arguments is None else arguments):
+            # The sentence above is for people; a program reads one object, whatever is wrong.
+            told = {"error": error.format_message(), "exit": EXIT_BAD_INPUT}
+            click.echo(json.dumps(told, ensure_ascii=False))
         return EXIT_BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted; what was recorded stays recorded", err=True)
