@@ -28,7 +28,7 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 | group | commands |
 |---|---|
 | set up | [init](#init), [doctor](#doctor), [demo](#demo), [completion](#completion) |
-| launch and watch | [launch](#launch), [approve](#approve), [watch](#watch) |
+| launch and watch | [launch](#launch), [approve](#approve), [watch](#watch), [serve](#serve) |
 | read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints) |
 | say | [note](#note), [correct](#correct) |
 | decide | [ack](#ack), [stop](#stop), [abandon](#abandon) |

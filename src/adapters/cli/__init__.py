@@ -25,6 +25,7 @@ COMMANDS = {
     "launch": "launching",
     "approve": "launching",
     "watch": "watching",
+    "serve": "serving",
     "status": "status",
     "events": "reading",
     "logbook": "reading",

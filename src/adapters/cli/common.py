@@ -17,6 +17,7 @@ import click
 from watchkeeper import clock
 from watchkeeper.acts import Desk
 from watchkeeper.adapters.bad_input import BadInput, problem_rows, render_problems
+from watchkeeper.adapters.cli.remote import ServerSaid
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, HomeInUse, HomeProblem, open_home, watch_lock
 from watchkeeper.adapters.principals import actor_of, read_principals
@@ -61,6 +62,7 @@ def home_option(command: Callable[Parameters, Returned]) -> Callable[Parameters,
         default=HOME_DEFAULT,
         show_default=True,
         type=click.Path(path_type=Path, file_okay=False),
+        is_eager=True,  # `--server` looks whether it was given.
         help="Folder of the ledger (or WATCHKEEPER_HOME).",
     )(command)
 
@@ -184,7 +186,7 @@ def say(as_json: bool, document: dict[str, Any], text: str) -> None:
 def exit_of(error: Exception) -> tuple[str, int] | None:
     """Return what to say of an error and the exit code; none for a bug of ours."""
     match error:
-        case Leave():
+        case Leave() | ServerSaid():
             return str(error), error.code
         case BadInput():
             return render_problems(error.problems), 4
@@ -211,7 +213,7 @@ def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters,
             return command(*args, **kwargs)
         except (
             Leave, BadInput, HomeProblem, StoreFailure, Undecodable, VersionConflict, KeyReused,
-            Unavailable,
+            Unavailable, ServerSaid,
         ) as error:  # fmt: skip
             if not kwargs.get("as_json"):
                 raise

@@ -1,5 +1,8 @@
 """`note`, `correct`, `ack`, `stop` and `abandon`: what people say and decide."""
 
+import getpass
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +20,10 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
+from watchkeeper.adapters.cli.remote import server_option
 from watchkeeper.adapters.home import open_home
+from watchkeeper.adapters.load import load
+from watchkeeper.adapters.principals import actor_of
 from watchkeeper.domain.commands import Abandon, Acknowledge, AddNote, Correct, RunCommand, Stop
 from watchkeeper.domain.people import Actor
 
@@ -62,6 +68,7 @@ def correct(
 )
 @home_option
 @actor_option
+@server_option
 @json_errors
 def ack(
     run: str,
@@ -71,8 +78,14 @@ def ack(
     home: Path,
     as_json: bool,
     principal: str | None,
+    server: str | None,
 ) -> None:
     """Take QUESTION of RUN. Only a human can."""
+    if server:
+        name = actor_of({}, principal, os.environ, getpass.getuser()).principal
+        done = load("rpc.client", "acknowledge")(server, run, question, text, answer, name)
+        _tell(as_json, run, done.recorded, done.says)
+        return
     actor = _actor(home, principal)
     command = Acknowledge(now=clock.now(), actor=actor, question=question, note=text, answer=answer)
     _do(home, as_json, run, command)
@@ -111,7 +124,12 @@ def _do(home: Path, as_json: bool, run: str, command: RunCommand) -> None:
         known_run(office.ledger, run)
         handled = handle(office, run, command)
         says = act_if_alone(office, run)
-        recorded = [{"seq": event.version, "topic": event.data.topic} for event in handled.events]
-        numbers = ", ".join(str(event.version) for event in handled.events)
-        document = {"run": run, "recorded": recorded, "says": says}
-        say(as_json, document, f"{run}: recorded as event {numbers}; {says}")
+        recorded = [(event.version, event.data.topic) for event in handled.events]
+        _tell(as_json, run, recorded, says)
+
+
+def _tell(as_json: bool, run: str, recorded: Sequence[tuple[int, str]], says: str) -> None:
+    rows = [{"seq": seq, "topic": topic} for seq, topic in recorded]
+    numbers = ", ".join(str(seq) for seq, _ in recorded)
+    document = {"run": run, "recorded": rows, "says": says}
+    say(as_json, document, f"{run}: recorded as event {numbers}; {says}")

@@ -14,6 +14,8 @@ from watchkeeper.adapters.cli.common import (
     open_office,
     say,
 )
+from watchkeeper.adapters.cli.remote import server_option
+from watchkeeper.adapters.load import load
 from watchkeeper.domain.state import contract_of
 from watchkeeper.projections.events_table import event_row, render_events
 from watchkeeper.projections.logbook import render_at
@@ -24,9 +26,16 @@ from watchkeeper.projections.logbook import render_at
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Leave out events up to this.")
 @click.option("--last", type=click.IntRange(min=1), default=None, help="Only the newest so many.")
 @home_option
+@server_option
 @json_errors
-def events(run: str, after: int, last: int | None, home: Path, as_json: bool) -> None:
+def events(
+    run: str, after: int, last: int | None, home: Path, as_json: bool, server: str | None
+) -> None:
     """List RUN's events, one line each, oldest first."""
+    if server:
+        asked = load("rpc.client", "event_rows")(server, run, after, last)
+        say(as_json, {"run": run, "events": asked}, render_events(asked))
+        return
     with open_office(home) as office:
         known_run(office.ledger, run)
         history = office.ledger.history(run)[after:]

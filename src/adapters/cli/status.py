@@ -10,6 +10,8 @@ from typing import NamedTuple, NoReturn
 import click
 
 from watchkeeper import clock
+from watchkeeper.adapters.cli.remote import ServerSaid, server_option
+from watchkeeper.adapters.load import load
 from watchkeeper.projections.screen import (
     document,
     fleet,
@@ -40,17 +42,15 @@ class Row(NamedTuple):
     default=HOME_DEFAULT,
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
+    is_eager=True,
     help="Folder of the ledger (or WATCHKEEPER_HOME).",
 )
-def status(run: str | None, everything: bool, as_json: bool, home: Path) -> None:
+@server_option
+def status(
+    run: str | None, everything: bool, as_json: bool, home: Path, server: str | None
+) -> None:
     """Show the fleet, or one RUN in detail: who needs someone comes first."""
-    ledger = home.expanduser() / "ledger.db"
-    if not ledger.exists():
-        _leave(as_json, f"no watchkeeper home at {home}: run `watchkeeper init --home {home}`", 4)
-    try:
-        rows = read_rows(ledger, run)
-    except sqlite3.Error as error:
-        _leave(as_json, f"the ledger cannot be read ({error}): try `watchkeeper verify`", 2)
+    rows = _asked(server, run, as_json) if server else _read(home, run, as_json)
     now = clock.now().astimezone()
     seen = fleet(rows, now)
     width = shutil.get_terminal_size((100, 24)).columns
@@ -64,6 +64,23 @@ def status(run: str | None, everything: bool, as_json: bool, home: Path) -> None
         _leave(as_json, says, 3)
     detail = json.dumps(run_document(view), ensure_ascii=False)
     click.echo(detail if as_json else render_run(view, now, width))
+
+
+def _read(home: Path, run: str | None, as_json: bool) -> list[Row]:
+    ledger = home.expanduser() / "ledger.db"
+    if not ledger.exists():
+        _leave(as_json, f"no watchkeeper home at {home}: run `watchkeeper init --home {home}`", 4)
+    try:
+        return read_rows(ledger, run)
+    except sqlite3.Error as error:
+        _leave(as_json, f"the ledger cannot be read ({error}): try `watchkeeper verify`", 2)
+
+
+def _asked(server: str, run: str | None, as_json: bool) -> list[Row]:
+    try:
+        return [Row(*row) for row in load("rpc.client", "status_rows")(server, run)]
+    except ServerSaid as error:
+        _leave(as_json, str(error), error.code)
 
 
 def _leave(as_json: bool, says: str, code: int) -> NoReturn:

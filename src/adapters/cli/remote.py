@@ -1,0 +1,48 @@
+"""`--server`: ask a `watchkeeper serve` instead of a home. Imports no client until one is used."""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import click
+from click.core import ParameterSource
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+class ServerSaid(Exception):
+    """A server refused, or gave no usable answer.
+
+    Args:
+        message: In a sentence.
+        code: The exit code that goes with it.
+    """
+
+    def __init__(self, message: str, code: int) -> None:
+        """Keep both."""
+        super().__init__(message)
+        self.code = code
+
+
+def server_option(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Add `--server`."""
+    return click.option(
+        "--server",
+        envvar="WATCHKEEPER_SERVER",
+        default=None,
+        metavar="URL",
+        callback=_unless_a_home_is_named,
+        help="Ask `watchkeeper serve` there instead of a home (or WATCHKEEPER_SERVER).",
+    )(command)
+
+
+def _unless_a_home_is_named(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """Let a home on the command line win over a server in the environment."""
+    assert parameter.name is not None, "every option has a name"
+    source = ctx.get_parameter_source(parameter.name)
+    named = ctx.get_parameter_source("home") is ParameterSource.COMMANDLINE
+    if value and named and source is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--server and --home exclude each other: name one of them")
+    return None if named else value or None

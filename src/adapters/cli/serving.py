@@ -1,0 +1,146 @@
+"""`serve`: the watch loop, and the RPCs that others ask from elsewhere."""
+
+import socket
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    Office,
+    holder_of,
+    home_option,
+    json_errors,
+    open_office,
+    say,
+)
+from watchkeeper.adapters.cli.watching import log_to, told_to_stop
+from watchkeeper.adapters.home import watch_lock
+from watchkeeper.adapters.rpc.server import LISTEN_DEFAULT, application, is_loopback, served
+from watchkeeper.adapters.rpc.service import Service
+from watchkeeper.projections.figures import elapsed
+from watchkeeper.projections.screen import fleet
+from watchkeeper.watch import Watcher
+
+TURN_MAX = timedelta(seconds=60)
+"""Longest time between two turns of a watch that is well: one turn takes less than a second."""
+
+PROBLEMS_MAX = 20
+"""Reasons that `/healthz` names; `status` has all."""
+
+
+class _Turns(threading.Event):
+    """Set when the process is told to stop, or the server ended.
+
+    The watch loop looks at it once for each turn, so that it also knows when the last one was.
+
+    Args:
+        told: Set by signals.
+    """
+
+    def __init__(self, told: threading.Event) -> None:
+        """Begin with the time as it is."""
+        super().__init__()
+        self.told = told
+        self.last = clock.Timer()
+
+    def is_set(self) -> bool:
+        """Say whether the loop ends."""
+        self.last.reset()
+        return self.told.is_set() or super().is_set()
+
+
+@click.command()
+@click.option(
+    "--listen",
+    default=LISTEN_DEFAULT,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where to listen; port 0 takes any free one.",
+)
+@click.option(
+    "--allow-remote",
+    is_flag=True,
+    help="Listen beyond this machine: whoever reaches the port can act as anyone.",
+)
+@home_option
+@json_errors
+def serve(listen: str, allow_remote: bool, home: Path, as_json: bool) -> None:
+    """Watch all runs of the home, as `watch` does, and answer RPCs, until Ctrl-C.
+
+    `status`, `events` and `ack` ask it with --server URL. GET /healthz answers 200 while the watch
+    goes round, no run's monitor is stale and no effect is late, else 503 with the reasons.
+    """
+    host, port = _place(listen)
+    if not is_loopback(host) and not allow_remote:
+        raise Leave(
+            f"--listen {listen}: expected a loopback address such as 127.0.0.1: names are taken "
+            "on trust, so whoever reaches the port can act as anyone. Add --allow-remote where "
+            "your network keeps others out",
+            4,
+        )
+    with open_office(home) as office, told_to_stop() as stop, watch_lock(office.home, "watch"):
+        log_to(office)
+        listener = _bound(host, port)
+        url = f"http://{_named(listener, host)}"
+        # A server that ends by itself ends the watch, too: whoever supervises starts both anew.
+        turns = _Turns(stop)
+        service = Service(office)
+        answer = application(service, _problems(office, turns.last), remote=not is_loopback(host))
+        with served(answer, listener, turns):
+            text = f"serving {url}; watching all runs of {office.home.path}; Ctrl-C ends"
+            say(as_json, {"url": url, "home": str(office.home.path)}, text)
+            watcher = Watcher(office.desk, holder_of(office.home, "watchkeeper"), office.home)
+            try:
+                watcher.run(turns)
+            finally:
+                service.close()
+        if not stop.is_set():
+            raise Leave(f"the server at {url} ended by itself: see {office.home.watch_log}", 2)
+    if not as_json:
+        click.echo("the server and its watch have ended")
+
+
+def _place(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdigit() or int(port) > 65_535:
+        raise Leave(f"--listen {listen}: expected HOST:PORT, such as {LISTEN_DEFAULT}", 4)
+    return host, int(port)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        hint = "take another port with --listen, or 0 for any free one"
+        raise Leave(f"{host}:{port} cannot be listened on ({error.strerror}): {hint}", 2) from error
+
+
+def _named(listener: socket.socket, host: str) -> str:
+    port: int = listener.getsockname()[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _problems(office: Office, last: clock.Timer) -> Callable[[], list[str]]:
+    """Return what says why the service is not well."""
+
+    def problems() -> list[str]:
+        found: list[str] = []
+        if last.elapsed() > TURN_MAX:
+            found.append(f"the watch has not gone round for {elapsed(last.elapsed())}")
+        try:
+            seen = fleet(office.ledger.store.status_rows(), clock.now())
+        except Exception as error:  # noqa: BLE001 - Whatever it is, the service is not well.
+            return [*found, f"the ledger cannot be read: {type(error).__name__}"]
+        found += [f"{view.run}: its monitor is stale" for view in seen.runs if view.monitor_stale]
+        found += [f"{run}: late effect: {says}" for run, says in seen.late]
+        more = len(found) - PROBLEMS_MAX
+        return [*found[:PROBLEMS_MAX], f"{more} more"] if more > 0 else found
+
+    return problems

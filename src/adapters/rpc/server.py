@@ -1,0 +1,175 @@
+"""Serves the RPCs over HTTP on a thread of its own: the one place with an event loop."""
+
+import asyncio
+import ipaddress
+import json
+import logging
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import uvicorn
+
+from watchkeeper import clock
+from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_connect import (
+    WatchkeeperServiceASGIApplication,
+)
+from watchkeeper.adapters.rpc.service import Service
+
+LISTEN_DEFAULT = "127.0.0.1:8765"
+
+START_LIMIT = timedelta(seconds=20)
+"""The server's start, until it takes connections."""
+
+REQUEST_LIMIT = timedelta(seconds=30)
+"""One request, from its first byte to the last of the answer."""
+
+LEAVING = timedelta(seconds=5)
+"""Requests under way, once the server was told to stop."""
+
+REQUEST_BYTES_MAX = 100_000
+"""Of one request: a note of 20,000 characters fits."""
+
+CONNECTIONS_MAX = 64
+HEAD_BYTES_MAX = 16_384
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches a host.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, False)
+    >>> is_loopback("localhost"), is_loopback("ops-1")
+    (True, False)
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def application(
+    service: Service, problems: Callable[[], list[str]], *, remote: bool
+) -> Application:
+    """Return what answers HTTP: the RPCs, `/healthz`, and a refusal for everything else.
+
+    Args:
+        service: Answers the RPCs.
+        problems: Says why the service is not well; called on a thread, as it reads the ledger.
+        remote: Other hosts may ask, so the name by which they do is not looked at.
+    """
+    rpc: Any = WatchkeeperServiceASGIApplication(service, read_max_bytes=REQUEST_BYTES_MAX)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        host = headers.get(b"host", b"").decode("latin-1")
+        if b"origin" in headers:
+            # A page in somebody's browser; none of ours exists. Reading is forbidden to it anyway,
+            # but an acknowledgement would have been recorded by then.
+            await _say(send, 403, {"error": "requests of web pages are refused"})
+        elif not remote and not is_loopback(_name(host)):
+            # A name that a stranger lets point to 127.0.0.1.
+            await _say(send, 421, {"error": f"host {host}: expected 127.0.0.1 or localhost"})
+        elif scope["path"] == "/healthz":
+            found = await asyncio.to_thread(problems)
+            document = {"well": not found, "problems": found}
+            await _say(send, 503 if found else 200, document)
+        else:
+            await rpc(scope, receive, send)
+
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def sent(message: dict[str, Any]) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            # Without it a body that never ends would hold its connection for ever.
+            async with asyncio.timeout(REQUEST_LIMIT.total_seconds()):
+                await answer(scope, receive, sent)
+        except TimeoutError:
+            if not begun:
+                says = f"no end of the request within {REQUEST_LIMIT.total_seconds():g} s"
+                await _say(send, 408, {"code": "deadline_exceeded", "message": says})
+
+    return limited
+
+
+def _name(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+async def _say(send: Send, status: int, document: Mapping[str, object]) -> None:
+    body = json.dumps(document, ensure_ascii=False).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@contextmanager
+def served(
+    answer: Application, listener: socket.socket, stop: threading.Event
+) -> Generator[None, None, None]:
+    """Serve on a socket for as long as the block lasts.
+
+    Args:
+        answer: What answers.
+        listener: Bound and listening; closed at the end.
+        stop: Set when the server ends by itself, so that whoever waits in the block ends, too.
+
+    Raises:
+        TimeoutError: It did not start.
+    """
+    config = uvicorn.Config(
+        answer,  # pyright: ignore[reportArgumentType] - asgiref's types are not there.
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        limit_concurrency=CONNECTIONS_MAX,
+        h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=round(LEAVING.total_seconds()),
+    )
+    server = uvicorn.Server(config)
+
+    def run() -> None:
+        try:
+            server.run(sockets=[listener])
+        finally:
+            stop.set()
+
+    thread = threading.Thread(target=run, name="rpc-server", daemon=True)
+    thread.start()
+    try:
+        backoff = clock.ExponentialBackoff(initial=timedelta(milliseconds=5))
+        backoff.wait_until_or_raise(
+            lambda: server.started or not thread.is_alive(), START_LIMIT, "starting the server"
+        )
+        yield
+    finally:
+        server.should_exit = True
+        thread.join((LEAVING + LEAVING).total_seconds())
+        if thread.is_alive():
+            log.warning("the server did not end within %s", LEAVING + LEAVING)
+        listener.close()

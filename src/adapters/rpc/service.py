@@ -1,0 +1,230 @@
+"""Answers the RPCs from one open home. The same rules as the command line's; none lives here."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from connectrpc.code import Code
+from connectrpc.errors import ConnectError
+from connectrpc.request import RequestContext
+
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    Office,
+    act_if_alone,
+    exit_of,
+    known_run,
+    not_refused,
+)
+from watchkeeper.adapters.principals import actor_of, read_principals
+from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_connect import WatchkeeperService
+from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_pb import (
+    AcknowledgeRequest,
+    AcknowledgeResponse,
+    Answer,
+    Event,
+    GetStatusRequest,
+    GetStatusResponse,
+    ListEventsRequest,
+    ListEventsResponse,
+    Need,
+    Recorded,
+    RunStatus,
+)
+from watchkeeper.domain.commands import Acknowledge
+from watchkeeper.domain.envelope import decode
+from watchkeeper.ledger import run_stream
+from watchkeeper.projections.events_table import event_row
+from watchkeeper.projections.screen import View, fleet
+
+EVENTS_MAX = 500
+"""Events in one answer; whoever wants more asks again."""
+
+KEY_LENGTH_MAX = 200
+TEXT_LENGTH_MAX = 20_000
+"""Characters of a note: more than anybody writes, less than would fill a disk."""
+
+HANDLERS_MAX = 8
+"""Requests answered at once; others wait for their turn within their own limit."""
+
+CODES = {
+    1: Code.DATA_LOSS,
+    2: Code.UNAVAILABLE,
+    3: Code.FAILED_PRECONDITION,
+    4: Code.INVALID_ARGUMENT,
+}
+"""Which code stands for which exit code of the command line; `NOT_FOUND` stands for 3 as well."""
+
+_ANSWERS = {Answer.UNSPECIFIED: "noted", Answer.NOTED: "noted", Answer.RELAUNCH: "relaunch"}
+
+_Asked = TypeVar("_Asked")
+_Answered = TypeVar("_Answered")
+
+log = logging.getLogger(__name__)
+
+
+class Service(WatchkeeperService):
+    """The RPCs over one home. The ledger blocks, so each is answered on a thread.
+
+    Args:
+        office: The open home.
+    """
+
+    def __init__(self, office: Office) -> None:
+        """Start no thread before the first request."""
+        self._office = office
+        self._threads = ThreadPoolExecutor(HANDLERS_MAX, thread_name_prefix="rpc")
+
+    async def get_status(
+        self,
+        request: GetStatusRequest,
+        ctx: RequestContext[GetStatusRequest, GetStatusResponse],
+        /,
+    ) -> GetStatusResponse:
+        """Return the runs' rows with what is judged now."""
+        del ctx
+        return await self._answer(get_status, request)
+
+    async def list_events(
+        self,
+        request: ListEventsRequest,
+        ctx: RequestContext[ListEventsRequest, ListEventsResponse],
+        /,
+    ) -> ListEventsResponse:
+        """Return a page of a run's events."""
+        del ctx
+        return await self._answer(list_events, request)
+
+    async def acknowledge(
+        self,
+        request: AcknowledgeRequest,
+        ctx: RequestContext[AcknowledgeRequest, AcknowledgeResponse],
+        /,
+    ) -> AcknowledgeResponse:
+        """Take a question for a human."""
+        del ctx
+        return await self._answer(acknowledge, request)
+
+    def close(self) -> None:
+        """Let no more requests begin; those under way end by the ledger's own limits."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _answer(
+        self, function: Callable[[Office, _Asked], _Answered], request: _Asked
+    ) -> _Answered:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, _told, function, self._office, request)
+
+
+def get_status(office: Office, request: GetStatusRequest) -> GetStatusResponse:
+    """Return the status of all runs, or of one; none of that name gives an empty answer."""
+    rows = [row for row in office.ledger.store.status_rows() if request.run in ("", row.run)]
+    parts = {(row.run, row.part): row.row for row in rows}
+    return GetStatusResponse(
+        runs=[
+            _run_status(
+                view, parts.get((view.run, "run"), ""), parts.get((view.run, "effects"), "")
+            )
+            for view in fleet(rows, clock.now()).runs
+        ]
+    )
+
+
+def _run_status(view: View, row: str, effects: str) -> RunStatus:
+    needs = [
+        Need(
+            kind=need.kind,
+            since=need.since.isoformat() if need.since is not None else "",
+            says=need.says,
+            commands=list(need.do),
+        )
+        for need in view.needs
+    ]
+    return RunStatus(
+        run=view.run,
+        phase=view.phase,
+        monitor_stale=view.monitor_stale,
+        needs=needs,
+        row_json=row,
+        effects_json=effects,
+    )
+
+
+def list_events(office: Office, request: ListEventsRequest) -> ListEventsResponse:
+    """Return a page of events.
+
+    Raises:
+        Leave: There is no such run, or it cannot be read.
+    """
+    head = known_run(office.ledger, request.run).version
+    after = max(request.after, head - request.last if request.last else 0)
+    limit = min(request.limit or EVENTS_MAX, EVENTS_MAX)
+    stream = run_stream(request.run)
+    # A history may have grown since; what is newer than `head` comes at the next question.
+    limit = max(0, min(limit, head - after))
+    stored = office.ledger.store.read(stream, after=after, limit=limit) if limit else []
+    events = [decode(r.stream, r.version, r.topic, r.state) for r in stored]
+    return ListEventsResponse(
+        events=[
+            Event(
+                seq=event.version,
+                topic=event.data.topic,
+                row_json=json.dumps(event_row(event), ensure_ascii=False),
+            )
+            for event in events
+        ],
+        more=after + len(events) < head,
+    )
+
+
+def acknowledge(office: Office, request: AcknowledgeRequest) -> AcknowledgeResponse:
+    """Take a question, as `watchkeeper ack` does.
+
+    Raises:
+        Leave: A rule refuses it, or the request is not complete.
+        BadInput: The principal's name is none.
+    """
+    answer = _ANSWERS.get(request.answer)
+    if answer is None:
+        raise Leave(f"answer {request.answer}: expected ANSWER_NOTED or ANSWER_RELAUNCH", 4)
+    if not request.principal:
+        raise Leave("principal is empty: name who acts", 4)
+    if len(request.key) > KEY_LENGTH_MAX or len(request.note) > TEXT_LENGTH_MAX:
+        bounds = f"at most {KEY_LENGTH_MAX} characters of key and {TEXT_LENGTH_MAX} of note"
+        raise Leave(f"key or note is too long: expected {bounds}", 4)
+    # The server's own environment must not decide who acts.
+    actor = actor_of(read_principals(office.home.principals), request.principal, {}, "")
+    command = Acknowledge.model_validate(
+        {
+            "now": clock.now(),
+            "actor": actor,
+            "question": request.question,
+            "note": request.note,
+            "answer": answer,
+        }
+    )
+    known_run(office.ledger, request.run)
+    key = f"rpc/ack/{request.run}/{request.key}" if request.key else None
+    handled = not_refused(office.ledger.handle(request.run, command, key=key))
+    recorded = [Recorded(seq=one.version, topic=one.data.topic) for one in handled.events]
+    return AcknowledgeResponse(recorded=recorded, says=act_if_alone(office, request.run))
+
+
+def _told(
+    function: Callable[[Office, _Asked], _Answered], office: Office, request: _Asked
+) -> _Answered:
+    try:
+        return function(office, request)
+    except Exception as error:
+        known = exit_of(error)
+        if known is None:
+            log.exception("a request failed")
+            words = f"internal error: {type(error).__name__}; the server's log has more"
+            raise ConnectError(Code.INTERNAL, words) from error
+        message, code = known
+        missing = isinstance(error, Leave) and "RUN_UNKNOWN" in message
+        raise ConnectError(Code.NOT_FOUND if missing else CODES[code], message) from error
