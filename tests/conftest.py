@@ -14,10 +14,10 @@ import freezegun
 import pytest
 
 from tests.gcs import gcs_bucket, gcs_bucket_to_stop, gcs_server
-from tests.s3 import s3_bucket, s3_bucket_to_stop, s3_server
+from tests.s3 import S3NotStarted, s3_bucket, s3_bucket_to_stop, start_s3, stop_s3
 
 __all__ = [
-    "gcs_bucket", "gcs_bucket_to_stop", "gcs_server", "s3_bucket", "s3_bucket_to_stop", "s3_server",
+    "gcs_bucket", "gcs_bucket_to_stop", "gcs_server", "s3_bucket", "s3_bucket_to_stop",
 ]  # fmt: skip
 
 # Only the wall clock of our own code freezes. Frozen, these would wait for ever, or not at all.
@@ -59,3 +59,16 @@ def ray_head(
         cannot_have(request.config, "ray", str(error))
     yield head.address
     head.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The address of an S3 server of this test run."""
+    try:
+        address, process = start_s3(tmp_path_factory.mktemp("s3"))
+    except (S3NotStarted, TimeoutError) as error:
+        cannot_have(request.config, "s3", str(error))
+    yield address
+    stop_s3(process)

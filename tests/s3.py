@@ -32,6 +32,10 @@ ENVIRONMENT = {
 }
 
 
+class S3NotStarted(Exception):
+    """The server cannot be had here; the message says why."""
+
+
 def start_s3(folder: Path, *, objects: int = 0) -> tuple[str, subprocess.Popen[bytes]]:
     """Start a server that logs to a folder; return its address once it answers.
 
@@ -53,7 +57,8 @@ def start_s3(folder: Path, *, objects: int = 0) -> tuple[str, subprocess.Popen[b
 
     def answers() -> bool:
         if process.poll() is not None:
-            raise RuntimeError(f"{LAUNCHER} ended before it answered; {log} says why")
+            why = log.read_text(errors="replace").strip().rpartition("\n")[2]
+            raise S3NotStarted(f"{LAUNCHER.name} ended before it answered: {why}")
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return True
         return False
@@ -90,16 +95,6 @@ def make_s3_bucket() -> str:
     return url
 
 
-@pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server of this test run."""
-    address, process = start_s3(tmp_path_factory.mktemp("s3"))
-    try:
-        yield address
-    finally:
-        stop_s3(process)
-
-
 @pytest.fixture
 def s3_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The `s3://` URL of an empty bucket, which the environment leads to."""
@@ -109,7 +104,7 @@ def s3_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def s3_bucket_to_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """The `s3://` URL of an empty bucket on a server of its own, and what stops that server."""
     address, process = start_s3(tmp_path)

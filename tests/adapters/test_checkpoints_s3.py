@@ -202,7 +202,7 @@ print(len(listing.checkpoints), size.objects, size.size_bytes, repr(size.cut), a
 
 @pytest.mark.s3
 def test_100_000_objects_are_listed_in_bounded_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, process = start_s3(tmp_path, objects=OBJECTS)
     try:
