@@ -217,3 +217,31 @@ def test_a_silent_server_is_given_up_at_the_limit(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(Unavailable, match=r"no answer within 0\.5 s"):
             FsspecCheckpoints(timedelta(seconds=0.5)).list_checkpoints("gs://bucket/silent")
         assert timedelta(seconds=0.4) < timer.elapsed() < timedelta(seconds=5)
+
+
+def test_every_page_of_a_listing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The emulator answers with one page, however long.
+    asked: list[str] = []
+
+    def answers(path: str) -> tuple[int, bytes]:
+        if not is_listing(path):
+            return 404, b""
+        asked.append(path)
+        page: dict[str, object] = {"kind": "storage#objects", "prefixes": ["demo/step-1000/"]}
+        if "pageToken=second" not in path:
+            page |= {"prefixes": ["demo/step-900/"], "nextPageToken": "second"}
+        return 200, json.dumps(page).encode()
+
+    with server(answers) as address:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+        found = FsspecCheckpoints().list_checkpoints("gs://bucket/demo")
+    assert steps(found) == [900, 1000]
+    assert len([path for path in asked if "pageToken=second" in path]) == 1
+
+
+def test_a_listing_whose_pages_repeat_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = json.dumps({"kind": "storage#objects", "nextPageToken": "again"}).encode()
+    with server(lambda _path: (200, page)) as address:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+        with pytest.raises(Unavailable, match="repeats a page"):
+            FsspecCheckpoints().list_checkpoints("gs://bucket/demo")

@@ -235,3 +235,15 @@ def test_a_size_is_the_sum_of_all_objects_and_says_when_it_was_cut(s3_bucket: st
     assert cut.cut == "more than 2 objects"
     (late,) = measure(paths[:1], limit=timedelta(0))
     assert late == Size(cut="not counted in the time allowed")
+
+
+def test_the_size_of_what_a_silent_server_holds_is_cut_and_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        point_to(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        timer = clock.Timer()
+        found = measure(["s3://bucket/a", "s3://bucket/b"], limit=timedelta(seconds=0.5))
+        assert timer.elapsed() < SOON
+    assert [one.objects for one in found] == [0, 0]
+    assert all(one.cut for one in found)
