@@ -100,6 +100,7 @@ def _reasons(needs: tuple[Need, ...], now: datetime, width: int) -> list[str]:
             max(width, _WRAPPED_MIN),
             initial_indent="    ",
             subsequent_indent="      ",
+            break_on_hyphens=False,  # Names have hyphens; it also halves the time.
         )
         # A command is never cut: it is meant to be copied.
         lines += [f"      -> {command}" for command in need.do]

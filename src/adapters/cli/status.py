@@ -55,8 +55,10 @@ def status(
     seen = fleet(rows, now)
     width = shutil.get_terminal_size((100, 24)).columns
     if run is None:
-        text = render_fleet(seen, now, width, everything=everything)
-        click.echo(json.dumps(document(seen), ensure_ascii=False) if as_json else text)
+        if as_json:
+            click.echo(json.dumps(document(seen), ensure_ascii=False))
+        else:
+            click.echo(render_fleet(seen, now, width, everything=everything))
         return
     view = next((view for view in seen.runs if view.run == run), None)
     if view is None:
