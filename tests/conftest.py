@@ -15,9 +15,11 @@ import pytest
 
 from tests.gcs import gcs_bucket, gcs_bucket_to_stop, gcs_server
 from tests.s3 import S3NotStarted, s3_bucket, s3_bucket_to_stop, start_s3, stop_s3
+from tests.wandb_stub import wandb_server
 
 __all__ = [
     "gcs_bucket", "gcs_bucket_to_stop", "gcs_server", "s3_bucket", "s3_bucket_to_stop",
+    "wandb_server",
 ]  # fmt: skip
 
 # Only the wall clock of our own code freezes. Frozen, these would wait for ever, or not at all.

@@ -12,6 +12,7 @@ from typing import Any
 from watchkeeper.adapters.home import Home
 from watchkeeper.adapters.load import load
 from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.ports import CheckpointStore, GitRemote, Orchestrator, Tracker
 
 BOT = ("watchkeeper", "watchkeeper@localhost")
@@ -48,9 +49,9 @@ class Adapters:
         """Return what reads the run's tracker."""
         part = contract.tracker
         with self._lock:
-            key = ("tracker", part.kind, part.url, part.id)
+            key = ("tracker", part.model_dump_json())
             if key not in self._made:
-                self._made[key] = load("tracker_jsonl", "JsonlTracker")(part.url, part.id)
+                self._made[key] = _tracker(part)
             found: Tracker = self._made[key]
         return found
 
@@ -82,3 +83,14 @@ class Adapters:
     def missing_variables(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those variables of `env_from` that are not set here."""
         return tuple(name for name in names if not os.environ.get(name))
+
+
+def _tracker(part: TrackerPart) -> Tracker:
+    made: Tracker
+    if part.kind == "jsonl":
+        made = load("tracker_jsonl", "JsonlTracker")(part.url, part.id)
+    elif part.mode == "offline":
+        made = load("tracker_wandb_offline", "OfflineWandbTracker")(part)
+    else:
+        made = load("tracker_wandb", "WandbTracker")(part)
+    return made

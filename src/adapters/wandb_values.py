@@ -1,0 +1,97 @@
+"""What both W&B trackers share: their client's environment; states, steps and metrics."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from watchkeeper.outside import base_environment
+
+METRICS_MAX = 64
+"""As many as `TrackerFacts` promises, by name."""
+
+STATES = frozenset({"running", "finished", "failed", "crashed", "killed"})
+"""W&B's words that we keep; all else, such as `pending` or `preempting`, is `unknown`."""
+
+_PASSED_ON = (
+    "WANDB_BASE_URL", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy",
+    "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
+)  # fmt: skip
+"""How the server is reached, which only the machine knows."""
+
+_NOT_FINITE = {
+    "NaN": float("nan"),
+    "Infinity": float("inf"),
+    "-Infinity": float("-inf"),
+}
+"""JSON has no such numbers, so W&B writes them as texts."""
+
+
+def metrics_of(summary: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a summary; names that begin with `_` are W&B's own.
+
+    >>> metrics_of({"loss": "NaN", "_step": 4, "note": "hi", "ok": True, "lr": 1})
+    {'loss': nan, 'lr': 1.0}
+    """
+    found: dict[str, float] = {}
+    for name, value in sorted(summary.items()):
+        if name.startswith("_") or len(found) == METRICS_MAX:
+            continue
+        number = _number(value)
+        if number is not None:
+            found[name] = number
+    return found
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, str):
+        return _NOT_FINITE.get(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def step_of(summary: Mapping[str, Any], last_step: object) -> int | None:
+    """Return the training's own step, else W&B's count of rows.
+
+    `global_step` is what a training loop calls its step, counted from 0: the last one is one less
+    than the number of steps. W&B's own `_step` differs from it where a loop logs more often.
+
+    >>> step_of({"global_step": 4767, "_step": 9534}, 9534), step_of({"_step": 7}, -1)
+    (4767, 7)
+    >>> step_of({}, -1) is None
+    True
+    """
+    values: tuple[Any, ...] = (summary.get("global_step"), last_step, summary.get("_step"))
+    for value in values:
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        if whole and not isinstance(value, bool) and value >= 0:
+            return int(value)
+    return None
+
+
+def client_environment(home: str) -> dict[str, str]:
+    """Return the environment that W&B's client is run in, without a key.
+
+    Args:
+        home: A folder of its own: no settings or keys of whoever runs the watch are read, and
+            nothing is left behind among their files.
+    """
+    return {
+        **base_environment(),
+        **{name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+        "HOME": home,
+        "WANDB_DIR": home,
+        "WANDB_CONFIG_DIR": home,
+        "WANDB_CACHE_DIR": home,
+        "WANDB_DATA_DIR": home,
+        "WANDB_SILENT": "true",
+        "WANDB_ERROR_REPORTING": "false",
+        # The next check is the retry: the client's own would hide what the server said. It takes
+        # 0 for "as many as usual".
+        "WANDB_X_GRAPHQL_RETRY_MAX": "1",
+        "WANDB_X_GRAPHQL_RETRY_WAIT_MIN_SECONDS": "0.1",
+        "WANDB_X_GRAPHQL_RETRY_WAIT_MAX_SECONDS": "0.5",
+    }
