@@ -133,7 +133,6 @@ def _error(error: BaseException) -> dict[str, Any]:
                 return {"kind": "client", "status": 0, "says": str(seen)}
             status, said = int(response.http_status), str(response.message)
             return {"kind": "server", "status": status, "says": said or str(seen)}
-        seen = seen.__cause__ or seen.__context__
     return {"kind": type(error).__name__, "status": 0, "says": str(error)}
 
 
