@@ -11,6 +11,7 @@ import click
 import pytest
 
 from bench.status import fill
+from tests.conftest import cannot_have
 from watchkeeper.adapters.cli import COMMANDS, cli, run
 from watchkeeper.adapters.cli.completion import NAMES_MAX, NO_RUN, run_names
 
@@ -52,9 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shell(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     if shutil.which(name) is None:
-        # Bash is on every machine that runs these tests.
-        assert name != "bash"
-        pytest.skip(f"{name} is not installed")
+        cannot_have(request.config, name, f"{name} is not installed")
     return name
 
 
