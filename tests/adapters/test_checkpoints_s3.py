@@ -20,7 +20,8 @@ from watchkeeper.ports import Unavailable
 
 OBJECTS = 100_000
 MEMORY_GROWTH_MAX_KB = 40_000
-"""Measured: 4 MB. All at once would be more than 100 MB."""
+"""Measured: 16 MB, and 27 MB with 10,000 objects: threads and buffers. Keeping all objects, planted
+as a bug, takes 80 MB."""
 
 EMPTY = b"""<?xml version="1.0"?><ListBucketResult><Name>bucket</Name><Prefix>demo/</Prefix>
 <KeyCount>0</KeyCount><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated></ListBucketResult>"""
