@@ -38,10 +38,11 @@ def run_cli(*arguments: str, limit_s: float = 300) -> "subprocess.CompletedProce
     )
 
 
-def play(home: Path, fault: str, orchestrator: str, pytestconfig: pytest.Config) -> dict[str, Any]:
-    done = run_cli(
-        "demo", "--home", str(home), "--fault", fault, "--orchestrator", orchestrator, "--json"
-    )
+def play(
+    home: Path, fault: str, orchestrator: str, pytestconfig: pytest.Config, *more: str
+) -> dict[str, Any]:
+    where = ("--home", str(home), "--orchestrator", orchestrator)
+    done = run_cli("demo", *where, "--fault", fault, "--json", *more)
     if "Ray did not start" in done.stderr:
         cannot_have(pytestconfig, "ray", done.stderr)
     assert done.returncode == 0, done.stderr[-4000:]

@@ -140,7 +140,7 @@ def _causes(error: BaseException) -> list[BaseException]:
     """Return an exception and those behind it."""
     found: list[BaseException] = [error]
     for _ in range(_CAUSES_MAX):
-        behind: BaseException | None = found[-1].__cause__ or found[-1].__context__
+        behind = found[-1].__cause__ or found[-1].__context__
         if behind is None:
             break
         found.append(behind)

@@ -1,6 +1,8 @@
 """`demo`: the whole story on this machine, from a contract to a seal, with a crash on the way."""
 
 import contextlib
+import os
+import re
 import shutil
 import signal
 import subprocess
@@ -8,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,7 @@ from watchkeeper.adapters.demo.scene import (
     FAULT_STEP,
     RUN,
     Scene,
+    TrackerChoice,
     push_code,
     set_scene,
     start_fault,
@@ -54,6 +58,21 @@ LIMIT = timedelta(minutes=10)
 """The demo gives up after this; it takes one to two minutes."""
 
 STOP_LIMIT = timedelta(seconds=20)
+
+
+_LOOPBACK = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\]):\d{1,5}/?")
+_KEY = "de30" * 10
+"""A key of the form that W&B's client wants, which opens nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who plays: as the options name them."""
+
+    fault: str
+    orchestrator: str
+    tracker: TrackerChoice
+    wandb_url: str
 
 
 class Teller:
@@ -99,6 +118,21 @@ class Teller:
     "--orchestrator", type=click.Choice(["ray", "local"]), default="ray", show_default=True
 )
 @click.option(
+    "--tracker",
+    type=click.Choice(["wandb-offline", "jsonl", "wandb-stub"]),
+    default="wandb-offline",
+    show_default=True,
+    help="Where the training logs to: W&B's own client without a server, a file of JSON lines, or "
+    "W&B's client online to a test server on this machine, named by --wandb-url.",
+)
+@click.option(
+    "--wandb-url",
+    envvar="WATCHKEEPER_DEMO_WANDB_URL",
+    default="",
+    help="With --tracker wandb-stub: the test server, such as http://127.0.0.1:8877. It is given "
+    "a made-up key, never yours.",
+)
+@click.option(
     "--home",
     envvar="WATCHKEEPER_HOME",
     default=None,
@@ -106,7 +140,14 @@ class Teller:
     help="A new or empty folder for the demo; a fresh one below /tmp by default.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line.")
-def demo(fault: str, orchestrator: str, home: Path | None, as_json: bool) -> None:
+def demo(
+    fault: str,
+    orchestrator: str,
+    tracker: TrackerChoice,
+    wandb_url: str,
+    home: Path | None,
+    as_json: bool,
+) -> None:
     """Launch a real training job, kill it from outside, and watch it being recovered and sealed.
 
     Ends with exit code 0 when the story ended as told: sealed, or for `crash-loop` with an open
@@ -116,12 +157,16 @@ def demo(fault: str, orchestrator: str, home: Path | None, as_json: bool) -> Non
         raise Leave(f"{home} is not empty: name a new folder for the demo", 4)
     if shutil.which("git") is None:
         raise Leave("the demo needs git, which is not on PATH: install git and try again", 2)
+    _check_server(tracker, wandb_url)
     folder = home or Path(tempfile.mkdtemp(prefix="watchkeeper-demo-"))
     teller = Teller()
     # Whoever ends the demo, Ctrl-C or a supervisor: everything it started ends with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with _ended_undisturbed() as stack:
-        summary_ = _play(folder, fault, orchestrator, teller, stack)
+        if tracker == "wandb-stub":
+            stack.enter_context(_made_up_key())
+        cast = Cast(fault, orchestrator, tracker, wandb_url)
+        summary_ = _play(folder, cast, teller, stack)
     ended_well = summary_["phase"] == ("interrupted" if fault == "crash-loop" else "sealed")
     say(as_json, summary_, _closing(summary_))
     if not ended_well or summary_["verify"]:
@@ -149,18 +194,39 @@ def _ignore(number: int, frame: object) -> None:
     del number, frame
 
 
-def _play(
-    folder: Path,
-    fault: str,
-    orchestrator: str,
-    teller: Teller,
-    stack: ExitStack,
-) -> dict[str, Any]:
+def _check_server(tracker: str, url: str) -> None:
+    if tracker != "wandb-stub":
+        if url:
+            raise Leave(f"--wandb-url {url} is only for --tracker wandb-stub: leave it out", 4)
+        return
+    if not _LOOPBACK.fullmatch(url):
+        raise Leave(
+            f"--wandb-url {url or '(empty)'}: --tracker wandb-stub needs a W&B test server on this "
+            "machine, such as http://127.0.0.1:8877",
+            4,
+        )
+
+
+@contextmanager
+def _made_up_key() -> Generator[None, None, None]:
+    """Hide the user's own key: a test server is not to see it."""
+    before = os.environ.get("WANDB_API_KEY")
+    os.environ["WANDB_API_KEY"] = _KEY
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["WANDB_API_KEY"]
+        else:
+            os.environ["WANDB_API_KEY"] = before
+
+
+def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[str, Any]:
     home = create_home(folder)
     add_human(home.principals, "demo", "the demo itself, simulating a DRI")
     teller.tell(f"home {home.path}")
     part = OrchestratorPart(kind="local", address=str(home.jobs), cluster="demo")
-    if orchestrator == "ray":
+    if cast.orchestrator == "ray":
         teller.tell("starting a Ray cluster on this machine")
         try:
             head = load("ray.cluster", "start_head")(folder / "demo", 2, on_wait=teller.show)
@@ -170,7 +236,13 @@ def _play(
         stack.callback(head.stop)
         part = OrchestratorPart(kind="ray", address=head.address, cluster="demo")
         teller.tell(f"Ray is up: {head.address}")
-    scene = set_scene(folder / "demo", push_code(folder / "demo"), part)
+    scene = set_scene(
+        folder / "demo",
+        push_code(folder / "demo"),
+        part,
+        tracker=cast.tracker,
+        wandb_url=cast.wandb_url,
+    )
     teller.tell(f"git remote {scene.code.remote}, contract {scene.contract_file}")
     office = stack.enter_context(open_office(home.path))
     stack.enter_context(watch_lock(home, "watch"))
@@ -178,7 +250,7 @@ def _play(
     log_to(office)
     with narrated(office, _told_by(teller)):
         _launch(office, scene, teller)
-        kills = KILLS[fault]
+        kills = KILLS[cast.fault]
         if kills:
             striker = start_fault(scene, kills)
             stack.callback(_end, striker)

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 from watchkeeper.adapters.contract_file import contract_to_yaml
 from watchkeeper.domain.contract import (
@@ -26,6 +27,12 @@ from watchkeeper.domain.contract import (
 from watchkeeper.domain.contract_tracker import TrackerPart
 
 RUN = "demo-lm"
+WANDB_PROJECT = ("watchkeeper", "demo")
+"""Entity and project that the training names to W&B; offline nobody is asked about them."""
+
+TrackerChoice = Literal["jsonl", "wandb-offline", "wandb-stub"]
+"""Where the demo's run is tracked."""
+
 STEPS = 1500
 CHECKPOINT_EVERY = 100
 FAULT_STEP = 1100
@@ -83,7 +90,7 @@ def push_code(folder: Path) -> Code:
     remote, code = folder / "remote.git", folder / "code"
     _git(folder, "init", "--quiet", "--bare", "--initial-branch=main", str(remote))
     _git(folder, "clone", "--quiet", str(remote), str(code))
-    for name in ("train_lm.py", "corpus.txt"):
+    for name in ("train_lm.py", "wandb_log.py", "corpus.txt"):
         shutil.copy(_ASSETS / name, code / name)
     (code / "README.md").write_text("# Training code of the watchkeeper demo\n")
     _git(code, "checkout", "--quiet", "-B", "main")
@@ -93,7 +100,15 @@ def push_code(folder: Path) -> Code:
     return Code(remote, code, _git(code, "rev-parse", "HEAD").strip())
 
 
-def set_scene(folder: Path, code: Code, orchestrator: OrchestratorPart, *, run: str = RUN) -> Scene:
+def set_scene(
+    folder: Path,
+    code: Code,
+    orchestrator: OrchestratorPart,
+    *,
+    run: str = RUN,
+    tracker: TrackerChoice = "jsonl",
+    wandb_url: str = "",
+) -> Scene:
     """Write a contract for the training code, as a user would.
 
     Args:
@@ -101,6 +116,8 @@ def set_scene(folder: Path, code: Code, orchestrator: OrchestratorPart, *, run: 
         code: Training code on a remote.
         orchestrator: Where the jobs run.
         run: The run's slug.
+        tracker: Where the run is tracked; the JSON lines are written in any case.
+        wandb_url: The server of `wandb-stub`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "output"
@@ -114,7 +131,13 @@ def set_scene(folder: Path, code: Code, orchestrator: OrchestratorPart, *, run: 
         *("--metrics", str(metrics)),
         *("--num-train-steps", str(STEPS)),
         *("--checkpoint-every", str(CHECKPOINT_EVERY)),
+        *(() if tracker == "jsonl" else ("--wandb", "/".join(WANDB_PROJECT))),
     )
+    wandb_env = {
+        "jsonl": {},
+        "wandb-offline": {"WANDB_MODE": "offline"},
+        "wandb-stub": {"WANDB_MODE": "online", "WANDB_BASE_URL": wandb_url},
+    }
     contract = Contract(
         run=run,
         title="Demo LM",
@@ -124,11 +147,13 @@ def set_scene(folder: Path, code: Code, orchestrator: OrchestratorPart, *, run: 
         stop=f"step {STEPS}; more than 3 relaunches in 1 h; the same failure twice",
         issue="none",
         command=command,
+        env=wandb_env[tracker],
+        env_from=("WANDB_API_KEY",) if tracker == "wandb-stub" else (),
         working_dir=str(code.checkout),
         orchestrator=orchestrator,
         code=CodePart(remote=str(code.remote), git_sha=code.sha, branch="main"),
         hardware=HardwarePart(type="CPU", topology="1 process on this machine"),
-        tracker=TrackerPart(url=str(metrics), id=run, display_name="Demo LM", resume="allow"),
+        tracker=_tracker(tracker, run, metrics, wandb_url),
         output_root=str(output),
         final_step=FinalStepPart(value=STEPS, source="--num-train-steps"),
         checkpoints=CheckpointPart(
@@ -148,6 +173,21 @@ def set_scene(folder: Path, code: Code, orchestrator: OrchestratorPart, *, run: 
     contract_file = folder / f"{run}.yaml"
     contract_file.write_text(contract_to_yaml(contract))
     return Scene(folder, code, contract_file, folder / "fault.jsonl", contract)
+
+
+def _tracker(chosen: TrackerChoice, run: str, metrics: Path, wandb_url: str) -> TrackerPart:
+    entity, project = WANDB_PROJECT
+    match chosen:
+        case "jsonl":
+            part = TrackerPart(url=str(metrics))
+        case "wandb-offline":
+            place = str(metrics.parent)
+            part = TrackerPart(
+                kind="wandb", mode="offline", dir=place, entity=entity, project=project
+            )
+        case "wandb-stub":
+            part = TrackerPart(kind="wandb", base_url=wandb_url, entity=entity, project=project)
+    return part.model_copy(update={"id": run, "display_name": "Demo LM", "resume": "allow"})
 
 
 def start_fault(scene: Scene, kills: int) -> "subprocess.Popen[bytes]":

@@ -9,6 +9,7 @@ checkpoint holds weights, optimizer moments and the random generator's state, in
 """
 
 import argparse
+import importlib
 import json
 import os
 import shutil
@@ -56,6 +57,7 @@ class Settings(argparse.Namespace):
     step_delay: float
     shard_delay: float
     seed: int
+    wandb: str
 
 
 @dataclass(slots=True)
@@ -117,7 +119,6 @@ def advance(training: Training, text: NDArray[np.int64], vocabulary: int) -> tup
     seen = text[starts[:, None] + np.arange(CONTEXT)]
     wanted = text[starts + CONTEXT]
     rows = np.arange(BATCH)
-
     weight = views(training.weights, vocabulary)
     embedded = weight["embedding"][seen].reshape(BATCH, -1)
     hidden: Floats = np.tanh(embedded @ weight["hidden"] + weight["hidden_bias"])
@@ -139,7 +140,6 @@ def advance(training: Training, text: NDArray[np.int64], vocabulary: int) -> tup
     slope["hidden_bias"][...] = d_hidden.sum(axis=0)
     d_embedded = (d_hidden @ weight["hidden"].T).reshape(BATCH, CONTEXT, EMBEDDING)
     np.add.at(slope["embedding"], seen, d_embedded)
-
     training.step += 1
     training.mean *= BETA_1
     training.mean += (1 - BETA_1) * gradient
@@ -179,9 +179,7 @@ def save(training: Training, settings: Settings) -> None:
 def load(folder: Path, vocabulary: int) -> Training:
     """Read a checkpoint, or leave saying why it can't be resumed from."""
     if not (folder / "metadata.json").is_file():
-        sys.exit(
-            f"{folder} has no metadata.json, so it is not a complete checkpoint; name another one"
-        )
+        sys.exit(f"{folder} has no metadata.json, so it is not complete; name another one")
     training = begin(0, vocabulary)
     everything = np.concatenate([np.load(folder / f"shard-{index}.npy") for index in range(SHARDS)])
     if len(everything) != 3 * len(training.weights):
@@ -327,6 +325,7 @@ def train(settings: Settings) -> None:
     total = settings.num_train_steps
     log(PROGRESS, f"Progress on:train -/{total} rate:- remaining:? elapsed:00:00 postfix:-")
     step_resumed = training.step
+    board = importlib.import_module("wandb_log").WandbLog(settings) if settings.wandb else None
     with open_metrics(settings.metrics) as metrics:
         metrics.write(tracker_row(settings, "running"))
         started_s = shown_s = time.perf_counter()
@@ -343,15 +342,20 @@ def train(settings: Settings) -> None:
                 row = {"step": training.step, "time": timestamp() + "Z", "loss": loss}
                 rates = {"gradient_norm": gradient_norm, "tokens_per_second": tokens / stepping_s}
                 metrics.write(json.dumps(row | rates) + "\n")
+                if board:
+                    board.log(training.step, loss=loss, **rates)
                 tokens, stepping_s = 0, 0.0
             last = training.step == total
-            if last or now_s - shown_s >= PROGRESS_EVERY_S:
+            saves = last or training.step % settings.checkpoint_every == 0
+            if saves or now_s - shown_s >= PROGRESS_EVERY_S:
                 done = training.step - step_resumed
                 log_progress(training.step, total, done, now_s - started_s, loss)
                 shown_s = now_s
-            if last or training.step % settings.checkpoint_every == 0:
+            if saves:
                 save(training, settings)
                 prune(settings)
+        if board:
+            board.finish()
         metrics.write(tracker_row(settings, "finished"))
     log(MAIN, f"Training finished at step {training.step}")
 
@@ -375,14 +379,12 @@ def parse(arguments: list[str]) -> Settings:
     add("--checkpoint-every", type=int, default=100)
     add("--permanent-every", type=int, default=500, help="steps between those kept for good")
     add("--keep-temporary", type=int, default=10, help="how many other checkpoints are kept")
-    add(
-        "--initialize-from",
-        type=local_path,
-        default=os.environ.get("WATCHKEEPER_RESUME_FROM") or None,
-        help="checkpoint folder to resume from (default: WATCHKEEPER_RESUME_FROM, else scratch)",
-    )
+    resume = os.environ.get("WATCHKEEPER_RESUME_FROM") or None
+    source = "checkpoint folder to resume from (default: WATCHKEEPER_RESUME_FROM, else scratch)"
+    add("--initialize-from", type=local_path, default=resume, help=source)
     add("--step-delay", type=float, default=0.008, help="seconds after each step, to be watched")
     add("--shard-delay", type=float, default=0.05, help="seconds after each shard, as an upload's")
+    add("--wandb", default="", help="entity/project in W&B to log to as well (default: none)")
     add("--seed", type=int, default=0, help="decides the first weights and all batches")
     return parser.parse_args(arguments, namespace=Settings())
 
