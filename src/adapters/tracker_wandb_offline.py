@@ -21,7 +21,7 @@ from watchkeeper import outside
 from watchkeeper.adapters.limited import run_limited
 from watchkeeper.adapters.wandb_values import client_environment, metrics_of, step_of
 from watchkeeper.domain.contract_tracker import TrackerPart
-from watchkeeper.domain.values import TrackerFacts
+from watchkeeper.domain.values import BUFFERED, TrackerFacts
 from watchkeeper.ports import Unavailable
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class OfflineWandbTracker:
         if newest is None or newest["exit_code"] is None:
             raise Unavailable(
                 self._source,
-                f"buffered: W&B's client writes in blocks, and {folders[-1].name} has no end yet",
+                f"{BUFFERED}: W&B's client writes in blocks, and {folders[-1].name} has no end yet",
             )
         starts = [found for f in folders[:-1] if (found := self._older(f)) is not None]
         self._forget(folders)

@@ -27,6 +27,10 @@ class SourceState(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
+BUFFERED = "buffered"
+"""How the reason begins of a source that keeps what it has until the run ends, by its design."""
+
+
 class Reading(Value):
     """What one source said about itself at one check.
 
@@ -177,3 +181,8 @@ class JobSpec(Value):
     env_from: tuple[str, ...] = ()
     working_dir: str = ""
     metadata: dict[str, str] = {}
+
+
+def is_buffered(reading: Reading) -> bool:
+    """Say whether a source is silent because it buffers: no answer, and no trouble either."""
+    return reading.state is SourceState.UNAVAILABLE and reading.reason.startswith(BUFFERED)

@@ -7,7 +7,7 @@ from watchkeeper.domain.contract import cadence_of
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import CheckRecorded, Health, Progress
 from watchkeeper.domain.progress import render_progress
-from watchkeeper.domain.values import TERMINAL, JobState, Reading, SourceState
+from watchkeeper.domain.values import TERMINAL, JobState, Reading, SourceState, is_buffered
 from watchkeeper.projections.figures import elapsed, human, value
 from watchkeeper.projections.logbook_state import (
     Current,
@@ -198,6 +198,8 @@ def _troubles(data: CheckRecorded, before: CheckRecorded | None) -> str:
     silent = [r for r in data.readings if r.state is not SourceState.FRESH]
     still = [r for r in silent if (r.source, r.state, r.reason) in known]
     fresh = [r for r in silent if r not in still]
+    # What buffers by design is said once; it will be so until the end.
+    still = [r for r in still if not is_buffered(r)]
     parts = [f"{', '.join(r.source for r in still)} still without a fresh answer"] if still else []
     return "".join(f"; {part}" for part in [*_grouped(fresh), *parts])
 

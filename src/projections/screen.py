@@ -10,7 +10,7 @@ from datetime import datetime
 
 from watchkeeper.projections.figures import count, elapsed
 from watchkeeper.projections.quoting import cut, one_line
-from watchkeeper.projections.status_rows import RunRow
+from watchkeeper.projections.status_rows import SETTLED, RunRow
 from watchkeeper.projections.views import (
     Fleet,
     Need,
@@ -143,7 +143,7 @@ def _note(row: RunRow) -> str:
     if decision is not None:
         parts.append(f"{decision['action']} ({decision['rule']})")
     parts += [f"{found['summary']} ({found['rule']})" for found in row["findings"]]
-    silent = [name for name, state in row["sources"].items() if state != "fresh"]
+    silent = [name for name, state in row["sources"].items() if state not in SETTLED]
     if silent and row["due"] is not None:
         parts.append(f"no fresh answer from {', '.join(silent)}")
     if row["phase"] == "finished" and not row["tag"] and not row["seals_itself"]:
@@ -190,7 +190,8 @@ def _footer(seen: Fleet, width: int) -> list[str]:
     silent: Counter[str] = Counter()
     for view in watched:
         if view.row is not None:
-            silent.update(n for n, state in view.row["sources"].items() if state != "fresh")
+            sources = view.row["sources"].items()
+            silent.update(name for name, state in sources if state not in SETTLED)
     troubles = ", ".join(f"{name} silent for {count(n, 'run')}" for name, n in silent.items())
     parts.append(f"SOURCES  {troubles or 'all answer'}.")
     if not seen.late:

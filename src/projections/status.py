@@ -26,8 +26,10 @@ from watchkeeper.domain.state import (
     last_instance,
     phase_name,
 )
+from watchkeeper.domain.values import Reading, is_buffered
 from watchkeeper.projections.quoting import cut
 from watchkeeper.projections.status_rows import (
+    BUFFERED_STATE,
     SHAPE,
     DecisionRow,
     EffectsRow,
@@ -94,7 +96,7 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         final_step=contract.final_step.value if contract is not None else None,
         checkpoint=f"step-{max(run.checkpoints)}" if run.checkpoints else "",
         last_check=_iso_or_none(check.at if check is not None else None),
-        sources={r.source: r.state.value for r in check.event.readings} if check else {},
+        sources={r.source: _state(r) for r in check.event.readings} if check else {},
         next_due=_iso_or_none(watch.next_due),
         due=_iso_or_none(_due(run)),
         cadence_s=(cadence_of(contract) if contract is not None else timedelta()).total_seconds(),
@@ -134,6 +136,10 @@ def _tracker_url(run: Run) -> str:
     if announced:
         return announced[-1]
     return tracker_place(run.contract.tracker) if run.contract is not None else ""
+
+
+def _state(reading: Reading) -> str:
+    return BUFFERED_STATE if is_buffered(reading) else reading.state.value
 
 
 def _due(run: Run) -> datetime | None:

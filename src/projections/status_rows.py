@@ -10,6 +10,13 @@ SHAPE = "status@1"
 """Written into each row. One of another shape is named, not guessed at; it is disposable."""
 
 
+BUFFERED_STATE = "unavailable (buffered)"
+"""A source that keeps what it has until the run ends, as an offline tracker does."""
+
+SETTLED = ("fresh", BUFFERED_STATE)
+"""States of sources that are as they should be."""
+
+
 class QuestionRow(TypedDict):
     """An open question to the DRI."""
 
@@ -45,7 +52,7 @@ class RunRow(TypedDict):
         zone: The contract's time zone.
         progress: As people report it, such as `~1860/2384`; empty before the first step.
         checkpoint: The newest that may be resumed from; empty while there is none.
-        sources: Each source's state at the newest check.
+        sources: Each source's state at the newest check; `SETTLED` ones need nobody.
         due: Since when, or from when, the watch has something to do; none when it has not.
         cadence_s: Seconds between checks.
         declined: No watch is arranged, by the contract.

@@ -12,8 +12,11 @@ import psutil
 import pytest
 
 from tests.adapters.hostile_wandb import RUN, Hostile, hostile_server
+from tests.domain.samples import contract
 from tests.wandb_stub import KEY, ask_stub, train
 from watchkeeper import clock
+from watchkeeper.adapters.compose import Adapters
+from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.tracker_wandb import WandbTracker
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.ports import Unavailable
@@ -267,6 +270,25 @@ def test_a_summary_without_numbers_is_made_up_for_by_the_history(
     facts = tracker(wandb_server).read()
     assert facts is not None
     assert (facts.step, facts.metrics["loss"]) == (2, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "made"),
+    [
+        ({"kind": "jsonl", "url": "/m.jsonl"}, "JsonlTracker"),
+        ({"kind": "wandb", "url": "", "entity": "e", "project": "p"}, "WandbTracker"),
+        (
+            {"kind": "wandb", "url": "", "mode": "offline", "dir": "/w"},
+            "OfflineWandbTracker",
+        ),
+    ],
+)
+def test_the_contract_chooses_who_reads(tmp_path: Path, changes: dict[str, Any], made: str) -> None:
+    adapters = Adapters(create_home(tmp_path))
+    promised = contract(tracker=changes)
+    reader = adapters.tracker(promised)
+    assert type(reader).__name__ == made
+    assert adapters.tracker(promised) is reader
 
 
 def test_status_imports_no_client_of_wandb() -> None:
