@@ -189,6 +189,13 @@ def test_after_a_rate_limit_the_server_is_left_alone_for_a_while(hostile: Hostil
     assert len(hostile.asked) == asked
 
 
+def test_a_run_that_is_listed_and_not_shown_is_not_missing(hostile: Hostile) -> None:
+    hostile.mode = "no run"
+    assert tracker(hostile.url).read() is None
+    hostile.others = [dict(RUN)]
+    assert why(tracker(hostile.url)) == "the server lists the run and does not show it"
+
+
 def test_a_server_that_works_again_is_read_again(hostile: Hostile) -> None:
     reader = tracker(hostile.url)
     hostile.run["summaryMetrics"] = "{nonsense"
