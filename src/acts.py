@@ -25,7 +25,7 @@ from watchkeeper.domain.contract import Contract, seal_tag_of
 from watchkeeper.domain.durations import local_day
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import EffectFailed, EffectRecovered
-from watchkeeper.domain.launching import plan_first_instance
+from watchkeeper.domain.launching import clearance_revoked, plan_first_instance
 from watchkeeper.domain.observation import GateFacts, SealFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import LaunchPlan
@@ -33,11 +33,13 @@ from watchkeeper.domain.policy import Act
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.roots import overlapping
 from watchkeeper.domain.secrets import has_mark
+from watchkeeper.domain.standing import standing_waivers
 from watchkeeper.domain.state import (
     Finished,
     Interrupted,
     Launching,
     Run,
+    Stopped,
     contract_of,
     live_instance,
 )
@@ -181,8 +183,15 @@ def request_launch(desk: Desk, contract: Contract, actor: Actor) -> Handled | Re
 def read_first_plan(desk: Desk, contract: Contract) -> tuple[LaunchPlan, GateFacts]:
     """Return the plan of a contract's first instance, and the facts that its gate needs."""
     plan = plan_first_instance(contract, submission_id(desk, contract.run, 1))
+    return plan, _gate_facts(desk, contract, plan.resume_from)
+
+
+def _gate_facts(desk: Desk, contract: Contract, source: str) -> GateFacts:
+    """Read what the gate needs: outside, and of what the ledger holds for no single run."""
     held = root_holder(desk.ledger, contract.output_root)
-    return plan, read_gate_facts(desk.outside, contract, plan.resume_from, held)
+    standing = standing_waivers(desk.ledger.people(), clock.now())
+    facts = read_gate_facts(desk.outside, contract, source, held)
+    return facts.model_copy(update={"standing": standing})
 
 
 def submit(desk: Desk, run: Run) -> bool:
@@ -198,6 +207,8 @@ def submit(desk: Desk, run: Run) -> bool:
     if found.state is JobState.NOT_FOUND:
         if run.stop_requested == plan.instance:
             return _not_submitted(desk, run, plan, "a person asked for its end first")
+        if clearance_revoked(run):
+            return _not_submitted(desk, run, plan, f"{run.cleared_by} was revoked first")
         if has_mark(plan.model_dump_json()):
             # What stands for a secret is not the secret: the job would run with other words.
             return _not_submitted(desk, run, plan, "a secret was scrubbed from the plan (L1)")
@@ -241,9 +252,7 @@ def relaunch(desk: Desk, run: Run, token: int) -> bool:
     assert isinstance(run.phase, Interrupted), "only an interrupted run is relaunched"
     decision = run.phase.decision
     assert decision is not None, "a relaunch was decided"
-    contract = contract_of(run)
-    held = root_holder(desk.ledger, contract.output_root)
-    facts = read_gate_facts(desk.outside, contract, decision.resume_path, held)
+    facts = _gate_facts(desk, contract_of(run), decision.resume_path)
     command = Relaunch(
         now=clock.now(),
         actor=SERVICE,
@@ -304,12 +313,22 @@ def verify(desk: Desk, run: Run, actor: Actor) -> bool:
     return _handled(verify_outcome(desk, run, actor), "verify the seal")
 
 
-def verify_outcome(desk: Desk, run: Run, actor: Actor) -> Handled | Refused:
-    """Read what a seal needs, and return what came of it."""
+def verify_outcome(
+    desk: Desk, run: Run, actor: Actor, waive: tuple[str, ...] = (), reason: str = ""
+) -> Handled | Refused:
+    """Read what a seal needs, and return what came of it.
+
+    Args:
+        desk: What to work with.
+        run: The run.
+        actor: Who asks.
+        waive: What may be missing, by name; each needs a human's consent.
+        reason: Why.
+    """
     contract = contract_of(run)
     launched = next((i.launched_at for i in run.instances if i.launched_at is not None), None)
     plan = run.instances[-1].plan if run.instances else None
-    if plan is None or launched is None or not isinstance(run.phase, Finished):
+    if plan is None or launched is None or not isinstance(run.phase, Finished | Stopped):
         return desk.ledger.handle(run.slug, _no_seal(actor, run))
     tag = seal_tag_of(contract, local_day(launched, contract.timezone))
     facts = read_seal_facts(desk.outside, contract, plan, tag, clock.now())
@@ -317,7 +336,11 @@ def verify_outcome(desk: Desk, run: Run, actor: Actor) -> Handled | Refused:
     clean, digest, content = scrub_observation(desk.ledger.scrubber, facts.observation)
     desk.evidence.keep(digest, content)
     command = VerifySeal(
-        now=clock.now(), actor=actor, facts=facts.model_copy(update={"observation": clean})
+        now=clock.now(),
+        actor=actor,
+        facts=facts.model_copy(update={"observation": clean}),
+        waive=waive,
+        reason=reason,
     )
     return desk.ledger.handle(run.slug, command)
 

@@ -15,6 +15,7 @@ from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.evolve import fold
 from watchkeeper.domain.roots import ROOTS, Roots, evolve_roots
+from watchkeeper.domain.standing import PEOPLE, People, evolve_people
 from watchkeeper.domain.state import Run, Sealed, Unreadable, contract_of
 from watchkeeper.ledger import run_stream
 from watchkeeper.ports import EventStore, Outside, Recorded, Unavailable
@@ -82,7 +83,7 @@ def audit(store: EventStore, outside: Outside, report: Report, *, remotes: bool)
             _witnessed(outside, run, recorded, events, report)
     for row in views.keys() - known:
         report.problems.append(f"{row[0]}: a status row without a history")
-    _roots(store, report)
+    _shared(store, report)
 
 
 def _decoded(store: EventStore, stream: str, report: Report) -> tuple[list[Recorded], list[Event]]:
@@ -119,13 +120,19 @@ def _effects(store: EventStore, slug: str, report: Report) -> Effects | None:
     return effects
 
 
-def _roots(store: EventStore, report: Report) -> None:
+def _shared(store: EventStore, report: Report) -> None:
     roots = Roots()
     try:
         for event in _decoded(store, ROOTS, report)[1]:
             roots = evolve_roots(roots, event)
     except Undecodable as error:
         _unreadable("roots", str(error), report)
+    people = People()
+    try:
+        for event in _decoded(store, PEOPLE, report)[1]:
+            people = evolve_people(people, event)
+    except Undecodable as error:
+        _unreadable("people", str(error), report)
 
 
 def _compare_view(

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from watchkeeper import clock
-from watchkeeper.domain.commands import Command, RecordCheck, RunCommand
+from watchkeeper.domain.commands import Command, PeopleCommand, RecordCheck, RunCommand
 from watchkeeper.domain.decide import decide
 from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.envelope import Envelope, Event, Undecodable, decode, encode
@@ -28,6 +28,7 @@ from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.roots import ROOTS, Roots, claims_for, evolve_roots
 from watchkeeper.domain.secrets import Scrubber, scrub_json
+from watchkeeper.domain.standing import PEOPLE, People, decide_people, evolve_people
 from watchkeeper.domain.state import Run, Unreadable
 from watchkeeper.ports import Appended, EventStore, StatusRow, VersionConflict, Write
 from watchkeeper.projections.status import effects_row, status_row
@@ -133,6 +134,13 @@ class Ledger:
             self._roots = roots
         return roots
 
+    def people(self) -> People:
+        """Return what holds for no single run: the standing waivers."""
+        people = People()
+        for event in self._events(PEOPLE):
+            people = evolve_people(people, event)
+        return people
+
     def history_and_head(self, slug: str) -> tuple[list[Event], str]:
         """Return all events of a run, and the chain's head at the last of them.
 
@@ -183,6 +191,8 @@ class Ledger:
             if isinstance(outcome, Refused):
                 if attempt == 0 and self._stale(run):
                     continue  # Refused on an old state: other writers went on since.
+                if outcome.records and not self._record_attempt(run, outcome, command):
+                    continue
                 return outcome
             if not outcome:
                 return Handled((), run)
@@ -194,6 +204,28 @@ class Ledger:
                 continue
             return answer
         raise VersionConflict(f"{slug}: other writers came first {CONFLICTS_MAX} times in a row")
+
+    def handle_people(self, command: PeopleCommand) -> tuple[Event, ...] | Refused:
+        """Handle a command to the stream `people`, which holds for no single run.
+
+        Raises:
+            VersionConflict: Other writers came first too many times in a row.
+        """
+        for _ in range(CONFLICTS_MAX):
+            people = self.people()
+            answer = decide_people(people, command)
+            refused, facts = answer if isinstance(answer, tuple) else (None, answer)
+            if not facts:
+                assert refused is not None, "what is taken is recorded"
+                return refused
+            cause = _Cause(command.actor, command.now, None, PEOPLE)
+            write, made = self._write(PEOPLE, people.version, facts, cause)
+            try:
+                self.store.append([write])
+            except VersionConflict:
+                continue
+            return refused if refused is not None else tuple(made)
+        raise VersionConflict(f"{PEOPLE}: other writers came first {CONFLICTS_MAX} times in a row")
 
     def record_effects(self, slug: str, events: Sequence[EffectEvent], actor: Actor) -> Effects:
         """Record results of effects; they never move the run's own head."""
@@ -213,6 +245,16 @@ class Ledger:
                 self._effects[slug] = effects
             return effects
         raise VersionConflict(f"{slug}: other writers came first {CONFLICTS_MAX} times in a row")
+
+    def _record_attempt(self, run: Run, refused: Refused, command: Command) -> bool:
+        """Record what a refusal leaves on record; false when another writer came first."""
+        cause = _Cause(command.actor, command.now, None, run.slug)
+        try:
+            self._append(run, refused.records, cause, b"")
+        except VersionConflict:
+            self._forget(run.slug)
+            return False
+        return True
 
     def _append(
         self, run: Run, outcome: Sequence[RunEvent], cause: _Cause, digest: bytes

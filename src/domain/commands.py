@@ -1,11 +1,13 @@
 """What can be asked of a run: requests in the imperative, with the time in them."""
 
+from datetime import timedelta
 from typing import Literal
 
 from pydantic import AwareDatetime, PositiveInt
 
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contract import Contract, Lane
 from watchkeeper.domain.events import Holder
+from watchkeeper.domain.guarded import GuardedAction
 from watchkeeper.domain.observation import GateFacts, Observation, SealFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.values import Value
@@ -40,10 +42,12 @@ class RequestLaunch(Command):
 
     Attributes:
         submission_id: Fixed by the caller.
+        requester: Who wants it, where a schedule asks for somebody; the actor when empty.
     """
 
     submission_id: str
     facts: GateFacts
+    requester: str = ""
 
 
 class ApproveLaunch(Command):
@@ -135,15 +139,27 @@ class Correct(Command):
 
 
 class Stop(Command):
-    """End the live instance, or the run when nothing lives."""
+    """End the live instance, or the run when nothing lives.
+
+    Attributes:
+        consent: The consent to use, such as `c-1`; empty for a live one, or a human's own.
+    """
 
     reason: str
+    consent: str = ""
 
 
 class VerifySeal(Command):
-    """Verify that everything a seal needs is there."""
+    """Verify that everything a seal needs is there.
+
+    Attributes:
+        waive: Lacks to let pass, by name, such as `tracker state`; each needs a consent.
+        reason: Why; empty when nothing is waived.
+    """
 
     facts: SealFacts
+    waive: tuple[str, ...] = ()
+    reason: str = ""
 
 
 class CompleteSeal(Command):
@@ -160,6 +176,79 @@ class Abandon(Command):
     """Give the run up; its record stays."""
 
     reason: str
+
+
+class Propose(Command):
+    """Ask for a guarded action; anyone may.
+
+    Attributes:
+        agree: A human consents to it at once.
+    """
+
+    action: GuardedAction
+    target: str
+    reason: str
+    agree: bool = False
+
+
+class GiveConsent(Command):
+    """Permit one proposed act, once.
+
+    Attributes:
+        digest: Its first digits, when the human names what they read; empty for any.
+        life: How long it may be used; the action's own when none.
+    """
+
+    proposal: str
+    digest: str = ""
+    note: str = ""
+    life: timedelta | None = None
+
+
+class Waive(Command):
+    """Let a named block of the launch gate, or a named lack of the seal, pass.
+
+    Attributes:
+        subject: A launch rule such as `L13`, or a lack such as `tracker state`.
+        until: When it ends; none for as long as the run lasts.
+    """
+
+    subject: str
+    reason: str
+    until: AwareDatetime | None = None
+
+
+class Revoke(Command):
+    """Take back an approval, a consent or a waiver, or decline a proposal.
+
+    Attributes:
+        name: Such as `a-1`, `c-1`, `w-1` or `p-1`.
+    """
+
+    name: str
+    reason: str = ""
+
+
+class GrantStandingWaiver(Command):
+    """Waive a launch rule ahead, for the launches of a lane that one principal asks for.
+
+    Attributes:
+        requester: Whose launches; the human who waives when empty.
+        until: When it ends; none for the longest time there is.
+    """
+
+    lane: Lane
+    rule: str
+    reason: str
+    requester: str = ""
+    until: AwareDatetime | None = None
+
+
+class RevokeStandingWaiver(Command):
+    """Take back a standing waiver."""
+
+    name: str
+    reason: str = ""
 
 
 RunCommand = (
@@ -180,4 +269,11 @@ RunCommand = (
     | VerifySeal
     | CompleteSeal
     | Abandon
+    | Propose
+    | GiveConsent
+    | Waive
+    | Revoke
 )
+
+PeopleCommand = GrantStandingWaiver | RevokeStandingWaiver
+"""What is asked of the stream `people`."""

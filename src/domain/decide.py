@@ -1,6 +1,5 @@
 """Which events a command causes, or which rule refuses it. Pure: the time is in the command."""
 
-from datetime import timedelta
 from typing import assert_never
 
 from watchkeeper.domain.check import LEASE_SLACK, summarise
@@ -14,19 +13,22 @@ from watchkeeper.domain.commands import (
     ConfirmLaunched,
     Correct,
     DraftRun,
+    GiveConsent,
+    Propose,
     RecordCheck,
     Relaunch,
     ReleaseWatch,
     ReportRefusedLaunch,
     RequestLaunch,
+    Revoke,
     RunCommand,
     Stop,
     TakeWatch,
     VerifySeal,
+    Waive,
 )
 from watchkeeper.domain.contract import cadence_of, changed_keys
 from watchkeeper.domain.events import (
-    ConsentGiven,
     ContractAmended,
     CorrectionRecorded,
     EscalationAcknowledged,
@@ -41,6 +43,7 @@ from watchkeeper.domain.events import (
     WatchTaken,
 )
 from watchkeeper.domain.foresee import foresee
+from watchkeeper.domain.guarded import GuardedAction
 from watchkeeper.domain.launching import (
     Outcome,
     approve,
@@ -49,9 +52,10 @@ from watchkeeper.domain.launching import (
     refused_launch,
     relaunch,
 )
+from watchkeeper.domain.permissions import not_a_human, permission, permit, reason_of
 from watchkeeper.domain.recovery import Case, relaunch_on_answer, relaunch_what_never_ran
 from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.seal import verify_seal
+from watchkeeper.domain.seal import leave_to_seal, missing_for_seal, seal_of
 from watchkeeper.domain.state import (
     UNACCOUNTED,
     Finished,
@@ -64,9 +68,6 @@ from watchkeeper.domain.state import (
 )
 from watchkeeper.domain.table import refusal_of
 from watchkeeper.domain.verdict import escalation_of, verdict
-
-CONSENT_LIFE = timedelta(hours=1)
-"""A consent that was not used by then is void."""
 
 
 def decide(run: Run, command: RunCommand) -> Outcome:
@@ -108,6 +109,8 @@ def decide(run: Run, command: RunCommand) -> Outcome:
             return _verify_seal(run, command)
         case CompleteSeal():
             return _complete_seal(run, command)
+        case Propose() | GiveConsent() | Waive() | Revoke():
+            return permission(run, command)
         case _:
             return _people(run, command)
 
@@ -130,7 +133,7 @@ def _people(run: Run, command: Acknowledge | AddNote | Correct | Stop | Abandon)
             return _stop(run, command)
         case Abandon():
             if command.actor.kind != "human":
-                return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
+                return not_a_human(run, command)
             return [RunAbandoned(reason=command.reason)]
         case _:
             assert_never(command)
@@ -151,7 +154,7 @@ def _take_watch(run: Run, command: TakeWatch) -> Outcome:
         who = f"{watch.holder.principal}@{watch.holder.host}, lease until {until:%H:%M:%S %Z}"
         return Refused(Refusal.WATCH_HELD, who)
     if command.force and command.actor.kind == "agent":
-        return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
+        return not_a_human(run, command)
     due = watch.next_due or command.now
     lease = max(due, command.now) + 2 * cadence_of(contract_of(run)) + LEASE_SLACK
     return [
@@ -181,7 +184,7 @@ def _check(run: Run, command: RecordCheck) -> Outcome:
 
 def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
     if command.actor.kind != "human":
-        return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
+        return not_a_human(run, command)
     if command.question not in run.questions:
         return Refused(Refusal.QUESTION_NOT_OPEN, command.question)
     taken = EscalationAcknowledged(
@@ -204,39 +207,45 @@ def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
 
 
 def _stop(run: Run, command: Stop) -> Outcome:
-    if command.actor.kind != "human":
-        return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
     if not isinstance(run.phase, Launching | Stabilizing | Running):
+        if command.actor.kind != "human":
+            return not_a_human(run, command)
         return [RunStopped(reason=command.reason)]
     instance = run.phase.plan.instance
     # Asked again once the job is lost, a stop means more: then it ends on the human's word.
     means_more = UNACCOUNTED in run.findings and run.given_up != instance
     if run.stop_requested == instance and not means_more:
         return Refused(Refusal.STOP_ASKED, instance)
-    consent = ConsentGiven(
-        consent=f"c-{len(run.consents) + 1}",
-        action="stop",
-        target=instance,
-        expires_at=command.now + CONSENT_LIFE,
-        note=command.reason,
+    leave = permit(
+        run, GuardedAction.STOP, instance, command.reason, command, consent=command.consent
     )
-    asked = StopRequested(instance=instance, reason=command.reason, consent=consent.consent)
-    return [consent, asked]
+    if isinstance(leave, Refused):
+        return leave
+    reason = command.reason or reason_of(run, leave.consent)
+    asked = StopRequested(instance=instance, reason=reason, consent=leave.consent)
+    return [*leave.events, asked]
 
 
 # --- Seal ----------------------------------------------------------------------------------------
 
 
 def _verify_seal(run: Run, command: VerifySeal) -> Outcome:
-    assert isinstance(run.phase, Finished), "the table lets only a finished run be verified"
-    if run.phase.verified is not None:
+    if not run.instances:
+        return Refused(Refusal.NOT_FINISHED, run.slug)  # Stopped before anything was launched.
+    if isinstance(run.phase, Finished) and run.phase.verified is not None:
         return Refused(Refusal.SEAL_VERIFIED, run.slug)
-    if command.facts.observation.instance != run.phase.plan.instance:
+    plan = run.instances[-1].plan
+    if command.facts.observation.instance != plan.instance:
         return Refused(Refusal.WRONG_INSTANCE, command.facts.observation.instance)
-    answer = verify_seal(run, run.phase, command.facts)
-    if isinstance(answer, SealBlocked) and answer.missing == run.seal_missing:
-        return []  # The same answer again adds nothing to the history.
-    return [answer]
+    missing = missing_for_seal(run, command.facts)
+    leave = leave_to_seal(run, missing, command)
+    if isinstance(leave, Refused):
+        return leave
+    if leave.unwaived:
+        blocked = SealBlocked(missing=missing)
+        # The same answer again adds nothing to the history.
+        return [] if blocked.missing == run.seal_missing else [blocked]
+    return [*leave.events, seal_of(run, command.facts, leave.waived)]
 
 
 def _complete_seal(run: Run, command: CompleteSeal) -> Outcome:

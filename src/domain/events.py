@@ -40,6 +40,19 @@ from watchkeeper.domain.events_launch import (
     PreflightRecorded,
     RunDrafted,
 )
+from watchkeeper.domain.events_people import (
+    ActProposed,
+    ApprovalRevoked,
+    AttemptRefused,
+    ConsentRevoked,
+    ConsentUsed,
+    ProposalDeclined,
+    StandingAttemptRefused,
+    StandingWaiverGranted,
+    StandingWaiverRevoked,
+    WaiverGranted,
+    WaiverRevoked,
+)
 from watchkeeper.domain.events_watch import (
     CheckpointRejected,
     CheckpointValidated,
@@ -58,11 +71,16 @@ from watchkeeper.domain.events_watch import (
 from watchkeeper.domain.fact import Fact
 
 __all__ = [
+    "ActProposed",
     "Action",
+    "ApprovalRevoked",
+    "AttemptRefused",
     "CheckRecorded",
     "CheckpointRejected",
     "CheckpointValidated",
     "ConsentGiven",
+    "ConsentRevoked",
+    "ConsentUsed",
     "ContractAmended",
     "CorrectionRecorded",
     "DecisionMade",
@@ -87,8 +105,10 @@ __all__ = [
     "Outlook",
     "OutputRootClaimed",
     "OutputRootReleased",
+    "PeopleEvent",
     "PreflightRecorded",
     "Progress",
+    "ProposalDeclined",
     "RootEvent",
     "RunAbandoned",
     "RunDrafted",
@@ -99,10 +119,15 @@ __all__ = [
     "SealBlocked",
     "SealVerified",
     "Severity",
+    "StandingAttemptRefused",
+    "StandingWaiverGranted",
+    "StandingWaiverRevoked",
     "Startup",
     "StopRequested",
     "TagPushed",
     "TrackerAnnounced",
+    "WaiverGranted",
+    "WaiverRevoked",
     "WatchReleased",
     "WatchTaken",
 ]
@@ -138,6 +163,15 @@ RunEvent = (
     | SealBlocked
     | SealVerified
     | RunSealed
+    | ActProposed
+    | ProposalDeclined
+    | ConsentUsed
+    | ConsentRevoked
+    | ApprovalRevoked
+    | WaiverGranted
+    | WaiverRevoked
+    | AttemptRefused
 )
 RootEvent = OutputRootClaimed | OutputRootReleased
 EffectEvent = LogbookPushed | TagPushed | EffectFailed | EffectRecovered
+PeopleEvent = StandingWaiverGranted | StandingWaiverRevoked | StandingAttemptRefused

@@ -135,6 +135,9 @@ class ConsentGiven(Fact):
     Attributes:
         action: Such as `stop`.
         target: Such as the instance.
+        proposal: What was consented to; empty in records from before proposals.
+        digest: The proposal's, so that nothing else is permitted.
+        direct: A human asked, consented and acted in one command.
     """
 
     topic: ClassVar[str] = "run.consent_given.1"
@@ -143,6 +146,9 @@ class ConsentGiven(Fact):
     target: str
     expires_at: AwareDatetime
     note: str
+    proposal: str = ""
+    digest: str = ""
+    direct: bool = False
 
 
 class StopRequested(Fact):

@@ -49,6 +49,7 @@ class SealVerified(Fact):
         tracker_step: The tracker's own count, which may be one less.
         metrics: Final values.
         caveats: What a reader should know.
+        waived: What was missing and let pass, each with the consent that permits it.
     """
 
     topic: ClassVar[str] = "run.seal_verified.1"
@@ -64,6 +65,7 @@ class SealVerified(Fact):
     output_root: str
     metrics: dict[str, float]
     caveats: tuple[str, ...]
+    waived: tuple[str, ...] = ()
 
 
 class RunSealed(Fact):

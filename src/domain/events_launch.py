@@ -73,8 +73,11 @@ class LaunchRequested(Fact):
 
     Attributes:
         plan: The exact instance.
-        clearance: The approval it rests on, and the preflight's version in this stream.
+        approval: The approval it rests on; empty when it rests on a waiver of L11.
+        preflight: The preflight's version in this stream.
         reason: `launch`, or the rule that decided a relaunch.
+        waiver: The waiver of L11 that it rests on; empty when a human approved.
+        requester: Who wanted the first launch, where that was not its actor.
     """
 
     topic: ClassVar[str] = "run.launch_requested.1"
@@ -83,6 +86,8 @@ class LaunchRequested(Fact):
     approval: str
     preflight: PositiveInt
     reason: str
+    waiver: str = ""
+    requester: str = ""
 
 
 class InstanceLaunched(Fact):

@@ -11,7 +11,6 @@ from watchkeeper.domain.events import (
     CheckpointRejected,
     CheckpointValidated,
     CheckRecorded,
-    ConsentGiven,
     ContractAmended,
     CorrectionRecorded,
     DecisionMade,
@@ -40,6 +39,8 @@ from watchkeeper.domain.events import (
     WatchReleased,
     WatchTaken,
 )
+from watchkeeper.domain.evolve_people import permitted
+from watchkeeper.domain.misfit import Misfit
 from watchkeeper.domain.state import (
     PHASES,
     UNACCOUNTED,
@@ -47,7 +48,6 @@ from watchkeeper.domain.state import (
     Approval,
     Checkpoint,
     Cleared,
-    Consent,
     Draft,
     Failure,
     Finished,
@@ -77,16 +77,16 @@ _FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
     {
         RunDrafted: (Unborn,),
         ContractAmended: (Draft, Cleared),
-        LaunchApproved: (Draft, Cleared),
-        LaunchRequested: (Cleared, Interrupted),
+        LaunchApproved: (Draft, Cleared, Interrupted),
+        LaunchRequested: (Draft, Cleared, Interrupted),
         InstanceLaunched: (Launching,),
         LaunchRefused: (Launching,),
         CheckRecorded: (Stabilizing, Running, Interrupted),
         InstanceEnded: (Stabilizing, Running),
         StopRequested: (Launching, Stabilizing, Running),
         RunFinished: (Interrupted,),
-        SealBlocked: (Finished,),
-        SealVerified: (Finished,),
+        SealBlocked: (Finished, Stopped),
+        SealVerified: (Finished, Stopped),
         RunSealed: (Finished,),
         RunStopped: (Draft, Cleared, Interrupted),
         RunAbandoned: (Draft, Cleared, Interrupted, Finished),
@@ -97,10 +97,6 @@ _FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
 
 _BORN = tuple(phase for phase in PHASES if phase is not Unborn)
 _RUN_EVENTS: tuple[type[RunEvent], ...] = get_args(RunEvent)
-
-
-class Misfit(Exception):
-    """An event that cannot follow the ones before it. Never leaves this module."""
 
 
 def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
@@ -145,8 +141,16 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
         case RunDrafted():
             return replace(run, phase=Draft(), contract=data.contract)
         case ContractAmended():
-            # What was cleared was cleared for other words.
-            return replace(run, phase=Draft(), contract=data.contract, preflight=None, approvals=())
+            # What was cleared, or waived, was so for other words.
+            void = tuple(replace(waiver, revoked=True) for waiver in run.waivers)
+            return replace(
+                run,
+                phase=Draft(),
+                contract=data.contract,
+                preflight=None,
+                approvals=(),
+                waivers=void,
+            )
         case PreflightRecorded():
             return replace(run, preflight=data, preflight_version=event.version)
         case LaunchApproved():
@@ -217,9 +221,6 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             return replace(run, questions=open_)
         case NoteAdded() | CorrectionRecorded():
             return run
-        case ConsentGiven():
-            consent = Consent(data.consent, data.action, data.target, data.expires_at)
-            return replace(run, consents=(*run.consents, consent))
         case StopRequested():
             consents = tuple(
                 replace(c, used=True) if c.name == data.consent else c for c in run.consents
@@ -234,8 +235,13 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
                 consents=consents,
                 watch=watch,
             )
-        case _:
+        case (
+            RunFinished() | RunStopped() | RunAbandoned() | SealBlocked() | SealVerified()
+            | RunSealed()
+        ):  # fmt: skip
             return _ended(run, data)
+        case _:
+            return permitted(run, data, event)
 
 
 def _ended(
@@ -250,7 +256,13 @@ def _ended(
         case SealBlocked():
             return replace(run, seal_missing=data.missing)
         case SealVerified():
-            verified = replace(finished_or_misfit(run), verified=data)
+            # A stopped run that a human lets be sealed goes the way of a finished one.
+            stopped = isinstance(run.phase, Stopped)
+            if stopped and not data.waived:
+                raise Misfit("the run was stopped, and nothing is waived")
+            plan = last_instance_or_misfit(run).plan
+            phase = Finished(plan, None) if stopped else finished_or_misfit(run)
+            verified = replace(phase, verified=data)
             return replace(run, phase=verified, seal_missing=(), watch=quiet)
         case RunSealed():
             if finished_or_misfit(run).verified is None:
@@ -289,11 +301,15 @@ def last_instance_or_misfit(run: Run) -> Instance:
 
 def _requested(run: Run, data: LaunchRequested, at: datetime) -> Run:
     again = (at,) if run.instances else ()
+    if isinstance(run.phase, Draft) and not data.waiver:
+        raise Misfit("nobody cleared it")
     return replace(
         run,
         phase=Launching(data.plan, at),
         instances=(*run.instances, Instance(data.plan)),
         relaunches=run.relaunches + again,
+        cleared_by=data.approval or data.waiver,
+        requester=run.requester or data.requester,
         # The next check waits for the job; launching itself is never late.
         watch=replace(run.watch, next_due=None),
     )

@@ -14,8 +14,9 @@ from watchkeeper.domain.plan import (
     short,
 )
 from watchkeeper.domain.secrets import find_secrets, has_mark, sensitive_name
-from watchkeeper.domain.state import Approval
+from watchkeeper.domain.state import Approval, Waiver
 from watchkeeper.domain.values import SourceState
+from watchkeeper.domain.waivers import waive_blocks
 
 _STEP_FOLDER = re.compile(r"(?:^|/)step-(\d+)/?$")
 _URL_OR_ABSOLUTE = re.compile(r"^(?:/|[a-z][a-z0-9+.-]*://)")
@@ -25,18 +26,23 @@ _REFERENCE = re.compile(r"^\$\{?\w+\}?$")
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What the launch rules look at."""
+    """What the launch rules look at.
+
+    Attributes:
+        waivers: Those that hold now, standing ones included.
+    """
 
     contract: Contract
     plan: LaunchPlan
     facts: GateFacts
     approvals: tuple[Approval, ...]
+    waivers: tuple[Waiver, ...] = ()
 
 
 def preflight(gate: Gate) -> tuple[GateFinding, ...]:
     """Hold a plan against every launch rule; one finding for each, in the order of their ids."""
     rules = (_l1, _l3, _l4, _l6, _l7, _l11, _l13, _l15)
-    return tuple(rule(gate) for rule in rules)
+    return waive_blocks((rule(gate) for rule in rules), gate.waivers)
 
 
 def blocks(findings: tuple[GateFinding, ...]) -> tuple[GateFinding, ...]:
@@ -48,8 +54,11 @@ def covering_approval(approvals: tuple[Approval, ...], plan: LaunchPlan) -> Appr
     """Return the approval that a plan rests on: of itself, or of an earlier one it stays true to.
 
     The first instance needs its own; a relaunch keeps run id, tracker id, output root and command.
+    A revoked approval covers nothing.
     """
     for approval in reversed(approvals):
+        if approval.revoked:
+            continue
         if approval.digest == plan_digest(plan):
             return approval
         if plan.instance != "i1" and approval.identity == identity_digest(plan):

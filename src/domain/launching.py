@@ -1,5 +1,7 @@
 """The commands that bring an instance into the world: launch, approval, relaunch."""
 
+from datetime import datetime
+
 from watchkeeper.domain.commands import (
     ApproveLaunch,
     ConfirmLaunched,
@@ -10,6 +12,7 @@ from watchkeeper.domain.commands import (
 from watchkeeper.domain.contract import Contract, cadence_of
 from watchkeeper.domain.events import (
     Action,
+    ConsentUsed,
     DecisionMade,
     InstanceLaunched,
     LaunchApproved,
@@ -20,11 +23,15 @@ from watchkeeper.domain.events import (
     RunStopped,
 )
 from watchkeeper.domain.gate import Gate, blocks, covering_approval, preflight
-from watchkeeper.domain.plan import LaunchPlan, identity_digest, make_plan, plan_digest
+from watchkeeper.domain.observation import GateFacts
+from watchkeeper.domain.permissions import not_a_human
+from watchkeeper.domain.plan import GateFinding, LaunchPlan, identity_digest, make_plan, plan_digest
 from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import Interrupted, Launching, Run, contract_of
+from watchkeeper.domain.standing import waivers_for
+from watchkeeper.domain.state import Interrupted, Launching, Run, Waiver, contract_of
 from watchkeeper.domain.values import SourceState
 from watchkeeper.domain.verdict import escalation_of
+from watchkeeper.domain.waivers import live_waivers
 
 _DIGEST_SHOWN_MIN = 8
 """The fewest digits by which a plan may be named."""
@@ -45,12 +52,23 @@ def plan_first_instance(contract: Contract, submission_id: str) -> LaunchPlan:
 
 def launch(run: Run, command: RequestLaunch) -> Outcome:
     """Hold the first instance against the gate and, when nothing blocks, ask for it."""
-    plan = plan_first_instance(contract_of(run), command.submission_id)
-    gate = Gate(contract_of(run), plan, command.facts, run.approvals)
-    return _request(run, gate, "launch")
+    contract = contract_of(run)
+    plan = plan_first_instance(contract, command.submission_id)
+    requester = command.requester or command.actor.principal
+    waivers = all_waivers(run, contract, command.facts, requester, command.now)
+    gate = Gate(contract, plan, command.facts, run.approvals, waivers)
+    return _request(run, gate, "launch", requester)
 
 
-def _request(run: Run, gate: Gate, reason: str) -> list[RunEvent]:
+def all_waivers(
+    run: Run, contract: Contract, facts: GateFacts, requester: str, now: datetime
+) -> tuple[Waiver, ...]:
+    """Return the waivers that hold for a launch now: the run's own, then the standing ones."""
+    standing = waivers_for(facts.standing, contract.lane, requester, now) if requester else ()
+    return live_waivers(run, now) + standing
+
+
+def _request(run: Run, gate: Gate, reason: str, requester: str) -> list[RunEvent]:
     """Record the preflight and, when nothing blocks, the request that rests on it."""
     findings = preflight(gate)
     digest = plan_digest(gate.plan)
@@ -60,22 +78,40 @@ def _request(run: Run, gate: Gate, reason: str) -> list[RunEvent]:
         # The same answer again adds nothing to the history.
         return [] if same else [checked]
     approval = covering_approval(gate.approvals, gate.plan)
-    assert approval is not None, "L11 blocks a plan that no approval covers"
+    waiver = next((finding.waiver for finding in findings if finding.rule == "L11"), "")
+    assert approval is not None or waiver, "L11 blocks a plan that nothing covers"
     requested = LaunchRequested(
         plan=gate.plan,
         digest=digest,
-        approval=approval.name,
+        approval="" if approval is None else approval.name,
         preflight=run.version + 1,
         reason=reason,
+        waiver="" if approval is not None else waiver,
+        # A relaunch rests on the same standing waiver, so that its requester is remembered.
+        requester=requester if approval is None else "",
     )
-    return [checked, requested]
+    return [checked, *_consents_used(run, findings), requested]
+
+
+def _consents_used(run: Run, findings: tuple[GateFinding, ...]) -> list[RunEvent]:
+    """Use up the consents on which rules let the launch through."""
+    names = {finding.consent for finding in findings if finding.consent}
+    return [
+        ConsentUsed(consent=one.name, action=one.action, target=one.target, digest=one.digest)
+        for one in run.consents
+        if one.name in names
+    ]
 
 
 def approve(run: Run, command: ApproveLaunch) -> Outcome:
     """Record a human's permission for the plan that was last checked."""
     if command.actor.kind != "human":
-        return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
+        return not_a_human(run, command)
     checked = run.preflight
+    if checked is not None and any(
+        checked.plan.instance == one.plan.instance for one in run.instances
+    ):
+        return Refused(Refusal.ALREADY_LAUNCHED, checked.plan.instance)
     named = len(command.digest) >= _DIGEST_SHOWN_MIN
     if checked is None or not named or not checked.digest.startswith(command.digest):
         return Refused(Refusal.PLAN_UNKNOWN, command.digest)
@@ -162,14 +198,24 @@ def refused_launch(run: Run, command: ReportRefusedLaunch) -> Outcome:
             evidence=(command.reason,),
         )
         return [refused, left, RunStopped(reason="stopped by a person before the launch")]
+    because = "the orchestrator refused the job, so the same plan would be refused again"
+    if clearance_revoked(run):
+        because = "what cleared the launch was revoked before anything was submitted"
     decision = DecisionMade(
         instance=plan.instance,
         action=Action.ESCALATE,
         rule="R19",
-        because="the orchestrator refused the job, so the same plan would be refused again",
+        because=because,
         evidence=(command.reason,),
     )
     return [refused, decision, *escalation_of(run, decision)]
+
+
+def clearance_revoked(run: Run) -> bool:
+    """Say whether a human took back what the newest launch rests on; standing waivers aside."""
+    revoked = {one.name for one in run.approvals if one.revoked}
+    revoked |= {one.name for one in run.waivers if one.revoked}
+    return run.cleared_by in revoked
 
 
 def relaunch(run: Run, command: Relaunch) -> Outcome:
@@ -192,9 +238,10 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
         resume_from=decision.resume_path,
         resume_step=decision.resume_step,
     )
-    events = _request(
-        run, Gate(contract_of(run), plan, command.facts, run.approvals), decision.rule
-    )
+    contract = contract_of(run)
+    waivers = all_waivers(run, contract, command.facts, run.requester, command.now)
+    gate = Gate(contract, plan, command.facts, run.approvals, waivers)
+    events = _request(run, gate, decision.rule, run.requester)
     if events and isinstance(events[-1], LaunchRequested):
         return events
     return _blocked_relaunch(run, events, decision, command)

@@ -2,6 +2,7 @@
 
 from pydantic import AwareDatetime
 
+from watchkeeper.domain.contract import Lane
 from watchkeeper.domain.values import (
     CheckpointFacts,
     CheckpointListing,
@@ -31,6 +32,28 @@ class Observation(Value):
     checkpoints: CheckpointListing | None = None
 
 
+class StandingWaiver(Value):
+    """A human's word ahead of the launches of a lane that one principal asks for.
+
+    Attributes:
+        name: Such as `sw-1`.
+        lane: The lane that it covers.
+        rule: The launch rule that it waives.
+        requester: Whose launches it covers.
+        reason: The human's words.
+        by: The human.
+        until: It is void from then on.
+    """
+
+    name: str
+    lane: Lane
+    rule: str
+    requester: str
+    reason: str
+    by: str
+    until: AwareDatetime
+
+
 class GateFacts(Value):
     """What the launch rules need to know of the outside.
 
@@ -39,12 +62,14 @@ class GateFacts(Value):
         source: The checkpoint to start from, as it was found; none when there is none to find.
         source_reading: How its store answered; none when no checkpoint is asked for.
         root_held_by: The live run and instance that hold the output root; empty for none.
+        standing: The standing waivers that hold now.
     """
 
     env_missing: tuple[str, ...] = ()
     source: CheckpointFacts | None = None
     source_reading: Reading | None = None
     root_held_by: str = ""
+    standing: tuple[StandingWaiver, ...] = ()
 
 
 class SealFacts(Value):

@@ -63,6 +63,8 @@ class GateFinding(Value):
         subject: What was looked at, in two or three words.
         says: What was found.
         fix: What to do about it; empty on a pass.
+        waiver: The waiver by which a block became a warning; empty for none.
+        consent: The consent that it rests on, used up by the launch; empty for none.
     """
 
     rule: str
@@ -71,6 +73,8 @@ class GateFinding(Value):
     subject: str
     says: str
     fix: str = ""
+    waiver: str = ""
+    consent: str = ""
 
 
 def make_plan(

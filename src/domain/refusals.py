@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from watchkeeper.domain.events import RunEvent
+
 
 class Refusal(Enum):
     """A rule that refuses a command. The value is the sentence that a person reads."""
@@ -47,18 +49,43 @@ class Refusal(Enum):
     SEAL_NOT_VERIFIED = "The seal is not verified yet: nothing is tagged."
     ROOT_TAKEN = "Another live run writes to this output root, above or below it: choose another."
 
+    CONSENT_NEEDED = "This needs a human's consent, by name; once it is given, ask again."
+    CONSENT_UNKNOWN = "There is no such consent: `watchkeeper status RUN` lists the live ones."
+    CONSENT_EXPIRED = "The consent has expired: propose the act again."
+    CONSENT_USED = "The consent is used up, it permits one act: propose the act again."
+    CONSENT_REVOKED = "The consent was taken back: ask the human who did it, or propose again."
+    CONSENT_FOR_OTHER = "The consent is for another act or another target: propose this one."
+    PROPOSAL_CHANGED = (
+        "This is not what was consented to: ask for it in the same words, or propose it anew."
+    )
+    PROPOSAL_NOT_OPEN = "No such proposal is open: `watchkeeper status RUN` lists the open ones."
+    PROPOSAL_DECLINED = "A human declined exactly this: say what is new about it, or ask them."
+    PROPOSALS_TOO_MANY = "Too many proposals wait for a human already: have them answered first."
+    ACT_NOT_POSSIBLE = "This cannot be done to the run as it stands: see `watchkeeper status RUN`."
+    TIME_WRONG = "The time is past, or further away than this may be allowed for: name another."
+    WAIVER_FORBIDDEN = "This is never waived: mend what it names."
+    NOTHING_TO_WAIVE = (
+        "Nothing of this name is missing or blocked now: see what `watchkeeper launch` or "
+        "`watchkeeper seal` says."
+    )
+    ALREADY_WAIVED = "This is waived already: go on with the launch or the seal."
+    NAME_UNKNOWN = "There is nothing of this name to take back: see `watchkeeper status RUN`."
+    ALREADY_REVOKED = "It permits nothing any more: there is nothing to take back."
+
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A command that a rule forbids; nothing was recorded.
+    """A command that a rule forbids.
 
     Attributes:
         refusal: The rule.
         detail: What it is about here, such as the holder's name.
+        records: What is recorded of the attempt itself; nothing of what was asked happened.
     """
 
     refusal: Refusal
     detail: str = ""
+    records: tuple[RunEvent, ...] = ()
 
     @property
     def sentence(self) -> str:

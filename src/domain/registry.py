@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, get_args
 
-from watchkeeper.domain.events import EffectEvent, Fact, RootEvent, RunEvent
+from watchkeeper.domain.events import EffectEvent, Fact, PeopleEvent, RootEvent, RunEvent
 
 type_of: Mapping[str, type[Fact]] = MappingProxyType(
     {
         model.topic: model
-        for union in (RunEvent, RootEvent, EffectEvent)
+        for union in (RunEvent, RootEvent, EffectEvent, PeopleEvent)
         for model in get_args(union)
     }
 )

@@ -1,60 +1,138 @@
 """Sealing: what must be seen before a run counts as complete (procedure section "Seal", H11)."""
 
+from dataclasses import dataclass, replace
+
 from watchkeeper.domain.check import (
     is_older_than_the_run,
     is_own_checkpoint,
     kept_metrics,
     unavailable_reason,
 )
+from watchkeeper.domain.commands import VerifySeal
 from watchkeeper.domain.contract import checkpoint_root_of, seal_tag_of
 from watchkeeper.domain.durations import local_day
-from watchkeeper.domain.events import SealBlocked, SealVerified
+from watchkeeper.domain.events import RunEvent, SealVerified
+from watchkeeper.domain.foresee import foresee
+from watchkeeper.domain.guarded import GuardedAction, live_consent
 from watchkeeper.domain.observation import SealFacts
-from watchkeeper.domain.state import Finished, Run, contract_of
+from watchkeeper.domain.permissions import permit
+from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.state import Run, contract_of
 from watchkeeper.domain.values import CheckpointFacts, JobState
+from watchkeeper.domain.waivers import lack_named, lack_never_waived
 
 
-def verify_seal(run: Run, phase: Finished, facts: SealFacts) -> SealVerified | SealBlocked:
-    """Hold a finished run against what a seal needs; whatever is missing blocks it by name."""
-    contract = contract_of(run)
-    seen = facts.observation
-    final = _final_checkpoint(run, facts)
-    missing = tuple(
-        name
-        for name in (
-            _terminal(run),
-            _tracker(run, facts),
-            _final(run, facts, final),
-            _commit(run, facts),
-        )
-        if name
+@dataclass(frozen=True, slots=True)
+class SealLeave:
+    """What a seal may let pass.
+
+    Attributes:
+        events: Consents given and used, for what is let pass.
+        waived: What is let pass, each with its consent.
+        unwaived: What blocks.
+    """
+
+    events: tuple[RunEvent, ...] = ()
+    waived: tuple[str, ...] = ()
+    unwaived: tuple[str, ...] = ()
+
+
+def missing_for_seal(run: Run, facts: SealFacts) -> tuple[str, ...]:
+    """Hold a run that ended against what a seal needs; return what is missing, by name."""
+    names = (
+        _terminal(run),
+        _tracker(run, facts),
+        _final(run, facts, _final_checkpoint(run, facts)),
+        _commit(run, facts),
     )
-    if missing:
-        return SealBlocked(missing=missing)
-    assert final is not None, "a missing final checkpoint blocks"
-    assert seen.tracker is not None, "an unavailable tracker blocks"
+    return tuple(name for name in names if name)
+
+
+def leave_to_seal(run: Run, missing: tuple[str, ...], command: VerifySeal) -> SealLeave | Refused:
+    """Find a human's consent for all that is missing; what is asked for without one is proposed.
+
+    Nothing is used up while something else still blocks.
+    """
+    action = GuardedAction.SEAL_WAIVER
+    asked = {lack_named(missing, name) for name in command.waive}
+    after, leave, proposals, needed = run, SealLeave(), list[RunEvent](), ""
+    for lack in missing:
+        wanted = lack in asked
+        never = lack_never_waived(lack) or _nothing_to_seal(run, command.facts, lack)
+        if never and wanted:
+            return Refused(Refusal.WAIVER_FORBIDDEN, f"{lack}: {never}")
+        if never or not (wanted or live_consent(run, action, lack, command.now)):
+            leave = replace(leave, unwaived=(*leave.unwaived, lack))
+            continue
+        answer = permit(after, action, lack, command.reason if wanted else "", command)
+        if isinstance(answer, Refused):
+            if answer.refusal is not Refusal.CONSENT_NEEDED:
+                return answer
+            needed = ", ".join(filter(None, (needed, answer.detail)))
+            proposals += answer.records
+            after = foresee(after, answer.records, command)
+            continue
+        after = foresee(after, answer.events, command)
+        named = f"{lack} (waived by {answer.by}, {answer.consent})"
+        events = (*leave.events, *answer.events)
+        leave = replace(leave, events=events, waived=(*leave.waived, named))
+    if needed:
+        return Refused(Refusal.CONSENT_NEEDED, needed, tuple(proposals))
+    return leave
+
+
+def _nothing_to_seal(run: Run, facts: SealFacts, lack: str) -> str:
+    if lack.startswith("final checkpoint") and _newest(run, facts) is None:
+        return "there is no complete checkpoint that could be sealed instead"
+    return ""
+
+
+def seal_of(run: Run, facts: SealFacts, waived: tuple[str, ...]) -> SealVerified:
+    """Return the seal of a run of which nothing is missing, or all that is was waived."""
+    contract = contract_of(run)
     launched = [one.launched_at for one in run.instances if one.launched_at is not None]
-    assert launched, "a finished run was launched"
+    assert launched, "a run that is sealed was launched"
+    final = _final_checkpoint(run, facts)
+    kept = final is not None and not _final(run, facts, final)
+    newest = final if kept else _newest(run, facts)
+    assert newest is not None, "nothing is sealed without a complete checkpoint"
     caveats: list[str] = []
     if len(launched) > 1:
         count = len(launched) - 1
         caveats.append(f"{count} interruption{'s' if count > 1 else ''}, all recorded here")
     if contract.code.dirty:
         caveats.append("launched from a dirty tree")
+    caveats += [f"sealed without {lack}" for lack in waived]
+    seen = facts.observation.tracker
     return SealVerified(
         tag=seal_tag_of(contract, local_day(launched[0], contract.timezone)),
         commit=contract.code.git_sha,
-        instance=phase.plan.instance,
-        final_step=contract.final_step.value,
-        checkpoint=final.path,
-        tracker_id=seen.tracker.tracker_id,
-        display_name=seen.tracker.display_name,
-        tracker_state=seen.tracker.state,
-        tracker_step=seen.tracker.step,
+        instance=run.instances[-1].plan.instance,
+        final_step=newest.step,
+        checkpoint=newest.path,
+        tracker_id=seen.tracker_id if seen is not None else contract.tracker.id,
+        display_name=seen.display_name if seen is not None else contract.tracker.display_name,
+        tracker_state=seen.state if seen is not None else "unknown",
+        tracker_step=seen.step if seen is not None else None,
         output_root=contract.output_root,
-        metrics=kept_metrics(seen.tracker),
+        metrics=kept_metrics(seen) if seen is not None else {},
         caveats=tuple(caveats),
+        waived=waived,
     )
+
+
+def _newest(run: Run, facts: SealFacts) -> CheckpointFacts | None:
+    """Return the newest complete checkpoint that is this run's own, by numeric step."""
+    listing = facts.observation.checkpoints
+    whole = [
+        one
+        for one in (listing.checkpoints if listing is not None else ())
+        if is_own_checkpoint(contract_of(run), one)
+        and one.complete
+        and one.metadata_step == one.step
+        and not is_older_than_the_run(run, one)
+    ]
+    return max(whole, key=lambda one: one.step, default=None)
 
 
 def _final_checkpoint(run: Run, facts: SealFacts) -> CheckpointFacts | None:

@@ -174,12 +174,13 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A human's permission to launch."""
+    """A human's permission to launch; a revoked one covers nothing."""
 
     name: str
     digest: str
     identity: str
     by: str
+    revoked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +247,49 @@ class Consent:
     target: str
     expires_at: datetime
     used: bool = False
+    proposal: str = ""
+    digest: str = ""
+    by: str = ""
+    revoked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A guarded action that somebody asked for.
+
+    Attributes:
+        consent: The consent that it was given; empty while none was.
+        declined: By whom it was declined; empty when it was not.
+    """
+
+    name: str
+    action: str
+    target: str
+    reason: str
+    digest: str
+    by: str
+    at: datetime
+    consent: str = ""
+    declined: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """A human's word that a named block of the gate may pass.
+
+    Attributes:
+        waives: The block in its own words; empty for whatever the rule says.
+        until: None for as long as the run lasts.
+        revoked: Taken back, or void since the contract was amended.
+    """
+
+    name: str
+    rule: str
+    waives: str
+    reason: str
+    by: str
+    until: datetime | None = None
+    revoked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +318,9 @@ class Run:
         stop_requested: The instance whose end a human asked for; empty for none.
         given_up: The instance whose end a human asked for while nobody could account for it.
         tracker_links: What was announced, by tracker id, oldest first.
+        cleared_by: The approval or waiver that the newest launch rests on.
+        requester: Who wanted the first launch.
+        attempts: When each refused attempt was recorded last, by actor, command and target.
     """
 
     slug: str
@@ -302,6 +349,11 @@ class Run:
     given_up: str = ""
     tracker_links: Mapping[str, TrackerLink] = field(default_factory=dict[str, TrackerLink])
     seal_missing: tuple[str, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+    cleared_by: str = ""
+    requester: str = ""
+    attempts: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
 
 
 @dataclass(frozen=True, slots=True)

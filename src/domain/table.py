@@ -14,15 +14,19 @@ from watchkeeper.domain.commands import (
     ConfirmLaunched,
     Correct,
     DraftRun,
+    GiveConsent,
+    Propose,
     RecordCheck,
     Relaunch,
     ReleaseWatch,
     ReportRefusedLaunch,
     RequestLaunch,
+    Revoke,
     RunCommand,
     Stop,
     TakeWatch,
     VerifySeal,
+    Waive,
 )
 from watchkeeper.domain.refusals import Refusal
 from watchkeeper.domain.state import (
@@ -48,6 +52,10 @@ _OVER: dict[type[Phase], Refusal] = {
     Stopped: Refusal.RUN_OVER,
     Abandoned: Refusal.RUN_OVER,
 }
+_OVER_FOR_GOOD: dict[type[Phase], Refusal] = {
+    Sealed: Refusal.RUN_SEALED,
+    Abandoned: Refusal.RUN_OVER,
+}
 _UNBORN: dict[type[Phase], Refusal] = {Unborn: Refusal.RUN_UNKNOWN}
 _BEFORE_LAUNCH: dict[type[Phase], Refusal] = {
     Draft: Refusal.NOT_LAUNCHED,
@@ -69,7 +77,10 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     AmendContract: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
     RequestLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
     # A cleared run may be launched from another home: that is another plan, to be approved anew.
-    ApproveLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
+    # So is a relaunch that no earlier approval covers.
+    ApproveLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared, Interrupted)
+    | _UNBORN
+    | _OVER,
     ConfirmLaunched: _ONLY_LAUNCHING,
     ReportRefusedLaunch: _ONLY_LAUNCHING,
     TakeWatch: _UNBORN | _OVER,
@@ -83,7 +94,8 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     AddNote: _UNBORN | {Sealed: Refusal.RUN_SEALED},
     Correct: _UNBORN | {Sealed: Refusal.RUN_SEALED},
     Stop: _UNBORN | _OVER | {Finished: Refusal.ALREADY_FINISHED},
-    VerifySeal: _all_but(Refusal.NOT_FINISHED, Finished) | _UNBORN | _OVER,
+    # A stopped run lacks its successful end, which a human may waive by name.
+    VerifySeal: _all_but(Refusal.NOT_FINISHED, Finished, Stopped) | _UNBORN | _OVER_FOR_GOOD,
     CompleteSeal: _all_but(Refusal.SEAL_NOT_VERIFIED, Finished) | _UNBORN | _OVER,
     Abandon: _UNBORN
     | _OVER
@@ -92,6 +104,10 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
         Stabilizing: Refusal.STILL_LIVE,
         Running: Refusal.STILL_LIVE,
     },
+    Propose: _UNBORN | _OVER_FOR_GOOD,
+    GiveConsent: _UNBORN | _OVER_FOR_GOOD,
+    Waive: _UNBORN | _OVER_FOR_GOOD,
+    Revoke: _UNBORN | _OVER_FOR_GOOD,
 }
 
 REFUSALS: Mapping[type[RunCommand], Mapping[type[Phase], Refusal]] = MappingProxyType(_REFUSALS)

@@ -6,10 +6,15 @@ from typing import TypedDict, assert_never
 
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
+    ActProposed,
+    ApprovalRevoked,
+    AttemptRefused,
     CheckpointRejected,
     CheckpointValidated,
     CheckRecorded,
     ConsentGiven,
+    ConsentRevoked,
+    ConsentUsed,
     ContractAmended,
     CorrectionRecorded,
     DecisionMade,
@@ -30,7 +35,9 @@ from watchkeeper.domain.events import (
     NoteAdded,
     OutputRootClaimed,
     OutputRootReleased,
+    PeopleEvent,
     PreflightRecorded,
+    ProposalDeclined,
     RootEvent,
     RunAbandoned,
     RunDrafted,
@@ -40,9 +47,14 @@ from watchkeeper.domain.events import (
     RunStopped,
     SealBlocked,
     SealVerified,
+    StandingAttemptRefused,
+    StandingWaiverGranted,
+    StandingWaiverRevoked,
     StopRequested,
     TagPushed,
     TrackerAnnounced,
+    WaiverGranted,
+    WaiverRevoked,
     WatchReleased,
     WatchTaken,
 )
@@ -125,6 +137,8 @@ def _summary(event: Event) -> str:
         return _run(data)
     if isinstance(data, RootEvent | EffectEvent):
         return _around(data)
+    if isinstance(data, PeopleEvent):
+        return _people(data)
     return data.topic
 
 
@@ -169,6 +183,11 @@ def _run(data: RunEvent) -> str:
             return f"step-{data.step} validated ({data.kind.value}): {data.path}"
         case CheckpointRejected():
             return f"step-{data.step} rejected: {data.reason}"
+        case (
+            ActProposed() | ProposalDeclined() | ConsentUsed() | ConsentRevoked()
+            | ApprovalRevoked() | WaiverGranted() | WaiverRevoked() | AttemptRefused()
+        ):  # fmt: skip
+            return _permission(data)
         case _:
             return _outcome(data)
 
@@ -221,6 +240,55 @@ def _outcome(
             return f"seal verified at step {data.final_step}: {data.tag} on {_sha(data.commit)}"
         case RunSealed():
             return f"sealed as {data.tag} on {_sha(data.commit)}"
+        case _:
+            assert_never(data)
+
+
+def _permission(
+    data: ActProposed
+    | ProposalDeclined
+    | ConsentUsed
+    | ConsentRevoked
+    | ApprovalRevoked
+    | WaiverGranted
+    | WaiverRevoked
+    | AttemptRefused,
+) -> str:
+    match data:
+        case ActProposed():
+            return f"{data.proposal} proposes {data.action} {data.target}: {data.reason}"
+        case ProposalDeclined():
+            return _because(f"{data.proposal} declined", data.reason)
+        case ConsentUsed():
+            return f"consent {data.consent} used for {data.action} {data.target}"
+        case ConsentRevoked():
+            return _because(f"consent {data.consent} revoked", data.reason)
+        case ApprovalRevoked():
+            return _because(f"approval {data.approval} revoked", data.reason)
+        case WaiverGranted():
+            return f"{data.rule} waived as {data.waiver} ({data.waives}): {data.reason}"
+        case WaiverRevoked():
+            return _because(f"waiver {data.waiver} revoked", data.reason)
+        case AttemptRefused():
+            about = f" {data.target}" if data.target else ""
+            return f"refused ({data.rule}): {data.command}{about} by {data.principal}"
+        case _:
+            assert_never(data)
+
+
+def _because(what: str, reason: str) -> str:
+    return f"{what}: {reason}" if reason else what
+
+
+def _people(data: PeopleEvent) -> str:
+    match data:
+        case StandingWaiverGranted():
+            whose = f"{data.lane.value} launches of {data.requester}"
+            return f"{data.rule} waived as {data.waiver} for {whose}: {data.reason}"
+        case StandingWaiverRevoked():
+            return _because(f"standing waiver {data.waiver} revoked", data.reason)
+        case StandingAttemptRefused():
+            return f"refused ({data.rule}): {data.command} {data.target} by {data.principal}"
         case _:
             assert_never(data)
 

@@ -8,10 +8,15 @@ from watchkeeper.domain.contract import Lane
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     Action,
+    ActProposed,
+    ApprovalRevoked,
+    AttemptRefused,
     CheckpointRejected,
     CheckpointValidated,
     CheckRecorded,
     ConsentGiven,
+    ConsentRevoked,
+    ConsentUsed,
     ContractAmended,
     CorrectionRecorded,
     DecisionMade,
@@ -28,6 +33,7 @@ from watchkeeper.domain.events import (
     LaunchRequested,
     NoteAdded,
     PreflightRecorded,
+    ProposalDeclined,
     RunAbandoned,
     RunDrafted,
     RunEvent,
@@ -38,6 +44,8 @@ from watchkeeper.domain.events import (
     SealVerified,
     StopRequested,
     TrackerAnnounced,
+    WaiverGranted,
+    WaiverRevoked,
     WatchReleased,
     WatchTaken,
 )
@@ -64,10 +72,14 @@ class Headline(StrEnum):
     CORRECTION = "log correction"
     NOTE = "log note"
     FINDING = "log finding"
+    REVOCATION = "log revocation"
+    PROPOSAL = "log proposal"
     APPROVAL = "log approval"
+    WAIVER = "log waiver"
     AMENDMENT = "log contract amendment"
     PREFLIGHT = "log preflight"
     CONSENT = "log consent"
+    ATTEMPT = "log refused attempt"
     CHECKPOINT = "log rejected checkpoint"
     TRACKER = "log tracker link"
     WATCH = "log watch"
@@ -139,6 +151,11 @@ def _headline(data: RunEvent) -> Headline | None:
             return None  # The check that saw it names it.
         case WatchTaken() | WatchReleased():
             return Headline.WATCH
+        case (
+            ActProposed() | ProposalDeclined() | ConsentUsed() | ConsentRevoked()
+            | ApprovalRevoked() | WaiverGranted() | WaiverRevoked() | AttemptRefused()
+        ):  # fmt: skip
+            return _permission_headline(data)
         case _:
             return _closing_headline(data)
 
@@ -178,6 +195,31 @@ def _closing_headline(
             return Headline.SEAL_VERIFIED
         case RunSealed():
             return Headline.SEALED
+        case _:
+            assert_never(data)
+
+
+def _permission_headline(
+    data: ActProposed
+    | ProposalDeclined
+    | ConsentUsed
+    | ConsentRevoked
+    | ApprovalRevoked
+    | WaiverGranted
+    | WaiverRevoked
+    | AttemptRefused,
+) -> Headline:
+    match data:
+        case ActProposed():
+            return Headline.PROPOSAL
+        case ConsentUsed():
+            return Headline.CONSENT
+        case WaiverGranted():
+            return Headline.WAIVER
+        case AttemptRefused():
+            return Headline.ATTEMPT
+        case ProposalDeclined() | ConsentRevoked() | ApprovalRevoked() | WaiverRevoked():
+            return Headline.REVOCATION
         case _:
             assert_never(data)
 

@@ -13,10 +13,15 @@ from zoneinfo import ZoneInfo
 
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
+    ActProposed,
+    ApprovalRevoked,
+    AttemptRefused,
     CheckpointRejected,
     CheckpointValidated,
     CheckRecorded,
     ConsentGiven,
+    ConsentRevoked,
+    ConsentUsed,
     ContractAmended,
     CorrectionRecorded,
     DecisionMade,
@@ -32,6 +37,7 @@ from watchkeeper.domain.events import (
     LaunchRequested,
     NoteAdded,
     PreflightRecorded,
+    ProposalDeclined,
     RunAbandoned,
     RunDrafted,
     RunEvent,
@@ -42,11 +48,14 @@ from watchkeeper.domain.events import (
     SealVerified,
     StopRequested,
     TrackerAnnounced,
+    WaiverGranted,
+    WaiverRevoked,
     WatchReleased,
     WatchTaken,
 )
 from watchkeeper.projections import logbook_ends as ends
 from watchkeeper.projections import logbook_entries as entries
+from watchkeeper.projections import logbook_people as people
 from watchkeeper.projections import logbook_seal as seal
 from watchkeeper.projections.headlines import short_name
 from watchkeeper.projections.logbook_checks import checked
@@ -140,6 +149,11 @@ def _entry(book: Logbook, data: RunEvent, event: Event) -> Logbook:
             return entries.consented(book, data, event)
         case StopRequested():
             return entries.stop_asked(book, data, event)
+        case (
+            ActProposed() | ProposalDeclined() | ConsentUsed() | ConsentRevoked()
+            | ApprovalRevoked() | WaiverGranted() | WaiverRevoked() | AttemptRefused()
+        ):  # fmt: skip
+            return people.permission(book, data, event.stream.removeprefix("run/"), event)
         case _:
             return _ending(book, data, event)
 

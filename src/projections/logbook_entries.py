@@ -157,13 +157,16 @@ def requested(book: Logbook, data: LaunchRequested, event: Event) -> Logbook:
     rests = facts.preflight
     gate = f"; {_passing(rests)} (event {data.preflight})" if rests is not None else ""
     who = facts.approvals.get(data.approval, "nobody on record")
+    cleared = f"cleared by {who} ({prose(data.approval)}"
+    if data.waiver:
+        cleared = f"cleared by no approval, L11 is waived ({prose(data.waiver)}"
     book = replace(book, facts=replace(facts, current=Current(data)))
     title = f"relaunch as {plan.instance}" if again else f"launch {plan.instance}"
     book = opened(book, Kind.LAUNCH, event.at, title)
     rule = f" by {prose(data.reason)}" if again else ""
     status = (
         f"launching{rule} under {code(plan.submission_id)} (event {event.version}); "
-        f"cleared by {who} ({prose(data.approval)}, plan {prose(short(data.digest))}){gate}"
+        f"{cleared}, plan {prose(short(data.digest))}){gate}"
     )
     return said(book, Key.STATUS, status)
 
@@ -279,13 +282,15 @@ def corrected(book: Logbook, data: CorrectionRecorded, event: Event) -> Logbook:
 
 
 def consented(book: Logbook, data: ConsentGiven, event: Event) -> Logbook:
-    """Open the entry of a consent; one to a stop shows in the request that follows it."""
-    if data.action == "stop":
+    """Open the entry of a consent; a direct one shows in the act that follows it."""
+    # Before proposals were recorded, each consent to a stop was direct.
+    if data.direct or (data.action == "stop" and not data.proposal):
         return book
     title = f"consent {prose(data.consent)}: {prose(data.action)} {prose(data.target)}"
     book = opened(book, Kind.COMPLETE, event.at, title)
     until = clock_time(book, data.expires_at)
-    status = f"given by {by(event)}, once, until {until} (event {event.version})"
+    for_ = f" to proposal {prose(data.proposal)}" if data.proposal else ""
+    status = f"given{for_} by {by(event)}, once, until {until} (event {event.version})"
     book = said(book, Key.STATUS, status)
     return said(book, Key.EVIDENCE, code(data.note, WORDS_MAX) if data.note.strip() else "")
 

@@ -27,9 +27,10 @@ def blocked(book: Logbook, data: SealBlocked, run: str, event: Event) -> Logbook
 def verified(book: Logbook, data: SealVerified, event: Event) -> Logbook:
     """Say that all that a seal needs was seen."""
     book = opened(book, Kind.COMPLETE, event.at, "seal verified")
-    book = said(
-        book, Key.STATUS, f"finished; all that a seal needs is there (event {event.version})"
-    )
+    state = "finished; all that a seal needs is there"
+    if data.waived:
+        state = f"not all that a seal needs is there; {count(len(data.waived), 'thing')} waived"
+    book = said(book, Key.STATUS, f"{state} (event {event.version})")
     tracked = "no step" if data.tracker_step is None else f"step {data.tracker_step}"
     evidence = [
         f"final checkpoint {code(data.checkpoint, WORDS_MAX)} complete, step {data.final_step}",

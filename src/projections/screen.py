@@ -10,7 +10,7 @@ from datetime import datetime
 
 from watchkeeper.projections.figures import count, elapsed
 from watchkeeper.projections.quoting import cut, one_line
-from watchkeeper.projections.status_rows import SETTLED, RunRow
+from watchkeeper.projections.status_rows import SETTLED, PermissionRow, RunRow
 from watchkeeper.projections.views import (
     Fleet,
     Need,
@@ -222,6 +222,7 @@ def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
         ("tracker", f"{row['tracker_id']} {row['tracker_url']}".strip()),
         ("decided", decided),
         *(("finding", f"{f['summary']} ({f['rule']}, {f['severity']})") for f in row["findings"]),
+        *(_permission(held, now) for held in row.get("permissions", [])),
         ("seal", row["tag"] and f"{row['tag']} on {row['commit'][:8]}"),
         ("reason", one_line(row["reason"])),
     ]
@@ -236,6 +237,15 @@ def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
         ("late", f"{f['effect']}, try {f['attempt']}: {one_line(f['reason'])}")
         for f in effects["failing"]
     ]
+
+
+def _permission(held: PermissionRow, now: datetime) -> tuple[str, str]:
+    """Say what still holds; nothing of what has ended."""
+    until = when(held["until"])
+    if until is not None and until <= now:
+        return held["kind"], ""
+    ends = f", until {_time(until, now)}" if until is not None else ""
+    return held["kind"], f"{held['name']} by {held['by']}: {one_line(held['what'])}{ends}"
 
 
 def _checked(view: View, row: RunRow, now: datetime) -> str:

@@ -9,6 +9,7 @@ from watchkeeper.domain.contract import cadence_of, seals_itself
 from watchkeeper.domain.contract_tracker import tracker_place
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import Action, DecisionMade
+from watchkeeper.domain.guarded import open_proposals
 from watchkeeper.domain.plan import Verdict, short
 from watchkeeper.domain.progress import render_progress
 from watchkeeper.domain.state import (
@@ -35,12 +36,17 @@ from watchkeeper.projections.status_rows import (
     EffectsRow,
     FailingRow,
     FindingRow,
+    PermissionRow,
+    ProposalRow,
     QuestionRow,
     RunRow,
 )
 
 _TEXT_MAX = 300
 """Characters kept of a sentence; the event has the whole one."""
+
+_PERMISSIONS_SHOWN = 20
+"""Of the newest; older ones have mostly ended."""
 
 
 def status_row(run: Run | Unreadable) -> RunRow:
@@ -78,7 +84,7 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
     closed = run.phase if isinstance(run.phase, Sealed) else verified
     over = run.phase if isinstance(run.phase, Stopped | Abandoned) else None
     approval, blocked = _gate(run)
-    return RunRow(
+    row = RunRow(
         shape=SHAPE,
         run=run.slug,
         version=run.version,
@@ -128,6 +134,55 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         reason=cut(over.reason, _TEXT_MAX) if over is not None else "",
         unreadable=why,
     )
+    # Absent where there is nothing to say, so that rows from before them are still as rebuilt.
+    if proposals := _proposals(run):
+        row["proposals"] = proposals
+    if permissions := _permissions(run):
+        row["permissions"] = permissions
+    return row
+
+
+def _proposals(run: Run) -> list[ProposalRow]:
+    return [
+        ProposalRow(
+            name=one.name,
+            action=one.action,
+            target=cut(one.target, _TEXT_MAX),
+            reason=cut(one.reason, _TEXT_MAX),
+            by=one.by,
+            since=_iso(one.at),
+        )
+        for one in open_proposals(run)
+    ]
+
+
+def _permissions(run: Run) -> list[PermissionRow]:
+    """Return what may still hold; whether it has ended is judged when the row is read."""
+    if isinstance(run.phase, Sealed | Abandoned):
+        return []
+    consents = [
+        PermissionRow(
+            name=one.name,
+            kind="consent",
+            what=cut(f"{one.action} {one.target}", _TEXT_MAX),
+            by=one.by,
+            until=_iso(one.expires_at),
+        )
+        for one in run.consents
+        if not one.used and not one.revoked
+    ]
+    waivers = [
+        PermissionRow(
+            name=one.name,
+            kind="waiver",
+            what=cut(f"{one.rule} {one.waives}", _TEXT_MAX),
+            by=one.by,
+            until=_iso_or_none(one.until),
+        )
+        for one in run.waivers
+        if not one.revoked
+    ]
+    return (consents + waivers)[-_PERMISSIONS_SHOWN:]
 
 
 def _tracker_url(run: Run) -> str:

@@ -4,7 +4,7 @@ Standard library only, so that reading them needs neither event models nor any c
 ISO 8601 in UTC. What depends on the time of reading, such as a stale watch, is not in them.
 """
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 SHAPE = "status@1"
 """Written into each row. One of another shape is named, not guessed at; it is disposable."""
@@ -43,6 +43,32 @@ class DecisionRow(TypedDict):
     because: str
 
 
+class ProposalRow(TypedDict):
+    """A guarded action that waits for a human's consent."""
+
+    name: str
+    action: str
+    target: str
+    reason: str
+    by: str
+    since: str
+
+
+class PermissionRow(TypedDict):
+    """A consent or a waiver that holds until it ends or is used.
+
+    Attributes:
+        kind: `consent` or `waiver`.
+        until: When it ends; none when it does not.
+    """
+
+    name: str
+    kind: str
+    what: str
+    by: str
+    until: str | None
+
+
 class RunRow(TypedDict):
     """A run at its newest event.
 
@@ -61,6 +87,8 @@ class RunRow(TypedDict):
         seal_missing: What the last try to seal lacked.
         reason: Why it was stopped or abandoned.
         unreadable: Why its history cannot be read; empty when it can.
+        proposals: Guarded actions that wait for a human; absent when none does.
+        permissions: Consents not used and waivers not revoked; absent when there is none.
     """
 
     shape: str
@@ -103,6 +131,8 @@ class RunRow(TypedDict):
     tracker_url: str
     reason: str
     unreadable: str
+    proposals: NotRequired[list[ProposalRow]]
+    permissions: NotRequired[list[PermissionRow]]
 
 
 class FailingRow(TypedDict):

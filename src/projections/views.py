@@ -43,7 +43,7 @@ class Need:
     """One reason for which a run needs someone.
 
     Attributes:
-        kind: `question`, `approval`, `unreadable`, `monitor`, `seal` or `launch`.
+        kind: `proposal`, `question`, `approval`, `unreadable`, `monitor`, `seal` or `launch`.
         since: Since when; none when the run does not know.
         says: What is true, in a sentence.
         do: The exact next commands.
@@ -55,7 +55,7 @@ class Need:
     do: tuple[str, ...]
 
 
-KINDS = ("question", "approval", "unreadable", "monitor", "seal", "launch")
+KINDS = ("proposal", "question", "approval", "unreadable", "monitor", "seal", "launch")
 """The reasons in the order in which they are answered."""
 
 
@@ -203,6 +203,12 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
     run = row["run"]
     if row["unreadable"]:
         yield _unreadable(f"after event {row['version']}: {row['unreadable']}")
+    for asked in row.get("proposals", []):
+        what = f"{asked['action'].replace('_', ' ')} of {asked['target']}"
+        says = f"{asked['by']} asks for {what}: {asked['reason']} ({asked['name']})"
+        give = f"watchkeeper consent {run} {asked['name']}"
+        decline = f'watchkeeper revoke {run} {asked["name"]} --reason "..."'
+        yield Need("proposal", when(asked["since"]), says, (give, decline))
     # A human who ended the run has answered what was asked about it.
     for question in row["questions"] if row["phase"] not in _OVER else []:
         answer = " --answer relaunch" if row["phase"] == "interrupted" else ""

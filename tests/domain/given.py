@@ -103,6 +103,12 @@ class Answer:
         assert len(found) == 1, [type(event).__name__ for event in self.events]
         return found[0]
 
+    @property
+    def records(self) -> list[RunEvent]:
+        """What is recorded although the command is refused."""
+        assert isinstance(self.outcome, Refused), self.outcome
+        return list(self.outcome.records)
+
     def without(self, kind: type[Fact]) -> None:
         """No event is of a kind."""
         assert not self.all(kind)
@@ -145,6 +151,12 @@ class History:
         """Let time pass."""
         self.now += wait
         return self
+
+    def attempt(self, command: RunCommand) -> Answer:
+        """Ask for something that must be refused, and record what the ledger records of it."""
+        answer = self.when(command)
+        self.record(*answer.records, actor=command.actor)
+        return answer
 
     # --- Common commands, told ---------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from tests.domain.samples import (
     DRI,
     KEPT,
     LOOP,
+    SLUG,
     clear,
     contract,
     exited,
@@ -20,10 +21,11 @@ from tests.domain.samples import (
 )
 from tests.domain.stories import story
 from watchkeeper.domain.commands import Abandon, Acknowledge, AddNote, Correct, Stop
-from watchkeeper.domain.decide import CONSENT_LIFE
 from watchkeeper.domain.events import (
     Action,
+    ActProposed,
     ConsentGiven,
+    ConsentUsed,
     CorrectionRecorded,
     DecisionMade,
     EscalationAcknowledged,
@@ -34,6 +36,7 @@ from watchkeeper.domain.events import (
     RunStopped,
     StopRequested,
 )
+from watchkeeper.domain.guarded import CONSENT_LIFE, proposal_digest
 from watchkeeper.domain.refusals import Refusal
 from watchkeeper.domain.state import (
     Abandoned,
@@ -213,15 +216,28 @@ def stop(history: History, actor: Any = DRI) -> Stop:
 @pytest.mark.parametrize("phase", [Launching, Stabilizing, Running])
 def test_a_stop_of_a_live_instance_is_a_consent_used_once(phase: type[Phase]) -> None:
     history = story(phase)
+    digest = proposal_digest(SLUG, "stop", "i1", "the loss diverges")
+    proposed = ActProposed(
+        proposal="p-1",
+        action="stop",
+        target="i1",
+        reason="the loss diverges",
+        digest=digest,
+        direct=True,
+    )
     consent = ConsentGiven(
         consent="c-1",
         action="stop",
         target="i1",
         expires_at=history.now + CONSENT_LIFE,
         note="the loss diverges",
+        proposal="p-1",
+        digest=digest,
+        direct=True,
     )
+    used = ConsentUsed(consent="c-1", action="stop", target="i1", digest=digest)
     requested = StopRequested(instance="i1", reason="the loss diverges", consent="c-1")
-    history.tell(stop(history)).then(consent, requested)
+    history.tell(stop(history)).then(proposed, consent, used, requested)
     assert [c.used for c in history.run.consents] == [True]
     assert history.run.stop_requested == "i1"
     assert isinstance(history.run.phase, phase)
@@ -254,11 +270,24 @@ def test_a_stop_with_nothing_alive_ends_the_run(phase: type[Phase]) -> None:
     assert isinstance(history.run.phase, Stopped)
 
 
-@pytest.mark.parametrize("phase", [Draft, Launching, Running, Interrupted])
+@pytest.mark.parametrize("phase", [Draft, Interrupted])
 @pytest.mark.parametrize("actor", [AGENT, LOOP])
-def test_only_a_human_stops(phase: type[Phase], actor: Any) -> None:
+def test_only_a_human_stops_a_run_of_which_nothing_lives(phase: type[Phase], actor: Any) -> None:
     history = story(phase)
     history.when(stop(history, actor)).refused(Refusal.NOT_A_HUMAN, actor.principal)
+
+
+@pytest.mark.parametrize("phase", [Launching, Running])
+@pytest.mark.parametrize("actor", [AGENT, LOOP])
+def test_whoever_is_no_human_can_only_propose_the_stop_of_a_live_instance(
+    phase: type[Phase], actor: Any
+) -> None:
+    history = story(phase)
+    history.attempt(stop(history, actor)).refused(Refusal.CONSENT_NEEDED, "p-1")
+    assert not history.run.stop_requested
+    assert [(p.action, p.target, p.by) for p in history.run.proposals] == [
+        ("stop", "i1", actor.principal)
+    ]
 
 
 @pytest.mark.parametrize("phase", [Draft, Cleared, Interrupted, Finished])

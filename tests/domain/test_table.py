@@ -1,6 +1,7 @@
 """Every phase answers every command, and every refusal is given by some rule."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from tests.domain.samples import (
     RIVAL,
     ROOT,
     SLUG,
+    START,
     clear,
     contract,
     exited,
     job,
+    killed,
     listing,
     sealable,
     seen,
@@ -33,16 +36,22 @@ from watchkeeper.domain.commands import (
     ConfirmLaunched,
     Correct,
     DraftRun,
+    GiveConsent,
+    Propose,
     RecordCheck,
     Relaunch,
     ReleaseWatch,
     ReportRefusedLaunch,
     RequestLaunch,
+    Revoke,
     RunCommand,
     Stop,
     TakeWatch,
     VerifySeal,
+    Waive,
 )
+from watchkeeper.domain.guarded import CONSENT_LIFE
+from watchkeeper.domain.permissions import PROPOSALS_OPEN_MAX
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.roots import Claim, Roots, claims_for
 from watchkeeper.domain.state import (
@@ -61,6 +70,7 @@ from watchkeeper.domain.state import (
     Unborn,
 )
 from watchkeeper.domain.table import COMMANDS, REFUSALS, refusal_of
+from watchkeeper.domain.values import JobState
 
 OTHER_LAYERS = {Refusal.RUN_UNREADABLE: "given by the ledger, which alone meets unreadable bytes"}
 """Refusals that no command to a readable run can get, each with who gives it."""
@@ -92,6 +102,10 @@ def command(kind: type[RunCommand], history: History, **changes: Any) -> RunComm
         VerifySeal: {"facts": sealable(now, instance=instance)},
         CompleteSeal: {"head": "1 sha256:ab"},
         Abandon: {"reason": "enough"},
+        Propose: {"action": "stop", "target": instance, "reason": "it diverges"},
+        GiveConsent: {"proposal": "p-1"},
+        Waive: {"subject": "L13", "reason": "a smoke run"},
+        Revoke: {"name": "a-1"},
     }
     return kind.model_validate({"now": now, "actor": DRI, **fields[kind], **changes})
 
@@ -124,8 +138,12 @@ def test_a_run_is_left_alive_by_some_command_until_it_is_over(phase: type[Phase]
     taken = {kind for kind in COMMANDS if refusal_of(kind, phase) is None}
     if phase is Sealed:
         assert not taken
-    elif phase in (Stopped, Abandoned):
+    elif phase is Abandoned:
         assert taken == {ReleaseWatch, Acknowledge, AddNote, Correct}
+    elif phase is Stopped:
+        # What a human lets be sealed by a named waiver.
+        sealing = {VerifySeal, Propose, GiveConsent, Waive, Revoke}
+        assert taken == {ReleaseWatch, Acknowledge, AddNote, Correct} | sealing
     else:
         assert taken
 
@@ -179,6 +197,62 @@ def amended() -> Answer:
     return asked(Draft, ApproveLaunch, digest="0" * 12)
 
 
+def stopping(**changes: Any) -> Answer:
+    """An agent's stop under a consent that a human gave to the stop of i1."""
+    history = story(Running)
+    history.attempt(command(Stop, history, actor=AGENT))
+    history.tell(command(GiveConsent, history))
+    if changes.pop("revoked", False):
+        history.tell(command(Revoke, history, name="c-1"))
+    history.later(changes.pop("wait", timedelta(0)))
+    return history.when(command(Stop, history, actor=AGENT, **changes))
+
+
+def relapsed() -> Answer:
+    """A stop of i2 under the consent that the stop of i1 used up, or did not."""
+    history = story(Running)
+    history.attempt(command(Stop, history, actor=AGENT))
+    history.tell(command(GiveConsent, history))
+    history.fail(killed(), step=1100, found=listing(1000))
+    history.relaunch()
+    return history.when(command(Stop, history, actor=AGENT, consent="c-1"))
+
+
+def used_again() -> Answer:
+    history = story(Running)
+    history.tell(command(Stop, history))
+    history.tell(AddNote(now=history.now, actor=DRI, text="once more"))
+    history.fail(job(JobState.STOPPED), step=1100)
+    return history.when(command(Revoke, history, name="c-1"))
+
+
+def declined() -> Answer:
+    history = story(Running)
+    history.attempt(command(Stop, history, actor=AGENT))
+    history.tell(command(Revoke, history, name="p-1"))
+    return history.when(command(Stop, history, actor=AGENT))
+
+
+def swamped() -> Answer:
+    history = story(Running)
+    for number in range(PROPOSALS_OPEN_MAX):
+        history.attempt(command(Stop, history, actor=AGENT, reason=f"reason {number}"))
+    return history.when(command(Stop, history, actor=AGENT, reason="one more"))
+
+
+def waived_twice() -> Answer:
+    history = History().draft(contract(watch={"holder": ""}))
+    history.tell(history.launch_command())
+    history.tell(command(Waive, history))
+    return history.when(command(Waive, history))
+
+
+def revoked_twice() -> Answer:
+    history = story(Cleared)
+    history.tell(command(Revoke, history))
+    return history.when(command(Revoke, history))
+
+
 ROWS: dict[Refusal, Callable[[], Answer]] = {
     Refusal.RUN_EXISTS: lambda: asked(Draft, DraftRun),
     Refusal.RUN_UNKNOWN: lambda: asked(Unborn, AddNote),
@@ -207,6 +281,23 @@ ROWS: dict[Refusal, Callable[[], Answer]] = {
     Refusal.SEAL_VERIFIED: verified_twice,
     Refusal.SEAL_NOT_VERIFIED: lambda: asked(Finished, CompleteSeal),
     Refusal.ROOT_TAKEN: on_a_taken_root,
+    Refusal.CONSENT_NEEDED: lambda: asked(Running, Stop, actor=AGENT),
+    Refusal.CONSENT_UNKNOWN: lambda: asked(Running, Stop, consent="c-9"),
+    Refusal.CONSENT_EXPIRED: lambda: stopping(wait=CONSENT_LIFE, consent="c-1"),
+    Refusal.CONSENT_USED: used_again,
+    Refusal.CONSENT_REVOKED: lambda: stopping(revoked=True, consent="c-1"),
+    Refusal.CONSENT_FOR_OTHER: relapsed,
+    Refusal.PROPOSAL_CHANGED: lambda: stopping(reason="something else"),
+    Refusal.PROPOSAL_NOT_OPEN: lambda: asked(Running, GiveConsent),
+    Refusal.PROPOSAL_DECLINED: declined,
+    Refusal.PROPOSALS_TOO_MANY: swamped,
+    Refusal.ACT_NOT_POSSIBLE: lambda: asked(Draft, Propose),
+    Refusal.TIME_WRONG: lambda: asked(Running, Waive, until=START),
+    Refusal.WAIVER_FORBIDDEN: lambda: asked(Draft, Waive, subject="L1"),
+    Refusal.NOTHING_TO_WAIVE: lambda: asked(Draft, Waive),
+    Refusal.ALREADY_WAIVED: waived_twice,
+    Refusal.NAME_UNKNOWN: lambda: asked(Running, Revoke, name="a-9"),
+    Refusal.ALREADY_REVOKED: revoked_twice,
 }
 
 

@@ -25,7 +25,7 @@ from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.envelope import Undecodable
-from watchkeeper.domain.events import Holder
+from watchkeeper.domain.events import ActProposed, Holder
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.secrets import Scrubber, known_secrets
@@ -43,12 +43,13 @@ Returned = TypeVar("Returned")
 
 
 class Leave(Exception):
-    """Ends a command with a sentence and an exit code."""
+    """Ends a command with a sentence and an exit code; `more` is told to programs."""
 
-    def __init__(self, message: str, code: int) -> None:
-        """Keep both."""
+    def __init__(self, message: str, code: int, more: dict[str, Any] | None = None) -> None:
+        """Keep all of it."""
         super().__init__(message)
         self.code = code
+        self.more = more or {}
 
 
 def home_option(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
@@ -143,8 +144,17 @@ def not_refused(outcome: Handled | Refused) -> Handled:
         Leave: A rule refused it.
     """
     if isinstance(outcome, Refused):
-        raise Leave(f"refused ({outcome.refusal.name}): {outcome.sentence}", 3)
+        raise refusal(outcome)
     return outcome
+
+
+def refusal(refused: Refused) -> Leave:
+    """Return how a command ends that a rule refuses; a program is told of what was proposed."""
+    more: dict[str, Any] = {"refusal": refused.refusal.name}
+    asked = [fact.proposal for fact in refused.records if isinstance(fact, ActProposed)]
+    if asked:
+        more["proposals"] = asked
+    return Leave(f"refused ({refused.refusal.name}): {refused.sentence}", 3, more)
 
 
 def act_if_alone(office: Office, slug: str) -> str:
@@ -221,6 +231,8 @@ def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters,
             assert told is not None, "all of these have their own words"
             message, code = told
             document: dict[str, Any] = {"error": message, "exit": code}
+            if isinstance(error, Leave):
+                document |= error.more
             if isinstance(error, BadInput):
                 document["problems"] = problem_rows(error.problems)
             click.echo(json.dumps(document, ensure_ascii=False))

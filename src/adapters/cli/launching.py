@@ -26,6 +26,7 @@ from watchkeeper.domain.commands import AmendContract, ApproveLaunch, DraftRun
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import LaunchRefused, PreflightRecorded
 from watchkeeper.domain.gate import Gate, blocks, preflight
+from watchkeeper.domain.launching import all_waivers
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, plan_digest, short
 from watchkeeper.domain.state import Cleared, Draft, Run, Unborn, Unreadable
@@ -55,7 +56,7 @@ def launch(
         if isinstance(run, Unreadable):
             raise Leave(f"{promised.run} after event {run.version}: {run.why}", 1)
         if dry_run:
-            plan, findings = _rehearse(office, run, promised)
+            plan, findings = _rehearse(office, run, promised, actor)
         else:
             plan, findings = _launch(office, run, promised, actor)
         blocked = blocks(findings)
@@ -94,11 +95,13 @@ def _phase(run: Run | Unreadable) -> str:
 
 
 def _rehearse(
-    office: Office, run: Run, promised: Contract
+    office: Office, run: Run, promised: Contract, actor: Actor
 ) -> tuple[LaunchPlan, tuple[GateFinding, ...]]:
     plan, facts = read_first_plan(office.desk, promised)
-    approvals = run.approvals if run.contract == promised else ()
-    return plan, preflight(Gate(promised, plan, facts, approvals))
+    same = run.contract == promised
+    held = run if same else Run(promised.run)
+    waivers = all_waivers(held, promised, facts, actor.principal, clock.now())
+    return plan, preflight(Gate(promised, plan, facts, held.approvals, waivers))
 
 
 def _launch(

@@ -10,6 +10,7 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
+    Leave,
     act_if_alone,
     actor_option,
     handle,
@@ -93,14 +94,23 @@ def ack(
 
 @click.command()
 @click.argument("run")
-@click.option("--reason", required=True, help="Why; it is recorded as the consent's note.")
+@click.option("--reason", default="", help="Why; needed unless --consent is given.")
+@click.option("--consent", default="", metavar="NAME", help="The consent to use, such as c-1.")
 @home_option
 @actor_option
 @json_errors
-def stop(run: str, reason: str, home: Path, as_json: bool, principal: str | None) -> None:
-    """Stop RUN's live job, on record, so that nothing relaunches it. Only a human can."""
+def stop(
+    run: str, reason: str, consent: str, home: Path, as_json: bool, principal: str | None
+) -> None:
+    """Stop RUN's live job, on record, so that nothing relaunches it.
+
+    A human's word is enough. Anyone else proposes it, and may stop once a human consented.
+    """
+    if not reason.strip() and not consent:
+        raise Leave("--reason: expected why the job should end, for example 'loss diverged'", 4)
     actor = _actor(home, principal)
-    _do(home, as_json, run, Stop(now=clock.now(), actor=actor, reason=reason))
+    command = Stop(now=clock.now(), actor=actor, reason=reason, consent=consent)
+    _do(home, as_json, run, command)
 
 
 @click.command()

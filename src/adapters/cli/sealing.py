@@ -8,6 +8,7 @@ import click
 from watchkeeper import clock
 from watchkeeper.acts import verify_outcome
 from watchkeeper.adapters.cli.common import (
+    Leave,
     act_if_alone,
     actor_option,
     home_option,
@@ -31,15 +32,34 @@ from watchkeeper.projections.figures import count
 
 @click.command()
 @click.argument("run")
+@click.option(
+    "--waive",
+    multiple=True,
+    metavar="NAME",
+    help="Seal although this is missing, such as 'tracker state'; needs a human's consent.",
+)
+@click.option("--reason", default="", help="Why it may be missing; needed with --waive.")
 @home_option
 @actor_option
 @json_errors
-def seal(run: str, home: Path, as_json: bool, principal: str | None) -> None:
-    """Verify a finished RUN and seal it with a pushed tag; what is missing blocks it by name."""
+def seal(
+    run: str,
+    waive: tuple[str, ...],
+    reason: str,
+    home: Path,
+    as_json: bool,
+    principal: str | None,
+) -> None:
+    """Verify a finished RUN and seal it with a pushed tag; what is missing blocks it by name.
+
+    A stopped run is sealed only where a human waives its successful end.
+    """
+    if waive and not reason.strip():
+        raise Leave("--reason: expected why it may be missing, since it is recorded", 4)
     with open_office(home) as office:
         known = known_run(office.ledger, run)
         actor = who(office.home, principal)
-        outcome = not_refused(verify_outcome(office.desk, known, actor))
+        outcome = not_refused(verify_outcome(office.desk, known, actor, waive, reason))
         missing = outcome.run.seal_missing
         if missing or any(isinstance(event.data, SealBlocked) for event in outcome.events):
             document = {"run": run, "sealed": False, "missing": list(missing)}

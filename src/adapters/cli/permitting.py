@@ -1,0 +1,319 @@
+"""`propose`, `consent`, `waive` and `revoke`: what only a human may allow."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    Office,
+    act_if_alone,
+    actor_option,
+    handle,
+    home_option,
+    json_errors,
+    known_run,
+    open_office,
+    refusal,
+    say,
+    who,
+)
+from watchkeeper.domain.commands import (
+    GiveConsent,
+    GrantStandingWaiver,
+    PeopleCommand,
+    Propose,
+    Revoke,
+    RevokeStandingWaiver,
+    Waive,
+)
+from watchkeeper.domain.contract import Lane
+from watchkeeper.domain.durations import parse_duration
+from watchkeeper.domain.events import ActProposed, ConsentGiven, StandingWaiverGranted
+from watchkeeper.domain.guarded import GuardedAction
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.standing import standing_waivers
+from watchkeeper.ledger import Handled
+
+_ACTIONS = [action.value for action in GuardedAction]
+_HOW_TO_USE = {
+    GuardedAction.STOP: "watchkeeper stop {run} --consent {consent}",
+    GuardedAction.SEAL_WAIVER: "watchkeeper seal {run}",
+    GuardedAction.DIRTY_LAUNCH: "watchkeeper launch CONTRACT",
+}
+
+
+@click.command()
+@click.argument("run")
+@click.argument("action", type=click.Choice(_ACTIONS))
+@click.argument("target")
+@click.option("--reason", required=True, help="Why; a human reads it.")
+@click.option("--agree", is_flag=True, help="Consent to it at once. Only a human can.")
+@home_option
+@actor_option
+@json_errors
+def propose(
+    run: str,
+    action: str,
+    target: str,
+    reason: str,
+    agree: bool,
+    home: Path,
+    as_json: bool,
+    principal: str | None,
+) -> None:
+    """Propose a guarded ACTION on TARGET for RUN. Anyone may; a human consents."""
+    with open_office(home) as office:
+        known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        command = Propose(
+            now=clock.now(),
+            actor=actor,
+            action=GuardedAction(action),
+            target=target,
+            reason=reason,
+            agree=agree,
+        )
+        handled = handle(office, run, command)
+        asked = next(e.data for e in handled.events if isinstance(e.data, ActProposed))
+        given = _given(handled)
+        document: dict[str, Any] = {
+            "run": run,
+            "proposal": asked.proposal,
+            "digest": asked.digest,
+            "consent": given.consent if given is not None else None,
+        }
+        text = f"proposed as {asked.proposal}; a human: watchkeeper consent {run} {asked.proposal}"
+        if given is not None:
+            text = f"proposed as {asked.proposal}; {_permitted(run, given)}"
+        document["says"] = act_if_alone(office, run)
+        say(as_json, document, text)
+
+
+@click.command()
+@click.argument("run")
+@click.argument("proposal")
+@click.option("--digest", default="", help="Its first digits, to be sure of what you read.")
+@click.option("--for", "life", default="", metavar="DURATION", help="How long, such as 30m.")
+@click.option("--note", default="", help="Why, or under which limits.")
+@home_option
+@actor_option
+@json_errors
+def consent(
+    run: str,
+    proposal: str,
+    digest: str,
+    life: str,
+    note: str,
+    home: Path,
+    as_json: bool,
+    principal: str | None,
+) -> None:
+    """Permit PROPOSAL of RUN, such as p-1, once. Only a human can."""
+    with open_office(home) as office:
+        known_run(office.ledger, run)
+        command = GiveConsent(
+            now=clock.now(),
+            actor=who(office.home, principal),
+            proposal=proposal,
+            digest=digest,
+            note=note,
+            life=_duration(life) if life else None,
+        )
+        given = _given(handle(office, run, command))
+        assert given is not None, "a consent that was taken is recorded"
+        document = {
+            "run": run,
+            "consent": given.consent,
+            "action": given.action,
+            "target": given.target,
+            "expires_at": given.expires_at.isoformat(),
+            "says": act_if_alone(office, run),
+        }
+        say(as_json, document, _permitted(run, given))
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.argument("subject", required=False)
+@click.option("--reason", default="", help="Why it may pass; it is recorded.")
+@click.option("--until", default="", help="A time such as 2026-11-21T18:00Z, or 2h from now.")
+@click.option("--standing", is_flag=True, help="Ahead, for launches that a schedule asks for.")
+@click.option("--lane", type=click.Choice([lane.value for lane in Lane]), help="With --standing.")
+@click.option("--rule", default="L11", show_default=True, help="With --standing.")
+@click.option("--by-requester", default="", help="Whose launches; yours when left out.")
+@click.option("--list", "listing", is_flag=True, help="Show the standing waivers.")
+@home_option
+@actor_option
+@json_errors
+def waive(
+    run: str | None,
+    subject: str | None,
+    reason: str,
+    until: str,
+    standing: bool,
+    lane: str | None,
+    rule: str,
+    by_requester: str,
+    listing: bool,
+    home: Path,
+    as_json: bool,
+    principal: str | None,
+) -> None:
+    """Let SUBJECT pass for RUN: a launch rule that blocks, or what a seal lacks. Only a human can.
+
+    SUBJECT is a rule such as L13, or a name such as 'tracker state'. With --standing no RUN is
+    named: the waiver covers launches of a lane that one principal asks for.
+    """
+    end = _moment(until) if until else None
+    with open_office(home) as office:
+        if listing:
+            _list_standing(office, as_json)
+            return
+        actor = who(office.home, principal)
+        if standing:
+            if run or not lane:
+                raise Leave("--standing: expected --lane and no RUN, for example --lane canary", 4)
+            _grant_standing(office, actor, Lane(lane), rule, reason, by_requester, end, as_json)
+            return
+        if not run or not subject:
+            raise Leave("expected RUN and SUBJECT, for example my-run L13 --reason '...'", 4)
+        known_run(office.ledger, run)
+        command = Waive(now=clock.now(), actor=actor, subject=subject, reason=reason, until=end)
+        handled = handle(office, run, command)
+        given = _given(handled)
+        if given is not None:
+            name, text = given.consent, _permitted(run, given)
+        else:
+            name = handled.run.waivers[-1].name
+            text = f"{subject} waived as {name}; go on: watchkeeper launch CONTRACT"
+        says = act_if_alone(office, run)
+        say(as_json, {"run": run, "waiver": name, "subject": subject, "says": says}, text)
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.argument("name", required=False)
+@click.option("--reason", default="", help="Why; it is recorded.")
+@click.option("--standing", default="", metavar="NAME", help="A standing waiver, such as sw-1.")
+@home_option
+@actor_option
+@json_errors
+def revoke(
+    run: str | None,
+    name: str | None,
+    reason: str,
+    standing: str,
+    home: Path,
+    as_json: bool,
+    principal: str | None,
+) -> None:
+    """Take back NAME of RUN: approval a-1, consent c-1, waiver w-1; or decline proposal p-1.
+
+    Only a human can. What runs already goes on: `watchkeeper stop RUN` ends it.
+    """
+    with open_office(home) as office:
+        actor = who(office.home, principal)
+        if standing:
+            if run or name:
+                raise Leave("--standing: expected no RUN and NAME beside it", 4)
+            taken_back = RevokeStandingWaiver(
+                now=clock.now(), actor=actor, name=standing, reason=reason
+            )
+            _ask_people(office, taken_back)
+            say(as_json, {"revoked": standing}, f"{standing} revoked")
+            return
+        if not run or not name:
+            raise Leave("expected RUN and NAME, for example my-run a-1", 4)
+        known_run(office.ledger, run)
+        command = Revoke(now=clock.now(), actor=actor, name=name, reason=reason)
+        handle(office, run, command)
+        says = act_if_alone(office, run)
+        did = "declined" if name.startswith("p-") else "revoked"
+        say(as_json, {"run": run, "revoked": name, "says": says}, f"{run}: {name} {did}; {says}")
+
+
+def _grant_standing(
+    office: Office,
+    actor: Actor,
+    lane: Lane,
+    rule: str,
+    reason: str,
+    requester: str,
+    until: datetime | None,
+    as_json: bool,
+) -> None:
+    command = GrantStandingWaiver(
+        now=clock.now(),
+        actor=actor,
+        lane=lane,
+        rule=rule,
+        reason=reason,
+        requester=requester,
+        until=until,
+    )
+    granted = _ask_people(office, command)
+    assert isinstance(granted, StandingWaiverGranted), "a waiver that was taken is recorded"
+    document = granted.model_dump(mode="json")
+    whose = f"{granted.lane.value} launches that {granted.requester} asks for"
+    text = f"{granted.rule} waived as {granted.waiver} for {whose}, until {granted.until:%Y-%m-%d}"
+    back = f"watchkeeper revoke --standing {granted.waiver}"
+    say(as_json, document, f"{text}; to take it back: {back}")
+
+
+def _ask_people(office: Office, command: PeopleCommand) -> object:
+    outcome = office.ledger.handle_people(command)
+    if isinstance(outcome, Refused):
+        raise refusal(outcome)
+    return outcome[0].data
+
+
+def _list_standing(office: Office, as_json: bool) -> None:
+    held = standing_waivers(office.ledger.people(), clock.now())
+    lines = [
+        f"  {one.name}  {one.rule}  {one.lane.value}  launches of {one.requester}, by {one.by}, "
+        f"until {one.until:%Y-%m-%d}: {one.reason}"
+        for one in held
+    ]
+    document = {"standing": [one.model_dump(mode="json") for one in held]}
+    say(as_json, document, "\n".join(lines) or "no standing waivers")
+
+
+def _given(handled: Handled) -> ConsentGiven | None:
+    return next((e.data for e in handled.events if isinstance(e.data, ConsentGiven)), None)
+
+
+def _permitted(run: str, given: ConsentGiven) -> str:
+    """Say what is permitted now, until when, and how to use it."""
+    until = f"{given.expires_at:%Y-%m-%d %H:%M %Z}"
+    text = f"consent {given.consent}: {given.action} of {given.target}, once, until {until}"
+    known = given.action in _ACTIONS
+    use = _HOW_TO_USE.get(GuardedAction(given.action)) if known else None
+    return f"{text}\n  -> {use.format(run=run, consent=given.consent)}" if use else text
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise Leave(f"--for {text}: {error}", 4) from error
+
+
+def _moment(text: str) -> datetime:
+    """Read a time with its zone, or a duration from now."""
+    try:
+        return clock.now() + parse_duration(text)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        hint = "expected a time such as 2026-11-21T18:00Z, or a duration such as 2h"
+        raise Leave(f"--until {text}: {hint}", 4) from error
+    if at.tzinfo is None:
+        raise Leave(f"--until {text}: expected a zone, for example {text}Z", 4)
+    return at
