@@ -265,10 +265,11 @@ def _ended(
             verified = replace(phase, verified=data)
             return replace(run, phase=verified, seal_missing=(), watch=quiet)
         case RunSealed():
-            if finished_or_misfit(run).verified is None:
+            verified_seal = finished_or_misfit(run).verified
+            if verified_seal is None:
                 raise Misfit("the seal was not verified")
-            ended = Watch(token=run.watch.token)
-            return replace(run, phase=Sealed(data.tag, data.commit), watch=ended)
+            sealed = Sealed(data.tag, data.commit, verified_seal.final_step)
+            return replace(run, phase=sealed, watch=Watch(token=run.watch.token))
         case RunStopped():
             return replace(run, phase=Stopped(data.reason), watch=quiet)
         case RunAbandoned():

@@ -90,10 +90,11 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """Verified, tagged, closed: nothing follows."""
+    """Verified, tagged, closed: nothing follows. `step` is that of the sealed checkpoint."""
 
     tag: str
     commit: str
+    step: int
 
 
 @dataclass(frozen=True, slots=True)

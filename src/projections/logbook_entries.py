@@ -29,6 +29,7 @@ from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import Verdict, short
 from watchkeeper.projections.figures import count
 from watchkeeper.projections.logbook_contract import add_instance, render_head
+from watchkeeper.projections.logbook_people import consented_to
 from watchkeeper.projections.logbook_state import (
     Current,
     Facts,
@@ -286,11 +287,12 @@ def consented(book: Logbook, data: ConsentGiven, event: Event) -> Logbook:
     # Before proposals were recorded, each consent to a stop was direct.
     if data.direct or (data.action == "stop" and not data.proposal):
         return book
+    if data.proposal:
+        return consented_to(book, data, by(event), event)
     title = f"consent {prose(data.consent)}: {prose(data.action)} {prose(data.target)}"
     book = opened(book, Kind.COMPLETE, event.at, title)
     until = clock_time(book, data.expires_at)
-    for_ = f" to proposal {prose(data.proposal)}" if data.proposal else ""
-    status = f"given{for_} by {by(event)}, once, until {until} (event {event.version})"
+    status = f"given by {by(event)}, once, until {until} (event {event.version})"
     book = said(book, Key.STATUS, status)
     return said(book, Key.EVIDENCE, code(data.note, WORDS_MAX) if data.note.strip() else "")
 

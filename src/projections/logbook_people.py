@@ -8,6 +8,7 @@ from watchkeeper.domain.events import (
     ActProposed,
     ApprovalRevoked,
     AttemptRefused,
+    ConsentGiven,
     ConsentRevoked,
     ConsentUsed,
     ProposalDeclined,
@@ -69,6 +70,16 @@ def _proposed(book: Logbook, data: ActProposed, run: str, who: str, event: Event
     target = f"of {code(data.target, WORDS_MAX)}, digest {prose(short(data.digest))}; {words}"
     book = said(book, Key.EVIDENCE, target)
     return said(book, Key.NEXT, f"`watchkeeper consent {run} {prose(data.proposal)}`")
+
+
+def consented_to(book: Logbook, data: ConsentGiven, who: str, event: Event) -> Logbook:
+    """Open the entry of a consent to a proposal."""
+    title = f"consent {prose(data.consent)}: {prose(data.action.replace('_', ' '))}"
+    book = opened(book, Kind.COMPLETE, event.at, title)
+    asked = f"to proposal {prose(data.proposal)}, once, {_until(book, data.expires_at)}"
+    book = said(book, Key.STATUS, f"given by {who} {asked} (event {event.version})")
+    words = f"; their words: {code(data.note, WORDS_MAX)}" if data.note.strip() else ""
+    return said(book, Key.EVIDENCE, f"of {code(data.target, WORDS_MAX)}{words}")
 
 
 def _taken_back(book: Logbook, title: str, status: str, reason: str, event: Event) -> Logbook:

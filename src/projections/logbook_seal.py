@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import RunSealed, SealBlocked, SealVerified
+from watchkeeper.domain.values import JobState
 from watchkeeper.projections.figures import count, elapsed, value
 from watchkeeper.projections.logbook_state import Facts, Key, Kind, Logbook, opened, said
 from watchkeeper.projections.quoting import WORDS_MAX, code, prose
@@ -17,9 +18,11 @@ def blocked(book: Logbook, data: SealBlocked, run: str, event: Event) -> Logbook
     """Name what a seal lacks."""
     book = opened(book, Kind.COMPLETE, event.at, "seal blocked")
     missing = count(len(data.missing), "thing")
-    book = said(
-        book, Key.STATUS, f"finished, not sealed: {missing} missing (event {event.version})"
-    )
+    job = book.facts.current.job if book.facts.current is not None else None
+    stopped = job is not None and job.state is not JobState.SUCCEEDED
+    state = "stopped" if stopped else "finished"
+    status = f"{state}, not sealed: {missing} missing (event {event.version})"
+    book = said(book, Key.STATUS, status)
     book = said(book, Key.EVIDENCE, "; ".join(prose(name) for name in data.missing))
     return said(book, Key.NEXT, f"mend what is missing, then `watchkeeper seal {run}`")
 
@@ -54,7 +57,8 @@ def sealed(book: Logbook, data: RunSealed, event: Event) -> Logbook:
     what = facts.verified
     evidence: list[str] = []
     if what is not None:
-        evidence.append(f"{what.final_step}/{what.final_step}")
+        promised = facts.contract.final_step.value if facts.contract is not None else 0
+        evidence.append(f"{what.final_step}/{max(what.final_step, promised)}")
         evidence += _metrics(what)
     evidence.append(count(facts.ends, "interruption"))
     cost = goodput(facts)

@@ -223,7 +223,8 @@ def _progress(run: Run) -> str:
         return ""
     final = run.contract.final_step.value
     if isinstance(run.phase, Sealed):
-        return f"{final}/{final}"  # Proven by the final checkpoint; the tracker counts from 0.
+        # Proven by the sealed checkpoint; the tracker counts from 0.
+        return f"{run.phase.step}/{final}"
     return render_progress(run.progress.step, run.progress.uncertainty, final)
 
 

@@ -8,8 +8,14 @@ from collections.abc import Iterator, Sequence
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     Action,
+    ActProposed,
+    ApprovalRevoked,
     CheckpointRejected,
     CheckpointValidated,
+    ConsentGiven,
+    ConsentRevoked,
+    ConsentUsed,
+    ContractAmended,
     DecisionMade,
     EscalationRaised,
     InstanceEnded,
@@ -21,11 +27,23 @@ from watchkeeper.domain.events import (
     RunFinished,
     RunSealed,
     RunStopped,
+    SealVerified,
     StopRequested,
+    WaiverGranted,
+    WaiverRevoked,
 )
 from watchkeeper.domain.plan import Verdict
 
-HUMAN_ONLY = ("run.launch_approved.1", "run.escalation_acknowledged.1", "run.consent_given.1")
+HUMAN_ONLY = (
+    "run.launch_approved.1",
+    "run.escalation_acknowledged.1",
+    "run.consent_given.1",
+    "run.consent_revoked.1",
+    "run.approval_revoked.1",
+    "run.waiver_granted.1",
+    "run.waiver_revoked.1",
+    "run.proposal_declined.1",
+)
 
 
 ENDS = ("succeeded", "failed", "stopped")
@@ -37,6 +55,7 @@ def audit(events: Sequence[Event]) -> list[str]:
         *_live(events),
         *_clearance(events),
         *_humans(events),
+        *_guarded(events),
         *_sources(events),
         *_order(events),
         *_terminal(events),
@@ -68,10 +87,19 @@ def _clearance(events: Sequence[Event]) -> Iterator[str]:
     """2: never a launch without clearance."""
     by_version = {event.version: event.data for event in events}
     approvals: dict[str, LaunchApproved] = {}
+    waived: dict[str, str] = {}
     for event in events:
         data = event.data
         if isinstance(data, LaunchApproved):
             approvals[data.approval] = data
+        if isinstance(data, ApprovalRevoked):
+            del approvals[data.approval]
+        if isinstance(data, ContractAmended):
+            approvals, waived = {}, {}
+        if isinstance(data, WaiverGranted):
+            waived[data.waiver] = data.rule
+        if isinstance(data, WaiverRevoked):
+            waived.pop(data.waiver, None)
         if not isinstance(data, LaunchRequested):
             continue
         checked = by_version.get(data.preflight)
@@ -81,7 +109,13 @@ def _clearance(events: Sequence[Event]) -> Iterator[str]:
             yield f"2: event {event.version} launches another plan than was checked"
         elif any(finding.verdict is Verdict.BLOCK for finding in checked.findings):
             yield f"2: event {event.version} launches what was blocked"
-        if data.approval not in approvals:
+        if isinstance(checked, PreflightRecorded):
+            used = {finding.waiver for finding in checked.findings if finding.waiver}
+            used = {name for name in used if not name.startswith("sw-")}
+            if not used <= set(waived):
+                yield f"2: event {event.version} rests on waivers that are not there"
+        standing = data.waiver.startswith("sw-") or waived.get(data.waiver) == "L11"
+        if data.approval not in approvals and (data.approval or not standing):
             yield f"2: event {event.version} rests on no approval"
 
 
@@ -90,6 +124,53 @@ def _humans(events: Sequence[Event]) -> Iterator[str]:
     for event in events:
         if event.data.topic in HUMAN_ONLY and event.envelope.actor.kind != "human":
             yield f"3: event {event.version} was done by {event.envelope.actor.principal}"
+
+
+def _guarded(events: Sequence[Event]) -> Iterator[str]:
+    """3: never a guarded action without a live consent to exactly it, used once."""
+    proposed: dict[str, ActProposed] = {}
+    given: dict[str, tuple[ConsentGiven, Event]] = {}
+    gone: set[str] = set()
+    fresh: list[ConsentUsed] = []
+    for event in events:
+        match event.data:
+            case ActProposed() as data:
+                proposed[data.proposal] = data
+            case ConsentGiven() as data:
+                given[data.consent] = (data, event)
+                asked = proposed.get(data.proposal)
+                told = None if asked is None else (asked.action, asked.target, asked.digest)
+                if told != (data.action, data.target, data.digest):
+                    yield f"3: event {event.version} consents to what nobody proposed"
+            case ConsentRevoked(consent=name):
+                gone.add(name)
+            case ConsentUsed(consent=name) as data:
+                consent = given[name][0] if name in given else None
+                if consent is None or name in gone:
+                    yield f"3: event {event.version} uses {name}, which permits nothing"
+                elif (consent.action, consent.target) != (data.action, data.target):
+                    yield f"3: event {event.version} uses {name} for something else"
+                elif event.at >= consent.expires_at:
+                    yield f"3: event {event.version} uses {name}, which has expired"
+                gone.add(name)
+                fresh.append(data)
+            case StopRequested(consent=name, instance=instance):
+                if [(one.consent, one.target) for one in fresh] != [(name, instance)]:
+                    yield f"3: event {event.version} stops {instance} without a consent of its own"
+                fresh = []
+            case SealVerified(waived=waived):
+                if len(fresh) != len(waived) or not all(
+                    lack.startswith(one.target) and one.consent in lack
+                    for lack, one in zip(waived, fresh, strict=False)
+                ):
+                    yield f"3: event {event.version} waives {waived} without consents"
+                fresh = []
+            case LaunchRequested():
+                fresh = []
+            case _:
+                if fresh:
+                    yield f"3: event {event.version} leaves a used consent without its act"
+                fresh = []
 
 
 def _sources(events: Sequence[Event]) -> Iterator[str]:
@@ -138,6 +219,8 @@ def _terminal(events: Sequence[Event]) -> Iterator[str]:
             if data.instance in ended:
                 yield f"7: {data.instance} ends again at event {event.version}"
             ended.add(data.instance)
+        if isinstance(data, SealVerified) and any("successful end" in w for w in data.waived):
+            over = RunFinished.topic  # A human lets the stopped run be sealed.
         if isinstance(data, RunStopped | RunAbandoned | RunSealed | RunFinished):
             if over and not (over == RunFinished.topic and not isinstance(data, RunFinished)):
                 yield f"7: event {event.version} ends a run that was over"

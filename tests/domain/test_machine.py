@@ -30,7 +30,9 @@ from tests.domain.samples import (
     listing,
     node_lost,
     sealable,
+    seen,
     succeeded,
+    tracker,
 )
 from tests.domain.stories import story
 from watchkeeper.domain.commands import (
@@ -43,15 +45,21 @@ from watchkeeper.domain.commands import (
     CompleteSeal,
     ConfirmLaunched,
     Correct,
+    GiveConsent,
+    Propose,
     ReleaseWatch,
     ReportRefusedLaunch,
+    Revoke,
     RunCommand,
     Stop,
     TakeWatch,
     VerifySeal,
+    Waive,
 )
 from watchkeeper.domain.envelope import Event, decode, encode
 from watchkeeper.domain.events import (
+    ActProposed,
+    AttemptRefused,
     CheckRecorded,
     LaunchRequested,
     PreflightRecorded,
@@ -59,6 +67,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.evolve import evolve, fold
 from watchkeeper.domain.foresee import foresee
+from watchkeeper.domain.guarded import GuardedAction
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import (
     Draft,
@@ -69,6 +78,7 @@ from watchkeeper.domain.state import (
     Running,
     Sealed,
     Stabilizing,
+    Stopped,
     Unborn,
 )
 from watchkeeper.domain.values import JobState
@@ -132,8 +142,10 @@ _CLEAR = (
 CONTRACTS = st.sampled_from(
     (*_CLEAR, contract(tracker={"resume": "never"}), contract(retries={"owner": None}))
 )
+LACKS = ("successful end", "tracker state", "tracker step", "final checkpoint step-5155")
+NAMES = st.sampled_from((None, None, "c-1", "c-2"))
 STARTS = st.sampled_from(
-    (None, Draft, Launching, Stabilizing, Running, Running, Interrupted, Finished)
+    (None, Draft, Launching, Stabilizing, Running, Running, Interrupted, Finished, Stopped)
 )
 
 
@@ -164,6 +176,9 @@ class Lives(RuleBasedStateMachine):
         assert self.history.run is before
         if isinstance(outcome, Refused):
             assert outcome.sentence
+            # What is left of a refusal is the attempt or the proposal, never the act.
+            assert {type(fact) for fact in outcome.records} <= {ActProposed, AttemptRefused}
+            self.history.record(*outcome.records, actor=command.actor)
             return
         version = before.version
         self.history.record(*outcome, actor=command.actor)
@@ -285,10 +300,48 @@ class Lives(RuleBasedStateMachine):
         if enough:
             self.give(Abandon(**self.common(actor), reason="enough"))
 
-    @rule(there=st.booleans(), tag=st.sampled_from(("", "a" * 40)))
-    def seal(self, there: bool, tag: str) -> None:
+    @rule(
+        there=st.booleans(),
+        tag=st.sampled_from(("", "a" * 40)),
+        waive=st.sampled_from(((), (), LACKS)),
+        done=st.booleans(),
+        actor=ACTORS,
+    )
+    def seal(self, there: bool, tag: str, waive: Any, done: bool, actor: Any) -> None:
         facts = sealable(self.history.now, self.newest, commit_found=there, tag_target=tag)
-        self.give(VerifySeal(**self.common(), facts=facts))
+        if not done:
+            shown = tracker(1000, state="crashed")
+            found = listing(checkpoint(1000, written_at=self.history.now))
+            seen_now = seen(
+                at=self.history.now, said=None, shown=shown, found=found, instance=self.newest
+            )
+            facts = facts.model_copy(update={"observation": seen_now})
+        reason = "agreed" if waive else ""
+        self.give(VerifySeal(**self.common(actor), facts=facts, waive=waive, reason=reason))
+
+    @rule(actor=ACTORS, reason=st.sampled_from(("one", "two")), named=NAMES, enough=RARELY)
+    def stop_under_consent(self, actor: Any, reason: str, named: Any, enough: bool) -> None:
+        if enough or actor is AGENT:
+            self.give(Stop(**self.common(actor), reason=reason, consent=named or ""))
+
+    @rule(action=st.sampled_from(GuardedAction), about=st.sampled_from(("i1", "i2")), who=ACTORS)
+    def propose(self, action: Any, about: str, who: Any) -> None:
+        asked = {"action": action, "target": about, "reason": "it would help"}
+        self.give(Propose(**self.common(who), **asked, agree=who is LOOP))
+
+    @rule(number=st.integers(1, 4), who=ACTORS, hours=st.sampled_from((None, 1, 2, 1000)))
+    def consent(self, number: int, who: Any, hours: Any) -> None:
+        life = None if hours is None else timedelta(hours=hours)
+        self.give(GiveConsent(**self.common(who), proposal=f"p-{number}", life=life))
+
+    @rule(subject=st.sampled_from(("L3", "L11", "L13", *LACKS)), who=ACTORS, ends=st.booleans())
+    def waive(self, subject: str, who: Any, ends: bool) -> None:
+        until = self.history.now + timedelta(hours=1) if ends else None
+        self.give(Waive(**self.common(who), subject=subject, reason="agreed", until=until))
+
+    @rule(name=st.sampled_from(("a-1", "a-2", "c-1", "c-2", "w-1", "w-2", "p-1")), who=ACTORS)
+    def revoke(self, name: str, who: Any) -> None:
+        self.give(Revoke(**self.common(who), name=name))
 
     @rule()
     def close(self) -> None:

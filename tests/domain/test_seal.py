@@ -229,7 +229,7 @@ def test_a_seal_is_completed_only_once_it_is_verified() -> None:
     history.when(complete).refused(Refusal.SEAL_NOT_VERIFIED)
     history.tell(verify(history))
     history.tell(complete).then(RunSealed(tag=f"run/{SLUG}/final", commit=SHA, head="15 sha256:ab"))
-    assert history.run.phase == Sealed(f"run/{SLUG}/final", SHA)
+    assert history.run.phase == Sealed(f"run/{SLUG}/final", SHA, 5155)
     assert history.run.watch.holder is None
     assert history.run.watch.next_due is None
 

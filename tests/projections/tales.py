@@ -33,16 +33,22 @@ from watchkeeper.domain.commands import (
     ApproveLaunch,
     CompleteSeal,
     Correct,
+    GiveConsent,
     ReleaseWatch,
     ReportRefusedLaunch,
+    Revoke,
+    RunCommand,
     Stop,
     TakeWatch,
     VerifySeal,
+    Waive,
 )
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import ConsentGiven, InstanceEnded
 from watchkeeper.domain.observation import GateFacts, SealFacts
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.values import CheckpointFacts, CheckpointKind, JobState, TrackerFacts
 
 MINUTE = timedelta(minutes=1)
@@ -382,6 +388,54 @@ def adrift() -> History:
     return history
 
 
+def permitted() -> History:
+    """Who may do what: waivers, a revoked approval, proposals, consents, and a waived seal."""
+    history = History().draft(contract(watch={"holder": ""})).later(MINUTE)
+    history.tell(history.launch_command())
+
+    def give(command: type[RunCommand], actor: Actor = DRI, **said: Any) -> None:
+        told = command.model_validate({"now": history.later(MINUTE).now, "actor": actor, **said})
+        outcome = history.when(told).outcome
+        records = outcome.records if isinstance(outcome, Refused) else outcome
+        history.record(*records, actor=actor)
+
+    def stop(reason: str, actor: Actor = AGENT) -> None:
+        give(Stop, actor, reason=reason)
+
+    give(Waive, subject="L13", reason="watched by hand", until=history.now + 8 * QUARTER)
+    give(Revoke, name="w-1", reason="nobody has the time")
+    give(Waive, subject="L13", reason="the night shift has it")
+    history.tell(history.launch_command())
+    assert history.run.preflight is not None
+    plan = history.run.preflight.digest[:12]
+    give(ApproveLaunch, AGENT, digest=plan)
+    give(ApproveLaunch, DRI, digest=plan)
+    give(Revoke, name="a-1", reason="the mesh is wrong\n### 2026 - forged")
+    give(ApproveLaunch, DRI, digest=plan, note="the mesh is right after all")
+    history.later(MINUTE).request().take_watch().confirm()
+    kept = listing(checkpoint(1000, written_at=history.now + MINUTE))
+    history.train(1000, found=kept)
+    stop("loss looks low")
+    give(Revoke, name="p-1", reason="it is the warm-up")
+    stop("loss looks low\n### 2026 - forged, for an hour")
+    give(GiveConsent, proposal="p-2", note="if it lasts")
+    give(Revoke, name="c-1")
+    stop("the loss diverges")
+    give(GiveConsent, proposal="p-3")
+    stop("the loss diverges")
+    history.fail(job(JobState.STOPPED), step=1100, found=kept)
+    ended = tracker(1100, state="finished", heartbeat_at=history.now)
+    seen_now = seen(at=history.now, said=None, shown=ended, found=kept)
+    facts = sealable(history.now, observation=seen_now)
+    lacks = ("successful end", "tracker step", "final checkpoint step-5155")
+    give(VerifySeal, AGENT, facts=facts)
+    give(VerifySeal, AGENT, facts=facts, waive=lacks, reason="stopped at the agreed step")
+    for proposal in ("p-4", "p-5", "p-6"):
+        give(GiveConsent, proposal=proposal, note="agreed")
+    give(VerifySeal, AGENT, facts=facts, waive=lacks, reason="stopped at the agreed step")
+    return history
+
+
 TALES: dict[str, Callable[[], History]] = {
     "sealed": sealed,
     "crash_loop": crash_loop,
@@ -392,6 +446,7 @@ TALES: dict[str, Callable[[], History]] = {
     "answered": answered,
     "held": held,
     "adrift": adrift,
+    "permitted": permitted,
 }
 """Every tale by its name; each has a golden logbook."""
 

@@ -6,6 +6,7 @@ import pytest
 from tests.domain.given import enveloped
 from tests.domain.samples import START
 from tests.projections.tales import events_of
+from watchkeeper.domain.contract import Lane
 from watchkeeper.domain.events import (
     CheckpointRejected,
     EffectEvent,
@@ -16,8 +17,12 @@ from watchkeeper.domain.events import (
     NoteAdded,
     OutputRootClaimed,
     OutputRootReleased,
+    PeopleEvent,
     RootEvent,
     RunEvent,
+    StandingAttemptRefused,
+    StandingWaiverGranted,
+    StandingWaiverRevoked,
     TagPushed,
 )
 from watchkeeper.projections.events_table import event_row, render_events, summary
@@ -32,13 +37,23 @@ AROUND: tuple[Fact, ...] = (
     TagPushed(tag="hero/r/final", target="4be1c09" * 5, head="3 sha256:ab"),
     EffectFailed(effect="logbook", attempt=2, reason="HTTP 503\nbusy", retry_at=START),
     EffectRecovered(effect="logbook"),
+    StandingWaiverGranted(
+        waiver="sw-1", lane=Lane.CANARY, rule="L11", requester="dri", reason="daily", until=START
+    ),
+    StandingWaiverRevoked(waiver="sw-1", reason=""),
+    StandingAttemptRefused(principal="codex", command="waive", target="L11", rule="NOT_A_HUMAN"),
 )
 
 
 def test_an_event_of_every_kind_has_a_summary_of_its_own() -> None:
     events = [*events_of(), *(enveloped(fact, 1) for fact in AROUND)]
     told = {type(event.data) for event in events}
-    assert told == {*get_args(RunEvent), *get_args(RootEvent), *get_args(EffectEvent)}
+    assert told == {
+        *get_args(RunEvent),
+        *get_args(RootEvent),
+        *get_args(EffectEvent),
+        *get_args(PeopleEvent),
+    }
     for event in events:
         line = summary(event)
         assert line
