@@ -87,7 +87,7 @@ def _clearance(events: Sequence[Event]) -> Iterator[str]:
     """2: never a launch without clearance."""
     by_version = {event.version: event.data for event in events}
     approvals: dict[str, LaunchApproved] = {}
-    waived: dict[str, str] = {}
+    waived: dict[str, WaiverGranted] = {}
     for event in events:
         data = event.data
         if isinstance(data, LaunchApproved):
@@ -97,7 +97,7 @@ def _clearance(events: Sequence[Event]) -> Iterator[str]:
         if isinstance(data, ContractAmended):
             approvals, waived = {}, {}
         if isinstance(data, WaiverGranted):
-            waived[data.waiver] = data.rule
+            waived[data.waiver] = data
         if isinstance(data, WaiverRevoked):
             waived.pop(data.waiver, None)
         if not isinstance(data, LaunchRequested):
@@ -112,9 +112,11 @@ def _clearance(events: Sequence[Event]) -> Iterator[str]:
         if isinstance(checked, PreflightRecorded):
             used = {finding.waiver for finding in checked.findings if finding.waiver}
             used = {name for name in used if not name.startswith("sw-")}
-            if not used <= set(waived):
+            held = {n for n, w in waived.items() if w.until is None or event.at < w.until}
+            if not used <= held:
                 yield f"2: event {event.version} rests on waivers that are not there"
-        standing = data.waiver.startswith("sw-") or waived.get(data.waiver) == "L11"
+        own = waived.get(data.waiver)
+        standing = data.waiver.startswith("sw-") or (own is not None and own.rule == "L11")
         if data.approval not in approvals and (data.approval or not standing):
             yield f"2: event {event.version} rests on no approval"
 

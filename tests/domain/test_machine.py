@@ -329,6 +329,37 @@ class Lives(RuleBasedStateMachine):
         asked = {"action": action, "target": about, "reason": "it would help"}
         self.give(Propose(**self.common(who), **asked, agree=who is LOOP))
 
+    @precondition(lambda self: isinstance(self.history.run.phase, Stabilizing | Running))
+    @rule(wait=st.sampled_from((0, 59, 60, 61)), back=st.booleans(), enough=st.booleans())
+    def stop_by_an_agent(self, wait: int, back: bool, enough: bool) -> None:
+        """Proposed, consented to, perhaps too long ago, perhaps taken back; then perhaps done."""
+        ask = {"reason": f"reason {self.history.run.version}"}
+        self.give(Stop(**self.common(AGENT), **ask))
+        self.give(GiveConsent(**self.common(DRI), proposal=f"p-{len(self.history.run.proposals)}"))
+        self.history.later(timedelta(minutes=wait))
+        name = f"c-{len(self.history.run.consents)}"
+        if back:
+            self.give(Revoke(**self.common(DRI), name=name))
+        if enough:
+            self.give(Stop(**self.common(AGENT), **ask, consent="" if wait % 2 else name))
+
+    @precondition(lambda self: isinstance(self.history.run.phase, Draft))
+    @rule(subject=st.sampled_from(("L11", "")), hours=st.integers(0, 2))
+    def allowed_and_taken_back(self, subject: str, hours: int) -> None:
+        """Approved or waived, then revoked or run out, then asked for."""
+        self.launch("")
+        until = self.history.now + timedelta(hours=1)
+        if subject:
+            self.give(Waive(**self.common(DRI), subject=subject, reason="x", until=until))
+        else:
+            self.approve(DRI, True)
+        self.history.later(timedelta(hours=hours))
+        run = self.history.run
+        names = [a.name for a in run.approvals[-1:]] + [w.name for w in run.waivers[-1:]]
+        for name in names if hours == 0 else ():
+            self.give(Revoke(**self.common(DRI), name=name))
+        self.launch("")
+
     @rule(number=st.integers(1, 4), who=ACTORS, hours=st.sampled_from((None, 1, 2, 1000)))
     def consent(self, number: int, who: Any, hours: Any) -> None:
         life = None if hours is None else timedelta(hours=hours)
