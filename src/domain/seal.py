@@ -130,6 +130,7 @@ def _newest(run: Run, facts: SealFacts) -> CheckpointFacts | None:
         if is_own_checkpoint(contract_of(run), one)
         and one.complete
         and one.metadata_step == one.step
+        and one.path not in run.rejected
         and not is_older_than_the_run(run, one)
     ]
     return max(whole, key=lambda one: one.step, default=None)
