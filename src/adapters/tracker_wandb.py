@@ -24,6 +24,9 @@ LIMIT = timedelta(seconds=30)
 REQUEST_LIMIT = timedelta(seconds=10)
 """For one request of the client."""
 
+GRACE = timedelta(seconds=3)
+"""How long after the limit the client is killed; at the limit it is to give up by itself."""
+
 RATE_PAUSE = timedelta(seconds=60)
 """Nothing is asked for this long after a 429; the client does not pass on what the server wants."""
 
@@ -40,6 +43,7 @@ _MEANT = {
 LOG_MAX = 256 * 1024
 """Bytes read of the log of the client's helper; one reading writes a few KB."""
 
+_TOO_LATE, _NO_RESPONSE = "its limit has passed", "did not respond in time"
 _SAYS_MAX = 200
 _RETRIED = re.compile(r'"msg":"api: retrying HTTP error","status":(\d{3})\b')
 
@@ -96,14 +100,16 @@ class WandbTracker:
             "request_s": self.request_limit.total_seconds(),
         }
         # A home of its own: no settings or keys of whoever runs the watch are read or written.
-        with tempfile.TemporaryDirectory(prefix="watchkeeper-wandb-") as home:
+        with tempfile.TemporaryDirectory(
+            prefix="watchkeeper-wandb-", ignore_cleanup_errors=True
+        ) as home:
             try:
                 ended = run_limited(
                     source,
                     [sys.executable, "-P", "-m", "watchkeeper.adapters.wandb_reader"],
                     env={**client_environment(home), KEY: key},
                     text=json.dumps(question),
-                    limit=self.limit,
+                    limit=self.limit + GRACE,
                 )
             except Unavailable as error:
                 self._refuse(source, _status_retried(Path(home)), error.reason)
@@ -115,11 +121,18 @@ class WandbTracker:
                 raise Unavailable(source, says)
             answer: dict[str, Any] = json.loads(out)
             if "error" in answer:
-                says = " ".join(str(answer["error"]["says"]).split())[:_SAYS_MAX]
+                says = self._said(" ".join(str(answer["error"]["says"]).split()))
                 said = int(answer["error"]["status"]) or _status_retried(Path(home))
                 self._refuse(source, said, says)
                 raise Unavailable(source, says or f"W&B's client: {answer['error']['kind']}")
         return answer
+
+    def _said(self, text: str) -> str:
+        """Say in our words what the client says when time runs out: it blames its helper."""
+        for words, limit in ((_TOO_LATE, self.limit), (_NO_RESPONSE, self.request_limit)):
+            if words in text:
+                return f"no answer within {limit.total_seconds():g} s"
+        return text[:_SAYS_MAX]
 
     def _refuse(self, source: str, status: int, says: str) -> None:
         """Say what an HTTP status means, where there is one."""

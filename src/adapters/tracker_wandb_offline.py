@@ -150,7 +150,9 @@ def inspect(source: str, file: Path, limit: timedelta) -> dict[str, Any]:
         Unavailable: An untested version of wandb is installed, or it gives no usable answer.
     """
     version = _version(source)
-    with tempfile.TemporaryDirectory(prefix="watchkeeper-wandb-") as home:
+    with tempfile.TemporaryDirectory(
+        prefix="watchkeeper-wandb-", ignore_cleanup_errors=True
+    ) as home:
         command = [sys.executable, "-P", "-m", "wandb", "leet", "inspect", "--summary", "--json"]
         ended = run_limited(
             source, [*command, str(file)], env=client_environment(home), text="", limit=limit

@@ -9,10 +9,12 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, cast
 
+import psutil
 import wandb
 from wandb.apis.public.runs import RunNotFoundError
 from wandb.errors import CommError
@@ -31,11 +33,15 @@ _CAUSES_MAX = 10
 """Exceptions behind an exception that are looked at for what the server said."""
 
 
+class TooLate(Exception):
+    """The reading ran over its limit. Not a `TimeoutError`, which the client takes for its own."""
+
+
 def main() -> None:
     """Answer the question on standard input."""
     question: dict[str, Any] = json.load(sys.stdin)
-    # The last resort, should whoever asked be gone: the default action of the alarm ends us.
-    signal.alarm(int(question["limit_s"]) + 5)
+    signal.signal(signal.SIGALRM, _too_late)
+    signal.setitimer(signal.ITIMER_REAL, question["limit_s"])
     # The client and its helper may print: only the answer may stand in the answer's place.
     answer_to = os.dup(1)
     os.dup2(2, 1)
@@ -45,9 +51,26 @@ def main() -> None:
         answer = {"error": _error(error)}
     with os.fdopen(answer_to, "w") as file:
         json.dump(answer, file)
-    sys.stdout.flush()
-    # Not through the client's hooks at exit, which wait for its helper; that ends with us.
+    _end_helper()
+    # Not through the client's hooks at exit, which would wait for the helper.
     os._exit(0)
+
+
+def _too_late(number: int, frame: object) -> None:
+    """Give up the reading; the second time, which nobody expects, the alarm ends us."""
+    del number, frame
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(5)
+    raise TooLate("its limit has passed")
+
+
+def _end_helper() -> None:
+    """End what the client started, and wait for it: not every machine's init reaps orphans."""
+    helpers = psutil.Process().children(recursive=True)
+    for helper in helpers:
+        with suppress(psutil.NoSuchProcess):
+            helper.kill()
+    psutil.wait_procs(helpers, timeout=2)
 
 
 def _read(question: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ A wrong identity is found by what says so, never by silence: a tracker without a
 anything newer than the launch, can neither open the finding nor clear it.
 """
 
+from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.events import CheckRecorded, TrackerAnnounced
 from watchkeeper.domain.state import Run, contract_of
 
@@ -55,12 +56,23 @@ def _announced(run: Run, check: CheckRecorded) -> list[str]:
     for link in check.tracker_links:
         if tracker.id and link.tracker_id != tracker.id:
             lines.append(f"{check.instance} announced id {link.tracker_id}: {link.line}")
+        elif link.url and _project(tracker) not in link.url:
+            lines.append(
+                f"{check.instance} announced a link outside {_project(tracker)}: {link.line}"
+            )
         elif tracker.display_name and link.display_name not in ("", tracker.display_name):
             lines.append(
                 f"{check.instance} announced the name {link.display_name}, agreed is "
                 f"{tracker.display_name}: {link.line}"
             )
     return lines
+
+
+def _project(tracker: TrackerPart) -> str:
+    """Return the part of each link that is the same for all runs of the agreed project."""
+    if tracker.kind != "wandb" or not (tracker.entity and tracker.project):
+        return "/runs/"
+    return f"/{tracker.entity}/{tracker.project}/runs/"
 
 
 def _shown(run: Run, check: CheckRecorded) -> list[str]:

@@ -160,6 +160,12 @@ def test_a_server_that_is_slow_costs_no_more_than_the_limit(hostile: Hostile) ->
     assert timer.elapsed() < timedelta(seconds=12)
 
 
+def test_a_request_that_is_slow_is_given_up_before_the_whole_reading(hostile: Hostile) -> None:
+    hostile.mode = "slow"
+    reader = tracker(hostile.url, request_limit=timedelta(seconds=2))
+    assert why(reader) == "no answer within 2 s"
+
+
 def test_nothing_is_left_behind_by_a_reading_that_was_given_up(hostile: Hostile) -> None:
     hostile.mode = "slow"
     why(tracker(hostile.url, limit=timedelta(seconds=6)))

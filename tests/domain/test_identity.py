@@ -100,6 +100,17 @@ def test_h2_opens_when_the_output_announces_another_name() -> None:
     assert "announced the name lunar-sky-7" in finding.summary
 
 
+ONLINE = {"kind": "wandb", "url": "", "entity": "acme", "project": "grug"}
+
+
+def test_h2_opens_when_the_output_announces_the_id_in_another_project() -> None:
+    history = story(Running, contract(tracker=ONLINE))
+    look(history, lines=HERE).without(FindingOpened)
+    elsewhere = story(Running, contract(tracker={**ONLINE, "project": "other"}))
+    finding = look(elsewhere, lines=HERE).the(FindingOpened)
+    assert "announced a link outside /acme/other/runs/" in finding.summary
+
+
 @pytest.mark.parametrize(
     ("policy", "line", "says"),
     [
