@@ -28,10 +28,12 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 | group | commands |
 |---|---|
 | set up | [init](#init), [doctor](#doctor), [demo](#demo), [completion](#completion) |
-| launch and watch | [launch](#launch), [approve](#approve), [watch](#watch), [serve](#serve) |
+| launch and watch | [launch](#launch), [approve](#approve), [adopt](#adopt), [watch](#watch), \
+[serve](#serve), [handover](#handover), [announce](#announce), [decline](#decline) |
 | read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints) |
 | say | [note](#note), [correct](#correct) |
-| decide | [ack](#ack), [stop](#stop), [abandon](#abandon) |
+| decide | [ack](#ack), [stop](#stop), [relaunch](#relaunch), \
+[rollback](#rollback), [supersede](#supersede), [abandon](#abandon) |
 | close and prove | [seal](#seal), [verify](#verify) |
 
 Exit codes: 0 done or intact, 1 broken, 2 cannot tell, 3 refused by a rule, 4 bad input, 130

@@ -41,6 +41,7 @@ from watchkeeper.domain.state import (
     Run,
     Stopped,
     contract_of,
+    end_asked,
     live_instance,
 )
 from watchkeeper.domain.values import JobSpec, JobState, SourceState
@@ -55,7 +56,7 @@ from watchkeeper.ports import (
     TagTaken,
     Unavailable,
 )
-from watchkeeper.publish import push_logbook, push_seal_tag
+from watchkeeper.publish import push_logbook, push_milestone_tag, push_seal_tag
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +135,8 @@ def _perform(desk: Desk, run: Run, act: Act, token: int) -> bool:
             return push_logbook(desk.ledger, desk.outside, run, SERVICE)
         case Act.TAG:
             return push_seal_tag(desk.ledger, desk.outside, run, SERVICE)
+        case Act.MILESTONE:
+            return push_milestone_tag(desk.ledger, desk.outside, run, SERVICE)
         case Act.CLOSE:
             return close(desk, run)
 
@@ -298,7 +301,7 @@ def check(desk: Desk, run: Run, token: int) -> bool:
 def stop(desk: Desk, run: Run) -> bool:
     """Ask the orchestrator for the end that a human consented to; its word ends the instance."""
     instance = live_instance(run)
-    if instance is None or run.stop_requested != instance.plan.instance:
+    if instance is None or not end_asked(run, instance.plan.instance):
         return False
     orchestrator: Orchestrator = desk.outside.orchestrator(contract_of(run))
     orchestrator.stop(instance.plan.submission_id)
@@ -332,7 +335,7 @@ def verify_outcome(
         return desk.ledger.handle(run.slug, _no_seal(actor, run))
     tag = seal_tag_of(contract, local_day(launched, contract.timezone))
     facts = read_seal_facts(desk.outside, contract, plan, tag, clock.now())
-    _raise_if_silent(facts)
+    raise_if_silent(facts)
     clean, digest, content = scrub_observation(desk.ledger.scrubber, facts.observation)
     desk.evidence.keep(digest, content)
     command = VerifySeal(
@@ -345,7 +348,7 @@ def verify_outcome(
     return desk.ledger.handle(run.slug, command)
 
 
-def _raise_if_silent(facts: SealFacts) -> None:
+def raise_if_silent(facts: SealFacts) -> None:
     """A source that gives no answer is asked again later: its silence is no missing artefact.
 
     Raises:

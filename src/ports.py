@@ -6,7 +6,13 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.values import CheckpointListing, JobFacts, JobSpec, TrackerFacts
+from watchkeeper.domain.values import (
+    CheckpointListing,
+    JobDescription,
+    JobFacts,
+    JobSpec,
+    TrackerFacts,
+)
 
 
 class Unavailable(Exception):
@@ -47,6 +53,14 @@ class Orchestrator(Protocol):
 
     def find(self, submission_id: str) -> JobFacts:
         """Return what is known of one job; its state is `not_found` only as a definite answer.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+    def describe(self, submission_id: str) -> JobDescription:
+        """Return what a job is, launched by whomever; for one that is not there its state only.
 
         Raises:
             Unavailable: Not reached, or no usable answer.

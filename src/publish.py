@@ -13,8 +13,15 @@ from datetime import timedelta
 from watchkeeper import clock
 from watchkeeper.domain.contract import logbook_path_of, logbook_remote_of
 from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import LogbookPushed, SealVerified, TagPushed
+from watchkeeper.domain.events import (
+    LogbookPushed,
+    MilestoneTagPushed,
+    MilestoneVerified,
+    SealVerified,
+    TagPushed,
+)
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.policy import milestone_waiting
 from watchkeeper.domain.state import Finished, Run, contract_of
 from watchkeeper.ledger import Ledger
 from watchkeeper.ports import BranchHead, GitRemote, Outside, PushRaced, Unavailable
@@ -156,6 +163,38 @@ def push_seal_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> b
     pushed = TagPushed(tag=verified.tag, target=target, head=head)
     ledger.record_effects(run.slug, [pushed], actor)
     return True
+
+
+def push_milestone_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> bool:
+    """Push the annotated tag of the oldest verified milestone that has none on the remote.
+
+    Raises:
+        Unavailable: The remote gives no answer, or refuses.
+        TagTaken: The tag exists on another commit; it is never moved.
+    """
+    verified = milestone_waiting(run, ledger.effects(run.slug))
+    assert verified is not None, "only a verified milestone is tagged"
+    contract = contract_of(run)
+    at = next(e.version for e in ledger.history(run.slug) if e.data == verified)
+    head = ledger.head_at(run.slug, at)
+    remote = outside.git(contract.code.remote, contract.code.branch)
+    message = f"{milestone_text(run.slug, verified)}\n\n{trailers(run.slug, head)}"
+    target = remote.push_tag(verified.tag, verified.commit, message, at=clock.now())
+    pushed = MilestoneTagPushed(tag=verified.tag, target=target, head=head)
+    ledger.record_effects(run.slug, [pushed], actor)
+    return True
+
+
+def milestone_text(run: str, verified: MilestoneVerified) -> str:
+    """Return what the tag of a milestone says to a person."""
+    metrics = ", ".join(f"{name} {value:.4g}" for name, value in verified.metrics.items())
+    return (
+        f"{run} at step {verified.step}, a milestone: the run goes on\n\n"
+        f"Checkpoint: {verified.checkpoint}\n"
+        f"Tracker: {verified.tracker_id} ({verified.display_name})\n"
+        f"Output root: {verified.output_root}\n"
+        f"Metrics: {metrics}"
+    )
 
 
 def seal_text(run: str, verified: SealVerified) -> str:

@@ -15,19 +15,23 @@ from typing import Protocol
 from watchkeeper import clock
 from watchkeeper.acts import SERVICE, Desk, next_failure, perform
 from watchkeeper.domain.commands import ReleaseWatch, TakeWatch
+from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.envelope import Undecodable
 from watchkeeper.domain.events import Holder
+from watchkeeper.domain.freshness import stale_since
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.policy import JOB_ACTS, Act, due_acts
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import (
+    MONITOR_STALE,
     Abandoned,
     Cleared,
     Draft,
     Run,
     Sealed,
     Stopped,
+    Superseded,
     Unborn,
     Unreadable,
 )
@@ -44,6 +48,9 @@ TURN = timedelta(milliseconds=500)
 
 LEAVING = timedelta(seconds=30)
 """How long acts under way may take to end when the watch is told to stop."""
+
+_NOT_WATCHED = (Unborn, Draft, Cleared, Stopped, Abandoned, Superseded, Sealed)
+"""Phases in which there is nothing to watch, and at most something to push."""
 
 PAUSES = {Act.STOP: timedelta(seconds=5), Act.VERIFY: timedelta(seconds=30)}
 """Waits after an act that recorded nothing and is still due: the other side needs time."""
@@ -190,14 +197,15 @@ class Watcher:
                 log.warning("%s: monitoring_state.json was not written: %s", slug, error)
 
     def _take(self, slug: str, board: _Board) -> None:
-        if isinstance(board.run.phase, Unborn | Draft | Cleared | Stopped | Abandoned | Sealed):
+        # Force is used once for each run: who takes it back later is not driven out again.
+        force = self._forced_by is not None and slug in self._named - self._forced
+        over = isinstance(board.run.phase, _NOT_WATCHED)
+        if over or (board.run.watch.ended and not force):
             # Nothing to watch; what is left to push needs no lease, only our place as its writer.
             board.token = board.run.watch.token or -1
             return
         if board.refused_until is not None and not board.refused_until.expired():
             return
-        # Force is used once for each run: who takes it back later is not driven out again.
-        force = self._forced_by is not None and slug in self._named - self._forced
         self._forced.add(slug)
         command = TakeWatch(
             now=clock.now(),
@@ -210,9 +218,19 @@ class Watcher:
         if isinstance(outcome, Refused):
             log.info("%s: %s", slug, outcome.sentence)
             board.refused_until = clock.Deadline.after(timedelta(seconds=10))
+            self._report_if_stale(slug, board.run)
             return
         board.run = outcome.run
         board.token = outcome.run.watch.token
+
+    def _report_if_stale(self, slug: str, run: Run) -> None:
+        """Say on record that whoever holds the watch does not check: it cannot say so itself."""
+        if stale_since(run, clock.now()) is None or MONITOR_STALE in run.findings:
+            return
+        command = ReportStaleMonitor(now=clock.now(), actor=SERVICE, reporter=self._holder)
+        outcome = self._desk.ledger.handle(slug, command)
+        if isinstance(outcome, Refused):
+            log.info("%s: %s", slug, outcome.sentence)
 
     def _start_due(
         self, jobs: ThreadPoolExecutor, pushes: ThreadPoolExecutor, slug: str, board: _Board

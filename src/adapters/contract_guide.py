@@ -74,6 +74,9 @@ CONTRACT: Mapping[str, Field] = {
     "watch.stabilizing": Field(_DURATION, "570s"),
     "watch.cadence": Field(_DURATION, "15m"),
     "watch.pending_notify": Field(_DURATION, "30m"),
+    "stopping.step": Field(_WHOLE, "3000"),
+    "stopping.at": Field("a time with its zone", '"2026-11-21T14:00:00Z"'),
+    "stopping.event": Field("first_checkpoint, or nothing", "first_checkpoint"),
     "seal.auto": Field("true or false", "true"),
     "seal.tag": Field("the name of a git tag", "hero/grug-moe-1e23-ep8/final"),
     "logbook.remote": Field(_REMOTE, "https://github.com/acme/lab.git"),
@@ -97,6 +100,7 @@ COMMENTS: Mapping[str, str] = {
     "retries": "Who relaunches, and how often.",
     "resume": "How a relaunch is told where to resume.",
     "watch": "Who watches, and how often.",
+    "stopping": "Where the watch ends before the run does; nothing is stopped for it.",
     "seal": "How the run is closed.",
     "logbook": "Where the logbook is pushed.",
 }

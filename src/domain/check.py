@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from watchkeeper.domain.commands import RecordCheck
 from watchkeeper.domain.contract import Contract, cadence_of, checkpoint_root_of, contract_root
-from watchkeeper.domain.detectors import findings_at
+from watchkeeper.domain.detectors import expected_at, findings_at
 from watchkeeper.domain.events import (
     CheckRecorded,
     FindingCleared,
@@ -24,8 +24,10 @@ from watchkeeper.domain.state import (
     Run,
     Stabilizing,
     contract_of,
+    end_asked,
     is_moving,
 )
+from watchkeeper.domain.stopping_points import sooner
 from watchkeeper.domain.tracker_links import TrackerLink, merged_links, parse_tracker_links
 from watchkeeper.domain.values import (
     TERMINAL,
@@ -86,6 +88,7 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
     progress = _progress(seen, tracker)
     complete, incomplete, new = _checkpoints(run, contract, seen)
     due = command.now + _wait(run, contract, progress, instance, seen.job)
+    due = sooner(contract, due, command.now)
     check = CheckRecorded(
         instance=seen.instance,
         token=command.token,
@@ -113,7 +116,8 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
     # Findings of this very check count, so that none opens under a check that says healthy.
     open_kinds = _open_kinds(run, findings_at(run, instance, check, command.now))
     health, because = _health(run, seen.job, readings, open_kinds)
-    return check.model_copy(update={"health": health, "because": because})
+    expected = expected_at(run, instance, check, command.now)
+    return check.model_copy(update={"health": health, "because": because, "expected": expected})
 
 
 def _open_kinds(run: Run, changes: Iterable[FindingOpened | FindingCleared]) -> list[str]:
@@ -174,14 +178,30 @@ def _checkpoints(
     if seen.checkpoints is None:
         return (), (), ()
     here = [c for c in seen.checkpoints.checkpoints if is_own_checkpoint(contract, c)]
-    done = sorted((c for c in here if c.complete), key=lambda c: c.step)
+    usable = [c for c in here if c.complete and not is_rejected(run, c)]
+    done = sorted(usable, key=lambda c: c.step)
     half = sorted((c for c in here if not c.complete), key=lambda c: c.step)
-    new = [c for c in done if c.step not in run.checkpoints and c.path not in run.rejected]
+    new = [c for c in done if c.step not in run.checkpoints]
     return (
         tuple(c.step for c in done[-CHECKPOINTS_MAX:]),
         tuple(half[-INCOMPLETE_MAX:]),
         tuple(new[-CHECKPOINTS_MAX:]),
     )
+
+
+def is_rejected(run: Run, found: CheckpointFacts) -> bool:
+    """Say whether a checkpoint must not be resumed from, as it stands there now.
+
+    After a rollback the paths above its step are written anew: what is written later than the
+    rejected one, and after the rejection, is the new lineage's.
+    """
+    written = found.written_at
+    if found.path in run.rejected:
+        known = run.manoeuvres.rejected_at.get(found.path)
+        if known is None or written is None or written <= known:
+            return True
+    left = [one for one in run.manoeuvres.lineages if found.step > one.above_step]
+    return any(written is None or written <= one.at for one in left)
 
 
 def is_older_than_the_run(run: Run, found: CheckpointFacts) -> bool:
@@ -232,7 +252,7 @@ def _wait(
     instance: Instance,
     job: JobFacts | None,
 ) -> timedelta:
-    if run.stop_requested == instance.plan.instance:
+    if end_asked(run, instance.plan.instance):
         return min(STOPPING, cadence_of(contract))
     ended = job is not None and job.state in TERMINAL
     if ended or isinstance(run.phase, Interrupted):

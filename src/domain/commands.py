@@ -5,24 +5,12 @@ from typing import Literal
 
 from pydantic import AwareDatetime, PositiveInt
 
+from watchkeeper.domain.command import Command as Command
+from watchkeeper.domain.commands_manoeuvres import ManoeuvreCommand
 from watchkeeper.domain.contract import Contract, Lane
 from watchkeeper.domain.events import Holder
 from watchkeeper.domain.guarded import GuardedAction
 from watchkeeper.domain.observation import GateFacts, Observation, SealFacts
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.values import Value
-
-
-class Command(Value):
-    """A request.
-
-    Attributes:
-        now: When it is asked; nothing in the domain reads a clock.
-        actor: Who asks.
-    """
-
-    now: AwareDatetime
-    actor: Actor
 
 
 class DraftRun(Command):
@@ -273,6 +261,7 @@ RunCommand = (
     | GiveConsent
     | Waive
     | Revoke
+    | ManoeuvreCommand
 )
 
 PeopleCommand = GrantStandingWaiver | RevokeStandingWaiver

@@ -9,6 +9,7 @@ from pydantic import Field, PositiveInt, StringConstraints, field_validator, mod
 
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.durations import Duration
+from watchkeeper.domain.stopping import StoppingPart
 from watchkeeper.domain.values import Slug, Value
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
@@ -264,6 +265,7 @@ class Contract(Value):
     retries: RetryPart = RetryPart()
     resume: ResumePart = ResumePart()
     watch: WatchPart = WatchPart()
+    stopping: StoppingPart = StoppingPart()
     seal: SealPart = SealPart()
     logbook: LogbookPart = LogbookPart()
 

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from watchkeeper.domain.adopting import adopt
 from watchkeeper.domain.check import LEASE_SLACK, summarise
 from watchkeeper.domain.commands import (
     Abandon,
@@ -27,6 +28,20 @@ from watchkeeper.domain.commands import (
     VerifySeal,
     Waive,
 )
+from watchkeeper.domain.commands_manoeuvres import (
+    AdoptInstance,
+    AnnounceAct,
+    DeclineWatch,
+    EndAct,
+    HandOver,
+    ManoeuvreCommand,
+    NameAncestor,
+    PlanRollback,
+    ReportStaleMonitor,
+    RequestRelaunch,
+    Supersede,
+    VerifyMilestone,
+)
 from watchkeeper.domain.contract import cadence_of, changed_keys
 from watchkeeper.domain.events import (
     ContractAmended,
@@ -43,7 +58,9 @@ from watchkeeper.domain.events import (
     WatchTaken,
 )
 from watchkeeper.domain.foresee import foresee
+from watchkeeper.domain.freshness import report_stale
 from watchkeeper.domain.guarded import GuardedAction
+from watchkeeper.domain.handover import decline, hand_over, refuses_taking
 from watchkeeper.domain.launching import (
     Outcome,
     approve,
@@ -52,12 +69,18 @@ from watchkeeper.domain.launching import (
     refused_launch,
     relaunch,
 )
+from watchkeeper.domain.milestone import verify_milestone
 from watchkeeper.domain.permissions import not_a_human, permission, permit, reason_of
+from watchkeeper.domain.planned import announce, end_act
+from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.recovery import Case, relaunch_on_answer, relaunch_what_never_ran
 from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.relaunching import approve_rollback, plan_rollback, request_relaunch
 from watchkeeper.domain.seal import leave_to_seal, missing_for_seal, seal_of
 from watchkeeper.domain.state import (
     UNACCOUNTED,
+    Cleared,
+    Draft,
     Finished,
     Interrupted,
     Launching,
@@ -66,8 +89,9 @@ from watchkeeper.domain.state import (
     Stabilizing,
     contract_of,
 )
+from watchkeeper.domain.superseding import name_ancestor, supersede
 from watchkeeper.domain.table import refusal_of
-from watchkeeper.domain.verdict import escalation_of, verdict
+from watchkeeper.domain.verdict import verdict
 
 
 def decide(run: Run, command: RunCommand) -> Outcome:
@@ -80,6 +104,8 @@ def decide(run: Run, command: RunCommand) -> Outcome:
     refusal = refusal_of(type(command), type(run.phase))
     if refusal is not None:
         return Refused(refusal, run.slug)
+    if isinstance(command, ManoeuvreCommand):
+        return _manoeuvre(run, command)
     match command:
         case RecordCheck():
             return _check(run, command)
@@ -92,7 +118,11 @@ def decide(run: Run, command: RunCommand) -> Outcome:
         case RequestLaunch():
             return launch(run, command)
         case ApproveLaunch():
-            return approve(run, command)
+            return (
+                approve_rollback(run, command)
+                if _is_rollback(run, command)
+                else approve(run, command)
+            )
         case ConfirmLaunched():
             return confirm(run, command)
         case ReportRefusedLaunch():
@@ -113,6 +143,34 @@ def decide(run: Run, command: RunCommand) -> Outcome:
             return permission(run, command)
         case _:
             return _people(run, command)
+
+
+def _manoeuvre(run: Run, command: ManoeuvreCommand) -> Outcome:
+    match command:
+        case HandOver():
+            return hand_over(run, command)
+        case DeclineWatch():
+            return decline(run, command)
+        case ReportStaleMonitor():
+            return report_stale(run, command)
+        case AnnounceAct():
+            return announce(run, command)
+        case EndAct():
+            return end_act(run, command)
+        case AdoptInstance():
+            return adopt(run, command)
+        case RequestRelaunch():
+            return request_relaunch(run, command)
+        case PlanRollback():
+            return plan_rollback(run, command)
+        case Supersede():
+            return supersede(run, command)
+        case NameAncestor():
+            return name_ancestor(run, command)
+        case VerifyMilestone():
+            return verify_milestone(run, command)
+        case _:
+            assert_never(command)
 
 
 def _people(run: Run, command: Acknowledge | AddNote | Correct | Stop | Abandon) -> Outcome:
@@ -155,6 +213,10 @@ def _take_watch(run: Run, command: TakeWatch) -> Outcome:
         return Refused(Refusal.WATCH_HELD, who)
     if command.force and command.actor.kind == "agent":
         return not_a_human(run, command)
+    kept = refuses_taking(watch, command)
+    if kept is not None:
+        return kept
+    reserved = watch.kept_for not in ("", command.holder.principal)
     due = watch.next_due or command.now
     lease = max(due, command.now) + 2 * cadence_of(contract_of(run)) + LEASE_SLACK
     return [
@@ -163,7 +225,7 @@ def _take_watch(run: Run, command: TakeWatch) -> Outcome:
             token=watch.token + 1,
             lease_until=lease,
             next_due=due,
-            forced=theirs and held,
+            forced=(theirs or reserved) and held,
         )
     ]
 
@@ -224,6 +286,16 @@ def _stop(run: Run, command: Stop) -> Outcome:
     reason = command.reason or reason_of(run, leave.consent)
     asked = StopRequested(instance=instance, reason=reason, consent=leave.consent)
     return [*leave.events, asked]
+
+
+def _is_rollback(run: Run, command: ApproveLaunch) -> bool:
+    """Say whether an approval can only be meant for a rollback, or names the one planned."""
+    if isinstance(run.phase, Draft | Cleared):
+        return False
+    planned = run.manoeuvres.rollback
+    if isinstance(run.phase, Interrupted):
+        return planned is not None and planned.digest.startswith(command.digest)
+    return True
 
 
 # --- Seal ----------------------------------------------------------------------------------------

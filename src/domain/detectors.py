@@ -11,6 +11,8 @@ from watchkeeper.domain.events import (
     FindingOpened,
     Severity,
 )
+from watchkeeper.domain.freshness import cleared_by_check
+from watchkeeper.domain.planned import expecting
 from watchkeeper.domain.state import DRIFTED, UNACCOUNTED, Instance, Run, contract_of
 from watchkeeper.domain.values import JobState
 
@@ -34,29 +36,30 @@ class Held:
 def findings_at(
     run: Run, instance: Instance, check: CheckRecorded, now: datetime
 ) -> list[FindingOpened | FindingCleared]:
-    """Return which findings open and which clear at a check of a live instance."""
-    answers = (
-        _pending(run, instance, check, now),
-        _resume_mismatch(instance, check),
-        _unaccounted(check),
-        _drifted(run, check),
-    )
-    return _changes(run, answers)
+    """Return which findings open and which clear at a check of a live instance.
+
+    What a planned act expects does not open: the check names it instead.
+    """
+    return [*cleared_by_check(run), *_changes(run, _answers(run, instance, check, now), now)]
 
 
-def identity_at(run: Run, check: CheckRecorded) -> list[FindingOpened | FindingCleared]:
+def identity_at(
+    run: Run, check: CheckRecorded, now: datetime
+) -> list[FindingOpened | FindingCleared]:
     """Return whether H2 opens or clears at a check; an ended instance is asked this as well.
 
     What it logged to is as true after its end, and the next one is not to go on there.
     """
-    return _changes(run, (_drifted(run, check),))
+    return _changes(run, (_drifted(run, check),), now)
 
 
-def _changes(run: Run, answers: tuple[Held, ...]) -> list[FindingOpened | FindingCleared]:
+def _changes(
+    run: Run, answers: tuple[Held, ...], now: datetime
+) -> list[FindingOpened | FindingCleared]:
     changes: list[FindingOpened | FindingCleared] = []
     for answer in answers:
         is_open = answer.kind in run.findings
-        if answer.holds is True and not is_open:
+        if answer.holds is True and not is_open and expecting(run, answer.rule, now) is None:
             changes.append(
                 FindingOpened(
                     kind=answer.kind,
@@ -71,6 +74,27 @@ def _changes(run: Run, answers: tuple[Held, ...]) -> list[FindingOpened | Findin
                 FindingCleared(kind=answer.kind, rule=answer.rule, reason="no longer holds")
             )
     return changes
+
+
+def expected_at(
+    run: Run, instance: Instance, check: CheckRecorded, now: datetime
+) -> tuple[str, ...]:
+    """Name the findings that hold at a check and open none, each with the act that expects it."""
+    named: list[str] = []
+    for answer in _answers(run, instance, check, now):
+        act = expecting(run, answer.rule, now)
+        if answer.holds is True and act is not None and answer.kind not in run.findings:
+            named.append(f"{answer.summary} ({answer.rule}, expected by {act.act})")
+    return tuple(named)
+
+
+def _answers(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> tuple[Held, ...]:
+    return (
+        _pending(run, instance, check, now),
+        _resume_mismatch(instance, check),
+        _unaccounted(check),
+        _drifted(run, check),
+    )
 
 
 def _pending(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:

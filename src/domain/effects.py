@@ -4,9 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import EffectFailed, EffectRecovered, LogbookPushed, TagPushed
+from watchkeeper.domain.events import (
+    EffectFailed,
+    EffectRecovered,
+    LogbookPushed,
+    MilestoneTagPushed,
+    TagPushed,
+)
 
-EFFECTS = ("submit", "stop", "relaunch", "seal", "logbook", "tag")
+EFFECTS = ("submit", "stop", "relaunch", "seal", "logbook", "tag", "milestone")
 """Every effect that can fail and is tried again, by name."""
 
 
@@ -17,6 +23,7 @@ class Effects:
     Attributes:
         pushed: The newest logbook that the remote holds; none before the first.
         tag: The seal tag, once the remote holds it.
+        milestones: Commits that the tags of milestones name, once the remote holds them.
         failing: Effects that did not get through yet, by name.
     """
 
@@ -24,6 +31,7 @@ class Effects:
     pushed: LogbookPushed | None = None
     tag: TagPushed | None = None
     failing: Mapping[str, EffectFailed] = field(default_factory=dict[str, EffectFailed])
+    milestones: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def effects_stream(run: str) -> str:
@@ -39,6 +47,9 @@ def evolve_effects(effects: Effects, event: Event) -> Effects:
             return replace(now, pushed=event.data, failing=_without(now, "logbook"))
         case TagPushed():
             return replace(now, tag=event.data, failing=_without(now, "tag"))
+        case MilestoneTagPushed(tag=tag, target=target):
+            known = {**now.milestones, tag: target}
+            return replace(now, milestones=known, failing=_without(now, "milestone"))
         case EffectFailed(effect=effect):
             return replace(now, failing={**now.failing, effect: event.data})
         case EffectRecovered(effect=effect):

@@ -30,6 +30,15 @@ from watchkeeper.domain.events_ends import (
     SealVerified,
     TagPushed,
 )
+from watchkeeper.domain.events_handover import (
+    ActKind,
+    HandoverEvent,
+    Packet,
+    PlannedActAnnounced,
+    PlannedActEnded,
+    WatchEnded,
+    WatchHandedOver,
+)
 from watchkeeper.domain.events_launch import (
     ContractAmended,
     InstanceEnded,
@@ -39,6 +48,17 @@ from watchkeeper.domain.events_launch import (
     LaunchRequested,
     PreflightRecorded,
     RunDrafted,
+)
+from watchkeeper.domain.events_manoeuvres import (
+    AncestorNamed,
+    LineageRejected,
+    ManoeuvreEvent,
+    MilestoneTagPushed,
+    MilestoneVerified,
+    RelaunchRequested,
+    RollbackApproved,
+    RollbackPlanned,
+    RunSuperseded,
 )
 from watchkeeper.domain.events_people import (
     ActProposed,
@@ -71,8 +91,10 @@ from watchkeeper.domain.events_watch import (
 from watchkeeper.domain.fact import Fact
 
 __all__ = [
+    "ActKind",
     "ActProposed",
     "Action",
+    "AncestorNamed",
     "ApprovalRevoked",
     "AttemptRefused",
     "CheckRecorded",
@@ -93,6 +115,7 @@ __all__ = [
     "FailureClassified",
     "FindingCleared",
     "FindingOpened",
+    "HandoverEvent",
     "Health",
     "Holder",
     "InstanceEnded",
@@ -100,15 +123,25 @@ __all__ = [
     "LaunchApproved",
     "LaunchRefused",
     "LaunchRequested",
+    "LineageRejected",
     "LogbookPushed",
+    "ManoeuvreEvent",
+    "MilestoneTagPushed",
+    "MilestoneVerified",
     "NoteAdded",
     "Outlook",
     "OutputRootClaimed",
     "OutputRootReleased",
+    "Packet",
     "PeopleEvent",
+    "PlannedActAnnounced",
+    "PlannedActEnded",
     "PreflightRecorded",
     "Progress",
     "ProposalDeclined",
+    "RelaunchRequested",
+    "RollbackApproved",
+    "RollbackPlanned",
     "RootEvent",
     "RunAbandoned",
     "RunDrafted",
@@ -116,6 +149,7 @@ __all__ = [
     "RunFinished",
     "RunSealed",
     "RunStopped",
+    "RunSuperseded",
     "SealBlocked",
     "SealVerified",
     "Severity",
@@ -128,6 +162,8 @@ __all__ = [
     "TrackerAnnounced",
     "WaiverGranted",
     "WaiverRevoked",
+    "WatchEnded",
+    "WatchHandedOver",
     "WatchReleased",
     "WatchTaken",
 ]
@@ -171,7 +207,9 @@ RunEvent = (
     | WaiverGranted
     | WaiverRevoked
     | AttemptRefused
+    | HandoverEvent
+    | ManoeuvreEvent
 )
 RootEvent = OutputRootClaimed | OutputRootReleased
-EffectEvent = LogbookPushed | TagPushed | EffectFailed | EffectRecovered
+EffectEvent = LogbookPushed | TagPushed | MilestoneTagPushed | EffectFailed | EffectRecovered
 PeopleEvent = StandingWaiverGranted | StandingWaiverRevoked | StandingAttemptRefused

@@ -141,7 +141,7 @@ class EffectFailed(Fact):
     """An effect did not get through; it is tried again.
 
     Attributes:
-        effect: `submit`, `stop`, `relaunch`, `seal`, `logbook` or `tag`.
+        effect: `submit`, `stop`, `relaunch`, `seal`, `logbook`, `tag` or `milestone`.
         attempt: How many times in a row it failed.
         retry_at: When it is tried again.
     """

@@ -106,6 +106,7 @@ class InstanceLaunched(Fact):
         initialize_from: The contract's own; `resume_from` is what this instance starts from.
         checkpoint_policy: In words.
         watch_holder: Who watches.
+        adopted: It was launched elsewhere, and its identity was held against the contract.
         watch_cadence: How often.
     """
 
@@ -135,6 +136,7 @@ class InstanceLaunched(Fact):
     checkpoint_policy: str
     watch_holder: str
     watch_cadence: Duration
+    adopted: bool = False
 
 
 class LaunchRefused(Fact):

@@ -105,6 +105,7 @@ class CheckRecorded(Fact):
         checkpoints_incomplete: Folders without readable metadata, the newest 8.
         new_checkpoints: Complete ones that were not recorded before, at most 32.
         observation: SHA-256 of the full scrubbed observation under `evidence/`.
+        expected: Findings that hold and open none, as a planned act expects them.
         next_due: When the next check falls due.
         lease_until: The lease is renewed to here.
         display_name: The name that the tracker showed; empty while unavailable.
@@ -135,6 +136,7 @@ class CheckRecorded(Fact):
     display_name: str = ""
     tracker_twins: tuple[str, ...] = ()
     tracker_links: tuple[TrackerLink, ...] = ()
+    expected: tuple[str, ...] = ()
 
 
 class TrackerAnnounced(Fact):
@@ -195,9 +197,15 @@ class CheckpointValidated(Fact):
 
 
 class CheckpointRejected(Fact):
-    """A checkpoint must not be resumed from."""
+    """A checkpoint must not be resumed from.
+
+    Attributes:
+        written_at: When it was written, where only that one is meant: a later one under the same
+            path belongs to another lineage. None rejects whatever stands there.
+    """
 
     topic: ClassVar[str] = "run.checkpoint_rejected.1"
     step: Step
     path: str
     reason: str
+    written_at: AwareDatetime | None = None

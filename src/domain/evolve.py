@@ -8,6 +8,7 @@ from typing import assert_never, get_args
 
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
+    AncestorNamed,
     CheckpointRejected,
     CheckpointValidated,
     CheckRecorded,
@@ -19,19 +20,26 @@ from watchkeeper.domain.events import (
     FailureClassified,
     FindingCleared,
     FindingOpened,
+    HandoverEvent,
     InstanceEnded,
     InstanceLaunched,
     LaunchApproved,
     LaunchRefused,
     LaunchRequested,
+    ManoeuvreEvent,
+    MilestoneVerified,
     NoteAdded,
     PreflightRecorded,
+    RelaunchRequested,
+    RollbackApproved,
+    RollbackPlanned,
     RunAbandoned,
     RunDrafted,
     RunEvent,
     RunFinished,
     RunSealed,
     RunStopped,
+    RunSuperseded,
     SealBlocked,
     SealVerified,
     StopRequested,
@@ -39,6 +47,7 @@ from watchkeeper.domain.events import (
     WatchReleased,
     WatchTaken,
 )
+from watchkeeper.domain.evolve_manoeuvres import evolve_aside, with_rejection
 from watchkeeper.domain.evolve_people import permitted
 from watchkeeper.domain.misfit import Misfit
 from watchkeeper.domain.state import (
@@ -77,7 +86,8 @@ _FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
     {
         RunDrafted: (Unborn,),
         ContractAmended: (Draft, Cleared),
-        LaunchApproved: (Draft, Cleared, Interrupted),
+        # While it lives or is interrupted, what is approved is a rollback or a relaunch.
+        LaunchApproved: (Draft, Cleared, Stabilizing, Running, Interrupted),
         LaunchRequested: (Draft, Cleared, Interrupted),
         InstanceLaunched: (Launching,),
         LaunchRefused: (Launching,),
@@ -90,6 +100,12 @@ _FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
         RunSealed: (Finished,),
         RunStopped: (Draft, Cleared, Interrupted),
         RunAbandoned: (Draft, Cleared, Interrupted, Finished),
+        RelaunchRequested: (Stabilizing, Running, Interrupted),
+        RollbackPlanned: (Stabilizing, Running, Interrupted),
+        RollbackApproved: (Stabilizing, Running, Interrupted),
+        RunSuperseded: (Interrupted, Finished, Stopped, Abandoned),
+        AncestorNamed: (Draft, Cleared),
+        MilestoneVerified: (Stabilizing, Running, Interrupted, Finished),
     }
 )
 """Where an event that moves a run on can have happened; so terminal facts are there once."""
@@ -134,6 +150,8 @@ def fold(slug: str, events: Iterable[Event]) -> Run | Unreadable:
 
 
 def _apply(run: Run, data: RunEvent, event: Event) -> Run:
+    if isinstance(data, HandoverEvent | ManoeuvreEvent):
+        return evolve_aside(run, data, event)
     at = event.at
     match data:
         case CheckRecorded():  # The most frequent event comes first.
@@ -183,14 +201,17 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             left = {kind: found for kind, found in run.findings.items() if kind != data.kind}
             return replace(run, findings=left)
         case CheckpointValidated():
-            checkpoint = Checkpoint(data.step, data.path, data.kind, event.version)
+            checkpoint = Checkpoint(data.step, data.path, data.kind, event.version, data.written_at)
             kept = {**run.checkpoints, data.step: checkpoint}
             newest = sorted(kept)[-_CHECKPOINTS_KEPT:]
-            return replace(run, checkpoints={step: kept[step] for step in newest})
+            # Written anew after a rollback, a path stands for the new lineage.
+            rejected = {path: why for path, why in run.rejected.items() if path != data.path}
+            return replace(run, checkpoints={s: kept[s] for s in newest}, rejected=rejected)
         case CheckpointRejected():
             left_over = {s: c for s, c in run.checkpoints.items() if c.path != data.path}
             rejected = {**run.rejected, data.path: data.reason}
-            return replace(run, checkpoints=left_over, rejected=rejected)
+            aside = with_rejection(run.manoeuvres, data)
+            return replace(run, checkpoints=left_over, rejected=rejected, manoeuvres=aside)
         case FailureClassified():
             failure = Failure(
                 data.instance,
@@ -225,8 +246,9 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             consents = tuple(
                 replace(c, used=True) if c.name == data.consent else c for c in run.consents
             )
-            # The end is looked for at once, not at the next cadence.
-            watch = replace(run.watch, next_due=at) if run.watch.next_due else run.watch
+            # The end is looked for at once, not at the next cadence, though the watch has ended.
+            live = isinstance(run.phase, Stabilizing | Running)
+            watch = replace(run.watch, next_due=at) if live else run.watch
             lost = UNACCOUNTED in run.findings
             return replace(
                 run,

@@ -26,11 +26,11 @@ from watchkeeper.domain.gate import Gate, blocks, covering_approval, preflight
 from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.permissions import not_a_human
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, identity_digest, make_plan, plan_digest
+from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.standing import waivers_for
 from watchkeeper.domain.state import Interrupted, Launching, Run, Waiver, contract_of
 from watchkeeper.domain.values import SourceState
-from watchkeeper.domain.verdict import escalation_of
 from watchkeeper.domain.waivers import live_waivers
 
 _DIGEST_SHOWN_MIN = 8
@@ -135,7 +135,11 @@ def confirm(run: Run, command: ConfirmLaunched) -> Outcome:
     plan = run.phase.plan
     if command.instance != plan.instance:
         return Refused(Refusal.WRONG_INSTANCE, command.instance)
-    contract = contract_of(run)
+    return [launched_event(contract_of(run), plan, command.launched_at)]
+
+
+def launched_event(contract: Contract, plan: LaunchPlan, launched_at: datetime) -> InstanceLaunched:
+    """Return the fact that the orchestrator has a job, with all that identifies it."""
     checkpoints = contract.checkpoints
     policy = ", ".join(
         text
@@ -150,34 +154,32 @@ def confirm(run: Run, command: ConfirmLaunched) -> Outcome:
     )
     scripts = [word for word in plan.command if word.endswith(".py")]
     hardware = contract.hardware
-    return [
-        InstanceLaunched(
-            instance=plan.instance,
-            submission_id=plan.submission_id,
-            launched_at=command.launched_at,
-            dri=contract.dri,
-            command=plan.command,
-            script=scripts[0] if scripts else "",
-            orchestrator=plan.orchestrator,
-            cluster=plan.cluster,
-            git_sha=plan.git_sha,
-            branch=contract.code.branch,
-            dirty=contract.code.dirty,
-            bundle=contract.code.bundle,
-            hardware=hardware.type,
-            topology=hardware.topology,
-            initialize_from=contract.initialize_from,
-            tracker_id=plan.tracker_id,
-            display_name=plan.display_name,
-            output_root=plan.output_root,
-            resume_from=plan.resume_from,
-            resume_step=plan.resume_step,
-            final_step=plan.final_step,
-            checkpoint_policy=policy or "not stated",
-            watch_holder=contract.watch.holder or "nobody",
-            watch_cadence=cadence_of(contract),
-        )
-    ]
+    return InstanceLaunched(
+        instance=plan.instance,
+        submission_id=plan.submission_id,
+        launched_at=launched_at,
+        dri=contract.dri,
+        command=plan.command,
+        script=scripts[0] if scripts else "",
+        orchestrator=plan.orchestrator,
+        cluster=plan.cluster,
+        git_sha=plan.git_sha,
+        branch=contract.code.branch,
+        dirty=contract.code.dirty,
+        bundle=contract.code.bundle,
+        hardware=hardware.type,
+        topology=hardware.topology,
+        initialize_from=contract.initialize_from,
+        tracker_id=plan.tracker_id,
+        display_name=plan.display_name,
+        output_root=plan.output_root,
+        resume_from=plan.resume_from,
+        resume_step=plan.resume_step,
+        final_step=plan.final_step,
+        checkpoint_policy=policy or "not stated",
+        watch_holder=contract.watch.holder or "nobody",
+        watch_cadence=cadence_of(contract),
+    )
 
 
 def refused_launch(run: Run, command: ReportRefusedLaunch) -> Outcome:

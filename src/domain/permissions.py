@@ -19,6 +19,12 @@ from watchkeeper.domain.commands import (
     TakeWatch,
     Waive,
 )
+from watchkeeper.domain.commands_manoeuvres import (
+    HandOver,
+    PlanRollback,
+    RequestRelaunch,
+    Supersede,
+)
 from watchkeeper.domain.events import (
     ActProposed,
     ApprovalRevoked,
@@ -120,6 +126,14 @@ def _attempted(command: Command) -> tuple[str, str]:
             return "abandon", ""
         case TakeWatch():
             return "watch --force", ""
+        case RequestRelaunch():
+            return "relaunch", ""
+        case PlanRollback():
+            return "rollback", f"step-{command.step}"
+        case Supersede():
+            return "supersede", command.successor.run
+        case HandOver():
+            return "handover --force", command.to
         case _:
             return type(command).__name__.lower(), ""
 

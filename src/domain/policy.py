@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from watchkeeper.domain.contract import seals_itself
 from watchkeeper.domain.effects import Effects
-from watchkeeper.domain.events import Action
+from watchkeeper.domain.events import Action, MilestoneVerified
 from watchkeeper.domain.state import (
     Finished,
     Interrupted,
@@ -14,6 +14,7 @@ from watchkeeper.domain.state import (
     Running,
     Stabilizing,
     contract_of,
+    end_asked,
 )
 
 
@@ -27,6 +28,7 @@ class Act(StrEnum):
     VERIFY = "seal"
     LOGBOOK = "logbook"
     TAG = "tag"
+    MILESTONE = "milestone"
     CLOSE = "close"
 
 
@@ -60,6 +62,9 @@ def _waits(effects: Effects, act: Act, now: datetime) -> bool:
 
 
 def _is_checked(run: Run) -> bool:
+    # A watch that has ended looks for nothing but the end that a human asked for since.
+    if run.watch.ended and not end_asked(run, run.instances[-1].plan.instance):
+        return False
     if isinstance(run.phase, Interrupted):
         return run.phase.decision is None and run.instances[-1].end is not None
     return isinstance(run.phase, Stabilizing | Running)
@@ -70,7 +75,7 @@ def _job_acts(run: Run, now: datetime) -> list[Act]:
         case Launching():
             return [Act.SUBMIT]
         case Stabilizing(plan=plan) | Running(plan=plan):
-            stop = [Act.STOP] if run.stop_requested == plan.instance else []
+            stop = [Act.STOP] if end_asked(run, plan.instance) else []
             return stop + _check(run, now)
         case Interrupted(decision=decision):
             if decision is None:
@@ -98,4 +103,13 @@ def _git_acts(run: Run, effects: Effects) -> list[Act]:
         elif current:
             # The logbook with the verification is on the remote before the tag names it.
             acts.append(Act.TAG)
+    if current and milestone_waiting(run, effects):
+        # The logbook that names it is on the remote before the tag is.
+        acts.append(Act.MILESTONE)
     return acts
+
+
+def milestone_waiting(run: Run, effects: Effects) -> MilestoneVerified | None:
+    """Return the oldest verified milestone whose tag is not on the remote yet."""
+    verified = run.manoeuvres.milestones.values()
+    return next((one for one in verified if one.tag not in effects.milestones), None)

@@ -12,6 +12,7 @@ from watchkeeper.domain.detectors import resume_mismatch
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Outlook
 from watchkeeper.domain.plan import LaunchPlan
+from watchkeeper.domain.planned import describe_act, holding
 from watchkeeper.domain.state import DRIFTED, Checkpoint, Failure, Run, contract_of
 from watchkeeper.domain.values import CheckpointKind
 
@@ -50,6 +51,7 @@ def recover(case: Case) -> DecisionMade | None:
         answer is not proof of anything.
     """
     rules = (
+        _r14_planned,
         _r13,
         _r19_owner,
         _r9,
@@ -100,6 +102,20 @@ def _decision(case: Case, action: Action, rule: str, because: str, *more: str) -
         because=because,
         evidence=cited,
     )
+
+
+def _r14_planned(case: Case) -> DecisionMade | None:
+    """An end in the window of an announced act is that act's own: a human goes on from there."""
+    end = case.run.instances[-1].end
+    ended = end.ended_at if end is not None and end.ended_at is not None else case.now
+    act = holding(case.run, (ended, case.now))
+    if act is None:
+        return None
+    because = (
+        f"it ended in the window of the planned act {act.act} ({act.kind.value}: {act.reason}), "
+        "so nothing relaunches it by itself"
+    )
+    return _decision(case, Action.ESCALATE, "R14", because, describe_act(act))
 
 
 def _r13(case: Case) -> DecisionMade | None:

@@ -71,6 +71,41 @@ class Refusal(Enum):
     ALREADY_WAIVED = "This is waived already: go on with the launch or the seal."
     NAME_UNKNOWN = "There is nothing of this name to take back: see `watchkeeper status RUN`."
     ALREADY_REVOKED = "It permits nothing any more: there is nothing to take back."
+    WATCH_NOT_YOURS = (
+        "Another holder has the watch: let it hand over, wait for the end of its lease, or use "
+        "`watchkeeper handover RUN --to PRINCIPAL --force`."
+    )
+    WATCH_KEPT = (
+        "The watch was handed to somebody else and is kept for them: wait until then, or take it "
+        "with `watchkeeper watch RUN --force`."
+    )
+    WATCH_ENDED = (
+        "The watch over this run has ended: a human takes it up again with "
+        "`watchkeeper watch RUN --force`."
+    )
+    MONITOR_NOT_STALE = "Checks are on time, or none is due: there is nothing to report."
+    REPORT_BY_HOLDER = "A holder cannot report its own silence: another process has to."
+    ACT_TOO_LATE = "An act is announced before it begins: choose a later --from."
+    ACT_WINDOW = "A window is longer than nothing and at most 7 days: choose another --for."
+    ACT_UNKNOWN = "No such act is announced: `watchkeeper status RUN` lists them."
+    RULE_NOT_EXPECTABLE = (
+        "Only findings of the detectors can be expected: name rules such as H1, H3 or H6."
+    )
+    JOB_DIFFERS = "The job is not what the contract says: correct the contract, or leave the job."
+    JOB_NOT_LIVE = "Only a job that waits or runs is adopted: launch a new one instead."
+    RELAUNCH_DECIDED = "A relaunch is decided or under way already: see `watchkeeper status RUN`."
+    RESUME_NEVER = (
+        "The resume policy is `never`: going on needs a new run id, see `watchkeeper supersede`."
+    )
+    CHECKPOINT_UNKNOWN = (
+        "This is no complete, validated checkpoint of the run: `watchkeeper checkpoints RUN` "
+        "lists them."
+    )
+    SUCCESSOR_NOT_APART = (
+        "A successor has a run id, a tracker id and an output root of its own: change them."
+    )
+    ALREADY_SUPERSEDED = "The run was superseded for good: its successor goes on."
+    MILESTONE_BLOCKED = "The milestone is not sealed: mend what is missing, then try again."
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from watchkeeper.domain.events import (
     SealVerified,
 )
 from watchkeeper.domain.plan import LaunchPlan
+from watchkeeper.domain.state_manoeuvres import Manoeuvres
 from watchkeeper.domain.tracker_links import TrackerLink
 from watchkeeper.domain.values import CheckpointKind, JobFacts
 
@@ -111,6 +112,14 @@ class Abandoned:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """Another run goes on in its place: nothing relaunches it."""
+
+    successor: str
+    reason: str
+
+
 Phase = (
     Unborn
     | Draft
@@ -123,6 +132,7 @@ Phase = (
     | Sealed
     | Stopped
     | Abandoned
+    | Superseded
 )
 Live = Stabilizing | Running
 """The phases in which a job is known to exist and is not known to have ended."""
@@ -139,6 +149,7 @@ PHASES: tuple[type[Phase], ...] = (
     Sealed,
     Stopped,
     Abandoned,
+    Superseded,
 )
 
 
@@ -152,6 +163,8 @@ UNACCOUNTED = "job_unaccounted"
 
 DRIFTED = "tracker_identity"
 """The finding that the run does not log under the identity that was agreed (H2)."""
+MONITOR_STALE = "monitor_stale"
+"""The finding that nobody checks a run; it says nothing about the run."""
 
 # --- What has its own life beside the phase -------------------------------------------------------
 
@@ -165,12 +178,16 @@ class Watch:
         token: The newest fencing token; 0 before the first.
         lease_until: When others may take over without force.
         next_due: When the next check falls due; none when nothing is to be checked.
+        kept_for: The principal that it was handed to and that has not taken it yet.
+        ended: Why it ended for good; empty while it goes on.
     """
 
     holder: Holder | None = None
     token: int = 0
     lease_until: datetime | None = None
     next_due: datetime | None = None
+    kept_for: str = ""
+    ended: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +244,7 @@ class Checkpoint:
     path: str
     kind: CheckpointKind
     version: int
+    written_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +340,7 @@ class Run:
         cleared_by: The approval or waiver that the newest launch rests on.
         requester: Who wanted the first launch.
         attempts: When each refused attempt was recorded last, by actor, command and target.
+        manoeuvres: Planned acts, relaunches and rollbacks asked for, milestones, ancestor.
     """
 
     slug: str
@@ -355,6 +374,7 @@ class Run:
     cleared_by: str = ""
     requester: str = ""
     attempts: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
+    manoeuvres: Manoeuvres = field(default_factory=Manoeuvres)
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +408,12 @@ def is_moving(plan: LaunchPlan, progress: Progress | None) -> bool:
     """Say whether training was surely seen beyond the step that an instance started from."""
     start = plan.resume_step or 0
     return progress is not None and progress.step - progress.uncertainty > start
+
+
+def end_asked(run: Run, instance: str) -> bool:
+    """Say whether a human asked for the end of an instance: a stop, a relaunch or a rollback."""
+    asked = run.manoeuvres.asked
+    return run.stop_requested == instance or (asked is not None and asked.instance == instance)
 
 
 def live_instance(run: Run) -> Instance | None:

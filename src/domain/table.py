@@ -28,6 +28,19 @@ from watchkeeper.domain.commands import (
     VerifySeal,
     Waive,
 )
+from watchkeeper.domain.commands_manoeuvres import (
+    AdoptInstance,
+    AnnounceAct,
+    DeclineWatch,
+    EndAct,
+    HandOver,
+    NameAncestor,
+    PlanRollback,
+    ReportStaleMonitor,
+    RequestRelaunch,
+    Supersede,
+    VerifyMilestone,
+)
 from watchkeeper.domain.refusals import Refusal
 from watchkeeper.domain.state import (
     PHASES,
@@ -42,6 +55,7 @@ from watchkeeper.domain.state import (
     Sealed,
     Stabilizing,
     Stopped,
+    Superseded,
     Unborn,
 )
 
@@ -51,10 +65,12 @@ _OVER: dict[type[Phase], Refusal] = {
     Sealed: Refusal.RUN_SEALED,
     Stopped: Refusal.RUN_OVER,
     Abandoned: Refusal.RUN_OVER,
+    Superseded: Refusal.ALREADY_SUPERSEDED,
 }
 _OVER_FOR_GOOD: dict[type[Phase], Refusal] = {
     Sealed: Refusal.RUN_SEALED,
     Abandoned: Refusal.RUN_OVER,
+    Superseded: Refusal.ALREADY_SUPERSEDED,
 }
 _UNBORN: dict[type[Phase], Refusal] = {Unborn: Refusal.RUN_UNKNOWN}
 _BEFORE_LAUNCH: dict[type[Phase], Refusal] = {
@@ -62,6 +78,10 @@ _BEFORE_LAUNCH: dict[type[Phase], Refusal] = {
     Cleared: Refusal.NOT_LAUNCHED,
 }
 _NOT_LIVE = _UNBORN | _OVER | _BEFORE_LAUNCH
+_NOT_STOPPABLE = _NOT_LIVE | {
+    Launching: Refusal.STILL_LAUNCHING,
+    Finished: Refusal.ALREADY_FINISHED,
+}
 
 
 def _all_but(refusal: Refusal, *but: type[Phase]) -> dict[type[Phase], Refusal]:
@@ -77,8 +97,11 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     AmendContract: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
     RequestLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
     # A cleared run may be launched from another home: that is another plan, to be approved anew.
-    # So is a relaunch that no earlier approval covers.
-    ApproveLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared, Interrupted)
+    # While an instance lives or was interrupted, what is approved is a rollback, or a relaunch
+    # that no earlier approval covers.
+    ApproveLaunch: _all_but(
+        Refusal.ALREADY_LAUNCHED, Draft, Cleared, Stabilizing, Running, Interrupted
+    )
     | _UNBORN
     | _OVER,
     ConfirmLaunched: _ONLY_LAUNCHING,
@@ -108,6 +131,25 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     GiveConsent: _UNBORN | _OVER_FOR_GOOD,
     Waive: _UNBORN | _OVER_FOR_GOOD,
     Revoke: _UNBORN | _OVER_FOR_GOOD,
+    HandOver: _NOT_LIVE,
+    DeclineWatch: _UNBORN | _OVER,
+    ReportStaleMonitor: _NOT_LIVE | {Finished: Refusal.MONITOR_NOT_STALE},
+    AnnounceAct: _UNBORN | _OVER,
+    EndAct: _UNBORN | _OVER,
+    AdoptInstance: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
+    RequestRelaunch: _NOT_STOPPABLE,
+    PlanRollback: _NOT_STOPPABLE,
+    Supersede: _UNBORN
+    | _BEFORE_LAUNCH
+    | {
+        Launching: Refusal.STILL_LAUNCHING,
+        Stabilizing: Refusal.STILL_LIVE,
+        Running: Refusal.STILL_LIVE,
+        Sealed: Refusal.RUN_SEALED,
+        Superseded: Refusal.ALREADY_SUPERSEDED,
+    },
+    NameAncestor: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
+    VerifyMilestone: _NOT_LIVE | {Launching: Refusal.STILL_LAUNCHING},
 }
 
 REFUSALS: Mapping[type[RunCommand], Mapping[type[Phase], Refusal]] = MappingProxyType(_REFUSALS)

@@ -25,8 +25,13 @@ from watchkeeper.domain.events import (
     Severity,
 )
 from watchkeeper.domain.foresee import foresee
+from watchkeeper.domain.freshness import cleared_by_check
+from watchkeeper.domain.planned import acts_over
+from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.recovery import Case, recover
+from watchkeeper.domain.relaunching import decide_asked
 from watchkeeper.domain.state import DRIFTED, Instance, Interrupted, Run, contract_of
+from watchkeeper.domain.stopping_points import end_at, stopping_point
 from watchkeeper.domain.triage import classify, describe_end
 from watchkeeper.domain.values import TERMINAL, JobFacts, JobState
 
@@ -40,8 +45,16 @@ def verdict(run: Run, instance: Instance, check: CheckRecorded, command: Command
         check: The check.
         command: For the time and the actor.
     """
+    # An act ends after what it explains: an end in its window is still known as its own.
+    return [*_verdict(run, instance, check, command), *acts_over(run, command.now)]
+
+
+def _verdict(
+    run: Run, instance: Instance, check: CheckRecorded, command: Command
+) -> list[RunEvent]:
     events: list[RunEvent] = [*_checkpoints(run, check), *announcements(run, check)]
     if isinstance(run.phase, Interrupted):
+        events += cleared_by_check(run)
         if run.phase.decision is None:
             events += _decide_again(foresee(run, events, command), check, command)
         return events
@@ -55,7 +68,9 @@ def verdict(run: Run, instance: Instance, check: CheckRecorded, command: Command
             events += _ask(foresee(run, events, command), change.rule, change.summary, change)
     if job is not None and job.attempts_failed > instance.attempts_failed:
         events.append(_watch_attempts(check, job))
-    return events
+    after = foresee(run, events, command)
+    point = stopping_point(after, check, command.now)
+    return events + end_at(after, point, check) if point else events
 
 
 def _given_up(run: Run, check: CheckRecorded, job: JobFacts) -> bool:
@@ -124,9 +139,12 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
             evidence=(describe_end(job),),
         )
         return [*events, decision, RunStopped(reason="stopped by a person on record")]
+    planned = decide_asked(foresee(run, events, command), check)
+    if planned is not None:
+        return events + planned
     found = classify(job, check)
     # A short instance was perhaps never checked alive.
-    events += identity_at(run, check)
+    events += identity_at(run, check, command.now)
     events.append(
         FailureClassified(
             instance=check.instance,
@@ -144,6 +162,9 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
 
 def _decide_again(run: Run, check: CheckRecorded, command: Command) -> list[RunEvent]:
     """Decide on an end whose decision had to wait for a source."""
+    planned = decide_asked(run, check)
+    if planned is not None:
+        return planned
     if not run.failures or run.failures[-1].instance != check.instance:
         return []
     evidence = (f"decided late: a source was unavailable since event {run.failures[-1].version}",)
@@ -157,26 +178,6 @@ def _decide(
     if decision is None:
         return []
     return [decision, *escalation_of(run, decision)]
-
-
-def escalation_of(run: Run, decision: DecisionMade) -> list[RunEvent]:
-    """Return the question that goes with a decision to escalate."""
-    if decision.action is not Action.ESCALATE:
-        return []
-    question = EscalationRaised(
-        question=f"q-{run.questions_raised + 1}",
-        rule=decision.rule,
-        to=contract_of(run).dri,
-        asks=f"{decision.instance}: {decision.because}. {_what_now(decision)}",
-        evidence=decision.evidence,
-    )
-    return [question]
-
-
-def _what_now(decision: DecisionMade) -> str:
-    if decision.rule == "R10":
-        return "Nothing can be resumed from: abandon it, and launch a new run?"
-    return "Relaunch, or leave it?"
 
 
 def _ask(run: Run, rule: str, summary: str, finding: FindingOpened) -> list[RunEvent]:

@@ -26,12 +26,15 @@ from watchkeeper.domain.events import (
     FailureClassified,
     FindingCleared,
     FindingOpened,
+    HandoverEvent,
     InstanceEnded,
     InstanceLaunched,
     LaunchApproved,
     LaunchRefused,
     LaunchRequested,
     LogbookPushed,
+    ManoeuvreEvent,
+    MilestoneTagPushed,
     NoteAdded,
     OutputRootClaimed,
     OutputRootReleased,
@@ -63,6 +66,7 @@ from watchkeeper.domain.progress import render_progress
 from watchkeeper.domain.tracker_links import TrackerLink
 from watchkeeper.domain.triage import describe_end
 from watchkeeper.domain.values import SourceState
+from watchkeeper.projections.events_aside import aside_summary
 from watchkeeper.projections.quoting import cut, one_line
 
 _SUMMARY_MAX = 300
@@ -143,6 +147,8 @@ def _summary(event: Event) -> str:
 
 
 def _run(data: RunEvent) -> str:
+    if isinstance(data, HandoverEvent | ManoeuvreEvent):
+        return aside_summary(data)
     match data:
         case CheckRecorded():  # The most frequent event comes first.
             return _check(data)
@@ -158,10 +164,12 @@ def _run(data: RunEvent) -> str:
             note = f": {data.note}" if data.note else ""
             return f"plan {short(data.digest)} approved as {data.approval}{note}"
         case LaunchRequested():
-            why = "launch" if data.reason == "launch" else f"relaunch by {data.reason}"
+            first = data.reason in ("launch", "adopt")
+            why = data.reason if first else f"relaunch by {data.reason}"
             return f"{why} of {data.plan.instance} as {data.plan.submission_id}"
         case InstanceLaunched():
-            return f"{data.instance} is at {data.orchestrator} as {data.submission_id}"
+            adopted = ", adopted" if data.adopted else ""
+            return f"{data.instance} is at {data.orchestrator} as {data.submission_id}{adopted}"
         case LaunchRefused():
             return f"{data.instance} refused by the orchestrator: {data.reason}"
         case InstanceEnded():
@@ -302,7 +310,7 @@ def _around(data: RootEvent | EffectEvent) -> str:
         case LogbookPushed():
             where = f"{data.path} on {data.branch}"
             return f"logbook of event {data.version} pushed as {_sha(data.commit)} to {where}"
-        case TagPushed():
+        case TagPushed() | MilestoneTagPushed():
             return f"tag {data.tag} pushed on {_sha(data.target)}"
         case EffectFailed():
             again = data.retry_at.astimezone(UTC).strftime("%H:%M:%S UTC")

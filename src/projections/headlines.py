@@ -9,6 +9,7 @@ from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     Action,
     ActProposed,
+    AncestorNamed,
     ApprovalRevoked,
     AttemptRefused,
     CheckpointRejected,
@@ -25,27 +26,39 @@ from watchkeeper.domain.events import (
     FailureClassified,
     FindingCleared,
     FindingOpened,
+    HandoverEvent,
     Health,
     InstanceEnded,
     InstanceLaunched,
     LaunchApproved,
     LaunchRefused,
     LaunchRequested,
+    LineageRejected,
+    ManoeuvreEvent,
+    MilestoneVerified,
     NoteAdded,
+    PlannedActAnnounced,
+    PlannedActEnded,
     PreflightRecorded,
     ProposalDeclined,
+    RelaunchRequested,
+    RollbackApproved,
+    RollbackPlanned,
     RunAbandoned,
     RunDrafted,
     RunEvent,
     RunFinished,
     RunSealed,
     RunStopped,
+    RunSuperseded,
     SealBlocked,
     SealVerified,
     StopRequested,
     TrackerAnnounced,
     WaiverGranted,
     WaiverRevoked,
+    WatchEnded,
+    WatchHandedOver,
     WatchReleased,
     WatchTaken,
 )
@@ -59,13 +72,18 @@ class Headline(StrEnum):
     SEALED = "log final seal"
     SEAL_VERIFIED = "log seal verification"
     SEAL_BLOCKED = "log blocked seal"
+    SUPERSEDED = "log successor"
     FAILURE = "log failure"
     REFUSED = "log refused launch"
+    ROLLBACK = "log rollback"
     RELAUNCH = "log relaunch"
     LAUNCH = "log launch"
     ESCALATION = "log escalation"
     STOP = "log stop"
     FINISH = "log finish"
+    MILESTONE = "log milestone"
+    HANDOVER = "log handover"
+    PLANNED = "log planned act"
     ABANDON = "log abandonment"
     DECISION = "log decision"
     ANSWER = "log acknowledgement"
@@ -115,6 +133,8 @@ def commit_message(run: str, events: Iterable[Event]) -> str:
 
 
 def _headline(data: RunEvent) -> Headline | None:
+    if isinstance(data, HandoverEvent | ManoeuvreEvent):
+        return _aside_headline(data)
     match data:
         case CheckRecorded():  # The most frequent event comes first.
             return Headline.CHECK
@@ -128,7 +148,7 @@ def _headline(data: RunEvent) -> Headline | None:
         case LaunchApproved():
             return Headline.APPROVAL
         case LaunchRequested():
-            return Headline.LAUNCH if data.reason == "launch" else Headline.RELAUNCH
+            return Headline.LAUNCH if data.reason in ("launch", "adopt") else Headline.RELAUNCH
         case InstanceLaunched():
             return Headline.LAUNCH if data.instance == "i1" else Headline.RELAUNCH
         case LaunchRefused():
@@ -158,6 +178,26 @@ def _headline(data: RunEvent) -> Headline | None:
             return _permission_headline(data)
         case _:
             return _closing_headline(data)
+
+
+def _aside_headline(data: HandoverEvent | ManoeuvreEvent) -> Headline:
+    match data:
+        case WatchHandedOver():
+            return Headline.HANDOVER
+        case WatchEnded():
+            return Headline.WATCH
+        case PlannedActAnnounced() | PlannedActEnded():
+            return Headline.PLANNED
+        case RelaunchRequested():
+            return Headline.STOP
+        case RollbackPlanned() | RollbackApproved() | LineageRejected():
+            return Headline.ROLLBACK
+        case RunSuperseded() | AncestorNamed():
+            return Headline.SUPERSEDED
+        case MilestoneVerified():
+            return Headline.MILESTONE
+        case _:
+            assert_never(data)
 
 
 def _closing_headline(

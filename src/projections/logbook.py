@@ -30,11 +30,13 @@ from watchkeeper.domain.events import (
     FailureClassified,
     FindingCleared,
     FindingOpened,
+    HandoverEvent,
     InstanceEnded,
     InstanceLaunched,
     LaunchApproved,
     LaunchRefused,
     LaunchRequested,
+    ManoeuvreEvent,
     NoteAdded,
     PreflightRecorded,
     ProposalDeclined,
@@ -58,6 +60,7 @@ from watchkeeper.projections import logbook_entries as entries
 from watchkeeper.projections import logbook_people as people
 from watchkeeper.projections import logbook_seal as seal
 from watchkeeper.projections.headlines import short_name
+from watchkeeper.projections.logbook_aside import aside
 from watchkeeper.projections.logbook_checks import checked
 from watchkeeper.projections.logbook_state import Logbook, Mark
 from watchkeeper.projections.series import grown
@@ -110,6 +113,8 @@ def render_at(
 
 
 def _entry(book: Logbook, data: RunEvent, event: Event) -> Logbook:
+    if isinstance(data, HandoverEvent | ManoeuvreEvent):
+        return aside(book, data, event)
     match data:
         case CheckRecorded():  # The most frequent event comes first.
             return checked(book, data, event.at)

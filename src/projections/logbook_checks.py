@@ -48,7 +48,8 @@ def checked(book: Logbook, data: CheckRecorded, at: datetime) -> Logbook:
         return _training(book, current, data, at, _passed(before, book.facts))
     title, text = _line(book, before, current, data, at)
     silent = _troubles(data, before.check)
-    return ticked(book, title, at, f"{text}{_passed(before, book.facts)}{silent}")
+    expected = "".join(f"; {prose(one)}" for one in data.expected)
+    return ticked(book, title, at, f"{text}{_passed(before, book.facts)}{silent}{expected}")
 
 
 def _not_training(facts: Facts) -> bool:

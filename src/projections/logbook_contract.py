@@ -2,12 +2,14 @@
 
 import shlex
 from dataclasses import replace
+from zoneinfo import ZoneInfo
 
 from watchkeeper.domain.contract import Contract, Lane
 from watchkeeper.domain.contract_tracker import tracker_place
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import InstanceLaunched
 from watchkeeper.domain.plan import LaunchPlan
+from watchkeeper.projections.figures import stamp
 from watchkeeper.projections.logbook_state import Facts, Logbook, heading
 from watchkeeper.projections.quoting import WORDS_MAX, code, one_line, prose
 from watchkeeper.projections.series import grown
@@ -41,9 +43,21 @@ def render_head(contract: Contract) -> str:
         "Output root": code(contract.output_root, WORDS_MAX),
         "Final step": f"{contract.final_step.value} (from {code(source) if source else 'nowhere'})",
     }
+    stopping = _stopping(contract)
+    bullets |= {"Stopping point of the watch": stopping} if stopping else {}
     lines = [f"- {name}: {text}\n" for name, text in bullets.items()]
     title = f"# {prose(contract.title) or contract.run}: {kind}\n"
     return "".join([title, "\n## Run Contract\n", *lines])
+
+
+def _stopping(contract: Contract) -> str:
+    point = contract.stopping
+    parts = (
+        f"step {point.step}" if point.step else "",
+        stamp(point.at, ZoneInfo(contract.timezone)) if point.at is not None else "",
+        point.event.replace("_", " "),
+    )
+    return ", or ".join(part for part in parts if part)
 
 
 def add_instance(book: Logbook, data: InstanceLaunched) -> Logbook:
@@ -78,7 +92,8 @@ def _bullets(facts: Facts, data: InstanceLaunched) -> dict[str, str]:
         "Final step": f"{data.final_step}" + (f" (from {code(source)})" if source else ""),
         "Checkpoint policy": prose(data.checkpoint_policy),
         "Babysitter/check cadence": _cadence(facts, data),
-        "Job": f"{code(data.submission_id)} on {_place(data)}",
+        "Job": f"{code(data.submission_id)} on {_place(data)}"
+        + (", adopted" if data.adopted else ""),
     }
 
 
@@ -108,7 +123,7 @@ def _initialized(facts: Facts, data: InstanceLaunched) -> str:
         return "none"
     reason = facts.current.request.reason if facts.current is not None else "launch"
     path = code(data.resume_from, WORDS_MAX)
-    if reason == "launch":
+    if reason in ("launch", "adopt"):
         return path
     return f"step-{data.resume_step} of this run ({reason}), {path}"
 

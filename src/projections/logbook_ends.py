@@ -71,7 +71,8 @@ def ended(book: Logbook, data: InstanceEnded, at: datetime, version: int) -> Log
         down_since=at if bad else facts.down_since,
     )
     book = replace(book, facts=facts)
-    word = "finished" if good else "stopped" if asked else _ended_how(data.job)
+    planned = facts.relaunch_asked == data.instance
+    word = "finished" if good else "stopped" if asked or planned else _ended_how(data.job)
     book = opened(book, Kind.END, seen_at, f"{data.instance} {word}{_where(facts, data)}")
     times = f"ended {exact_time(book, at)}, seen {clock_time(book, seen_at)}"
     if good:
@@ -79,6 +80,9 @@ def ended(book: Logbook, data: InstanceEnded, at: datetime, version: int) -> Log
         return said(book, Key.STATUS, f"finished (event {version}); {times}; {last}")
     if asked:
         why = f"stopped as asked in event {facts.stop_version}"
+        return said(book, Key.STATUS, f"{why}; {times} (event {version})")
+    if planned:
+        why = f"interrupted as asked in event {facts.relaunch_version}"
         return said(book, Key.STATUS, f"{why}; {times} (event {version})")
     since = f"{times}, {_since_healthy(book, seen_at)} (event {version})"
     return said(book, Key.STATUS, f"interrupted; {since}")

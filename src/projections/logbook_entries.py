@@ -68,7 +68,7 @@ def amended(book: Logbook, data: ContractAmended, event: Event) -> Logbook:
     new = data.contract.model_dump(mode="json")
     changes = [f"`{key}`: {_shown(old, key)} -> {_shown(new, key)}" for key in data.changed]
     facts = replace(book.facts, contract=data.contract)
-    book = replace(book, head=render_head(data.contract), facts=facts)
+    book = replace(book, head=render_head(data.contract) + facts.lineage, facts=facts)
     book = opened(book, Kind.COMPLETE, event.at, "contract amended")
     status = f"draft again, what was cleared is void; by {by(event)} (event {event.version})"
     book = said(book, Key.STATUS, status)
@@ -162,7 +162,8 @@ def requested(book: Logbook, data: LaunchRequested, event: Event) -> Logbook:
     if data.waiver:
         cleared = f"cleared by no approval, L11 is waived ({prose(data.waiver)}"
     book = replace(book, facts=replace(facts, current=Current(data)))
-    title = f"relaunch as {plan.instance}" if again else f"launch {plan.instance}"
+    word = "adopt" if data.reason == "adopt" else "launch"
+    title = f"relaunch as {plan.instance}" if again else f"{word} {plan.instance}"
     book = opened(book, Kind.LAUNCH, event.at, title)
     rule = f" by {prose(data.reason)}" if again else ""
     status = (
@@ -185,6 +186,8 @@ def launched(book: Logbook, data: InstanceLaunched, event: Event) -> Logbook:
         book = opened(book, Kind.LAUNCH, event.at, f"launched {data.instance}")
         book = said(book, Key.STATUS, "launched, no step seen yet")
     job = f"{prose(data.orchestrator)} has the job {code(data.submission_id)}"
+    if data.adopted:
+        job = f"launched elsewhere, its identity held against the contract: {job}"
     since = clock_time(book, data.launched_at)
     book = said(book, Key.EVIDENCE, f"{job} since {since} (event {event.version})")
     contract = facts.contract
@@ -244,6 +247,8 @@ def finding_cleared(book: Logbook, data: FindingCleared, event: Event) -> Logboo
 
 def checkpoint_rejected(book: Logbook, data: CheckpointRejected, event: Event) -> Logbook:
     """Say that a checkpoint must not be resumed from."""
+    if data.reason == book.facts.left:
+        return book  # The entry about its lineage stands for all of them.
     book = opened(book, Kind.COMPLETE, event.at, f"checkpoint step-{data.step} rejected")
     book = said(book, Key.EVIDENCE, f"{code(data.path, WORDS_MAX)}: {prose(data.reason)}")
     return said(book, Key.DECISION, f"never resumed from (event {event.version})")
@@ -285,7 +290,8 @@ def corrected(book: Logbook, data: CorrectionRecorded, event: Event) -> Logbook:
 def consented(book: Logbook, data: ConsentGiven, event: Event) -> Logbook:
     """Open the entry of a consent; a direct one shows in the act that follows it."""
     # Before proposals were recorded, each consent to a stop was direct.
-    if data.direct or (data.action == "stop" and not data.proposal):
+    direct = data.action in ("stop", "relaunch", "rollback", "supersede") and not data.proposal
+    if data.direct or direct:
         return book
     if data.proposal:
         return consented_to(book, data, by(event), event)

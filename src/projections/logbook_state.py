@@ -117,6 +117,10 @@ class Facts:
         judged: Whether a decision stated cause and outlook of the newest failure.
         obstacle: The failure that training has not passed yet.
         stop_asked: The instance whose end a human asked for, and the event; empty and 0.
+        relaunch_asked: The instance whose relaunch or rollback a human asked for; empty for none.
+        relaunch_version: The event in which they did.
+        left: Why the newest rejected lineage was left; empty for none.
+        lineage: The head's line about the run's ancestors; empty for none.
         holder: Who holds the watch.
         lost: Spans of time that count for nothing: start-up, and work that was done again.
         lost_known: Whether all such spans are known.
@@ -140,6 +144,10 @@ class Facts:
     obstacle: FailureClassified | None = None
     stop_asked: str = ""
     stop_version: int = 0
+    relaunch_asked: str = ""
+    relaunch_version: int = 0
+    left: str = ""
+    lineage: str = ""
     holder: Holder | None = None
     lost: tuple[tuple[datetime, datetime], ...] = ()
     lost_known: bool = True

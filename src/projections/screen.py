@@ -148,8 +148,15 @@ def _note(row: RunRow) -> str:
         parts.append(f"no fresh answer from {', '.join(silent)}")
     if row["phase"] == "finished" and not row["tag"] and not row["seals_itself"]:
         parts.append("not sealed")
-    if row["declined"]:
-        parts.append("no watch, by contract")
+    parts += [f"planned: {act}" for act in row.get("planned", [])]
+    if "asked" in row and not row["stopping"]:
+        parts.append(row["asked"])
+    if "watch_ended" in row:
+        parts.append(f"no watch: {row['watch_ended']}")
+    elif "kept_for" in row:
+        parts.append(f"watch handed to {row['kept_for']}, not taken yet")
+    elif row["declined"]:
+        parts.append(f"no watch, by contract: {row.get('declined_because', '')}".rstrip(": "))
     return "; ".join(parts)
 
 
@@ -217,13 +224,17 @@ def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
         ("checkpoint", row["checkpoint"]),
         ("instance", instance and instance + (relaunches if row["relaunches"] else "")),
         ("checked", _checked(view, row, now)),
-        ("watch", _watch(row, now) if row["due"] is not None else ""),
+        ("watch", _watch(row, now) if _shows_watch(row) else ""),
+        *(("planned", one_line(act)) for act in row.get("planned", [])),
+        ("asked", one_line(row.get("asked", ""))),
         ("sources", _sources(row)),
         ("tracker", f"{row['tracker_id']} {row['tracker_url']}".strip()),
         ("decided", decided),
         *(("finding", f"{f['summary']} ({f['rule']}, {f['severity']})") for f in row["findings"]),
         *(_permission(held, now) for held in row.get("permissions", [])),
         ("seal", row["tag"] and f"{row['tag']} on {row['commit'][:8]}"),
+        *(("milestone", tag) for tag in row.get("milestones", [])),
+        ("lineage", " -> ".join(view.lineage)),
         ("reason", one_line(row["reason"])),
     ]
     effects = view.effects
@@ -264,9 +275,20 @@ def _sources(row: RunRow) -> str:
     return ", ".join(f"{name} {state}" for name, state in row["sources"].items())
 
 
+def _shows_watch(row: RunRow) -> bool:
+    return row["due"] is not None or "watch_ended" in row or "declined_because" in row
+
+
 def _watch(row: RunRow, now: datetime) -> str:
+    if "watch_ended" in row:
+        return f"ended: {one_line(row['watch_ended'])}"
+    if "kept_for" in row:
+        end = when(row["lease_until"])
+        kept = f", kept until {_time(end, now)}" if end is not None else ""
+        return f"handed to {row['kept_for']}, not taken yet{kept}"
     if not row["holder"]:
-        return "declined by contract" if row["declined"] else "nobody"
+        because = f": {one_line(row['declined_because'])}" if "declined_because" in row else ""
+        return f"declined by contract{because}" if row["declined"] else "nobody"
     lease = when(row["lease_until"])
     until = f", lease until {_time(lease, now)}" if lease is not None else ""
     return f"{row['holder']}{until}, token {row['token']}"

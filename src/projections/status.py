@@ -23,12 +23,15 @@ from watchkeeper.domain.state import (
     Sealed,
     Stabilizing,
     Stopped,
+    Superseded,
     Unreadable,
+    end_asked,
     last_instance,
     phase_name,
 )
 from watchkeeper.domain.values import Reading, is_buffered
 from watchkeeper.projections.quoting import cut
+from watchkeeper.projections.status_aside import with_aside
 from watchkeeper.projections.status_rows import (
     BUFFERED_STATE,
     SHAPE,
@@ -82,7 +85,7 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
     holder = watch.holder
     verified = run.phase.verified if isinstance(run.phase, Finished) else None
     closed = run.phase if isinstance(run.phase, Sealed) else verified
-    over = run.phase if isinstance(run.phase, Stopped | Abandoned) else None
+    over = run.phase if isinstance(run.phase, Stopped | Abandoned | Superseded) else None
     approval, blocked = _gate(run)
     row = RunRow(
         shape=SHAPE,
@@ -139,7 +142,7 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         row["proposals"] = proposals
     if permissions := _permissions(run):
         row["permissions"] = permissions
-    return row
+    return with_aside(row, run)
 
 
 def _proposals(run: Run) -> list[ProposalRow]:
@@ -201,6 +204,8 @@ def _due(run: Run) -> datetime | None:
     """Return since when the watch has something to do for a run; none when it has nothing."""
     if run.contract is None or (run.contract.watch.declined and run.watch.holder is None):
         return None
+    if run.watch.ended:
+        return None
     last = run.last_check.at if run.last_check is not None else None
     match run.phase:
         case Launching(requested_at=at):
@@ -240,7 +245,7 @@ def _gate(run: Run) -> tuple[str, list[str]]:
 
 def _stopping(run: Run) -> bool:
     live = isinstance(run.phase, Launching | Stabilizing | Running)
-    return live and run.stop_requested == run.instances[-1].plan.instance
+    return live and end_asked(run, run.instances[-1].plan.instance)
 
 
 def _decision(decision: DecisionMade | None) -> DecisionRow | None:

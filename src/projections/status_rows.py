@@ -69,8 +69,15 @@ class PermissionRow(TypedDict):
     until: str | None
 
 
+class RollbackRow(TypedDict):
+    """A rollback that waits for its approval."""
+
+    plan: str
+    step: int
+
+
 class RunRow(TypedDict):
-    """A run at its newest event.
+    """A run at its newest event. What is not required is left out where there is nothing to say.
 
     Attributes:
         phase: Its name, or `unreadable`.
@@ -89,6 +96,15 @@ class RunRow(TypedDict):
         unreadable: Why its history cannot be read; empty when it can.
         proposals: Guarded actions that wait for a human; absent when none does.
         permissions: Consents not used and waivers not revoked; absent when there is none.
+        kept_for: The principal that the watch was handed to and that has not taken it yet.
+        watch_ended: Why the watch ended for good.
+        declined_because: The contract's reason for which nobody watches.
+        planned: Announced acts that are not over, each in a line.
+        asked: What a human asked for of the instance: a relaunch or rollback, and why.
+        rollback: The rollback that waits for its approval.
+        milestones: Tags of verified milestones.
+        ancestors: Slugs of the runs that it goes on from, oldest first.
+        successor: Slug of the run that goes on from it.
     """
 
     shape: str
@@ -133,6 +149,15 @@ class RunRow(TypedDict):
     unreadable: str
     proposals: NotRequired[list[ProposalRow]]
     permissions: NotRequired[list[PermissionRow]]
+    kept_for: NotRequired[str]
+    watch_ended: NotRequired[str]
+    declined_because: NotRequired[str]
+    planned: NotRequired[list[str]]
+    asked: NotRequired[str]
+    rollback: NotRequired[RollbackRow]
+    milestones: NotRequired[list[str]]
+    ancestors: NotRequired[list[str]]
+    successor: NotRequired[str]
 
 
 class FailingRow(TypedDict):

@@ -5,7 +5,7 @@ Standard library only: `status` must answer at once, also on a tired machine.
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol, cast
 
@@ -16,7 +16,7 @@ from watchkeeper.projections.status_rows import SHAPE, EffectsRow, RunRow
 _STALE_CADENCES = 2
 """More cadences than this without a check, while something is due, are a stale monitor (H1)."""
 
-_OVER = ("sealed", "stopped", "abandoned")
+_OVER = ("sealed", "stopped", "abandoned", "superseded")
 
 
 class StoredRow(Protocol):
@@ -68,6 +68,7 @@ class View:
         effects: None before the first result of an effect.
         monitor_stale: The watch is late; it says nothing about the run.
         needs: Why it needs someone, the most urgent first.
+        lineage: The chain of runs that it is a part of, oldest first; empty when it stands alone.
     """
 
     run: str
@@ -76,6 +77,7 @@ class View:
     effects: EffectsRow | None
     monitor_stale: bool
     needs: tuple[Need, ...]
+    lineage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,8 @@ def fleet(rows: Iterable[StoredRow], now: datetime) -> Fleet:
     parts: dict[str, dict[str, str]] = {}
     for stored in rows:
         parts.setdefault(stored.run, {})[stored.part] = stored.row
-    views = sorted((_view(run, found, now) for run, found in parts.items()), key=_order)
+    found = _linked([_view(run, found, now) for run, found in parts.items()])
+    views = sorted(found, key=_order)
     late = [
         (view.run, f"{failed['effect']}: {failed['reason']} ({_retry(failed['retry_at'], now)})")
         for view in views
@@ -127,6 +130,22 @@ def fleet(rows: Iterable[StoredRow], now: datetime) -> Fleet:
     ]
     checks = [at for view in views if view.row and (at := when(view.row["last_check"]))]
     return Fleet(tuple(views), tuple(late), max(checks, default=None))
+
+
+def _linked(views: list[View]) -> list[View]:
+    """Tell each run the chain that it is a part of, as far as the rows know it."""
+    rows = {view.run: view.row for view in views if view.row is not None}
+    linked: list[View] = []
+    for view in views:
+        row = rows.get(view.run)
+        chain = [*row.get("ancestors", []), view.run] if row is not None else [view.run]
+        # A run is in its chain once, so this ends also where rows name each other.
+        while (last := rows.get(chain[-1])) is not None and "successor" in last:
+            if last["successor"] in chain:
+                break
+            chain.append(last["successor"])
+        linked.append(replace(view, lineage=tuple(chain) if len(chain) > 1 else ()))
+    return linked
 
 
 def document(seen: Fleet) -> dict[str, Any]:
@@ -155,6 +174,7 @@ def run_document(view: View) -> dict[str, Any]:
         "phase": view.phase,
         "monitor_stale": view.monitor_stale,
         "needs": needs,
+        "lineage": list(view.lineage),
         "effects": view.effects,
     }
 
@@ -220,6 +240,10 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         says = f"approval of plan {row['approval']} asked of {row['dri'] or 'the DRI'}"
         do = (f"watchkeeper approve {run} --plan {row['approval']}",)
         yield Need("approval", None, says, do)
+    waits = row.get("rollback")
+    if waits is not None:
+        says = f"rollback to step-{waits['step']} planned, plan {waits['plan']} not approved"
+        yield Need("approval", None, says, (f"watchkeeper approve {run} --plan {waits['plan']}",))
     if row["blocked"]:
         yield Need("launch", None, "; ".join(row["blocked"]), ("watchkeeper launch CONTRACT",))
     if row["phase"] == "cleared":

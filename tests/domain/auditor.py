@@ -23,10 +23,13 @@ from watchkeeper.domain.events import (
     LaunchRefused,
     LaunchRequested,
     PreflightRecorded,
+    RelaunchRequested,
+    RollbackApproved,
     RunAbandoned,
     RunFinished,
     RunSealed,
     RunStopped,
+    RunSuperseded,
     SealVerified,
     StopRequested,
     WaiverGranted,
@@ -159,6 +162,19 @@ def _guarded(events: Sequence[Event]) -> Iterator[str]:
             case StopRequested(consent=name, instance=instance):
                 if [(one.consent, one.target) for one in fresh] != [(name, instance)]:
                     yield f"3: event {event.version} stops {instance} without a consent of its own"
+                fresh = []
+            case (
+                RelaunchRequested(consent=name, instance=target)
+                | RollbackApproved(consent=name, checkpoint=target)
+            ):
+                # A relaunch of what has ended already ends nothing, so it is not guarded.
+                needed = [(name, target)] if name else []
+                if [(one.consent, one.target) for one in fresh] != needed:
+                    yield f"3: event {event.version} changes {target} without a consent of its own"
+                fresh = []
+            case RunSuperseded(successor=target):
+                if [one.target for one in fresh] != [target]:
+                    yield f"3: event {event.version} is superseded without a consent of its own"
                 fresh = []
             case SealVerified(waived=waived):
                 if len(fresh) != len(waived) or not all(

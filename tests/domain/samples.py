@@ -16,6 +16,7 @@ from watchkeeper.domain.values import (
     CheckpointFacts,
     CheckpointKind,
     CheckpointListing,
+    JobDescription,
     JobFacts,
     JobState,
     Reading,
@@ -115,6 +116,17 @@ def job(state: JobState = JobState.RUNNING, **changes: Any) -> JobFacts:
     """A job in a state; the id is that of the first instance unless it is given."""
     facts: dict[str, Any] = {"submission_id": f"{SLUG}-i1-home", "state": state, **changes}
     return JobFacts(**facts)
+
+
+def described(**changes: Any) -> JobDescription:
+    """What an orchestrator tells about a job that runs under the sample contract."""
+    facts: dict[str, Any] = {
+        "job": job(submission_id="launched-by-hand", started_at=START),
+        "command": plan().command,
+        "env": {},
+        **changes,
+    }
+    return JobDescription(**facts)
 
 
 def killed(signal: int = 9, **changes: Any) -> JobFacts:

@@ -2,15 +2,28 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from tests.domain.given import History
-from tests.domain.samples import DRI, HOLDER, LOOP, killed, listing, sealable, succeeded
+from tests.domain.samples import (
+    DRI,
+    HOLDER,
+    LOOP,
+    ROOT,
+    SLUG,
+    contract,
+    killed,
+    listing,
+    sealable,
+    succeeded,
+)
 from watchkeeper.domain.commands import (
     Abandon,
     CompleteSeal,
     Stop,
     VerifySeal,
 )
+from watchkeeper.domain.commands_manoeuvres import Supersede
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.state import (
     Abandoned,
@@ -24,10 +37,11 @@ from watchkeeper.domain.state import (
     Sealed,
     Stabilizing,
     Stopped,
+    Superseded,
     Unborn,
 )
 
-__all__ = ["HOLDER", "story"]
+__all__ = ["HOLDER", "story", "successor"]
 
 FIRST_CHECK = timedelta(seconds=120)
 
@@ -67,6 +81,26 @@ def _abandoned(promised: Contract | None) -> History:
     return history
 
 
+def successor(**changes: Any) -> Contract:
+    """A contract that goes on from the sample run's step 1000, apart from it in every way."""
+    facts: dict[str, Any] = {
+        "run": f"{SLUG}-b",
+        "tracker": {"id": f"{SLUG}-b"},
+        "output_root": f"{ROOT}-b",
+        "initialize_from": f"{ROOT}/checkpoints/step-1000",
+        **changes,
+    }
+    return contract(**facts)
+
+
+def _superseded(promised: Contract | None) -> History:
+    history = _interrupted(promised)
+    history.tell(
+        Supersede(now=history.now, actor=DRI, successor=successor(), reason="another data mix")
+    )
+    return history
+
+
 _TOLD: dict[type[Phase], Callable[[Contract | None], History]] = {
     Unborn: lambda _: History(),
     Draft: lambda promised: History().draft(promised),
@@ -79,6 +113,7 @@ _TOLD: dict[type[Phase], Callable[[Contract | None], History]] = {
     Sealed: _sealed,
     Stopped: _stopped,
     Abandoned: _abandoned,
+    Superseded: _superseded,
 }
 
 

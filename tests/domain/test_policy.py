@@ -145,4 +145,4 @@ def test_what_is_due_does_not_depend_on_who_watches() -> None:
 
 def test_every_effect_that_can_fail_is_an_act() -> None:
     assert set(EFFECTS) <= {act.value for act in Act}
-    assert set(Act) - JOB_ACTS == {Act.LOGBOOK, Act.TAG, Act.CLOSE}
+    assert set(Act) - JOB_ACTS == {Act.LOGBOOK, Act.TAG, Act.MILESTONE, Act.CLOSE}

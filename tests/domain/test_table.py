@@ -11,21 +11,25 @@ from tests.domain.samples import (
     AGENT,
     DRI,
     HOLDER,
+    KEPT,
     LOOP,
     RIVAL,
     ROOT,
     SLUG,
     START,
     clear,
+    clear_for,
     contract,
+    described,
     exited,
     job,
     killed,
     listing,
     sealable,
     seen,
+    succeeded,
 )
-from tests.domain.stories import story
+from tests.domain.stories import story, successor
 from watchkeeper.domain.commands import (
     Abandon,
     Acknowledge,
@@ -50,6 +54,19 @@ from watchkeeper.domain.commands import (
     VerifySeal,
     Waive,
 )
+from watchkeeper.domain.commands_manoeuvres import (
+    AdoptInstance,
+    AnnounceAct,
+    DeclineWatch,
+    EndAct,
+    HandOver,
+    NameAncestor,
+    PlanRollback,
+    ReportStaleMonitor,
+    RequestRelaunch,
+    Supersede,
+    VerifyMilestone,
+)
 from watchkeeper.domain.guarded import CONSENT_LIFE
 from watchkeeper.domain.permissions import PROPOSALS_OPEN_MAX
 from watchkeeper.domain.refusals import Refusal, Refused
@@ -67,10 +84,13 @@ from watchkeeper.domain.state import (
     Running,
     Sealed,
     Stopped,
+    Superseded,
     Unborn,
 )
 from watchkeeper.domain.table import COMMANDS, REFUSALS, refusal_of
 from watchkeeper.domain.values import JobState
+
+BEFORE = START - timedelta(days=1)
 
 OTHER_LAYERS = {Refusal.RUN_UNREADABLE: "given by the ledger, which alone meets unreadable bytes"}
 """Refusals that no command to a readable run can get, each with who gives it."""
@@ -106,6 +126,38 @@ def command(kind: type[RunCommand], history: History, **changes: Any) -> RunComm
         GiveConsent: {"proposal": "p-1"},
         Waive: {"subject": "L13", "reason": "a smoke run"},
         Revoke: {"name": "a-1"},
+        HandOver: {"to": "alice", "here": HOLDER},
+        DeclineWatch: {"reason": "a smoke run"},
+        ReportStaleMonitor: {"reporter": RIVAL},
+        AnnounceAct: {
+            "kind": "pause",
+            "starts_at": now,
+            "ends_at": now + timedelta(hours=2),
+            "expects": ("H6",),
+            "reason": "a switch is replaced",
+        },
+        EndAct: {"act": "p-1", "reason": "done"},
+        AdoptInstance: {"found": described(), "facts": clear()},
+        RequestRelaunch: {"reason": "a new driver"},
+        PlanRollback: {
+            "step": 900,
+            "submission_id": f"{SLUG}-i2-home",
+            "facts": clear_for(900),
+            "reason": "a loss spike after step 900",
+        },
+        Supersede: {"successor": successor(), "reason": "another data mix"},
+        NameAncestor: {
+            "ancestors": ("older",),
+            "checkpoint": f"{ROOT}/checkpoints/step-1000",
+            "step": 1000,
+            "reason": "another data mix",
+        },
+        VerifyMilestone: {
+            "step": 1000,
+            "facts": sealable(now, instance=instance).model_copy(
+                update={"observation": seen(at=now, said=job(), step=1200, found=KEPT)}
+            ),
+        },
     }
     return kind.model_validate({"now": now, "actor": DRI, **fields[kind], **changes})
 
@@ -139,11 +191,14 @@ def test_a_run_is_left_alive_by_some_command_until_it_is_over(phase: type[Phase]
     if phase is Sealed:
         assert not taken
     elif phase is Abandoned:
+        # What was given up may still be gone on from under another name.
+        assert taken == {ReleaseWatch, Acknowledge, AddNote, Correct, Supersede}
+    elif phase is Superseded:
         assert taken == {ReleaseWatch, Acknowledge, AddNote, Correct}
     elif phase is Stopped:
         # What a human lets be sealed by a named waiver.
         sealing = {VerifySeal, Propose, GiveConsent, Waive, Revoke}
-        assert taken == {ReleaseWatch, Acknowledge, AddNote, Correct} | sealing
+        assert taken == {ReleaseWatch, Acknowledge, AddNote, Correct, Supersede} | sealing
     else:
         assert taken
 
@@ -298,7 +353,43 @@ ROWS: dict[Refusal, Callable[[], Answer]] = {
     Refusal.ALREADY_WAIVED: waived_twice,
     Refusal.NAME_UNKNOWN: lambda: asked(Running, Revoke, name="a-9"),
     Refusal.ALREADY_REVOKED: revoked_twice,
+    Refusal.WATCH_NOT_YOURS: lambda: asked(Running, HandOver, here=RIVAL),
+    Refusal.WATCH_KEPT: lambda: handed_over(TakeWatch),
+    Refusal.WATCH_ENDED: lambda: left_alone(TakeWatch),
+    Refusal.MONITOR_NOT_STALE: lambda: asked(Running, ReportStaleMonitor),
+    Refusal.REPORT_BY_HOLDER: lambda: asked(Running, ReportStaleMonitor, reporter=HOLDER),
+    Refusal.ACT_TOO_LATE: lambda: asked(Running, AnnounceAct, starts_at=BEFORE),
+    Refusal.ACT_WINDOW: lambda: asked(Running, AnnounceAct, ends_at=BEFORE),
+    Refusal.ACT_UNKNOWN: lambda: asked(Running, EndAct),
+    Refusal.RULE_NOT_EXPECTABLE: lambda: asked(Running, AnnounceAct, expects=("R1",)),
+    Refusal.JOB_DIFFERS: lambda: asked(Draft, AdoptInstance, found=described(command=("other",))),
+    Refusal.JOB_NOT_LIVE: lambda: asked(Draft, AdoptInstance, found=described(job=succeeded())),
+    Refusal.RELAUNCH_DECIDED: lambda: asked(Interrupted, RequestRelaunch),
+    Refusal.RESUME_NEVER: lambda: never_resumed(),
+    Refusal.CHECKPOINT_UNKNOWN: lambda: asked(Running, PlanRollback, step=950),
+    Refusal.SUCCESSOR_NOT_APART: lambda: asked(Interrupted, Supersede, successor=contract()),
+    Refusal.ALREADY_SUPERSEDED: lambda: asked(Superseded, Stop),
+    Refusal.MILESTONE_BLOCKED: lambda: asked(Running, VerifyMilestone, step=950),
 }
+
+
+def handed_over(kind: type[RunCommand]) -> Answer:
+    """A watch that is kept for somebody else."""
+    history = story(Running)
+    history.tell(command(HandOver, history))
+    return history.when(command(kind, history))
+
+
+def left_alone(kind: type[RunCommand]) -> Answer:
+    """A watch that a human ended for good."""
+    history = story(Running)
+    history.tell(command(DeclineWatch, history))
+    return history.when(command(kind, history))
+
+
+def never_resumed() -> Answer:
+    history = story(Running, contract(tracker={"resume": "never"}))
+    return history.when(command(RequestRelaunch, history))
 
 
 def alive() -> Answer:

@@ -25,6 +25,7 @@ from tests.domain.samples import (
     succeeded,
     tracker,
 )
+from tests.projections.tales_manoeuvres import adopted, manoeuvred, superseded
 from watchkeeper.domain.commands import (
     Abandon,
     Acknowledge,
@@ -447,6 +448,9 @@ TALES: dict[str, Callable[[], History]] = {
     "held": held,
     "adrift": adrift,
     "permitted": permitted,
+    "manoeuvred": manoeuvred,
+    "superseded": superseded,
+    "adopted": adopted,
 }
 """Every tale by its name; each has a golden logbook."""
 

@@ -14,6 +14,7 @@ from watchkeeper.domain.events import (
     EffectRecovered,
     Fact,
     LogbookPushed,
+    MilestoneTagPushed,
     NoteAdded,
     OutputRootClaimed,
     OutputRootReleased,
@@ -35,6 +36,7 @@ AROUND: tuple[Fact, ...] = (
         version=3, head="ab", content="cd", commit="4be1c09" * 5, branch="main", path="r.md"
     ),
     TagPushed(tag="hero/r/final", target="4be1c09" * 5, head="3 sha256:ab"),
+    MilestoneTagPushed(tag="hero/r/step-7", target="4be1c09" * 5, head="3 sha256:ab"),
     EffectFailed(effect="logbook", attempt=2, reason="HTTP 503\nbusy", retry_at=START),
     EffectRecovered(effect="logbook"),
     StandingWaiverGranted(

@@ -26,7 +26,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.plan import make_plan
 from watchkeeper.domain.state import Checkpoint, Interrupted, Run, contract_of
-from watchkeeper.domain.values import JobFacts, JobSpec
+from watchkeeper.domain.values import JobDescription, JobFacts, JobSpec
 from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.observe import read_gate_facts
 from watchkeeper.ports import (
@@ -153,6 +153,10 @@ class KillingOrchestrator:
     def find(self, submission_id: str) -> JobFacts:
         """Pass it on."""
         return self.inner.find(submission_id)
+
+    def describe(self, submission_id: str) -> JobDescription:
+        """Pass it on."""
+        return self.inner.describe(submission_id)
 
     def log_tail(self, submission_id: str, *, lines_max: int) -> tuple[str, ...]:
         """Pass it on."""

@@ -26,6 +26,7 @@ from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.envelope import Undecodable
 from watchkeeper.domain.events import ActProposed, Holder
+from watchkeeper.domain.handover import held_elsewhere
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.secrets import Scrubber, known_secrets
@@ -165,6 +166,11 @@ def act_if_alone(office: Office, slug: str) -> str:
     Returns:
         A sentence for the person who waits.
     """
+    run = office.ledger.run(slug)
+    here = holder_of(office.home, "")
+    if isinstance(run, Run) and held_elsewhere(run.watch, here, clock.now()):
+        # Only the holder acts outside: two homes that act for one run would race each other.
+        return f"the watch of {held_elsewhere(run.watch, here, clock.now())} takes it from here"
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=500))
     deadline = clock.Deadline.after(SETTLE_LIMIT)
     while True:

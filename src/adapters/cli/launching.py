@@ -24,7 +24,7 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.contract_file import read_contract
 from watchkeeper.domain.commands import AmendContract, ApproveLaunch, DraftRun
 from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.events import LaunchRefused, PreflightRecorded
+from watchkeeper.domain.events import LaunchRefused, PreflightRecorded, RollbackApproved
 from watchkeeper.domain.gate import Gate, blocks, preflight
 from watchkeeper.domain.launching import all_waivers
 from watchkeeper.domain.people import Actor
@@ -135,6 +135,16 @@ def approve(
         command = ApproveLaunch(now=clock.now(), actor=actor, digest=plan, note=note)
         handled = handle(office, run, command)
         name = handled.run.approvals[-1].name
+        if any(isinstance(event.data, RollbackApproved) for event in handled.events):
+            _say_rollback(office, handled.run, name, as_json)
+            return
         document = {"run": run, "approval": name, "plan": short(handled.run.approvals[-1].digest)}
         text = f"approved as {name} by {actor.principal}; launch it: watchkeeper launch CONTRACT"
         say(as_json, document, text)
+
+
+def _say_rollback(office: Office, run: Run, name: str, as_json: bool) -> None:
+    says = act_if_alone(office, run.slug)
+    document = {"run": run.slug, "approval": name, "rollback": True, "says": says}
+    text = f"{run.slug}: rollback approved as {name}; its job is ended first; {says}"
+    say(as_json, document, text)

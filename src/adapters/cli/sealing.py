@@ -20,12 +20,15 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
+from watchkeeper.adapters.cli.manoeuvring import step_of
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, open_home
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.audit import Report, audit, check_evidence
 from watchkeeper.domain.events import SealBlocked
+from watchkeeper.domain.milestone import milestone_tag
+from watchkeeper.manoeuvres import verify_milestone
 from watchkeeper.ports import StoreFailure
 from watchkeeper.projections.figures import count
 
@@ -39,6 +42,9 @@ from watchkeeper.projections.figures import count
     help="Seal although this is missing, such as 'tracker state'; needs a human's consent.",
 )
 @click.option("--reason", default="", help="Why it may be missing; needed with --waive.")
+@click.option(
+    "--milestone", default="", metavar="step-N", help="Tag this checkpoint of a run that goes on."
+)
 @home_option
 @actor_option
 @json_errors
@@ -46,16 +52,23 @@ def seal(
     run: str,
     waive: tuple[str, ...],
     reason: str,
+    milestone: str,
     home: Path,
     as_json: bool,
     principal: str | None,
 ) -> None:
     """Verify a finished RUN and seal it with a pushed tag; what is missing blocks it by name.
 
-    A stopped run is sealed only where a human waives its successful end.
+    A stopped run is sealed only where a human waives its successful end. With --milestone the run
+    goes on: phase and watch stay as they are.
     """
+    if waive and milestone:
+        raise Leave("--waive is for a seal; a milestone is sealed whole or not at all", 4)
     if waive and not reason.strip():
         raise Leave("--reason: expected why it may be missing, since it is recorded", 4)
+    if milestone:
+        _seal_milestone(run, step_of("--milestone", milestone), home, as_json, principal)
+        return
     with open_office(home) as office:
         known = known_run(office.ledger, run)
         actor = who(office.home, principal)
@@ -70,6 +83,21 @@ def seal(
         after = known_run(office.ledger, run)
         phase = type(after.phase).__name__.lower()
         say(as_json, {"run": run, "phase": phase, "says": says}, f"{run}: {phase}; {says}")
+
+
+def _seal_milestone(run: str, step: int, home: Path, as_json: bool, principal: str | None) -> None:
+    with open_office(home) as office:
+        known = known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        handled = not_refused(verify_milestone(office.desk, known, step, actor))
+        contract = handled.run.contract
+        assert contract is not None, "a run past its first event has a contract"
+        tag = milestone_tag(contract, step)
+        says = act_if_alone(office, run)
+        pushed = tag in office.ledger.effects(run).milestones
+        document = {"run": run, "milestone": step, "tag": tag, "pushed": pushed, "says": says}
+        where = "pushed" if pushed else "verified, its tag is not pushed yet"
+        say(as_json, document, f"{run}: milestone step-{step} {where} as {tag}; {says}")
 
 
 @click.command()

@@ -12,15 +12,22 @@ import click
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
     Office,
+    actor_option,
+    holder_of,
     home_option,
     json_errors,
     leave_quietly,
     open_office,
     say,
+    who,
 )
 from watchkeeper.adapters.home import create_home, is_watched, open_home
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
+from watchkeeper.domain.freshness import stale_since
+from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.state import Run
 from watchkeeper.projections.figures import count
 from watchkeeper.projections.screen import fleet
 
@@ -52,9 +59,11 @@ def init(home: Path, as_json: bool, human: str | None) -> None:
 
 
 @click.command()
+@click.option("--record", is_flag=True, help="Record a stale monitor in each run's history (H1).")
 @home_option
+@actor_option
 @json_errors
-def doctor(home: Path, as_json: bool) -> None:
+def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> None:
     """Say whether this home is well: tools, ledger, watch, late effects. Exit 1 when not."""
     checks: list[tuple[str, bool, str]] = []
     git = shutil.which("git")
@@ -75,6 +84,8 @@ def doctor(home: Path, as_json: bool) -> None:
             runs = count(len(office.ledger.slugs()), "run")
             checks.append(("ledger", True, f"{place.ledger}, {runs}"))
             checks += _watch_checks(office)
+            if record:
+                checks.append(("recorded", True, _recorded(office, principal)))
     well = all(ok for _, ok, _ in checks)
     document = {
         "well": well,
@@ -99,6 +110,22 @@ def _watch_checks(office: Office) -> list[tuple[str, bool, str]]:
         ("monitor", not stale, f"stale: {', '.join(stale)}" if stale else "fresh"),
         ("effects", not late, "; ".join(late) or "none late"),
     ]
+
+
+def _recorded(office: Office, principal: str | None) -> str:
+    """Record every stale monitor, as somebody who is not the silent watch; name the runs."""
+    actor = who(office.home, principal)
+    reporter = holder_of(office.home, f"doctor:{actor.principal}")
+    reported: list[str] = []
+    for slug in office.ledger.slugs():
+        run = office.ledger.run(slug)
+        if not isinstance(run, Run) or stale_since(run, clock.now()) is None:
+            continue
+        command = ReportStaleMonitor(now=clock.now(), actor=actor, reporter=reporter)
+        outcome = office.ledger.handle(slug, command)
+        if not isinstance(outcome, Refused) and outcome.events:
+            reported.append(slug)
+    return f"monitor stale: {', '.join(reported)}" if reported else "nothing new to record"
 
 
 def _ledger_problem(path: Path) -> str:

@@ -38,6 +38,7 @@ from watchkeeper.domain.state import (
     Run,
     Sealed,
     Stopped,
+    Superseded,
 )
 from watchkeeper.projections.figures import count
 from watchkeeper.watch import Watcher
@@ -46,6 +47,13 @@ from watchkeeper.watch import Watcher
 @click.command()
 @click.argument("runs", nargs=-1)
 @click.option("--until-idle", is_flag=True, help="End when nothing is left to watch or to push.")
+@click.option(
+    "--holder",
+    default="watchkeeper",
+    show_default=True,
+    metavar="PRINCIPAL",
+    help="Who holds the watch, such as somebody it was handed over to.",
+)
 @click.option("--force", is_flag=True, help="Take RUNS from whoever holds them. Only a human can.")
 @home_option
 @actor_option
@@ -54,6 +62,7 @@ def watch(
     runs: tuple[str, ...],
     until_idle: bool,
     force: bool,
+    holder: str,
     home: Path,
     as_json: bool,
     principal: str | None,
@@ -63,6 +72,8 @@ def watch(
     RUNS names those whose contract declines a watch and that are watched all the same, or, with
     --force, those that are taken from whoever holds them.
     """
+    if not holder.strip() or any(c.isspace() for c in holder):
+        raise Leave("--holder: expected a principal's name without spaces, such as alice", 4)
     if force and not runs:
         raise Leave("--force names the runs that are taken: watchkeeper watch RUN --force", 4)
     with open_office(home) as office, told_to_stop() as stop, ExitStack() as stack:
@@ -72,12 +83,12 @@ def watch(
         log_to(office)
         if not as_json:
             click.echo(f"watching all runs of {office.home.path}; Ctrl-C ends")
-        holder = holder_of(office.home, "watchkeeper")
+        held_by = holder_of(office.home, holder)
         forced_by = who(office.home, principal) if force else None
         if forced_by is not None and forced_by.kind != "human":
             refused = Refused(Refusal.NOT_A_HUMAN, forced_by.principal)
             raise Leave(f"refused ({refused.refusal.name}): {refused.sentence}", 3)
-        watcher = Watcher(office.desk, holder, office.home, frozenset(runs), forced_by)
+        watcher = Watcher(office.desk, held_by, office.home, frozenset(runs), forced_by)
         if not as_json:
             stack.enter_context(narrated(office, _tell))
         watcher.run(stop, idle if until_idle else None)
@@ -106,7 +117,9 @@ def idle(runs: dict[str, Run]) -> bool:
 
 def _rests(run: Run) -> bool:
     match run.phase:
-        case Draft() | Cleared() | Sealed() | Stopped() | Abandoned():
+        case Draft() | Cleared() | Sealed() | Stopped() | Abandoned() | Superseded():
+            return True
+        case _ if run.watch.ended:
             return True
         case Interrupted(decision=decision):
             return decision is not None and decision.action is not Action.RELAUNCH

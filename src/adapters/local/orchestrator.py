@@ -18,7 +18,7 @@ from pydantic import AwareDatetime, ValidationError
 from watchkeeper import clock, outside
 from watchkeeper.adapters.local import supervisor
 from watchkeeper.domain.exits import exit_facts
-from watchkeeper.domain.values import JobFacts, JobSpec, JobState, Value
+from watchkeeper.domain.values import JobDescription, JobFacts, JobSpec, JobState, Value
 from watchkeeper.outside import LINE_LENGTH_MAX, base_environment, job_environment, tail
 from watchkeeper.ports import SubmitRefused, Unavailable
 
@@ -102,6 +102,10 @@ class LocalOrchestrator:
         """Return what is known of one job; see the port."""
         return self._call(self._find, submission_id)
 
+    def describe(self, submission_id: str) -> JobDescription:
+        """Return what a job is; see the port. Its specification tells all but secret values."""
+        return self._call(self._describe, submission_id)
+
     def log_tail(self, submission_id: str, *, lines_max: int) -> tuple[str, ...]:
         """Return the newest lines of the job's output; see the port."""
         return self._call(self._log_tail, submission_id, lines_max)
@@ -161,6 +165,16 @@ class LocalOrchestrator:
         if result is not None:
             return _ended(known, result)
         return _not_ended(known, watcher, watched, job)
+
+    def _describe(self, submission_id: str) -> JobDescription:
+        known = self._find(submission_id)
+        folder = self._folder(submission_id)
+        spec = self._read(folder / "spec.json", JobSpec) if folder is not None else None
+        if spec is None:
+            return JobDescription(job=known)
+        return JobDescription(
+            job=known, command=spec.command, env=spec.env, working_dir=spec.working_dir
+        )
 
     def _log_tail(self, submission_id: str, lines_max: int) -> tuple[str, ...]:
         folder = self._folder(submission_id)

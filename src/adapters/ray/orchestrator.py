@@ -12,7 +12,7 @@ from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient, JobTy
 
 from watchkeeper import outside
 from watchkeeper.domain.exits import exit_facts
-from watchkeeper.domain.values import JobFacts, JobSpec, JobState
+from watchkeeper.domain.values import JobDescription, JobFacts, JobSpec, JobState
 from watchkeeper.ports import SubmitRefused, Unavailable
 
 CALL_LIMIT = timedelta(seconds=20)
@@ -41,6 +41,12 @@ _STATES = {
 
 _LOG_BEGINS = re.compile(r",? last available logs \(truncated", re.IGNORECASE)
 """From here on Ray's message repeats up to 20,000 characters of what the job wrote."""
+
+_CHANGES_FOLDER = re.compile(r"cd ('[^']*'|[^\s'\"&;|]+) && ")
+"""What `_entrypoint` writes before a command that starts in a folder."""
+
+_OPERATORS = frozenset("();<>|&")
+"""What a shell reads as an operator where it is not quoted."""
 
 _SETTING_UP = re.compile(r".* -- Runtime env is setting up\.")
 """A line that Ray itself puts into each job's log."""
@@ -124,6 +130,32 @@ class RayOrchestrator:
         except _Refusal as refusal:
             if _unknown(refusal, submission_id):
                 return JobFacts(submission_id=submission_id, state=JobState.NOT_FOUND)
+            raise Unavailable(self._source(), _short(refusal.text)) from refusal
+
+    def describe(self, submission_id: str) -> JobDescription:
+        """Return what a job is; see the port.
+
+        Ray knows the shell line of a job: `cd` and `exec` before the command are taken off, and
+        a line that is no plain command is one word, which equals no contract's command.
+        """
+
+        def read(client: JobSubmissionClient) -> JobDescription:
+            details = client.get_job_info(submission_id)
+            runtime_env: dict[str, dict[str, str]] = details.runtime_env or {}
+            folder, command = _read_entrypoint(details.entrypoint)
+            return JobDescription(
+                job=_facts(submission_id, details),
+                command=command,
+                env=runtime_env.get("env_vars", {}),
+                working_dir=folder,
+            )
+
+        try:
+            return self._call(f"description of {submission_id}", read)
+        except _Refusal as refusal:
+            if _unknown(refusal, submission_id):
+                gone = JobFacts(submission_id=submission_id, state=JobState.NOT_FOUND)
+                return JobDescription(job=gone)
             raise Unavailable(self._source(), _short(refusal.text)) from refusal
 
     def log_tail(self, submission_id: str, *, lines_max: int) -> tuple[str, ...]:
@@ -236,6 +268,25 @@ def _entrypoint(spec: JobSpec) -> str:
     if not spec.working_dir:
         return command
     return f"cd {shlex.quote(spec.working_dir)} && {command}"
+
+
+def _read_entrypoint(line: str) -> tuple[str, tuple[str, ...]]:
+    """Return folder and argument vector of a shell line, as far as it is a plain command."""
+    folder, rest = "", line.strip()
+    changed = _CHANGES_FOLDER.match(rest)
+    if changed is not None:
+        folder, rest = shlex.split(changed[1])[0], rest[changed.end() :]
+    rest = rest.removeprefix("exec ")
+    lexer = shlex.shlex(rest, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        words = tuple(lexer)
+    except ValueError:
+        return folder, (rest,)
+    # A word of operators alone means that the line does more than run one command.
+    plain = all(set(word) - _OPERATORS for word in words if word)
+    return folder, words if plain else (rest,)
 
 
 def _unknown(refusal: _Refusal, submission_id: str) -> bool:

@@ -1,0 +1,171 @@
+"""`handover`, `decline` and `announce`: who watches, and what is done on purpose."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    act_if_alone,
+    actor_option,
+    handle,
+    holder_of,
+    home_option,
+    json_errors,
+    known_run,
+    open_office,
+    say,
+    who,
+)
+from watchkeeper.domain.commands_manoeuvres import AnnounceAct, DeclineWatch, EndAct, HandOver
+from watchkeeper.domain.durations import parse_duration
+from watchkeeper.domain.events import ActKind, PlannedActAnnounced, WatchHandedOver
+from watchkeeper.domain.planned import describe_act
+from watchkeeper.projections.packet import render_handover
+
+
+@click.command()
+@click.argument("run")
+@click.option("--to", required=True, metavar="PRINCIPAL", help="Who takes the watch next.")
+@click.option("--note", default="", help="What they should know beyond the packet.")
+@click.option("--force", is_flag=True, help="From a holder that was not asked. Agents cannot.")
+@home_option
+@actor_option
+@json_errors
+def handover(
+    run: str, to: str, note: str, force: bool, home: Path, as_json: bool, principal: str | None
+) -> None:
+    """Hand the watch over RUN to PRINCIPAL, with a packet of all that they have to know.
+
+    The former holder stops acting at once. The watch is kept for PRINCIPAL for two cadences and
+    60 s; then anyone may take it, so that no run is left alone.
+    """
+    if not to.strip() or any(c.isspace() for c in to):
+        raise Leave("--to: expected a principal's name without spaces, such as alice", 4)
+    with open_office(home) as office:
+        known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        command = HandOver(
+            now=clock.now(),
+            actor=actor,
+            to=to,
+            here=holder_of(office.home, actor.principal),
+            force=force,
+            note=note,
+        )
+        handled = handle(office, run, command)
+        given = handled.events[-1].data
+        assert isinstance(given, WatchHandedOver), "a handover records itself"
+        act_if_alone(office, run)
+        document = {"run": run, **given.model_dump(mode="json")}
+        say(as_json, document, render_handover(run, given))
+
+
+@click.command()
+@click.argument("run")
+@click.option("--reason", required=True, help="Why nobody is to watch it.")
+@home_option
+@actor_option
+@json_errors
+def decline(run: str, reason: str, home: Path, as_json: bool, principal: str | None) -> None:
+    """End the watch over RUN for good; the job is left as it is. Only a human can."""
+    with open_office(home) as office:
+        known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        handle(office, run, DeclineWatch(now=clock.now(), actor=actor, reason=reason))
+        says = act_if_alone(office, run)
+        text = f"{run}: nobody watches it from here; to watch on: watchkeeper watch {run} --force"
+        say(as_json, {"run": run, "declined": reason, "says": says}, text)
+
+
+@click.command()
+@click.argument("run")
+@click.option("--kind", type=click.Choice([kind.value for kind in ActKind]), help="What it is.")
+@click.option(
+    "--from",
+    "starts",
+    default="now",
+    show_default=True,
+    help="When it begins: now, 2h (from now), or a time such as 2026-11-21T14:00Z.",
+)
+@click.option("--for", "length", default="", help="How long its window is, such as 2h.")
+@click.option("--expect", default="", help="Rules whose findings are expected, such as H1,H3,H6.")
+@click.option("--reason", default="", help="What is done, and why.")
+@click.option("--end", "act", default="", metavar="ACT", help="Say that ACT, such as p-1, is over.")
+@home_option
+@actor_option
+@json_errors
+def announce(
+    run: str,
+    kind: str | None,
+    starts: str,
+    length: str,
+    expect: str,
+    reason: str,
+    act: str,
+    home: Path,
+    as_json: bool,
+    principal: str | None,
+) -> None:
+    """Announce what is done to RUN on purpose, so that what it causes raises no alarm.
+
+    In the window of a pause, swap or maintenance nothing relaunches by itself. Only a human can
+    announce; anyone can say with --end that an act is over.
+    """
+    with open_office(home) as office:
+        known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        now = clock.now()
+        if act:
+            handle(office, run, EndAct(now=now, actor=actor, act=act, reason=reason))
+            says = act_if_alone(office, run)
+            document = {"run": run, "act": act, "over": True, "says": says}
+            say(as_json, document, f"{run}: {act} is over; every finding alarms again; {says}")
+            return
+        if kind is None or not length:
+            raise Leave("--kind and --for: expected both, such as --kind pause --for 2h", 4)
+        begins = _time(starts, now)
+        handled = handle(
+            office,
+            run,
+            AnnounceAct(
+                now=now,
+                actor=actor,
+                kind=ActKind(kind),
+                starts_at=begins,
+                ends_at=begins + _duration("--for", length),
+                expects=tuple(rule.strip().upper() for rule in expect.split(",") if rule.strip()),
+                reason=reason,
+            ),
+        )
+        announced = handled.events[-1].data
+        assert isinstance(announced, PlannedActAnnounced), "an announcement records itself"
+        says = act_if_alone(office, run)
+        document = {"run": run, **announced.model_dump(mode="json"), "says": says}
+        say(as_json, document, f"{run}: announced {describe_act(announced)}; {says}")
+
+
+def _time(text: str, now: datetime) -> datetime:
+    """Read when something begins.
+
+    Raises:
+        Leave: It is no time, or one without a zone.
+    """
+    if text == "now":
+        return now
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return now + _duration("--from", text)
+    if at.tzinfo is None:
+        raise Leave(f"--from {text}: expected a time with its zone, such as {text}Z", 4)
+    return at
+
+
+def _duration(option: str, text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise Leave(f"{option} {text}: {error}", 4) from error

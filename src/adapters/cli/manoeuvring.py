@@ -1,0 +1,171 @@
+"""`adopt`, `relaunch`, `rollback` and `supersede`: what a human does with a run on purpose."""
+
+from pathlib import Path
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    act_if_alone,
+    actor_option,
+    handle,
+    home_option,
+    json_errors,
+    known_run,
+    not_refused,
+    open_office,
+    say,
+    who,
+)
+from watchkeeper.adapters.contract_file import read_contract
+from watchkeeper.domain.commands import AmendContract, DraftRun
+from watchkeeper.domain.commands_manoeuvres import RequestRelaunch
+from watchkeeper.domain.events import DecisionMade, RollbackPlanned
+from watchkeeper.domain.plan import short
+from watchkeeper.domain.state import Cleared, Draft, Superseded, Unborn, Unreadable
+from watchkeeper.manoeuvres import adopt as adopt_job
+from watchkeeper.manoeuvres import is_free_for, plan_rollback
+from watchkeeper.manoeuvres import supersede as supersede_run
+
+
+@click.command()
+@click.argument("contract", type=click.Path(path_type=Path))
+@click.option("--submission-id", "job", required=True, help="The job's id at its orchestrator.")
+@click.option("--note", default="", help="Where it comes from, and why it is adopted.")
+@home_option
+@actor_option
+@json_errors
+def adopt(
+    contract: Path, job: str, note: str, home: Path, as_json: bool, principal: str | None
+) -> None:
+    """Take a job that was launched elsewhere under CONTRACT. Only a human can.
+
+    Its identity is held against the contract: command, variables, run id, tracker id and output
+    root, as far as the orchestrator tells. A difference refuses it, by name. From then on it is
+    watched, recovered and sealed like any other.
+    """
+    promised = read_contract(contract)
+    with open_office(home) as office:
+        actor = who(office.home, principal)
+        run = office.ledger.run(promised.run)
+        if isinstance(run, Unreadable):
+            raise Leave(f"{promised.run} after event {run.version}: {run.why}", 1)
+        if isinstance(run.phase, Unborn):
+            draft = DraftRun(now=clock.now(), actor=actor, contract=promised)
+            handle(office, promised.run, draft)
+        elif isinstance(run.phase, Draft | Cleared):
+            amend = AmendContract(now=clock.now(), actor=actor, contract=promised)
+            handle(office, promised.run, amend)
+        handled = not_refused(adopt_job(office.desk, promised, job, actor, note))
+        says = act_if_alone(office, promised.run)
+        name = handled.run.instances[-1].plan.instance
+        document = {"run": promised.run, "instance": name, "job": job, "says": says}
+        say(as_json, document, f"{promised.run}: adopted {job} as {name}; {says}")
+
+
+@click.command()
+@click.argument("run")
+@click.option("--reason", required=True, help="Why; it is recorded as the consent's note.")
+@home_option
+@actor_option
+@json_errors
+def relaunch(run: str, reason: str, home: Path, as_json: bool, principal: str | None) -> None:
+    """End RUN's live job on purpose and relaunch from the newest complete checkpoint.
+
+    The relaunch waits for the orchestrator's word that the job ended. A run whose job has ended
+    is relaunched at once. It rests on the approval that the run has. Only a human can.
+    """
+    with open_office(home) as office:
+        known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        command = RequestRelaunch(now=clock.now(), actor=actor, reason=reason)
+        handled = handle(office, run, command)
+        says = act_if_alone(office, run)
+        decided = [e.data for e in handled.events if isinstance(e.data, DecisionMade)]
+        what = decided[-1].because if decided else "the job is being ended; then it is relaunched"
+        recorded = [{"seq": e.version, "topic": e.data.topic} for e in handled.events]
+        document = {"run": run, "recorded": recorded, "does": what, "says": says}
+        say(as_json, document, f"{run}: {what}; {says}")
+
+
+@click.command()
+@click.argument("run")
+@click.option("--to", "step", required=True, help="The checkpoint to go back to, as step-N.")
+@click.option("--reason", required=True, help="Why.")
+@home_option
+@actor_option
+@json_errors
+def rollback(
+    run: str, step: str, reason: str, home: Path, as_json: bool, principal: str | None
+) -> None:
+    """Plan RUN's way back to an earlier checkpoint; it takes an approval of its own.
+
+    Only a human can. Nothing is done before the plan that is printed is approved. Then the live
+    job is ended, every checkpoint above the step is rejected, and the run is relaunched from there.
+    """
+    wanted = step_of("--to", step)
+    with open_office(home) as office:
+        known = known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        handled = not_refused(plan_rollback(office.desk, known, wanted, actor, reason))
+        planned = handled.events[-1].data
+        assert isinstance(planned, RollbackPlanned), "a planned rollback records itself"
+        act_if_alone(office, run)
+        plan = short(planned.digest)
+        lost = sorted(s for s in known.checkpoints if s > planned.step)
+        above = ", ".join(f"step-{s}" for s in lost) or "none"
+        text = (
+            f"{run}: plan {plan}, nothing is done before it is approved\n"
+            f"  next       {planned.plan.instance} as {planned.plan.submission_id}\n"
+            f"  from       step-{planned.step}, {planned.checkpoint}\n"
+            f"  command    {' '.join(planned.plan.command)}\n"
+            f"  rejected   {above}\n"
+            f"  -> watchkeeper approve {run} --plan {plan}"
+        )
+        document = {"run": run, "plan": plan, "step": planned.step, "rejects": lost}
+        say(as_json, document, text)
+
+
+@click.command()
+@click.argument("run")
+@click.argument("contract", type=click.Path(path_type=Path))
+@click.option("--reason", required=True, help="Why the old lineage is left.")
+@home_option
+@actor_option
+@json_errors
+def supersede(
+    run: str, contract: Path, reason: str, home: Path, as_json: bool, principal: str | None
+) -> None:
+    """Close RUN in favour of the run of CONTRACT, which goes on from its checkpoint.
+
+    CONTRACT has a run id, tracker id and output root of its own, and names a complete checkpoint
+    of RUN under `initialize_from`. The new run is launched, and approved, like any other.
+    """
+    promised = read_contract(contract)
+    with open_office(home) as office:
+        known = known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        again = isinstance(known.phase, Superseded)
+        if not again and not is_free_for(office.desk, promised.run):
+            raise Leave(
+                f"{promised.run}: a run of this name has a history already: choose another", 3
+            )
+        not_refused(supersede_run(office.desk, known, promised, actor, reason))
+        says = act_if_alone(office, run)
+        act_if_alone(office, promised.run)
+        document = {"run": run, "successor": promised.run, "says": says}
+        text = f"{run}: superseded by {promised.run}; {says}\n  -> watchkeeper launch {contract}"
+        say(as_json, document, text)
+
+
+def step_of(option: str, text: str) -> int:
+    """Read `step-900` or `900`.
+
+    Raises:
+        Leave: It is neither.
+    """
+    number = text.removeprefix("step-")
+    if not (number.isascii() and number.isdigit()):
+        raise Leave(f"{option} {text}: expected a checkpoint such as step-900", 4)
+    return int(number)

@@ -1,0 +1,125 @@
+"""Reads outside what a manoeuvre needs, and gives its command: nothing is started here."""
+
+from watchkeeper import clock
+from watchkeeper.acts import Desk, raise_if_silent, root_holder, submission_id
+from watchkeeper.domain.commands import DraftRun
+from watchkeeper.domain.commands_manoeuvres import (
+    AdoptInstance,
+    NameAncestor,
+    PlanRollback,
+    Supersede,
+    VerifyMilestone,
+)
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.milestone import milestone_tag
+from watchkeeper.domain.observation import GateFacts
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.plan import LaunchPlan
+from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.state import Run, Superseded, Unborn, Unreadable, contract_of
+from watchkeeper.domain.superseding import source_of
+from watchkeeper.ledger import Handled
+from watchkeeper.observe import read_gate_facts, read_seal_facts, scrub_observation
+
+
+def adopt(
+    desk: Desk, contract: Contract, job: str, actor: Actor, note: str = ""
+) -> Handled | Refused:
+    """Adopt a job that was launched elsewhere; nothing is submitted.
+
+    Raises:
+        Unavailable: The orchestrator, or the store of the checkpoint, gives no answer.
+    """
+    found = desk.outside.orchestrator(contract).describe(job)
+    held = root_holder(desk.ledger, contract.output_root)
+    facts = read_gate_facts(desk.outside, contract, contract.initialize_from, held)
+    command = AdoptInstance(now=clock.now(), actor=actor, found=found, facts=facts, note=note)
+    return desk.ledger.handle(contract.run, command)
+
+
+def plan_rollback(desk: Desk, run: Run, step: int, actor: Actor, reason: str) -> Handled | Refused:
+    """Hold a rollback to a step against facts read now, and record its plan for approval."""
+    contract = contract_of(run)
+    chosen = run.checkpoints.get(step)
+    facts = GateFacts()
+    if chosen is not None:
+        # The root is held by the very instance that ends before the next one is asked for.
+        held = root_holder(desk.ledger, contract.output_root)
+        others = "" if held.startswith(f"{run.slug} ") else held
+        facts = read_gate_facts(desk.outside, contract, chosen.path, others)
+    command = PlanRollback(
+        now=clock.now(),
+        actor=actor,
+        step=step,
+        submission_id=submission_id(desk, run.slug, len(run.instances) + 1),
+        facts=facts,
+        reason=reason,
+    )
+    return desk.ledger.handle(run.slug, command)
+
+
+def supersede(
+    desk: Desk, run: Run, successor: Contract, actor: Actor, reason: str
+) -> Handled | Refused:
+    """Close a run, then draft its successor and name its ancestor there.
+
+    A crash in between leaves a run that is closed and no successor: the same command again goes
+    on from there.
+    """
+    if not _goes_on(run, successor):
+        closed = desk.ledger.handle(
+            run.slug, Supersede(now=clock.now(), actor=actor, successor=successor, reason=reason)
+        )
+        if isinstance(closed, Refused):
+            return closed
+    drafted = desk.ledger.run(successor.run)
+    if isinstance(drafted, Run) and isinstance(drafted.phase, Unborn):
+        draft = DraftRun(now=clock.now(), actor=actor, contract=successor)
+        outcome = desk.ledger.handle(successor.run, draft)
+        if isinstance(outcome, Refused):
+            return outcome
+    source = source_of(run, successor.initialize_from)
+    assert source is not None, "a run is superseded from a checkpoint of its own"
+    before = run.manoeuvres.ancestor
+    command = NameAncestor(
+        now=clock.now(),
+        actor=actor,
+        ancestors=(*(before.ancestors if before is not None else ()), run.slug),
+        checkpoint=source.path,
+        step=source.step,
+        reason=reason,
+    )
+    return desk.ledger.handle(successor.run, command)
+
+
+def _goes_on(run: Run, successor: Contract) -> bool:
+    """Say whether a run was closed for this very successor before."""
+    return isinstance(run.phase, Superseded) and run.phase.successor == successor.run
+
+
+def is_free_for(desk: Desk, slug: str) -> bool:
+    """Say whether a name is free for a successor: not in the ledger yet."""
+    run = desk.ledger.run(slug)
+    return not isinstance(run, Unreadable) and isinstance(run.phase, Unborn)
+
+
+def verify_milestone(desk: Desk, run: Run, step: int, actor: Actor) -> Handled | Refused:
+    """Read what a milestone needs, and hold its checkpoint against it.
+
+    Raises:
+        Unavailable: The tracker, the checkpoints or git gave no answer.
+    """
+    contract = contract_of(run)
+    plan: LaunchPlan = run.instances[-1].plan
+    tag = milestone_tag(contract, step)
+    facts = read_seal_facts(desk.outside, contract, plan, tag, clock.now())
+    raise_if_silent(facts)
+    clean, digest, content = scrub_observation(desk.ledger.scrubber, facts.observation)
+    desk.evidence.keep(digest, content)
+    command = VerifyMilestone(
+        now=clock.now(),
+        actor=actor,
+        step=step,
+        facts=facts.model_copy(update={"observation": clean}),
+    )
+    return desk.ledger.handle(run.slug, command)

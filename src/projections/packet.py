@@ -1,0 +1,47 @@
+"""A handover's packet on one screen: what the next holder of a watch has to know."""
+
+from datetime import UTC, datetime
+
+from watchkeeper.domain.events import Packet, WatchHandedOver
+from watchkeeper.projections.quoting import one_line
+
+
+def packet_lines(packet: Packet) -> list[tuple[str, str]]:
+    """Return the packet as labelled lines, in the order in which they are read; none is empty."""
+    due = _time(packet.next_due) if packet.next_due is not None else ""
+    progress = packet.progress or "no step seen"
+    lines = [
+        ("job", f"{packet.job} ({packet.instance}) on {packet.orchestrator} {packet.cluster}"),
+        ("phase", f"{packet.phase}, health {packet.health}, {progress}"),
+        ("checkpoint", packet.checkpoint or "none that may be resumed from"),
+        ("tracker", f"{packet.tracker or 'no id'}, {packet.tracker_url}"),
+        ("latest", packet.trouble or "no error or signal on record"),
+        ("waiting", packet.waiting),
+        *(("finding", text) for text in packet.findings),
+        *(("question", text) for text in packet.questions),
+        *(("planned", text) for text in packet.planned),
+        ("next check", due or "none planned"),
+    ]
+    return [(label, one_line(text)) for label, text in lines if text]
+
+
+def render_handover(run: str, data: WatchHandedOver) -> str:
+    """Write a handover for whoever takes the watch next, and how to take it."""
+    former = f"{data.former.principal}@{data.former.host}" if data.former is not None else "nobody"
+    forced = ", by force" if data.forced else ""
+    until = _time(data.kept_until)
+    given = f"the watch of {former} is handed over to {data.to}{forced}"
+    lines = [f"{run}: {given}, token {data.token}"]
+    lines += [f"  {label:<11} {text}" for label, text in packet_lines(data.packet)]
+    if data.note:
+        lines.append(f"  {'note':<11} {one_line(data.note)}")
+    holder = "" if data.to == "watchkeeper" else f" --holder {data.to}"
+    lines += [
+        f"kept for {data.to} until {until}; then anyone may take it",
+        f"  -> watchkeeper watch{holder}",
+    ]
+    return "\n".join(lines)
+
+
+def _time(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
