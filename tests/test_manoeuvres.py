@@ -1,0 +1,290 @@
+"""Manoeuvres over real processes, real files and a real git remote."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.office import (
+    DRI,
+    ask_for_launch,
+    data_of,
+    end_processes,
+    phase_of,
+    requested,
+    runs_of,
+    taken,
+    watch_until,
+)
+from tests.training import Site, git, make_site, tiny_contract
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.home import create_home
+from watchkeeper.domain.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.commands_manoeuvres import RequestRelaunch
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.events import (
+    AncestorNamed,
+    CheckpointValidated,
+    DecisionMade,
+    FailureClassified,
+    InstanceEnded,
+    InstanceLaunched,
+    LaunchRequested,
+    LineageRejected,
+    MilestoneVerified,
+    RollbackPlanned,
+    RunSuperseded,
+)
+from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.state import Run, Sealed
+from watchkeeper.domain.values import JobSpec
+from watchkeeper.manoeuvres import adopt, plan_rollback, supersede, verify_milestone
+from watchkeeper.projections.logbook import render_at
+
+pytestmark = pytest.mark.git
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    create_home(tmp_path / "home")
+    with open_office(tmp_path / "home") as opened:
+        yield opened
+    end_processes(tmp_path)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return make_site(tmp_path)
+
+
+def running_past(slug: str, step: int) -> Callable[[dict[str, Run]], bool]:
+    def holds(runs: dict[str, Run]) -> bool:
+        run = runs[slug]
+        return type(run.phase).__name__ == "Running" and max(run.checkpoints, default=0) >= step
+
+    return holds
+
+
+def is_sealed(slug: str) -> Callable[[dict[str, Run]], bool]:
+    return lambda runs: isinstance(runs[slug].phase, Sealed)
+
+
+def launched_after_ended(office: Office, slug: str) -> bool:
+    """Say whether each instance was asked for only after the one before it had ended."""
+    events = office.ledger.history(slug)
+    ended: set[str] = set()
+    for event in events:
+        if isinstance(event.data, InstanceEnded):
+            ended.add(event.data.instance)
+        if isinstance(event.data, LaunchRequested):
+            number = int(event.data.plan.instance[1:])
+            if number > 1 and f"i{number - 1}" not in ended:
+                return False
+    return True
+
+
+# --- Relaunch ------------------------------------------------------------------------------------
+
+
+def test_a_planned_relaunch_ends_the_job_and_resumes_from_the_newest_checkpoint(
+    office: Office, site: Site
+) -> None:
+    requested(office, tiny_contract(site, "again", steps=300))
+    watch_until(office, running_past("again", 50))
+    command = RequestRelaunch(now=clock.now(), actor=DRI, reason="a new driver")
+    taken(office.ledger.handle("again", command))
+    watch_until(office, is_sealed("again"))
+    decision = data_of(office, "again", DecisionMade)[0]
+    assert (decision.rule, decision.action.value) == ("R18", "relaunch")
+    first, second = data_of(office, "again", LaunchRequested)
+    assert second.approval == first.approval
+    assert second.plan.resume_step == decision.resume_step
+    assert decision.resume_step >= 50
+    assert not data_of(office, "again", FailureClassified), "a planned end is no failure"
+    assert launched_after_ended(office, "again")
+
+
+# --- Rollback ------------------------------------------------------------------------------------
+
+
+def test_a_rollback_needs_its_own_approval_and_rejects_what_lies_above(
+    office: Office, site: Site
+) -> None:
+    requested(office, tiny_contract(site, "back", steps=400))
+    watch_until(office, running_past("back", 80))
+    planned = (
+        taken(plan_rollback(office.desk, runs_of(office)["back"], 30, DRI, "the loss rose"))
+        .events[-1]
+        .data
+    )
+    assert isinstance(planned, RollbackPlanned)
+    seen = len(runs_of(office)["back"].checkpoints)
+    watch_until(office, lambda runs: len(runs["back"].checkpoints) > seen + 2)
+    assert len(data_of(office, "back", LaunchRequested)) == 1, "nothing is done before"
+    approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=planned.digest[:12])
+    taken(office.ledger.handle("back", approval))
+    watch_until(office, lambda runs: len(runs["back"].instances) == 2)
+    run = runs_of(office)["back"]
+    assert max(run.checkpoints) == 30, "everything above is rejected"
+    [left] = data_of(office, "back", LineageRejected)
+    assert (left.above_step, left.through) == (30, "i1")
+    second = data_of(office, "back", LaunchRequested)[1]
+    assert (second.plan.resume_step, second.approval) == (30, "a-2")
+    watch_until(office, is_sealed("back"))
+    assert launched_after_ended(office, "back")
+    # The new lineage writes the same paths anew, and those may be resumed from again.
+    anew = [v for v in data_of(office, "back", CheckpointValidated) if v.instance == "i2"]
+    assert {50, 80} <= {v.step for v in anew}
+
+
+def test_a_checkpoint_that_is_not_whole_is_not_rolled_back_to(office: Office, site: Site) -> None:
+    requested(office, tiny_contract(site, "half", steps=8000))
+    watch_until(office, running_past("half", 30))
+    run = runs_of(office)["half"]
+    refused = plan_rollback(office.desk, run, 15, DRI, "a guess")
+    assert isinstance(refused, Refused)
+    assert refused.refusal is Refusal.CHECKPOINT_UNKNOWN
+    (Path(run.checkpoints[20].path) / "metadata.json").unlink()
+    refused = plan_rollback(office.desk, run, 20, DRI, "the loss rose")
+    assert isinstance(refused, Refused)
+    assert refused.refusal is Refusal.PLAN_BLOCKED
+    assert "L6" in refused.detail
+
+
+# --- Successors ----------------------------------------------------------------------------------
+
+
+def test_a_superseded_run_and_its_successor_name_each_other(office: Office, site: Site) -> None:
+    requested(office, tiny_contract(site, "old", die="exit@30"))
+    watch_until(office, lambda runs: bool(runs["old"].questions))
+    new = _goes_on(site, runs_of(office)["old"], "new")
+    taken(supersede(office.desk, runs_of(office)["old"], new, DRI, "another data mix"))
+    assert phase_of(office, "old") == "superseded"
+    [closed] = data_of(office, "old", RunSuperseded)
+    assert (closed.successor, closed.step) == ("new", 20)
+    [named] = data_of(office, "new", AncestorNamed)
+    assert named.ancestors == ("old",)
+    # The same again, as after a crash in between, adds nothing and is no error.
+    versions = {slug: run.version for slug, run in runs_of(office).items()}
+    assert not taken(
+        supersede(office.desk, runs_of(office)["old"], new, DRI, "another data mix")
+    ).events
+    assert {slug: run.version for slug, run in runs_of(office).items()} == versions
+    run = taken(ask_for_launch(office, new)).run
+    assert run.preflight is not None
+    approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=run.preflight.digest)
+    taken(office.ledger.handle("new", approval))
+    taken(ask_for_launch(office, new))
+    watch_until(office, is_sealed("new"))
+    assert data_of(office, "new", InstanceLaunched)[0].resume_step == 20
+    assert "Superseded by: new" in render_at(office.ledger.history("old")).decode()
+    assert "Lineage: old -> this run" in render_at(office.ledger.history("new")).decode()
+
+
+def _goes_on(site: Site, old: Run, name: str, **tiny: Any) -> Contract:
+    made = tiny_contract(site, name, **tiny)
+    return made.model_copy(update={"initialize_from": old.checkpoints[20].path})
+
+
+def test_a_run_with_a_live_job_is_not_superseded(office: Office, site: Site) -> None:
+    requested(office, tiny_contract(site, "alive", steps=8000))
+    watch_until(office, running_past("alive", 20))
+    run = runs_of(office)["alive"]
+    refused = supersede(office.desk, run, _goes_on(site, run, "next"), DRI, "another data mix")
+    assert isinstance(refused, Refused)
+    assert refused.refusal is Refusal.STILL_LIVE
+    assert "next" not in runs_of(office)
+
+
+# --- Milestones ----------------------------------------------------------------------------------
+
+
+def test_a_milestone_is_tagged_while_the_run_goes_on(office: Office, site: Site) -> None:
+    requested(office, tiny_contract(site, "mile", steps=300))
+    watch_until(office, running_past("mile", 20))
+    before = runs_of(office)["mile"]
+    run = taken(verify_milestone(office.desk, before, 20, DRI)).run
+    assert (run.phase, run.watch) == (before.phase, before.watch), "phase and watch stay"
+    assert not taken(verify_milestone(office.desk, run, 20, DRI)).events
+    watch_until(office, lambda _: bool(office.ledger.effects("mile").milestones))
+    assert git(site.remote, "rev-parse", "run/mile/step-20^{commit}").strip() == site.sha
+    watch_until(office, is_sealed("mile"))
+    # The tag of a milestone closes nothing: the final one is pushed for itself.
+    assert git(site.remote, "cat-file", "-t", "run/mile/final").strip() == "tag"
+    [verified] = data_of(office, "mile", MilestoneVerified)
+    assert verified.checkpoint.endswith("step-20")
+
+
+def test_a_milestone_without_its_checkpoint_is_refused_by_name(office: Office, site: Site) -> None:
+    requested(office, tiny_contract(site, "none", steps=8000))
+    watch_until(office, running_past("none", 20))
+    refused = verify_milestone(office.desk, runs_of(office)["none"], 25, DRI)
+    assert isinstance(refused, Refused)
+    assert refused.refusal is Refusal.MILESTONE_BLOCKED
+    assert "checkpoint step-25" in refused.detail
+
+
+# --- Adoption ------------------------------------------------------------------------------------
+
+
+def by_hand(office: Office, contract: Contract, **changes: Any) -> str:
+    """Launch a contract's job past watchkeeper, as somebody else's script would."""
+    spec = JobSpec(submission_id="by-hand-1", command=contract.command)
+    office.adapters.orchestrator(contract).submit(spec.model_copy(update=changes))
+    return spec.submission_id
+
+
+def drafted(office: Office, contract: Contract) -> None:
+    taken(
+        office.ledger.handle(contract.run, DraftRun(now=clock.now(), actor=DRI, contract=contract))
+    )
+
+
+def test_an_adopted_job_is_watched_recovered_and_sealed_like_any_other(
+    office: Office, site: Site
+) -> None:
+    contract = tiny_contract(site, "found", steps=120, die="kill@60")
+    job = by_hand(office, contract)
+    drafted(office, contract)
+    run = taken(adopt(office.desk, contract, job, DRI)).run
+    assert len(office.ledger.roots().held) == 1
+    assert run.instances[0].plan.submission_id == job
+    watch_until(office, is_sealed("found"))
+    first, second = data_of(office, "found", InstanceLaunched)
+    assert (first.adopted, second.adopted) == (True, False)
+    assert data_of(office, "found", DecisionMade)[0].rule == "R1"
+    assert second.resume_step == 50
+
+
+def test_a_job_that_is_not_what_the_contract_says_is_refused_by_name(
+    office: Office, site: Site
+) -> None:
+    contract = tiny_contract(site, "wrong", steps=8000)
+    other = tiny_contract(site, "wrong", steps=9000).command
+    job = by_hand(office, contract, command=other, metadata={"run": "somebody-elses"})
+    drafted(office, contract)
+    refused = adopt(office.desk, contract, job, DRI)
+    assert isinstance(refused, Refused)
+    assert refused.refusal is Refusal.JOB_DIFFERS
+    assert "9000" in refused.detail
+    assert "metadata run: the job says somebody-elses" in refused.detail
+    assert phase_of(office, "wrong") == "draft"
+    assert not office.ledger.roots().held
+    missing = adopt(office.desk, contract, "no-such-job", DRI)
+    assert isinstance(missing, Refused)
+    assert missing.refusal is Refusal.JOB_NOT_LIVE
+
+
+def test_a_job_on_a_root_that_another_run_holds_is_not_adopted(office: Office, site: Site) -> None:
+    root = str(site.folder / "shared")
+    requested(office, tiny_contract(site, "mine", steps=8000, output=root))
+    theirs = tiny_contract(site, "theirs", steps=8000, output=root)
+    job = by_hand(office, theirs)
+    drafted(office, theirs)
+    refused = adopt(office.desk, theirs, job, DRI)
+    assert isinstance(refused, Refused)
+    assert refused.refusal is Refusal.PLAN_BLOCKED
+    assert "L3" in refused.detail
+    assert len(office.ledger.roots().held) == 1
