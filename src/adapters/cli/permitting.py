@@ -114,6 +114,7 @@ def consent(
     principal: str | None,
 ) -> None:
     """Permit PROPOSAL of RUN, such as p-1, once. Only a human can."""
+    duration = _duration(life) if life else None
     with open_office(home) as office:
         known_run(office.ledger, run)
         command = GiveConsent(
@@ -122,7 +123,7 @@ def consent(
             proposal=proposal,
             digest=digest,
             note=note,
-            life=_duration(life) if life else None,
+            life=duration,
         )
         given = _given(handle(office, run, command))
         assert given is not None, "a consent that was taken is recorded"
