@@ -34,6 +34,7 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 | say | [note](#note), [correct](#correct) |
 | decide | [ack](#ack), [stop](#stop), [relaunch](#relaunch), \
 [rollback](#rollback), [supersede](#supersede), [abandon](#abandon) |
+| allow | [propose](#propose), [consent](#consent), [waive](#waive), [revoke](#revoke) |
 | close and prove | [seal](#seal), [verify](#verify) |
 
 Exit codes: 0 done or intact, 1 broken, 2 cannot tell, 3 refused by a rule, 4 bad input, 130

@@ -36,6 +36,12 @@ from watchkeeper.domain.waivers import live_waivers
 _DIGEST_SHOWN_MIN = 8
 """The fewest digits by which a plan may be named."""
 
+COVERED_RULES = frozenset({"R1", "R7", "R16", "R19"})
+"""Rules whose relaunch an approval of an earlier plan covers; R19 relaunches on a human's answer.
+
+Whatever else decides one, such as a rollback, needs an approval of its own plan.
+"""
+
 Outcome = list[RunEvent] | Refused
 
 
@@ -115,7 +121,7 @@ def approve(run: Run, command: ApproveLaunch) -> Outcome:
     named = len(command.digest) >= _DIGEST_SHOWN_MIN
     if checked is None or not named or not checked.digest.startswith(command.digest):
         return Refused(Refusal.PLAN_UNKNOWN, command.digest)
-    if covering_approval(run.approvals, checked.plan) is not None:
+    if any(one.digest == checked.digest and not one.revoked for one in run.approvals):
         return Refused(Refusal.ALREADY_CLEARED, run.slug)
     others = [finding.rule for finding in blocks(checked.findings) if finding.rule != "L11"]
     if others:
@@ -242,7 +248,9 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
     )
     contract = contract_of(run)
     waivers = all_waivers(run, contract, command.facts, run.requester, command.now)
-    gate = Gate(contract, plan, command.facts, run.approvals, waivers)
+    exact = tuple(one for one in run.approvals if one.digest == plan_digest(plan))
+    approvals = run.approvals if decision.rule in COVERED_RULES else exact
+    gate = Gate(contract, plan, command.facts, approvals, waivers)
     events = _request(run, gate, decision.rule, run.requester)
     if events and isinstance(events[-1], LaunchRequested):
         return events

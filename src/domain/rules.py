@@ -84,8 +84,10 @@ _TEXTS = (
         "L11",
         "approval",
         "A human approved this plan, or an earlier one of the same run id, tracker id, output "
-        "root, commit and command.",
-        "Without it the launch blocks. Agents cannot approve.",
+        "root, commit and command, and did not revoke it; or a human waived the approval, for this "
+        "run or ahead for a lane and a requester. An earlier approval covers relaunches by R1, R7, "
+        "R16 and on a human's answer.",
+        "Without it the launch blocks. Agents cannot approve or waive.",
         _GATE,
         f"{_HERO}, Launch",
     ),
@@ -226,7 +228,8 @@ _TEXTS = (
         "success with missing artefacts",
         "A seal is asked for while a successful end, the tracker's finished state, the complete "
         "final checkpoint, the launch commit or a free tag is missing.",
-        "The seal is blocked, and each lack is named.",
+        "The seal is blocked, and each lack is named; a human may waive most of them, by name and "
+        "under a consent. A stopped run lacks its successful end, so only a waiver seals it.",
         "watchkeeper.domain.seal",
         f"{_HERO}, What Can Go Wrong: Benign-looking success; Seal",
     ),

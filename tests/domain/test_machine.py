@@ -326,22 +326,23 @@ class Lives(RuleBasedStateMachine):
 
     @rule(action=st.sampled_from(GuardedAction), about=st.sampled_from(("i1", "i2")), who=ACTORS)
     def propose(self, action: Any, about: str, who: Any) -> None:
-        asked = {"action": action, "target": about, "reason": "it would help"}
-        self.give(Propose(**self.common(who), **asked, agree=who is LOOP))
+        common = self.common(who)
+        why = "it would help"
+        self.give(Propose(**common, action=action, target=about, reason=why, agree=who is LOOP))
 
     @precondition(lambda self: isinstance(self.history.run.phase, Stabilizing | Running))
     @rule(wait=st.sampled_from((0, 59, 60, 61)), back=st.booleans(), enough=st.booleans())
     def stop_by_an_agent(self, wait: int, back: bool, enough: bool) -> None:
         """Proposed, consented to, perhaps too long ago, perhaps taken back; then perhaps done."""
-        ask = {"reason": f"reason {self.history.run.version}"}
-        self.give(Stop(**self.common(AGENT), **ask))
+        reason = f"reason {self.history.run.version}"
+        self.give(Stop(**self.common(AGENT), reason=reason))
         self.give(GiveConsent(**self.common(DRI), proposal=f"p-{len(self.history.run.proposals)}"))
         self.history.later(timedelta(minutes=wait))
         name = f"c-{len(self.history.run.consents)}"
         if back:
             self.give(Revoke(**self.common(DRI), name=name))
         if enough:
-            self.give(Stop(**self.common(AGENT), **ask, consent="" if wait % 2 else name))
+            self.give(Stop(**self.common(AGENT), reason=reason, consent="" if wait % 2 else name))
 
     @precondition(lambda self: isinstance(self.history.run.phase, Draft))
     @rule(subject=st.sampled_from(("L11", "")), hours=st.integers(0, 2))

@@ -317,12 +317,15 @@ def test_a_waived_block_becomes_a_warning_that_names_the_waiver() -> None:
 
 
 def test_a_waiver_ends_when_it_says_and_when_it_is_revoked() -> None:
-    for end in (lambda h: h.later(timedelta(hours=1)), lambda h: tell(h, Revoke, name="w-1")):
+    for revoked in (False, True):
         history = unwatched()
         until = history.now + timedelta(hours=1)
         tell(history, Waive, subject="L13", reason="an hour", until=until)
         history.approve()
-        end(history)
+        if revoked:
+            tell(history, Revoke, name="w-1")
+        else:
+            history.later(timedelta(hours=1))
         history.when(history.launch_command()).without(LaunchRequested)
 
 
@@ -362,6 +365,19 @@ def test_a_relaunch_by_rule_cites_the_approval_that_it_rests_on() -> None:
     history = story(Interrupted)
     requested = history.tell(history.relaunch_command()).the(LaunchRequested)
     assert (requested.reason, requested.approval) == ("R1", "a-1")
+
+
+@pytest.mark.parametrize(("rule", "covered"), [("R1", True), ("R7", True), ("R12", False)])
+def test_an_approval_covers_the_relaunches_of_named_rules_only(rule: str, covered: bool) -> None:
+    history = story(Interrupted)
+    assert history.decision is not None
+    history.record(history.decision.model_copy(update={"rule": rule}))
+    asked = history.tell(history.relaunch_command())
+    assert bool(asked.all(LaunchRequested)) is covered
+    if not covered:
+        assert history.run.preflight is not None
+        tell(history, ApproveLaunch, digest=history.run.preflight.digest)
+        assert [one.name for one in history.run.approvals] == ["a-1", "a-2"]
 
 
 def test_a_revoked_approval_covers_nothing_and_a_human_may_approve_the_relaunch() -> None:
