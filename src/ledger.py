@@ -377,7 +377,7 @@ def _digest_of(command: Command) -> bytes:
 def _occurred(fact: Fact, now: datetime) -> datetime:
     """Return when a fact was true outside, by the best clock that it carries."""
     match fact:
-        case InstanceLaunched(launched_at=launched_at):
+        case InstanceLaunched(launched_at=launched_at, adopted=False):
             return launched_at
         case InstanceEnded(job=job) if job.ended_at is not None:
             return job.ended_at

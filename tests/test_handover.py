@@ -1,7 +1,7 @@
 """Who watches, over real processes, real files and a real git remote."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -63,7 +63,7 @@ def site(tmp_path: Path) -> Site:
 
 
 @contextmanager
-def watching(office: Office, principal: str, home: str = "") -> Iterator[None]:
+def watching(office: Office, principal: str, home: str = "") -> Generator[None, None, None]:
     """A watch that goes on in the background, as another process of its own would."""
     stop = threading.Event()
     holder = holder_of(office.home, principal)

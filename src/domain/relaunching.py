@@ -12,6 +12,7 @@ from watchkeeper.domain.events import (
     CheckpointRejected,
     CheckRecorded,
     DecisionMade,
+    EscalationAcknowledged,
     LaunchApproved,
     LineageRejected,
     RelaunchRequested,
@@ -61,8 +62,9 @@ def request_relaunch(run: Run, command: RequestRelaunch) -> Outcome:
     # Where nothing lives, nothing is ended: going on is not guarded.
     if isinstance(run.phase, Interrupted):
         asked = RelaunchRequested(instance=newest, reason=command.reason.strip(), consent="")
-        after = foresee(run, [asked], command)
-        return [asked, *_relaunch_of_ended(after, asked)]
+        events: list[RunEvent] = [asked, *_answered(run, newest, asked.reason)]
+        after = foresee(run, events, command)
+        return events + _relaunch_of_ended(after, asked)
     leave = permit(run, GuardedAction.STOP, newest, command.reason, command)
     if isinstance(leave, Refused):
         return leave
@@ -71,6 +73,12 @@ def request_relaunch(run: Run, command: RequestRelaunch) -> Outcome:
         *leave.events,
         RelaunchRequested(instance=newest, reason=reason, consent=leave.consent),
     ]
+
+
+def _answered(run: Run, instance: str, reason: str) -> list[EscalationAcknowledged]:
+    """Return the answers to what was asked about an instance's end: going on is one."""
+    about = [q.name for q in run.questions.values() if q.asks.startswith(f"{instance}: ")]
+    return [EscalationAcknowledged(question=name, answer="relaunch", note=reason) for name in about]
 
 
 def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | None:
@@ -224,6 +232,8 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
         reason=planned.reason,
     )
     events: list[RunEvent] = [approval, *leave.events, approved]
+    if isinstance(run.phase, Interrupted):
+        events += _answered(run, newest, planned.reason)
     if run.instances[-1].end is None and isinstance(run.phase, Interrupted):
         # It never ran, so there is no listing to wait for: what it wrote is on record.
         after = foresee(run, events, command)
