@@ -19,6 +19,7 @@ from watchkeeper.domain.events import (
     LaunchRefused,
     LaunchRequested,
     PreflightRecorded,
+    RollbackApproved,
     RunEvent,
     RunStopped,
 )
@@ -36,10 +37,11 @@ from watchkeeper.domain.waivers import live_waivers
 _DIGEST_SHOWN_MIN = 8
 """The fewest digits by which a plan may be named."""
 
-COVERED_RULES = frozenset({"R1", "R7", "R16", "R19"})
-"""Rules whose relaunch an approval of an earlier plan covers; R19 relaunches on a human's answer.
+COVERED_RULES = frozenset({"R1", "R18", "R19"})
+"""Rules whose relaunch an approval of an earlier plan covers.
 
-Whatever else decides one, such as a rollback, needs an approval of its own plan.
+R18 relaunches what a human ended for that, R19 on a human's answer. A rollback needs an approval
+of its own plan, and so does whatever else may come to decide a relaunch.
 """
 
 Outcome = list[RunEvent] | Refused
@@ -249,7 +251,9 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
     contract = contract_of(run)
     waivers = all_waivers(run, contract, command.facts, run.requester, command.now)
     exact = tuple(one for one in run.approvals if one.digest == plan_digest(plan))
-    approvals = run.approvals if decision.rule in COVERED_RULES else exact
+    asked_back = isinstance(run.manoeuvres.asked, RollbackApproved)
+    covered = decision.rule in COVERED_RULES and not asked_back
+    approvals = run.approvals if covered else exact
     gate = Gate(contract, plan, command.facts, approvals, waivers)
     events = _request(run, gate, decision.rule, run.requester)
     if events and isinstance(events[-1], LaunchRequested):

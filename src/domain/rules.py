@@ -85,8 +85,8 @@ _TEXTS = (
         "approval",
         "A human approved this plan, or an earlier one of the same run id, tracker id, output "
         "root, commit and command, and did not revoke it; or a human waived the approval, for this "
-        "run or ahead for a lane and a requester. An earlier approval covers relaunches by R1, R7, "
-        "R16 and on a human's answer.",
+        "run or ahead for a lane and a requester. An earlier approval covers relaunches by R1, and "
+        "those that a human asked for or answered with; a rollback needs its own.",
         "Without it the launch blocks. Agents cannot approve or waive.",
         _GATE,
         f"{_HERO}, Launch",

@@ -12,6 +12,7 @@ from watchkeeper.domain.events import (
     ApprovalRevoked,
     CheckpointRejected,
     CheckpointValidated,
+    CheckRecorded,
     ConsentGiven,
     ConsentRevoked,
     ConsentUsed,
@@ -34,6 +35,8 @@ from watchkeeper.domain.events import (
     StopRequested,
     WaiverGranted,
     WaiverRevoked,
+    WatchHandedOver,
+    WatchTaken,
 )
 from watchkeeper.domain.plan import Verdict
 
@@ -59,6 +62,7 @@ def audit(events: Sequence[Event]) -> list[str]:
         *_clearance(events),
         *_humans(events),
         *_guarded(events),
+        *_fenced(events),
         *_sources(events),
         *_order(events),
         *_terminal(events),
@@ -191,6 +195,22 @@ def _guarded(events: Sequence[Event]) -> Iterator[str]:
                 fresh = []
 
 
+def _fenced(events: Sequence[Event]) -> Iterator[str]:
+    """11: who was superseded, or handed the watch over, records no check any more."""
+    newest = 0
+    for event in events:
+        match event.data:
+            case WatchTaken(token=token) | WatchHandedOver(token=token):
+                if token <= newest:
+                    yield f"11: token {token} is given again at event {event.version}"
+                newest = token
+            case CheckRecorded(token=token):
+                if token != newest:
+                    yield f"11: event {event.version} is a check under token {token}"
+            case _:
+                pass
+
+
 def _sources(events: Sequence[Event]) -> Iterator[str]:
     """4: never a resume from an incomplete or rejected checkpoint.
 
@@ -239,6 +259,13 @@ def _terminal(events: Sequence[Event]) -> Iterator[str]:
             ended.add(data.instance)
         if isinstance(data, SealVerified) and any("successful end" in w for w in data.waived):
             over = RunFinished.topic  # A human lets the stopped run be sealed.
+        gone = over in (RunStopped.topic, RunAbandoned.topic, RunSuperseded.topic)
+        if gone and isinstance(data, LaunchRequested):
+            yield f"7: event {event.version} launches a run that was over"
+        if isinstance(data, RunSuperseded):
+            if over in (RunSealed.topic, RunSuperseded.topic):
+                yield f"7: event {event.version} supersedes a run that was over"
+            over = data.topic
         if isinstance(data, RunStopped | RunAbandoned | RunSealed | RunFinished):
             if over and not (over == RunFinished.topic and not isinstance(data, RunFinished)):
                 yield f"7: event {event.version} ends a run that was over"

@@ -10,6 +10,7 @@ from tests.domain.samples import (
     AGENT,
     DRI,
     LOOP,
+    check_of,
     checkpoint,
     clear_for,
     contract,
@@ -26,7 +27,9 @@ from watchkeeper.domain.events import (
     InstanceEnded,
     LaunchRequested,
     NoteAdded,
+    RelaunchRequested,
     RunStopped,
+    StopRequested,
 )
 from watchkeeper.domain.state import (
     PHASES,
@@ -35,6 +38,7 @@ from watchkeeper.domain.state import (
     Running,
     Sealed,
     Stopped,
+    Superseded,
 )
 from watchkeeper.domain.values import JobState
 
@@ -50,6 +54,16 @@ def last(kind: type[Fact]) -> Any:
 
 
 BREACHES: list[tuple[str, list[Event]]] = [
+    ("3", with_fact(RelaunchRequested(instance="i1", reason="no", consent="c-9"), DRI)),
+    (
+        "3",
+        with_fact(
+            StopRequested(instance="i1", reason="no", consent="c-1"),
+            DRI,
+        ),
+    ),
+    ("7", with_fact(last(LaunchRequested), after=Superseded)),
+    ("11", with_fact(check_of(token=9))),
     ("1", with_fact(last(LaunchRequested))),
     ("2", with_fact(last(LaunchRequested).model_copy(update={"approval": "a-9"}))),
     ("2", with_fact(last(LaunchRequested).model_copy(update={"preflight": 1}))),

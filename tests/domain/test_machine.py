@@ -35,6 +35,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
+from tests.domain.test_table import command as table_command
 from watchkeeper.domain.commands import (
     Abandon,
     Acknowledge,
@@ -55,6 +56,19 @@ from watchkeeper.domain.commands import (
     TakeWatch,
     VerifySeal,
     Waive,
+)
+from watchkeeper.domain.commands_manoeuvres import (
+    AdoptInstance,
+    AnnounceAct,
+    DeclineWatch,
+    EndAct,
+    HandOver,
+    NameAncestor,
+    PlanRollback,
+    ReportStaleMonitor,
+    RequestRelaunch,
+    Supersede,
+    VerifyMilestone,
 )
 from watchkeeper.domain.envelope import Event, decode, encode
 from watchkeeper.domain.events import (
@@ -144,6 +158,18 @@ CONTRACTS = st.sampled_from(
 )
 LACKS = ("successful end", "tracker state", "tracker step", "final checkpoint step-5155")
 NAMES = st.sampled_from((None, None, "c-1", "c-2"))
+MANOEUVRES = (
+    HandOver,
+    AnnounceAct,
+    EndAct,
+    ReportStaleMonitor,
+    AdoptInstance,
+    RequestRelaunch,
+    PlanRollback,
+    PlanRollback,
+    NameAncestor,
+    VerifyMilestone,
+)
 STARTS = st.sampled_from(
     (None, Draft, Launching, Stabilizing, Running, Running, Interrupted, Finished, Stopped)
 )
@@ -378,6 +404,30 @@ class Lives(RuleBasedStateMachine):
     @rule()
     def close(self) -> None:
         self.give(CompleteSeal(**self.common(), head=f"{self.history.run.version} sha256:ab"))
+
+    # --- Handovers and manoeuvres ------------------------------------------------------------
+
+    @rule(kind=st.sampled_from(MANOEUVRES), actor=ACTORS, step=st.sampled_from((900, 1000, 97)))
+    def manoeuvre(self, kind: type[RunCommand], actor: Any, step: int) -> None:
+        """What people do with a run on purpose, whether it fits or not."""
+        more: dict[str, Any] = {}
+        if kind is PlanRollback:
+            number = len(self.history.run.instances) + 1
+            submission = f"{SLUG}-i{number}-home"
+            more = {"step": step, "facts": clear_for(step), "submission_id": submission}
+        self.give(table_command(kind, self.history, actor=actor, **more))
+
+    @rule(actor=ACTORS, enough=RARELY, kind=st.sampled_from((Supersede, DeclineWatch)))
+    def leave(self, kind: type[RunCommand], actor: Any, enough: bool) -> None:
+        if enough:
+            self.give(table_command(kind, self.history, actor=actor))
+
+    @precondition(lambda self: self.history.run.manoeuvres.rollback is not None)
+    @rule(actor=ACTORS)
+    def approve_rollback(self, actor: Any) -> None:
+        planned = self.history.run.manoeuvres.rollback
+        assert planned is not None
+        self.give(ApproveLaunch(**self.common(actor), digest=planned.digest))
 
     # --- What must hold ----------------------------------------------------------------------
 

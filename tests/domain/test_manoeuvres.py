@@ -46,10 +46,12 @@ from watchkeeper.domain.commands_manoeuvres import (
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import (
     Action,
+    ActProposed,
     AncestorNamed,
     CheckpointRejected,
     CheckpointValidated,
     ConsentGiven,
+    ConsentUsed,
     DecisionMade,
     EscalationAcknowledged,
     FailureClassified,
@@ -86,7 +88,7 @@ def test_a_planned_relaunch_is_a_humans_and_waits_for_the_end() -> None:
     history = story(Running)
     history.when(relaunch(history, actor=AGENT)).refused(Refusal.NOT_A_HUMAN)
     answer = history.tell(relaunch(history))
-    answer.then_kinds(ConsentGiven, RelaunchRequested)
+    answer.then_kinds(ActProposed, ConsentGiven, ConsentUsed, RelaunchRequested)
     assert Act.STOP in due_acts(history.run, Effects(), history.now)
     history.when(relaunch(history)).refused(Refusal.RELAUNCH_DECIDED)
     history.later(timedelta(seconds=5)).check(step=1100).without(DecisionMade)
@@ -188,7 +190,9 @@ def test_a_rollback_does_nothing_before_its_own_approval() -> None:
     assert Act.STOP not in due_acts(history.run, Effects(), history.now)
     history.when(approval(history, actor=AGENT)).refused(Refusal.NOT_A_HUMAN)
     history.when(approval(history, digest="f" * 12)).refused(Refusal.PLAN_UNKNOWN)
-    history.tell(approval(history)).then_kinds(LaunchApproved, ConsentGiven, RollbackApproved)
+    history.tell(approval(history)).then_kinds(
+        LaunchApproved, ActProposed, ConsentGiven, ConsentUsed, RollbackApproved
+    )
     assert Act.STOP in due_acts(history.run, Effects(), history.now)
 
 
