@@ -1,0 +1,221 @@
+"""What handovers and manoeuvres print, their exit codes and their JSON, on real parts."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.office import end_processes
+from tests.test_cli import Answer
+from tests.training import Site, make_site, tiny_contract
+from watchkeeper import clock
+from watchkeeper.adapters.cli import run
+from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.contract_file import contract_to_yaml
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.state import Run
+from watchkeeper.domain.values import JobSpec
+
+pytestmark = pytest.mark.git
+
+Cli = Callable[..., Answer]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "home"
+    end_processes(tmp_path)
+
+
+@pytest.fixture
+def cli(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    monkeypatch.setenv("WATCHKEEPER_HOME", str(home))
+    monkeypatch.setenv("WATCHKEEPER_PRINCIPAL", "dri")
+
+    def call(*arguments: str) -> Answer:
+        capsys.readouterr()
+        code = run(list(arguments))
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err + said.out
+        return Answer(code, said.out, said.err)
+
+    assert call("init", "--human", "dri").code == 0
+    return call
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return make_site(tmp_path)
+
+
+def written(tmp_path: Path, contract: Contract) -> str:
+    path = tmp_path / f"{contract.run}.yaml"
+    path.write_text(contract_to_yaml(contract))
+    return str(path)
+
+
+def launch(cli: Cli, path: str, slug: str) -> None:
+    plan = cli("launch", path, "--json").json["plan"]
+    assert cli("approve", slug, "--plan", plan).code == 0
+    assert cli("launch", path).code == 0
+
+
+def failed_run(cli: Cli, site: Site, tmp_path: Path, slug: str = "tiny") -> str:
+    """A run that ended badly at step 30, with a question open."""
+    launch(cli, written(tmp_path, tiny_contract(site, slug, die="exit@30")), slug)
+    assert cli("watch", "--until-idle").code == 0
+    assert cli("status", slug, "--json").json["phase"] == "interrupted"
+    return slug
+
+
+def test_a_handover_prints_its_packet_on_one_screen(cli: Cli, site: Site, tmp_path: Path) -> None:
+    slug = failed_run(cli, site, tmp_path)
+    said = cli("handover", slug, "--to", "alice", "--note", "look at the data host")
+    assert said.code == 0, said.err
+    lines = said.out.splitlines()
+    assert len(lines) <= 24
+    for wanted in ("job", "tracker", "latest", "waiting", "question", "next check"):
+        assert any(line.split()[0:1] == [wanted.split()[0]] for line in lines), wanted
+    assert "watchkeeper watch --holder alice" in said.out
+    assert "handed to alice, not taken yet" in cli("status", slug).out or (
+        cli("status", slug, "--json").json["kept_for"] == "alice"
+    )
+    assert "watch handed over to alice" in cli("logbook", slug).out
+    assert cli("handover", slug, "--to", "two words").code == 4
+
+
+def test_announcements_are_shown_and_bad_ones_teach(cli: Cli, site: Site, tmp_path: Path) -> None:
+    slug = failed_run(cli, site, tmp_path)
+    base = ["announce", slug, "--kind", "pause", "--for", "2h", "--reason", "rack 3"]
+    said = cli(*base, "--expect", "h1, H6")
+    assert said.code == 0, said.err
+    assert "p-1 pause" in said.out
+    assert "expects H1, H6" in said.out
+    assert "p-1 pause" in cli("status", slug).out
+    assert cli(*base, "--expect", "R1").code == 3
+    assert cli("announce", slug, "--kind", "pause", "--reason", "x").code == 4
+    assert cli(*base[:-2], "--reason", "x", "--from", "2026-11-21T14:00").code == 4
+    assert cli(*base[:-2], "--reason", "x", "--from", "soon").code == 4
+    assert cli(*base, "--as", "some-bot").code == 3
+    assert cli("announce", slug, "--end", "p-1").code == 0
+    assert cli("announce", slug, "--end", "p-1").code == 3
+
+
+def test_a_rollback_prints_the_plan_and_its_approval_carries_on(
+    cli: Cli, site: Site, tmp_path: Path
+) -> None:
+    slug = failed_run(cli, site, tmp_path)
+    said = cli("rollback", slug, "--to", "step-10", "--reason", "the loss rose")
+    assert said.code == 0, said.err
+    assert "rejected   step-20" in said.out
+    plan = said.out.rsplit("--plan ", 1)[1].strip()
+    assert f"approve {slug} --plan {plan}" in cli("status").out
+    assert cli("approve", slug, "--plan", plan, "--as", "some-bot").code == 3
+    assert cli("approve", slug, "--plan", plan).code == 0
+    assert cli("watch", "--until-idle").code == 0
+    status = cli("status", slug, "--json").json
+    assert status["phase"] == "sealed"
+    assert status["relaunches"] == 1
+    assert cli("rollback", slug, "--to", "ten", "--reason", "x").code == 4
+    assert cli("verify").code == 0
+
+
+def test_a_relaunch_of_an_ended_job_starts_at_once(cli: Cli, site: Site, tmp_path: Path) -> None:
+    slug = failed_run(cli, site, tmp_path)
+    said = cli("relaunch", slug, "--reason", "the data host is back")
+    assert said.code == 0, said.err
+    assert cli("status", slug, "--json").json["phase"] == "stabilizing"
+    assert not cli("status", slug, "--json").json["questions"]
+    assert cli("watch", "--until-idle").code == 0
+    assert cli("status", slug, "--json").json["phase"] == "sealed"
+
+
+def test_a_successor_is_chained_in_status_and_logbook_of_both(
+    cli: Cli, site: Site, tmp_path: Path, home: Path
+) -> None:
+    slug = failed_run(cli, site, tmp_path)
+    with open_office(home) as office:
+        old = office.ledger.run(slug)
+        assert isinstance(old, Run)
+        source = old.checkpoints[20].path
+    new = tiny_contract(site, "next").model_copy(update={"initialize_from": source})
+    path = written(tmp_path, new)
+    said = cli("supersede", slug, path, "--reason", "another data mix")
+    assert said.code == 0, said.err
+    assert f"watchkeeper launch {path}" in said.out
+    assert cli("supersede", slug, path, "--reason", "another data mix").code == 0
+    launch(cli, path, "next")
+    assert cli("watch", "--until-idle").code == 0
+    for name in (slug, "next"):
+        assert "tiny -> next" in cli("status", name).out
+        assert cli("status", name, "--json").json["lineage"] == ["tiny", "next"]
+    assert "Superseded by: next" in cli("logbook", slug).out
+    assert "Lineage: tiny -> this run" in cli("logbook", "next").out
+    assert cli("status", slug, "--json").json["phase"] == "superseded"
+    assert cli("verify").code == 0
+
+
+def test_a_milestone_is_pushed_at_once_where_no_watch_runs(
+    cli: Cli, site: Site, tmp_path: Path
+) -> None:
+    slug = failed_run(cli, site, tmp_path)
+    said = cli("seal", slug, "--milestone", "step-20", "--json")
+    assert said.code == 0, said.out
+    assert (said.json["tag"], said.json["pushed"]) == ("run/tiny/step-20", True)
+    assert "run/tiny/step-20" in cli("status", slug).out
+    assert cli("seal", slug, "--milestone", "step-30").code == 3
+    assert cli("seal", slug, "--milestone", "last").code == 4
+    assert cli("verify").code == 0
+
+
+def test_a_job_launched_elsewhere_is_adopted_or_refused_with_the_difference(
+    cli: Cli, site: Site, tmp_path: Path, home: Path
+) -> None:
+    contract = tiny_contract(site, "tiny", steps=60)
+    with open_office(home) as office:
+        office.adapters.orchestrator(contract).submit(
+            JobSpec(submission_id="by-hand", command=contract.command)
+        )
+    other = tiny_contract(site, "tiny", steps=70)
+    refused = cli("adopt", written(tmp_path, other), "--submission-id", "by-hand")
+    assert refused.code == 3
+    assert "JOB_DIFFERS" in refused.err
+    path = written(tmp_path, contract)
+    assert cli("adopt", path, "--submission-id", "by-hand", "--as", "some-bot").code == 3
+    assert cli("adopt", path, "--submission-id", "by-hand").code == 0
+    assert cli("watch", "--until-idle").code == 0
+    assert cli("status", "tiny", "--json").json["phase"] == "sealed"
+    assert "adopted" in cli("logbook", "tiny").out
+    assert cli("verify").code == 0
+
+
+def test_doctor_records_a_stale_monitor_and_the_next_check_clears_it(
+    cli: Cli, site: Site, tmp_path: Path
+) -> None:
+    launch(cli, written(tmp_path, tiny_contract(site, "tiny", steps=60)), "tiny")
+    clock.sleep(timedelta(seconds=1))
+    assert cli("doctor").code == 1
+    assert "run.finding_opened.1" not in cli("events", "tiny").out
+    said = cli("doctor", "--record")
+    assert said.code == 1
+    assert "monitor stale: tiny" in said.out
+    assert "nothing new to record" in cli("doctor", "--record").out
+    assert cli("watch", "--until-idle").code == 0
+    events = cli("events", "tiny", "--json").json["events"]
+    topics = [row["topic"] for row in events]
+    assert topics.count("run.finding_opened.1") == topics.count("run.finding_cleared.1") == 1
+    assert cli("status", "tiny", "--json").json["health"] == "healthy"
+
+
+def test_a_declined_watch_says_why_and_leaves_the_job_alone(
+    cli: Cli, site: Site, tmp_path: Path
+) -> None:
+    path = written(tmp_path, tiny_contract(site, "tiny", steps=8000))
+    launch(cli, path, "tiny")
+    assert cli("decline", "tiny", "--reason", "I sit beside it", "--as", "some-bot").code == 3
+    assert cli("decline", "tiny", "--reason", "I sit beside it").code == 0
+    assert cli("watch", "--until-idle").code == 0
+    assert "ended: declined: I sit beside it" in cli("status", "tiny").out
+    assert "run.check_recorded" not in cli("events", "tiny").out
+    assert cli("doctor").code == 0
