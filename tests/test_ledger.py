@@ -14,7 +14,8 @@ from tests.office import DRI, taken
 from watchkeeper import clock
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.domain.commands import AddNote, ApproveLaunch, DraftRun
+from watchkeeper.domain.commands import AddNote, ApproveLaunch, DraftRun, GrantStandingWaiver
+from watchkeeper.domain.contract import Lane
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.secrets import Scrubber
@@ -67,11 +68,36 @@ def test_a_key_with_another_content_is_refused(ledger: Ledger) -> None:
 
 def test_a_refused_command_records_nothing(ledger: Ledger) -> None:
     before = drafted(ledger).version
-    agent = Actor(principal="bot", kind="agent")
-    outcome = ledger.handle("demo", ApproveLaunch(now=clock.now(), actor=agent, digest="abcd"))
+    human = Actor(principal="dri", kind="human")
+    outcome = ledger.handle("demo", ApproveLaunch(now=clock.now(), actor=human, digest="abcd"))
     assert isinstance(outcome, Refused)
-    assert outcome.refusal is Refusal.NOT_A_HUMAN
+    assert outcome.refusal is Refusal.PLAN_UNKNOWN
     assert ledger.run("demo").version == before
+
+
+def test_an_agent_s_attempt_is_recorded_once_and_nothing_else_of_it(ledger: Ledger) -> None:
+    before = drafted(ledger).version
+    agent = Actor(principal="bot", kind="agent")
+    for _ in range(3):
+        command = ApproveLaunch(now=clock.now(), actor=agent, digest="abcd")
+        outcome = ledger.handle("demo", command)
+        assert isinstance(outcome, Refused)
+        assert outcome.refusal is Refusal.NOT_A_HUMAN
+    last = ledger.history("demo")[before:]
+    assert [(e.data.topic, e.envelope.actor) for e in last] == [("run.attempt_refused.1", agent)]
+
+
+def test_a_command_to_the_stream_people_is_recorded_and_an_agent_s_attempt_too(
+    ledger: Ledger,
+) -> None:
+    for kind in ("agent", "human"):
+        actor = Actor.model_validate({"principal": kind, "kind": kind})
+        command = GrantStandingWaiver(
+            now=clock.now(), actor=actor, lane=Lane.CANARY, rule="L11", reason="daily"
+        )
+        assert isinstance(ledger.handle_people(command), Refused) is (kind == "agent")
+    people = ledger.people()
+    assert (list(people.waivers), people.version) == (["sw-1"], 2)
 
 
 def test_an_unknown_run_is_refused(ledger: Ledger) -> None:
