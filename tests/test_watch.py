@@ -28,7 +28,7 @@ from watchkeeper import acts, clock
 from watchkeeper.acts import perform, submission_id
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.commands import Acknowledge, AddNote, Stop, TakeWatch
+from watchkeeper.domain.commands import Acknowledge, AddNote, Revoke, Stop, TakeWatch
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import (
     CheckRecorded,
@@ -376,4 +376,17 @@ def test_a_stop_before_the_submit_starts_no_job(office: Office, site: Site) -> N
     watch_until(office, lambda runs: type(runs["halted"].phase).__name__ == "Stopped")
     orchestrator = office.adapters.orchestrator(tiny_contract(site, "halted"))
     assert orchestrator.find(submission_id(office.desk, "halted", 1)).state == "not_found"
+    assert not office.ledger.roots().held
+
+
+def test_an_approval_revoked_before_the_submit_starts_no_job(office: Office, site: Site) -> None:
+    requested(office, tiny_contract(site, "withdrawn"))
+    revoke = Revoke(now=clock.now(), actor=DRI, name="a-1", reason="wrong mesh")
+    taken(office.ledger.handle("withdrawn", revoke))
+    watch_until(office, lambda runs: bool(runs["withdrawn"].questions))
+    orchestrator = office.adapters.orchestrator(tiny_contract(site, "withdrawn"))
+    assert orchestrator.find(submission_id(office.desk, "withdrawn", 1)).state == "not_found"
+    assert [r.reason for r in data_of(office, "withdrawn", LaunchRefused)] == [
+        "a-1 was revoked first"
+    ]
     assert not office.ledger.roots().held

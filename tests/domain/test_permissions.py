@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.domain.given import Answer, History
+from tests.domain.given import Answer, History, enveloped
 from tests.domain.samples import (
     AGENT,
     DRI,
@@ -56,6 +56,7 @@ from watchkeeper.domain.events import (
     StopRequested,
     WaiverGranted,
 )
+from watchkeeper.domain.evolve import evolve
 from watchkeeper.domain.guarded import (
     CONSENT_LIFE,
     REGISTER,
@@ -68,7 +69,16 @@ from watchkeeper.domain.launching import clearance_revoked
 from watchkeeper.domain.permissions import ATTEMPT_AGAIN, ATTEMPTS_MAX
 from watchkeeper.domain.plan import Verdict
 from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import Cleared, Draft, Finished, Interrupted, Running, Sealed, Stopped
+from watchkeeper.domain.state import (
+    Cleared,
+    Draft,
+    Finished,
+    Interrupted,
+    Running,
+    Sealed,
+    Stopped,
+    Unreadable,
+)
 from watchkeeper.domain.values import JobState
 from watchkeeper.domain.waivers import NEVER_WAIVED
 
@@ -555,3 +565,28 @@ def test_an_exit_does_not_use_up_a_consent() -> None:
     history = consented()
     history.fail(exited(1), step=1100, found=listing(900, 1000))
     assert not history.run.consents[0].used
+
+
+def test_a_stop_recorded_before_proposals_existed_still_reads() -> None:
+    history = story(Running)
+    consent = ConsentGiven(
+        consent="c-1", action="stop", target="i1", expires_at=history.now + CONSENT_LIFE, note="x"
+    )
+    history.record(consent, StopRequested(instance="i1", reason="x", consent="c-1"), actor=DRI)
+    assert history.run.stop_requested == "i1"
+    assert [one.used for one in history.run.consents] == [True]
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        ConsentUsed(consent="c-9", action="stop", target="i1", digest=""),
+        ConsentRevoked(consent="c-9", reason=""),
+        ProposalDeclined(proposal="p-9", reason=""),
+        ApprovalRevoked(approval="a-9", reason=""),
+    ],
+)
+def test_what_names_nothing_that_is_there_makes_a_run_unreadable(fact: Any) -> None:
+    history = story(Running)
+    event = enveloped(fact, history.run.version + 1, history.now)
+    assert isinstance(evolve(history.run, event), Unreadable)
