@@ -25,6 +25,7 @@ from watchkeeper.domain.contract import Contract, seal_tag_of
 from watchkeeper.domain.durations import local_day
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import EffectFailed, EffectRecovered
+from watchkeeper.domain.gate_facts import LogbookFacts
 from watchkeeper.domain.launching import clearance_revoked, plan_first_instance
 from watchkeeper.domain.observation import GateFacts, SealFacts
 from watchkeeper.domain.people import Actor
@@ -35,6 +36,8 @@ from watchkeeper.domain.roots import overlapping
 from watchkeeper.domain.secrets import has_mark
 from watchkeeper.domain.standing import standing_waivers
 from watchkeeper.domain.state import (
+    Cleared,
+    Draft,
     Finished,
     Interrupted,
     Launching,
@@ -45,8 +48,10 @@ from watchkeeper.domain.state import (
     live_instance,
 )
 from watchkeeper.domain.values import JobSpec, JobState, SourceState
+from watchkeeper.launch_facts import Known, ask_logbook, logbook_on_record, read_gate_facts
 from watchkeeper.ledger import Handled, Ledger
-from watchkeeper.observe import observe, read_gate_facts, read_seal_facts, scrub_observation
+from watchkeeper.lineage import lineage_of
+from watchkeeper.observe import Asked, observe, read_seal_facts, scrub_observation
 from watchkeeper.ports import (
     Evidence,
     Orchestrator,
@@ -176,24 +181,43 @@ def request_launch(desk: Desk, contract: Contract, actor: Actor) -> Handled | Re
 
     What came of it stands in the run's newest preflight: nothing is submitted here.
     """
-    plan, facts = read_first_plan(desk, contract)
+    run = desk.ledger.run(contract.run)
+    pushed = None
+    if isinstance(run, Run) and isinstance(run.phase, Draft | Cleared):
+        # The record is on its remote before anything is submitted; a failed push stops the launch.
+        pushed = ask_logbook(lambda: push_logbook(desk.ledger, desk.outside, run, SERVICE))
+    plan, facts = read_first_plan(desk, contract, pushed)
     command = RequestLaunch(
         now=clock.now(), actor=actor, submission_id=plan.submission_id, facts=facts
     )
     return desk.ledger.handle(contract.run, command)
 
 
-def read_first_plan(desk: Desk, contract: Contract) -> tuple[LaunchPlan, GateFacts]:
-    """Return the plan of a contract's first instance, and the facts that its gate needs."""
+def read_first_plan(
+    desk: Desk, contract: Contract, logbook: Asked[LogbookFacts] | None = None
+) -> tuple[LaunchPlan, GateFacts]:
+    """Return the plan of a contract's first instance, and the facts that its gate needs.
+
+    Args:
+        desk: What to work with.
+        contract: The run's contract.
+        logbook: How its push went; none to try one that moves nothing.
+    """
     plan = plan_first_instance(contract, submission_id(desk, contract.run, 1))
-    return plan, _gate_facts(desk, contract, plan.resume_from)
+    known = Known(
+        root_held_by=root_holder(desk.ledger, contract.output_root),
+        lineage=lineage_of(desk.ledger, plan.resume_from),
+        logbook=logbook,
+    )
+    facts = read_gate_facts(
+        desk.outside, contract, plan.resume_from, known, submission_id=plan.submission_id
+    )
+    return plan, with_standing(desk, facts)
 
 
-def _gate_facts(desk: Desk, contract: Contract, source: str) -> GateFacts:
-    """Read what the gate needs: outside, and of what the ledger holds for no single run."""
-    held = root_holder(desk.ledger, contract.output_root)
+def with_standing(desk: Desk, facts: GateFacts) -> GateFacts:
+    """Add what the ledger holds for no single run: the standing waivers."""
     standing = standing_waivers(desk.ledger.people(), clock.now())
-    facts = read_gate_facts(desk.outside, contract, source, held)
     return facts.model_copy(update={"standing": standing})
 
 
@@ -255,7 +279,16 @@ def relaunch(desk: Desk, run: Run, token: int) -> bool:
     assert isinstance(run.phase, Interrupted), "only an interrupted run is relaunched"
     decision = run.phase.decision
     assert decision is not None, "a relaunch was decided"
-    facts = _gate_facts(desk, contract_of(run), decision.resume_path)
+    contract = contract_of(run)
+    failing = desk.ledger.effects(run.slug).failing.get(Act.LOGBOOK.value)
+    known = Known(
+        root_held_by=root_holder(desk.ledger, contract.output_root),
+        lineage=lineage_of(desk.ledger, decision.resume_path, run),
+        logbook=logbook_on_record(failing.reason if failing is not None else ""),
+    )
+    facts = with_standing(
+        desk, read_gate_facts(desk.outside, contract, decision.resume_path, known)
+    )
     command = Relaunch(
         now=clock.now(),
         actor=SERVICE,
@@ -264,9 +297,11 @@ def relaunch(desk: Desk, run: Run, token: int) -> bool:
         facts=facts,
     )
     outcome = desk.ledger.handle(run.slug, command)
-    reading = facts.source_reading
-    if isinstance(outcome, Handled) and not outcome.events and reading is not None:
-        raise Unavailable("checkpoints", reading.reason or "no answer about the checkpoint")
+    if isinstance(outcome, Handled) and not outcome.events:
+        silent = [facts.source_reading, *facts.readings]
+        first = next((r for r in silent if r and r.state is not SourceState.FRESH), None)
+        source = first.source if first is not None else "a source of the gate"
+        raise Unavailable(source, first.reason if first is not None else "no answer")
     return _handled(outcome, "relaunch")
 
 

@@ -18,8 +18,10 @@ from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import Run, Superseded, Unborn, Unreadable, contract_of
 from watchkeeper.domain.superseding import source_of
+from watchkeeper.launch_facts import Known, read_gate_facts
 from watchkeeper.ledger import Handled
-from watchkeeper.observe import read_gate_facts, read_seal_facts, scrub_observation
+from watchkeeper.lineage import lineage_of
+from watchkeeper.observe import read_seal_facts, scrub_observation
 
 
 def adopt(
@@ -31,8 +33,12 @@ def adopt(
         Unavailable: The orchestrator, or the store of the checkpoint, gives no answer.
     """
     found = desk.outside.orchestrator(contract).describe(job)
-    held = root_holder(desk.ledger, contract.output_root)
-    facts = read_gate_facts(desk.outside, contract, contract.initialize_from, held)
+    source = contract.initialize_from.rstrip("/")
+    known = Known(
+        root_held_by=root_holder(desk.ledger, contract.output_root),
+        lineage=lineage_of(desk.ledger, source),
+    )
+    facts = read_gate_facts(desk.outside, contract, source, known)
     command = AdoptInstance(now=clock.now(), actor=actor, found=found, facts=facts, note=note)
     return desk.ledger.handle(contract.run, command)
 
@@ -46,7 +52,8 @@ def plan_rollback(desk: Desk, run: Run, step: int, actor: Actor, reason: str) ->
         # The root is held by the very instance that ends before the next one is asked for.
         held = root_holder(desk.ledger, contract.output_root)
         others = "" if held.startswith(f"{run.slug} ") else held
-        facts = read_gate_facts(desk.outside, contract, chosen.path, others)
+        known = Known(root_held_by=others, lineage=lineage_of(desk.ledger, chosen.path, run))
+        facts = read_gate_facts(desk.outside, contract, chosen.path, known)
     command = PlanRollback(
         now=clock.now(),
         actor=actor,

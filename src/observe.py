@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from watchkeeper.domain.contract import Contract, checkpoint_root_of
-from watchkeeper.domain.observation import GateFacts, Observation, SealFacts
+from watchkeeper.domain.observation import Observation, SealFacts
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.secrets import Scrubber, scrub_json
-from watchkeeper.domain.values import CheckpointFacts, CheckpointListing, Reading, SourceState
+from watchkeeper.domain.values import Reading, SourceState
 from watchkeeper.ports import Outside, Unavailable
 
 LOG_LINES_MAX = 200
@@ -86,36 +86,6 @@ def scrub_observation(scrubber: Scrubber, seen: Observation) -> tuple[Observatio
     text = json.dumps(clean, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     content = text.encode()
     return Observation.model_validate(clean), hashlib.sha256(content).hexdigest(), content
-
-
-def read_gate_facts(
-    outside: Outside, contract: Contract, source_path: str, root_held_by: str
-) -> GateFacts:
-    """Read what the launch rules need.
-
-    Args:
-        outside: The ports.
-        contract: The run's contract.
-        source_path: The checkpoint to start from; empty for a start from scratch.
-        root_held_by: Who holds the output root, as the ledger says.
-    """
-    missing = outside.missing_variables(contract.env_from)
-    if not source_path:
-        return GateFacts(env_missing=missing, root_held_by=root_held_by)
-    root = source_path.rstrip("/").rpartition("/")[0]
-    store = ask("checkpoints", lambda: outside.checkpoints(contract).list_checkpoints(root))
-    return GateFacts(
-        env_missing=missing,
-        source=_named(store.answer, source_path),
-        source_reading=store.reading,
-        root_held_by=root_held_by,
-    )
-
-
-def _named(listing: CheckpointListing | None, path: str) -> CheckpointFacts | None:
-    name = path.rstrip("/").rpartition("/")[2]
-    found = listing.checkpoints if listing is not None else ()
-    return next((c for c in found if c.path.rstrip("/").rpartition("/")[2] == name), None)
 
 
 def read_seal_facts(

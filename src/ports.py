@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.gate_facts import RepositoryFacts, TrackerNames, WorktreeFacts
 from watchkeeper.domain.values import (
     CheckpointListing,
     JobDescription,
@@ -91,6 +92,32 @@ class Tracker(Protocol):
 
     def read(self) -> TrackerFacts | None:
         """Return the newest facts, or none where the tracker was read and has no such run yet.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+
+@runtime_checkable
+class NamesTracker(Protocol):
+    """A tracker that can say to whom a display name belongs; not every tracker can."""
+
+    def names(self, display_name: str) -> TrackerNames:
+        """Return which other runs bear a name, and which name this run's id bears already.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+
+@runtime_checkable
+class RegionStore(Protocol):
+    """A store that can say in which region a place lies; not every store can."""
+
+    def region_of(self, url: str) -> str:
+        """Return the region in the store's own words; empty where it says none.
 
         Raises:
             Unavailable: Not reached, or no usable answer.
@@ -220,6 +247,54 @@ class GitRemote(Protocol):
 
         Args:
             sha: The full id, 40 lower-case hexadecimal digits.
+        """
+        ...
+
+    def look(self, sha: str) -> RepositoryFacts:
+        """Return what the remote says of a commit, as of now: which of its branches reach it."""
+        ...
+
+    def push_refusal(self, path: str) -> str:
+        """Try a push that changes one file, and move nothing; return why it is refused.
+
+        Empty when the remote would take it, as far as it can say without moving anything: a rule
+        that it asks only at a real push can still refuse.
+        """
+        ...
+
+
+class LaunchSource(Protocol):
+    """Reads what a launch is made from: a local checkout, and the configuration in it."""
+
+    def worktree(self, path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
+        """Return the state of a checkout; none where there is no checkout, as a definite answer.
+
+        Nothing in it is written, its index included.
+
+        Args:
+            path: A folder in it.
+            ignore: Globs of files that cannot affect training.
+
+        Raises:
+            Unavailable: Git gives no usable answer, or what changed is too large to identify.
+        """
+        ...
+
+    def config(
+        self, files: Sequence[str], path: str, remote: GitRemote, sha: str
+    ) -> dict[str, str]:
+        """Return the launched configuration, flattened: dotted key to value as text.
+
+        A file that is not there gives one entry of its own name, with the value `(missing)`.
+
+        Args:
+            files: Paths within the repository.
+            path: The checkout to read them from; empty for the commit itself.
+            remote: Where the commit is read.
+            sha: The commit.
+
+        Raises:
+            Unavailable: The remote gives no answer, or a file is no JSON, YAML or TOML.
         """
         ...
 
@@ -390,6 +465,10 @@ class Outside(Protocol):
 
     def git(self, remote: str, branch: str) -> GitRemote:
         """Return one branch of a git remote."""
+        ...
+
+    def launch_source(self) -> LaunchSource:
+        """Return what reads local checkouts and configurations."""
         ...
 
     def missing_variables(self, names: Sequence[str]) -> tuple[str, ...]:

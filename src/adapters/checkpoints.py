@@ -10,6 +10,7 @@ from typing import Any, cast
 from watchkeeper import outside
 from watchkeeper.adapters.fsspec_files import Filesystems, ask, for_each, version_of, written_at
 from watchkeeper.adapters.object_pages import pages
+from watchkeeper.domain.places import bucket_of
 from watchkeeper.domain.values import CheckpointFacts, CheckpointKind, CheckpointListing
 from watchkeeper.ports import Unavailable
 
@@ -63,6 +64,26 @@ class FsspecCheckpoints:
                 files can't be read, or the root is a file.
         """
         return outside.call(f"checkpoints {root}", self.limit, self._list, root)
+
+    def region_of(self, url: str) -> str:
+        """Return the region of a bucket, where its store tells; empty for every other place.
+
+        Raises:
+            Unavailable: The store is down, slow or refuses.
+        """
+        return outside.call(f"region of {url}", self.limit, self._region, url)
+
+    def _region(self, url: str) -> str:
+        bucket = bucket_of(url)
+        if not bucket.startswith("gs://"):
+            return ""  # Only Cloud Storage says where a bucket is, beside what it is.
+        source = f"region of {bucket}"
+        filesystem = ask(source, self._filesystems.of, bucket)
+        try:
+            info: dict[str, Any] = ask(source, filesystem.info, bucket)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise Unavailable(source, "there is no such bucket") from error
+        return str(info.get("location") or "").lower()
 
     def _list(self, root: str) -> CheckpointListing:
         source = f"checkpoints {root}"

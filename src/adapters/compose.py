@@ -13,7 +13,7 @@ from watchkeeper.adapters.home import Home
 from watchkeeper.adapters.load import load
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.contract_tracker import TrackerPart
-from watchkeeper.ports import CheckpointStore, GitRemote, Orchestrator, Tracker
+from watchkeeper.ports import CheckpointStore, GitRemote, LaunchSource, Orchestrator, Tracker
 
 BOT = ("watchkeeper", "watchkeeper@localhost")
 """Name and address under which commits and tags are made; no person's."""
@@ -79,6 +79,11 @@ class Adapters:
                 )
             found: GitRemote = self._made[key]
         return found
+
+    def launch_source(self) -> LaunchSource:
+        """Return what reads local checkouts and configurations."""
+        made: LaunchSource = load("launch_source", "LaunchFiles")()
+        return made
 
     def missing_variables(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those variables of `env_from` that are not set here."""

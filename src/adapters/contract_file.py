@@ -34,6 +34,7 @@ _PLACES: tuple[KeyPath, ...] = (
     ("initialize_from",),
     ("orchestrator", "address"),
     ("code", "remote"),
+    ("code", "worktree"),
     ("tracker", "url"),
     ("tracker", "dir"),
     ("checkpoints", "root"),

@@ -16,6 +16,7 @@ from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
 from watchkeeper import outside
 from watchkeeper.adapters.fsspec_files import Filesystems, ask
+from watchkeeper.domain.gate_facts import TrackerNames
 from watchkeeper.domain.values import TrackerFacts
 from watchkeeper.ports import Unavailable
 
@@ -74,6 +75,16 @@ class JsonlTracker:
                 them follows the last whole one.
         """
         return outside.call(self._source, self.limit, self._read)
+
+    def names(self, display_name: str) -> TrackerNames:
+        """Return the name that the file bears: it holds one run, so no other can share it.
+
+        Raises:
+            Unavailable: See `read`.
+        """
+        del display_name  # A file knows no other runs.
+        found = self.read()
+        return TrackerNames(shown_name=found.display_name if found is not None else "")
 
     @property
     def _source(self) -> str:

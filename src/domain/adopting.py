@@ -7,7 +7,7 @@ From then on it is watched, recovered and sealed like any other.
 import shlex
 
 from watchkeeper.domain.commands_manoeuvres import AdoptInstance
-from watchkeeper.domain.contract import Contract, contract_root
+from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import (
     InstanceLaunched,
     LaunchApproved,
@@ -18,6 +18,8 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.gate import Gate, blocks, preflight
 from watchkeeper.domain.launching import launched_event, plan_first_instance
+from watchkeeper.domain.permissions import not_a_human
+from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.plan import LaunchPlan, identity_digest, plan_digest
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.state import Run, contract_of
@@ -37,7 +39,7 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
     The request claims the output root in the same transaction, as any launch does.
     """
     if command.actor.kind != "human":
-        return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
+        return not_a_human(run, command)
     job = command.found.job
     if job.state not in _LIVE:
         says = "not there" if job.state is JobState.NOT_FOUND else job.state.value
@@ -53,11 +55,23 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
         note=command.note.strip() or "adopted while it ran",
     )
     approved = foresee(run, [approval], command)
-    findings = preflight(Gate(contract_of(run), plan, command.facts, approved.approvals))
+    gate = Gate(
+        contract_of(run),
+        plan,
+        command.facts,
+        approved.approvals,
+        launcher=command.actor,
+        consents=run.consents,
+        now=command.now,
+        adopts=True,
+    )
+    findings = preflight(gate)
     blocked = [f"{finding.rule} {finding.says}" for finding in blocks(findings)]
     if blocked:
         return Refused(Refusal.PLAN_BLOCKED, "; ".join(blocked))
-    checked = PreflightRecorded(plan=plan, digest=plan_digest(plan), findings=findings)
+    checked = PreflightRecorded(
+        plan=plan, digest=plan_digest(plan), findings=findings, facts=command.facts
+    )
     requested = LaunchRequested(
         plan=plan,
         digest=plan_digest(plan),
@@ -66,7 +80,7 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
         reason="adopt",
     )
     began = min(job.started_at or command.now, command.now)
-    launched: InstanceLaunched = launched_event(contract_of(run), plan, began)
+    launched: InstanceLaunched = launched_event(run, plan, began)
     return [approval, checked, requested, launched.model_copy(update={"adopted": True})]
 
 

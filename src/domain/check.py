@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from watchkeeper.domain.commands import RecordCheck
-from watchkeeper.domain.contract import Contract, cadence_of, checkpoint_root_of, contract_root
+from watchkeeper.domain.contract import Contract, cadence_of, checkpoint_root_of
 from watchkeeper.domain.detectors import expected_at, findings_at
 from watchkeeper.domain.events import (
     CheckRecorded,
@@ -16,6 +16,7 @@ from watchkeeper.domain.events import (
     Startup,
 )
 from watchkeeper.domain.observation import Observation, reading_of
+from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.progress import Progress as Shown
 from watchkeeper.domain.progress import parse_progress, parse_startup
 from watchkeeper.domain.state import (

@@ -2,11 +2,12 @@
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, PositiveInt, StringConstraints, field_validator, model_validator
 
+from watchkeeper.domain.contract_parts import IGNORED, ModelPart, PolicyPart
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.durations import Duration
 from watchkeeper.domain.stopping import StoppingPart
@@ -64,6 +65,15 @@ class CodePart(Value):
         branch: The branch it was taken from.
         dirty: Whether the tree had changes that are not in the commit.
         bundle: Identity of a source bundle or container, when it can differ from the commit.
+        container: Image with its digest, such as `registry/name@sha256:...`; compared by digest.
+        built_from: The commit that bundle or container was built from.
+        worktree: Folder of a local checkout that the launch is made from; it is held against the
+            commit (L2). For `local` jobs `working_dir` when empty.
+        script: The experiment's script, when the command does not show it.
+        config: Files of the repository that hold the launched configuration: JSON, YAML or TOML.
+            A relaunch is compared with them (L14).
+        ignore: Globs of changed files that cannot affect training, so that they do not make a
+            tree dirty (L2). `*` also matches `/`.
     """
 
     remote: Text
@@ -71,6 +81,12 @@ class CodePart(Value):
     branch: RefName = "main"
     dirty: bool = False
     bundle: str = ""
+    container: str = ""
+    built_from: GitSha | Literal[""] = ""
+    worktree: str = ""
+    script: str = ""
+    config: tuple[RefName, ...] = ()
+    ignore: tuple[str, ...] = IGNORED
 
 
 class HardwarePart(Value):
@@ -79,10 +95,14 @@ class HardwarePart(Value):
     Attributes:
         type: Such as `v5p-1024`.
         topology: Slices or nodes, such as `1 slice`.
+        count: How many slices or nodes.
+        region: Where the machines are, such as `us-central2`; by the cluster's name when empty.
     """
 
     type: str = ""
     topology: str = ""
+    count: PositiveInt | None = None
+    region: str = ""
 
 
 class FinalStepPart(Value):
@@ -105,12 +125,14 @@ class CheckpointPart(Value):
         permanent_every_steps: Interval of checkpoints kept for good.
         temporary_every: Interval of rolling ones, by time or by steps.
         keep_last: Rollback depth: how many temporary ones are kept.
+        milestones: Steps whose checkpoints are kept whatever else is deleted.
     """
 
     root: str = ""
     permanent_every_steps: PositiveInt | None = None
     temporary_every: str = ""
     keep_last: PositiveInt | None = None
+    milestones: tuple[PositiveInt, ...] = ()
 
 
 def _taken_by_git(name: str) -> str:
@@ -233,13 +255,16 @@ class Contract(Value):
         goal: What the run is for.
         stop: When to stop, and when to ask.
         issue: URL of the issue, or `none` as a stated waiver.
+        labels: Labels of the issue, where the tracker of issues has them.
         timezone: IANA zone in which times are shown.
         command: The exact argument vector.
         env: Plain environment variables; never secrets.
         env_from: Names of variables that are read at submit and never stored.
         working_dir: Folder that the job starts in; empty for the orchestrator's default.
         output_root: Where the run writes; only one live run may.
+        output_region: Region of the output root's bucket; by the bucket's name when empty.
         initialize_from: Checkpoint that the first instance starts from; empty for none.
+        ancestors: Output roots of the runs that this one descends from, as the DRI states them.
     """
 
     run: Slug
@@ -249,6 +274,7 @@ class Contract(Value):
     goal: Text
     stop: Text
     issue: Text
+    labels: tuple[str, ...] = ()
     timezone: str = "UTC"
     command: tuple[str, ...]
     env: dict[str, str] = {}
@@ -259,8 +285,11 @@ class Contract(Value):
     hardware: HardwarePart = HardwarePart()
     tracker: TrackerPart
     output_root: Text
+    output_region: str = ""
     initialize_from: str = ""
+    ancestors: tuple[str, ...] = ()
     final_step: FinalStepPart
+    model: ModelPart = ModelPart()
     checkpoints: CheckpointPart = CheckpointPart()
     retries: RetryPart = RetryPart()
     resume: ResumePart = ResumePart()
@@ -268,6 +297,7 @@ class Contract(Value):
     stopping: StoppingPart = StoppingPart()
     seal: SealPart = SealPart()
     logbook: LogbookPart = LogbookPart()
+    policy: PolicyPart = PolicyPart()
 
     @field_validator("run")
     @classmethod
@@ -343,41 +373,3 @@ def seal_tag_of(contract: Contract, launched_on: str) -> str:
     if contract.lane is Lane.DAILY:
         return f"ferry/daily/{launched_on}/{contract.run}"
     return f"run/{contract.run}/final"
-
-
-_SAME_SCHEME = {"gcs": "gs", "s3a": "s3", "s3n": "s3", "local": "file"}
-"""Other names that fsspec and Hadoop have for one store."""
-
-
-def contract_root(url: str) -> str:
-    """Normalise an output root, so that one place has one name.
-
-    >>> contract_root("gs://Bucket//a/./b/../c/"), contract_root("file:///tmp/x/")
-    ('gs://Bucket/a/c', '/tmp/x')
-    """
-    named, separator, path = url.strip().rpartition("://")
-    scheme = _SAME_SCHEME.get(named.lower(), named.lower())
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == ".." and parts:
-            parts.pop()
-        elif part not in ("", ".", ".."):
-            parts.append(part)
-    if scheme in ("", "file"):
-        return "/" + "/".join(parts)
-    return scheme + separator + "/".join(parts)
-
-
-def changed_keys(before: Contract, after: Contract) -> tuple[str, ...]:
-    """Return the keys whose values differ, such as `final_step.value`, sorted."""
-    old, new = _flat(before.model_dump(mode="json")), _flat(after.model_dump(mode="json"))
-    return tuple(sorted(k for k in old.keys() | new.keys() if old.get(k) != new.get(k)))
-
-
-def _flat(value: object, prefix: str = "") -> dict[str, object]:
-    if not isinstance(value, dict):
-        return {prefix: value}
-    flat: dict[str, object] = {}
-    for name, inner in cast(dict[str, object], value).items():
-        flat |= _flat(inner, f"{prefix}.{name}" if prefix else name)
-    return flat

@@ -42,7 +42,7 @@ from watchkeeper.domain.commands_manoeuvres import (
     Supersede,
     VerifyMilestone,
 )
-from watchkeeper.domain.contract import cadence_of, changed_keys
+from watchkeeper.domain.contract import cadence_of
 from watchkeeper.domain.events import (
     ContractAmended,
     CorrectionRecorded,
@@ -57,6 +57,7 @@ from watchkeeper.domain.events import (
     WatchReleased,
     WatchTaken,
 )
+from watchkeeper.domain.flat import changed_keys
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.freshness import report_stale
 from watchkeeper.domain.guarded import GuardedAction

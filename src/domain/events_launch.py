@@ -7,6 +7,7 @@ from pydantic import AwareDatetime, PositiveInt
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.durations import Duration
 from watchkeeper.domain.fact import Fact
+from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.plan import GateFinding, LaunchPlan
 from watchkeeper.domain.values import JobFacts, Step
 
@@ -40,12 +41,14 @@ class PreflightRecorded(Fact):
         plan: The exact instance that was judged.
         digest: The plan's identity, which an approval names.
         findings: One answer for each rule.
+        facts: What was read outside and judged; none in events of earlier releases.
     """
 
     topic: ClassVar[str] = "run.preflight_recorded.1"
     plan: LaunchPlan
     digest: str
     findings: tuple[GateFinding, ...]
+    facts: GateFacts | None = None
 
 
 class LaunchApproved(Fact):

@@ -50,6 +50,7 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.evolve_manoeuvres import evolve_aside, with_rejection
 from watchkeeper.domain.evolve_people import permitted
 from watchkeeper.domain.misfit import Misfit
+from watchkeeper.domain.people import Actor
 from watchkeeper.domain.state import (
     PHASES,
     UNACCOUNTED,
@@ -182,7 +183,7 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
                 phase=phase,
             )
         case LaunchRequested():
-            return _requested(run, data, at)
+            return _requested(run, data, at, event.envelope.actor)
         case InstanceLaunched() | LaunchRefused() | InstanceEnded():
             return _instance(run, data, at)
         case WatchTaken():
@@ -322,14 +323,18 @@ def last_instance_or_misfit(run: Run) -> Instance:
     return run.instances[-1]
 
 
-def _requested(run: Run, data: LaunchRequested, at: datetime) -> Run:
+def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> Run:
     again = (at,) if run.instances else ()
     if isinstance(run.phase, Draft) and not data.waiver:
         raise Misfit("nobody cleared it")
+    facts = run.preflight.facts if run.preflight is not None else None
+    config = facts.config if facts is not None else {}
+    patch = facts.worktree.patch if facts is not None and facts.worktree is not None else ""
     return replace(
         run,
         phase=Launching(data.plan, at),
-        instances=(*run.instances, Instance(data.plan)),
+        instances=(*run.instances, Instance(data.plan, config=config, patch=patch)),
+        asked_by=run.asked_by or (actor.principal if actor.kind == "human" else ""),
         relaunches=run.relaunches + again,
         cleared_by=data.approval or data.waiver,
         requester=run.requester or data.requester,

@@ -24,13 +24,14 @@ from watchkeeper.domain.events import (
     RunStopped,
 )
 from watchkeeper.domain.gate import Gate, blocks, covering_approval, preflight
+from watchkeeper.domain.gate_base import CANNOT_TELL, Prior
 from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.permissions import not_a_human
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, identity_digest, make_plan, plan_digest
 from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.standing import waivers_for
-from watchkeeper.domain.state import Interrupted, Launching, Run, Waiver, contract_of
+from watchkeeper.domain.state import Interrupted, Launching, Run, Waiver, contract_of, dri_of
 from watchkeeper.domain.values import SourceState
 from watchkeeper.domain.waivers import live_waivers
 
@@ -63,8 +64,16 @@ def launch(run: Run, command: RequestLaunch) -> Outcome:
     contract = contract_of(run)
     plan = plan_first_instance(contract, command.submission_id)
     requester = command.requester or command.actor.principal
-    waivers = all_waivers(run, contract, command.facts, requester, command.now)
-    gate = Gate(contract, plan, command.facts, run.approvals, waivers)
+    gate = Gate(
+        contract,
+        plan,
+        command.facts,
+        run.approvals,
+        launcher=command.actor,
+        consents=run.consents,
+        now=command.now,
+        waivers=all_waivers(run, contract, command.facts, requester, command.now),
+    )
     return _request(run, gate, "launch", requester)
 
 
@@ -80,7 +89,7 @@ def _request(run: Run, gate: Gate, reason: str, requester: str) -> list[RunEvent
     """Record the preflight and, when nothing blocks, the request that rests on it."""
     findings = preflight(gate)
     digest = plan_digest(gate.plan)
-    checked = PreflightRecorded(plan=gate.plan, digest=digest, findings=findings)
+    checked = PreflightRecorded(plan=gate.plan, digest=digest, findings=findings, facts=gate.facts)
     if blocks(findings):
         same = run.preflight is not None and run.preflight == checked
         # The same answer again adds nothing to the history.
@@ -123,9 +132,16 @@ def approve(run: Run, command: ApproveLaunch) -> Outcome:
     named = len(command.digest) >= _DIGEST_SHOWN_MIN
     if checked is None or not named or not checked.digest.startswith(command.digest):
         return Refused(Refusal.PLAN_UNKNOWN, command.digest)
-    if any(one.digest == checked.digest and not one.revoked for one in run.approvals):
+    known = next(
+        (one for one in run.approvals if one.digest == checked.digest and not one.revoked), None
+    )
+    dri = contract_of(run).dri
+    # The DRI's own approval is also the word that they know of the launch (L9).
+    is_contact = command.actor.principal == dri and known is not None and known.by != dri
+    if known is not None and not is_contact:
         return Refused(Refusal.ALREADY_CLEARED, run.slug)
-    others = [finding.rule for finding in blocks(checked.findings) if finding.rule != "L11"]
+    lifted = {"L11", "L9"} if command.actor.principal == dri else {"L11"}
+    others = [finding.rule for finding in blocks(checked.findings) if finding.rule not in lifted]
     if others:
         return Refused(Refusal.PLAN_BLOCKED, ", ".join(others))
     approved = LaunchApproved(
@@ -143,11 +159,13 @@ def confirm(run: Run, command: ConfirmLaunched) -> Outcome:
     plan = run.phase.plan
     if command.instance != plan.instance:
         return Refused(Refusal.WRONG_INSTANCE, command.instance)
-    return [launched_event(contract_of(run), plan, command.launched_at)]
+    return [launched_event(run, plan, command.launched_at)]
 
 
-def launched_event(contract: Contract, plan: LaunchPlan, launched_at: datetime) -> InstanceLaunched:
+def launched_event(run: Run, plan: LaunchPlan, launched_at: datetime) -> InstanceLaunched:
     """Return the fact that the orchestrator has a job, with all that identifies it."""
+    contract = contract_of(run)
+    patch = run.instances[-1].patch if run.instances else ""
     checkpoints = contract.checkpoints
     policy = ", ".join(
         text
@@ -166,17 +184,18 @@ def launched_event(contract: Contract, plan: LaunchPlan, launched_at: datetime) 
         instance=plan.instance,
         submission_id=plan.submission_id,
         launched_at=launched_at,
-        dri=contract.dri,
+        dri=dri_of(run),
         command=plan.command,
-        script=scripts[0] if scripts else "",
+        script=contract.code.script or (scripts[0] if scripts else ""),
         orchestrator=plan.orchestrator,
         cluster=plan.cluster,
         git_sha=plan.git_sha,
         branch=contract.code.branch,
-        dirty=contract.code.dirty,
-        bundle=contract.code.bundle,
+        dirty=contract.code.dirty or bool(patch),
+        patch=patch,
+        bundle=contract.code.bundle or contract.code.container,
         hardware=hardware.type,
-        topology=hardware.topology,
+        topology=hardware.topology or (f"{hardware.count} nodes" if hardware.count else ""),
         initialize_from=contract.initialize_from,
         tracker_id=plan.tracker_id,
         display_name=plan.display_name,
@@ -249,16 +268,31 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
         resume_step=decision.resume_step,
     )
     contract = contract_of(run)
-    waivers = all_waivers(run, contract, command.facts, run.requester, command.now)
     exact = tuple(one for one in run.approvals if one.digest == plan_digest(plan))
     asked_back = isinstance(run.manoeuvres.asked, RollbackApproved)
     covered = decision.rule in COVERED_RULES and not asked_back
-    approvals = run.approvals if covered else exact
-    gate = Gate(contract, plan, command.facts, approvals, waivers)
+    gate = Gate(
+        contract,
+        plan,
+        command.facts,
+        run.approvals if covered else exact,
+        prior=prior_of(run),
+        consents=run.consents,
+        now=command.now,
+        waivers=all_waivers(run, contract, command.facts, run.requester, command.now),
+    )
     events = _request(run, gate, decision.rule, run.requester)
     if events and isinstance(events[-1], LaunchRequested):
         return events
-    return _blocked_relaunch(run, events, decision, command)
+    return _blocked_relaunch(run, events, decision)
+
+
+def prior_of(run: Run) -> Prior | None:
+    """Return what the last instance that was launched was; none where nothing was."""
+    if not run.instances:
+        return None
+    before = run.instances[-1]
+    return Prior(contract_of(run), before.plan, dict(before.config), before.patch)
 
 
 def _choose_again(run: Run, decision: DecisionMade) -> Outcome:
@@ -273,16 +307,13 @@ def _choose_again(run: Run, decision: DecisionMade) -> Outcome:
     return [escalate, *escalation_of(run, escalate)]
 
 
-def _blocked_relaunch(
-    run: Run, events: list[RunEvent], decision: DecisionMade, command: Relaunch
-) -> Outcome:
+def _blocked_relaunch(run: Run, events: list[RunEvent], decision: DecisionMade) -> Outcome:
     # The same blocks as the last time are not recorded again; the question about them is.
     checked = events[-1] if events else run.preflight
     assert isinstance(checked, PreflightRecorded), "a blocked request has a preflight"
     blocked = blocks(checked.findings)
-    reading = command.facts.source_reading
-    if reading is not None and reading.state is not SourceState.FRESH:
-        # The store gives no answer now; the decision stands and is tried again.
+    if all(finding.says.startswith(CANNOT_TELL) for finding in blocked):
+        # A source gives no answer now; the decision stands and is tried again.
         return []
     escalate = DecisionMade(
         instance=decision.instance,

@@ -3,6 +3,14 @@
 from pydantic import AwareDatetime
 
 from watchkeeper.domain.contract import Lane
+from watchkeeper.domain.gate_facts import (
+    Lineage,
+    LogbookFacts,
+    RepositoryFacts,
+    StoreFacts,
+    TrackerNames,
+    WorktreeFacts,
+)
 from watchkeeper.domain.values import (
     CheckpointFacts,
     CheckpointListing,
@@ -57,12 +65,23 @@ class StandingWaiver(Value):
 class GateFacts(Value):
     """What the launch rules need to know of the outside.
 
+    A source that gave no answer is a reading that says so: it is never read as missing or clean.
+
     Attributes:
         env_missing: Names of `env_from` that are not set where the submit would happen.
         source: The checkpoint to start from, as it was found; none when there is none to find.
         source_reading: How its store answered; none when no checkpoint is asked for.
         root_held_by: The live run and instance that hold the output root; empty for none.
         standing: The standing waivers that hold now.
+        readings: How the sources below answered, by the names in `gate_facts`.
+        repository: The code's remote.
+        worktree: The local checkout; none where there is no checkout.
+        config: The launched configuration, flattened: dotted key to value as text.
+        store: The place of the output root.
+        names: The tracker's names.
+        job: What the orchestrator says of the submission id, before anything is submitted.
+        logbook: Whether the logbook gets through.
+        lineage: What this ledger knows of the checkpoint to start from.
     """
 
     env_missing: tuple[str, ...] = ()
@@ -70,6 +89,15 @@ class GateFacts(Value):
     source_reading: Reading | None = None
     root_held_by: str = ""
     standing: tuple[StandingWaiver, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    repository: RepositoryFacts | None = None
+    worktree: WorktreeFacts | None = None
+    config: dict[str, str] = {}
+    store: StoreFacts | None = None
+    names: TrackerNames | None = None
+    job: JobFacts | None = None
+    logbook: LogbookFacts | None = None
+    lineage: Lineage | None = None
 
 
 class SealFacts(Value):
@@ -87,7 +115,16 @@ class SealFacts(Value):
 
 def reading_of(observation: Observation, source: str) -> Reading:
     """Return what a source said about itself; one that was not asked is unavailable."""
-    for reading in observation.readings:
+    return _of_source(observation.readings, source)
+
+
+def gate_reading_of(facts: GateFacts, source: str) -> Reading:
+    """Return how a source of a launch answered; one that was not asked is unavailable."""
+    return _of_source(facts.readings, source)
+
+
+def _of_source(readings: tuple[Reading, ...], source: str) -> Reading:
+    for reading in readings:
         if reading.source == source:
             return reading
     return Reading(source=source, state=SourceState.UNAVAILABLE, reason="not asked")

@@ -1,7 +1,7 @@
 """Questions to the DRI that go with decisions."""
 
 from watchkeeper.domain.events import Action, DecisionMade, EscalationRaised, RunEvent
-from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.state import Run, dri_of
 
 
 def escalation_of(run: Run, decision: DecisionMade) -> list[RunEvent]:
@@ -11,7 +11,7 @@ def escalation_of(run: Run, decision: DecisionMade) -> list[RunEvent]:
     question = EscalationRaised(
         question=f"q-{run.questions_raised + 1}",
         rule=decision.rule,
-        to=contract_of(run).dri,
+        to=dri_of(run),
         asks=f"{decision.instance}: {decision.because}. {_what_now(decision)}",
         evidence=decision.evidence,
     )

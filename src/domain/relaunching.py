@@ -23,6 +23,7 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.gate import Gate, blocks, preflight
 from watchkeeper.domain.guarded import GuardedAction
+from watchkeeper.domain.launching import prior_of
 from watchkeeper.domain.permissions import not_a_human, permit
 from watchkeeper.domain.plan import identity_digest, make_plan, plan_digest
 from watchkeeper.domain.questions import escalation_of
@@ -180,7 +181,16 @@ def plan_rollback(run: Run, command: PlanRollback) -> Outcome:
         resume_from=chosen.path,
         resume_step=chosen.step,
     )
-    findings = preflight(Gate(contract_of(run), plan, command.facts, run.approvals))
+    gate = Gate(
+        contract_of(run),
+        plan,
+        command.facts,
+        run.approvals,
+        prior=prior_of(run),
+        consents=run.consents,
+        now=command.now,
+    )
+    findings = preflight(gate)
     blocked = [f"{f.rule} {f.says}" for f in blocks(findings) if f.rule != "L11"]
     if blocked:
         return Refused(Refusal.PLAN_BLOCKED, "; ".join(blocked))

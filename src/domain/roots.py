@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from watchkeeper.domain.contract import contract_root
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     InstanceEnded,
@@ -15,6 +14,7 @@ from watchkeeper.domain.events import (
     RootEvent,
     RunEvent,
 )
+from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.refusals import Refusal, Refused
 
 ROOTS = "roots"

@@ -42,33 +42,59 @@ _TEXTS = (
         "any address; secrets are named under `env_from`, and each name is set where the submit "
         "happens.",
         "A lack or a secret blocks, naming the place and never the secret.",
-        _GATE,
+        f"{_GATE}_command",
         f"{_HERO}, Launch",
+    ),
+    RuleText(
+        "L2",
+        "code lineage",
+        "The launch commit is on the contract's branch of its remote, and a local checkout that "
+        "the launch is made from is at that commit and clean. Files that cannot affect training "
+        "do not count.",
+        "A commit that is not pushed, another branch, another checkout or a dirty tree without a "
+        "consent to its patch blocks; a checkout behind its upstream warns; no answer blocks.",
+        f"{_GATE}_code",
+        f"{_HERO}, Launch and What Can Go Wrong: Wrong code lineage",
     ),
     RuleText(
         "L3",
         "output root",
-        "The output root is an absolute path or a URL, and no other live instance holds it, or a "
-        "folder above or below it.",
-        "Anything else blocks, naming the holder.",
-        _GATE,
+        "The output root is an absolute path or a URL, in the machines' region, and no other live "
+        "instance holds it, or a folder above or below it. A first launch finds no checkpoints "
+        "there, and no job under its id.",
+        "Anything else blocks, naming the holder. Regions that only names tell warn where they "
+        "differ, and block a hero run.",
+        f"{_GATE}_place",
         f"{_HERO}, Launch and What Can Go Wrong",
     ),
     RuleText(
         "L4",
         "tracker identity",
-        "The tracker's id, display name and resume policy are stated.",
-        "Whatever is missing blocks.",
-        _GATE,
+        "The tracker's id, display name and resume policy are stated, and no other run bears the "
+        "name.",
+        "Whatever is missing or ambiguous blocks; a tracker that cannot be asked warns.",
+        f"{_GATE}_identity",
         f"{_HERO}, Launch",
+    ),
+    RuleText(
+        "L5",
+        "checkpoint retention",
+        "Permanent interval, temporary interval and rollback depth are chosen.",
+        "What is missing blocks a hero run and warns a daily one; other lanes keep rolling "
+        "temporary ones and the final one. A depth that `policy.temporary_retention` does not "
+        "mean warns.",
+        f"{_GATE}_identity",
+        f"{_HERO}, Launch and Retention",
     ),
     RuleText(
         "L6",
         "checkpoint to start from",
-        "The path names a numeric step, the store answered, the checkpoint is complete, and its "
-        "metadata names the same step.",
-        "Anything else blocks; a store without an answer blocks as `cannot tell`.",
-        _GATE,
+        "The path names a numeric step, the store answered, the checkpoint is complete, its "
+        "metadata names the same step, it lies below this run's root, a stated ancestor's, or is "
+        "validated by a recorded run, and its region is the machines'.",
+        "Anything else blocks; a store without an answer blocks as `cannot tell`. A lineage that "
+        "is not on record blocks hero and daily runs and warns elsewhere.",
+        f"{_GATE}_place",
         f"{_HERO}, Launch and Resume And Recovery",
     ),
     RuleText(
@@ -77,8 +103,35 @@ _TEXTS = (
         "The final step has a source in config or code, which is no progress bar, and the command "
         "says the same number where it says one.",
         "Anything else blocks.",
-        _GATE,
+        f"{_GATE}_command",
         f"{_HERO}, Launch; {_LOOP}, Report Progress",
+    ),
+    RuleText(
+        "L8",
+        "bundle or container",
+        "What runs is identified where it can differ from the commit, was built from the commit, "
+        "and all images that command and environment name have the stated digest.",
+        "A mismatch blocks; digests are compared, never tags. What is missing blocks a hero run.",
+        f"{_GATE}_code",
+        f"{_HERO}, Launch: runtime package, source bundle, or container identity",
+    ),
+    RuleText(
+        "L9",
+        "DRI",
+        "A DRI is named, and launches or approved the launch; else the human who launches is "
+        "taken.",
+        "Nobody to ask blocks. A DRI who has not approved blocks hero and daily runs once another "
+        "has, and warns elsewhere.",
+        f"{_GATE}_people",
+        f"{_HERO}, Launch: a DRI",
+    ),
+    RuleText(
+        "L10",
+        "hardware",
+        "Type, and slice or node count or topology, are stated, or shown by the command.",
+        "What is missing blocks a hero run; what is inferred warns there.",
+        f"{_GATE}_place",
+        f"{_HERO}, Run Record: hardware/topology",
     ),
     RuleText(
         "L11",
@@ -88,24 +141,59 @@ _TEXTS = (
         "run or ahead for a lane and a requester. An earlier approval covers relaunches by R1, and "
         "those that a human asked for or answered with; a rollback needs its own.",
         "Without it the launch blocks. Agents cannot approve or waive.",
-        _GATE,
+        f"{_GATE}_people",
         f"{_HERO}, Launch",
+    ),
+    RuleText(
+        "L12",
+        "logbook and issue",
+        "The logbook stands on its remote before anything is submitted, and the issue is stated.",
+        "A push that fails blocks, and so does a remote without an answer; `issue: none` warns. "
+        "On a relaunch the logbook stands there already, so a remote that is down only warns.",
+        f"{_GATE}_people",
+        f"{_HERO}, Run Record",
     ),
     RuleText(
         "L13",
         "watch",
         "A watch is arranged, or declined with a reason.",
         "A contract that says neither blocks; a declined watch warns.",
-        _GATE,
+        f"{_GATE}_people",
         f"{_HERO}, Operating Model",
+    ),
+    RuleText(
+        "L14",
+        "configuration drift",
+        "On a relaunch command, environment, configuration files and contract are those of the "
+        "instance before. A key that nobody ruled on is material.",
+        "A material difference blocks, unless a human approved exactly this plan.",
+        f"{_GATE}_drift",
+        f"{_HERO}, What Can Go Wrong: Config drift on relaunch",
     ),
     RuleText(
         "L15",
         "retry owner",
         "Exactly one owner of retries is named, and it can do them.",
         "Naming none blocks; so does naming an orchestrator that retries nothing by itself.",
-        _GATE,
+        f"{_GATE}_identity",
         "operating practice: two retriers make two writers on one output root",
+    ),
+    RuleText(
+        "L16",
+        "what is inferred",
+        "Whatever was inferred says so; code lineage, checkpoint policy and output identity are "
+        "not left unclear.",
+        "What is unclear pauses a hero run; what is inferred warns there.",
+        _GATE,
+        f"{_HERO}, Launch: label it as inferred",
+    ),
+    RuleText(
+        "L17",
+        "lane and cost",
+        "Six times parameters times tokens is below 1e22 FLOPs, or the lane is hero.",
+        "More warns until the DRI's own approval acknowledges it.",
+        f"{_GATE}_identity",
+        f"{_HERO}, rule of thumb of 1e22 model FLOPs",
     ),
     RuleText(
         "R1",

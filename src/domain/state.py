@@ -212,6 +212,8 @@ class Instance:
         step_best: The highest step seen under it.
         step_uncertainty: How far the true step may lie from it, either way.
         attempts_failed: The orchestrator's own failed attempts seen so far.
+        config: The configuration it was launched with, flattened; empty where none was read.
+        patch: Identity of what was not committed at its launch; empty for a clean tree.
     """
 
     plan: LaunchPlan
@@ -220,6 +222,8 @@ class Instance:
     step_best: int | None = None
     step_uncertainty: int = 0
     attempts_failed: int = 0
+    config: Mapping[str, str] = field(default_factory=dict[str, str])
+    patch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +339,7 @@ class Run:
         checkpoints: Validated ones by step.
         rejected: Steps that must not be resumed from, with the reason.
         stop_requested: The instance whose end a human asked for; empty for none.
+        asked_by: The human who asked for the first launch, who is the DRI where none is named.
         given_up: The instance whose end a human asked for while nobody could account for it.
         tracker_links: What was announced, by tracker id, oldest first.
         cleared_by: The approval or waiver that the newest launch rests on.
@@ -368,6 +373,7 @@ class Run:
     stop_requested: str = ""
     given_up: str = ""
     tracker_links: Mapping[str, TrackerLink] = field(default_factory=dict[str, TrackerLink])
+    asked_by: str = ""
     seal_missing: tuple[str, ...] = ()
     proposals: tuple[Proposal, ...] = ()
     waivers: tuple[Waiver, ...] = ()
@@ -397,6 +403,12 @@ def contract_of(run: Run) -> Contract:
     """Return the contract of a run that has one."""
     assert run.contract is not None, "a run past its first event has a contract"
     return run.contract
+
+
+def dri_of(run: Run) -> str:
+    """Return who is responsible: as the contract says, else who launched it, else who approved."""
+    approvers = [approval.by for approval in run.approvals]
+    return contract_of(run).dri or run.asked_by or next(iter(approvers), "")
 
 
 def last_instance(run: Run) -> Instance | None:

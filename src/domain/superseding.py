@@ -1,10 +1,10 @@
 """A run of another name that goes on from this one's checkpoint, and the chain between them."""
 
 from watchkeeper.domain.commands_manoeuvres import NameAncestor, Supersede
-from watchkeeper.domain.contract import contract_root
 from watchkeeper.domain.events import AncestorNamed, RunEvent, RunSuperseded
 from watchkeeper.domain.guarded import GuardedAction
 from watchkeeper.domain.permissions import not_a_human, permit
+from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.state import Checkpoint, Run, contract_of
 

@@ -30,7 +30,7 @@ from watchkeeper.domain.planned import acts_over
 from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.recovery import Case, recover
 from watchkeeper.domain.relaunching import decide_asked
-from watchkeeper.domain.state import DRIFTED, Instance, Interrupted, Run, contract_of
+from watchkeeper.domain.state import DRIFTED, Instance, Interrupted, Run, dri_of
 from watchkeeper.domain.stopping_points import end_at, stopping_point
 from watchkeeper.domain.triage import classify, describe_end
 from watchkeeper.domain.values import TERMINAL, JobFacts, JobState
@@ -184,7 +184,7 @@ def _ask(run: Run, rule: str, summary: str, finding: FindingOpened) -> list[RunE
     question = EscalationRaised(
         question=f"q-{run.questions_raised + 1}",
         rule=rule,
-        to=contract_of(run).dri,
+        to=dri_of(run),
         asks=f"{summary}. Nothing was done; what now?",
         evidence=finding.evidence,
     )

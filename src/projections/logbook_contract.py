@@ -115,7 +115,8 @@ def _dirty(facts: Facts, data: InstanceLaunched) -> str:
         return "no"
     approval = facts.current.request.approval if facts.current is not None else ""
     by = facts.approvals.get(approval, "nobody on record")
-    return f"yes, approved by {by} ({approval}), patch identity not recorded"
+    patch = f"patch identity {data.patch}" if data.patch else "patch identity not recorded"
+    return f"yes, approved by {by} ({approval}), {patch}"
 
 
 def _initialized(facts: Facts, data: InstanceLaunched) -> str:

@@ -4,11 +4,18 @@ Every builder gives something valid and unremarkable; a test names only what it 
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.events import CheckRecorded, Health, Holder, Startup
+from watchkeeper.domain.events import CheckRecorded, ConsentGiven, Health, Holder, Startup
+from watchkeeper.domain.gate_facts import (
+    LogbookFacts,
+    RepositoryFacts,
+    StoreFacts,
+    TrackerNames,
+    WorktreeFacts,
+)
 from watchkeeper.domain.observation import GateFacts, Observation, SealFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import LaunchPlan, make_plan
@@ -56,11 +63,14 @@ _CONTRACT: dict[str, Any] = {
         "address": "http://127.0.0.1:8265",
         "cluster": "us-central2",
     },
-    "code": {"remote": "https://example.com/marin.git", "git_sha": SHA, "branch": "grug/ep8"},
-    "hardware": {"type": "v5p-1024", "topology": "1 slice"},
+    "code": {"remote": "https://example.com/marin.git", "git_sha": SHA, "branch": "grug/ep8"}
+    | {"bundle": "gcs://_ray_pkg_55c26154ca7c9975.zip"},
+    "hardware": {"type": "v5p-1024", "topology": "1 slice", "region": "us-central2"},
+    "model": {"parameters": 1_000_000_000, "tokens": 20_000_000_000},
     "tracker": {"url": f"{ROOT}/metrics.jsonl", "id": SLUG, "display_name": SLUG}
     | {"resume": "allow"},
     "output_root": ROOT,
+    "output_region": "us-central2",
     "final_step": {"value": 5155, "source": "trainer.num_train_steps"},
     "checkpoints": {"permanent_every_steps": 1000, "temporary_every": "15 min", "keep_last": 10},
     "retries": {"owner": "watchkeeper", "budget": 3, "window": "24h"},
@@ -84,9 +94,59 @@ def plan(promised: Contract | None = None, **changes: Any) -> LaunchPlan:
     return made.model_copy(update=changes)
 
 
+GATE_SOURCES = ("git", "worktree", "config", "logbook", "store", "tracker", "orchestrator")
+
+
+def readings(*without: str) -> tuple[Reading, ...]:
+    """Readings of all sources of a launch; those that are named gave no answer."""
+    return tuple(down(name) if name in without else fresh(name) for name in GATE_SOURCES)
+
+
+_CLEAR: dict[str, Any] = {
+    "readings": tuple(Reading(source=name, state=SourceState.FRESH) for name in GATE_SOURCES),
+    "repository": RepositoryFacts(
+        commit_found=True, branches=("grug/ep8", "main"), branch_head=SHA, on_branch=True
+    ),
+    "store": StoreFacts(),
+    "names": TrackerNames(),
+    "logbook": LogbookFacts(pushed=True),
+}
+
+
 def clear(**changes: Any) -> GateFacts:
     """Facts that no launch rule stumbles over, for a start from scratch."""
-    return GateFacts(**changes)
+    return GateFacts(**{**_CLEAR, **changes})
+
+
+PATCH = "e" * 64
+DIRTY: dict[str, Any] = {"code": {"dirty": True, "worktree": "/src/marin"}}
+"""A contract for a dirty tree; `dirty` are the facts."""
+
+
+def checkout(**changes: Any) -> WorktreeFacts:
+    """A clean checkout of the launch commit."""
+    facts: dict[str, Any] = {
+        "path": "/src/marin",
+        "head": SHA,
+        "branch": "grug/ep8",
+        "upstream": "origin/grug/ep8",
+        **changes,
+    }
+    return WorktreeFacts(**facts)
+
+
+def dirty(**changes: Any) -> GateFacts:
+    """Facts of a checkout in which one file that matters was changed."""
+    tree = checkout(changed=("experiments/grug_moe.py",), changed_total=1, patch=PATCH)
+    return clear(worktree=tree, **changes)
+
+
+def consented_patch(now: datetime) -> ConsentGiven:
+    """A human's consent to launch from the dirty tree."""
+    until = now + timedelta(hours=1)
+    return ConsentGiven(
+        consent="c-1", action="dirty_launch", target=PATCH, expires_at=until, note="a log line"
+    )
 
 
 def clear_for(step: int, **changes: Any) -> GateFacts:
@@ -96,7 +156,7 @@ def clear_for(step: int, **changes: Any) -> GateFacts:
         "source_reading": fresh("checkpoints"),
         **changes,
     }
-    return GateFacts(**facts)
+    return clear(**facts)
 
 
 def fresh(source: str) -> Reading:

@@ -12,9 +12,7 @@ from tests.domain.samples import ROOT, SLUG, contract, plan
 from watchkeeper.domain.contract import (
     Contract,
     cadence_of,
-    changed_keys,
     checkpoint_root_of,
-    contract_root,
     logbook_path_of,
     logbook_remote_of,
     seal_tag_of,
@@ -27,6 +25,8 @@ from watchkeeper.domain.durations import (
     parse_duration,
     render_duration,
 )
+from watchkeeper.domain.flat import changed_keys
+from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.plan import identity_digest, make_plan, plan_digest
 
 SECOND = timedelta(seconds=1)

@@ -17,13 +17,13 @@ from tests.domain.samples import (
 )
 from tests.domain.stories import story
 from watchkeeper.domain.commands import ReportRefusedLaunch
-from watchkeeper.domain.contract import contract_root
 from watchkeeper.domain.events import (
     OutputRootClaimed,
     OutputRootReleased,
     RootEvent,
     RunEvent,
 )
+from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.roots import (
     ROOTS,

@@ -7,6 +7,8 @@ import pytest
 
 from tests.domain.given import Answer, History
 from tests.domain.samples import (
+    DIRTY,
+    DRI,
     LOOP,
     OTHER_ROOT,
     OTHER_SHA,
@@ -15,7 +17,9 @@ from tests.domain.samples import (
     SLUG,
     START,
     checkpoint,
+    consented_patch,
     contract,
+    dirty,
     half_written,
     job,
     killed,
@@ -183,7 +187,10 @@ def test_a_seal_of_another_instance_is_not_verified() -> None:
 
 
 def test_interruptions_are_a_caveat() -> None:
-    history = story(Finished, contract(code={"dirty": True}))
+    history = History().draft(contract(**DIRTY))
+    history.record(consented_patch(history.now), actor=DRI)
+    history.approve(dirty()).request(dirty()).take_watch().confirm()
+    history.fail(succeeded(), step=5154, found=FINAL)
     assert history.when(verify(history)).the(SealVerified).caveats == (
         "launched from a dirty tree",
     )

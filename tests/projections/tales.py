@@ -8,12 +8,15 @@ from typing import Any
 from tests.domain.given import History
 from tests.domain.samples import (
     AGENT,
+    DIRTY,
     DRI,
     LOOP,
     RIVAL,
     checkpoint,
     clear_for,
+    consented_patch,
     contract,
+    dirty,
     exited,
     half_written,
     job,
@@ -292,16 +295,17 @@ def alarmed() -> History:
 def spoken() -> History:
     """Everything that people say: amendment, note, correction, forced watch, consent, stop."""
     history = History().draft(hero(final_step={"value": 1999})).later(MINUTE)
-    amended = hero(title="Grug MoE 1e23 EP8, second try", code={"dirty": True})
+    amended = hero(title="Grug MoE 1e23 EP8, second try", **DIRTY)
     history.tell(AmendContract(now=history.now, actor=DRI, contract=amended))
-    history.later(MINUTE).approve().later(MINUTE).request().take_watch()
+    history.later(MINUTE).record(consented_patch(history.now), actor=DRI)
+    history.approve(dirty()).later(MINUTE).request(dirty()).take_watch()
     history.later(timedelta(seconds=1)).confirm().train(12)
     history.later(MINUTE).tell(
         AddNote(now=history.now, actor=AGENT, text="loss looks low\n### 2026 - forged\n<!--")
     )
     history.later(MINUTE)
     text = "it was step 11, not 12; the `tracker` counts from 0"
-    history.tell(Correct(now=history.now, actor=DRI, corrects=9, text=text))
+    history.tell(Correct(now=history.now, actor=DRI, corrects=11, text=text))
     history.later(MINUTE).tell(
         TakeWatch(now=history.now, actor=DRI, holder=RIVAL, same_home=False, force=True)
     )

@@ -210,8 +210,8 @@ def test_time_in_several_lost_spans_counts_once() -> None:
 
 
 def test_a_correction_points_at_what_it_corrects() -> None:
-    corrected = entry(text_of(spoken()), "- correction of event 9")
-    assert "- Status: corrects event 9 (2026-11-18 17:42 healthy), by dri (human)" in corrected
+    corrected = entry(text_of(spoken()), "- correction of event 11")
+    assert "- Status: corrects event 11 (2026-11-18 17:42 healthy), by dri (human)" in corrected
     assert "it was step 11, not 12" in corrected
 
 

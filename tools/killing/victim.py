@@ -27,8 +27,8 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.plan import make_plan
 from watchkeeper.domain.state import Checkpoint, Interrupted, Run, contract_of
 from watchkeeper.domain.values import JobDescription, JobFacts, JobSpec
+from watchkeeper.launch_facts import Known, logbook_on_record, read_gate_facts
 from watchkeeper.ledger import Handled, Ledger
-from watchkeeper.observe import read_gate_facts
 from watchkeeper.ports import (
     Appended,
     BranchHead,
@@ -257,7 +257,9 @@ def relaunch_submitting_first(desk: Desk, run: Run, token: int) -> bool:
         resume_step=decision.resume_step,
     )
     desk.outside.orchestrator(contract).submit(acts.job_spec(plan))
-    facts = read_gate_facts(desk.outside, contract, decision.resume_path, "")
+    facts = read_gate_facts(
+        desk.outside, contract, decision.resume_path, Known(logbook=logbook_on_record(""))
+    )
     command = Relaunch(
         now=clock.now(), actor=acts.SERVICE, token=token, submission_id=fresh, facts=facts
     )

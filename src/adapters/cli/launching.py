@@ -100,8 +100,19 @@ def _rehearse(
     plan, facts = read_first_plan(office.desk, promised)
     same = run.contract == promised
     held = run if same else Run(promised.run)
-    waivers = all_waivers(held, promised, facts, actor.principal, clock.now())
-    return plan, preflight(Gate(promised, plan, facts, held.approvals, waivers))
+    now = clock.now()
+    waivers = all_waivers(held, promised, facts, actor.principal, now)
+    gate = Gate(
+        promised,
+        plan,
+        facts,
+        held.approvals,
+        launcher=actor,
+        consents=held.consents,
+        now=now,
+        waivers=waivers,
+    )
+    return plan, preflight(gate)
 
 
 def _launch(

@@ -17,6 +17,7 @@ from urllib.parse import quote
 from watchkeeper import clock
 from watchkeeper.adapters.git.plumbing import Git, failure, full_id, lock_file, run_git
 from watchkeeper.clock import Deadline, ExponentialBackoff
+from watchkeeper.domain.gate_facts import RepositoryFacts
 from watchkeeper.ports import Unavailable
 
 logger = logging.getLogger(__name__)
@@ -135,6 +136,35 @@ def fetch_all(git: Git, deadline: Deadline) -> None:
         if left == 0 or not moved:
             raise Unavailable(git.source, failure(git, "fetch", answer.code, answer.err))
         clock.sleep(min(backoff.next_wait(), deadline.remaining()))
+
+
+_BRANCHES_MAX = 20
+"""Branches that are named; a commit on a main branch may be on hundreds."""
+
+
+def look(git: Git, sha: str, branch: str, deadline: Deadline) -> RepositoryFacts:
+    """Return which branches reach a commit, by the newest fetch of all.
+
+    Args:
+        git: Mirror and remote.
+        sha: Full id of the commit.
+        branch: The branch that is asked about.
+        deadline: When to give up.
+    """
+    heads, tags = f"{git.refs}/heads", f"{git.refs}/tags"
+    show = ["for-each-ref", "--format=%(refname) %(objectname)"]
+    at = run_git(git, [*show, f"{heads}/{branch}"], deadline=deadline).text.split()
+    head = at[1] if at and at[0] == f"{heads}/{branch}" else ""
+    if not reached(git, sha, [f"--glob={heads}", f"--glob={tags}"], deadline):
+        return RepositoryFacts(commit_found=False, branch_head=head)
+    holding = run_git(git, [*show, f"--contains={sha}", heads], deadline=deadline).text
+    names = [line.split()[0].removeprefix(f"{heads}/") for line in holding.splitlines()]
+    return RepositoryFacts(
+        commit_found=True,
+        branches=tuple(sorted(names)[:_BRANCHES_MAX]),
+        branch_head=head,
+        on_branch=branch in names,
+    )
 
 
 def reached(git: Git, sha: str, tips: Sequence[str], deadline: Deadline) -> bool:

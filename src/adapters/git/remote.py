@@ -10,18 +10,21 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from watchkeeper import clock
 from watchkeeper.adapters.git.address import parse_remote, scrub
 from watchkeeper.adapters.git.fetching import (
     RemoteTag,
     branch_at,
     fetch_all,
     fetch_branch,
+    look,
     reached,
     tag_at,
 )
 from watchkeeper.adapters.git.files import read_file_at, write_tree_with
 from watchkeeper.adapters.git.plumbing import Answer, Git, failure, full_id, make_mirror, run_git
 from watchkeeper.clock import Deadline
+from watchkeeper.domain.gate_facts import RepositoryFacts
 from watchkeeper.ports import BranchHead, LogbookCommit, PushRaced, TagTaken, Unavailable
 
 RUN_TRAILER = "Watchkeeper-Run"
@@ -36,6 +39,8 @@ _PUSH = (
     "--recurse-submodules=no",
 )
 """Never with --force, --force-with-lease or a plus: all of them may drop commits of others."""
+
+_PROBE = b"This was never pushed: it shows that a push would be taken.\n"
 
 _PUSH_ENDED = frozenset({0, 1, 128})
 """Exit codes of git-push for done, for a ref that was refused, and for all else."""
@@ -188,6 +193,24 @@ class GitRemoteMirror:
             fetch_all(self._git, deadline)
         tips = [f"--glob={self._git.refs}/{kind}" for kind in ("heads", "tags")]
         return reached(self._git, sha, tips, deadline)
+
+    def look(self, sha: str) -> RepositoryFacts:
+        """Return what the remote says of a commit: which of its branches reach it."""
+        deadline = self._begin()
+        full_id(sha)
+        with self._one_fetch(deadline):
+            fetch_all(self._git, deadline)
+        return look(self._git, sha, self._branch, deadline)
+
+    def push_refusal(self, path: str) -> str:
+        """Try a push that changes one file, and move nothing; return why it is refused."""
+        head = self.fetch()
+        deadline = self._begin()
+        commit = self.commit_file(head, path, _PROBE, "probe\n", at=clock.now())
+        push = [*_PUSH, "--dry-run", "--", self._git.remote.url]
+        spec = f"{commit}:refs/heads/{self._branch}"
+        answer = run_git(self._git, [*push, spec], deadline=deadline, codes=_PUSH_ENDED)
+        return "" if answer.code == 0 else _refusal(self._git, answer)[1]
 
     def _begin(self) -> Deadline:
         deadline = Deadline.after(self._git.limit)

@@ -1,0 +1,80 @@
+"""Parts of a contract that choose between ways of working, and what a run is expected to cost."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt
+
+from watchkeeper.domain.values import Value
+
+IGNORED = (
+    "*.md",
+    "*.log",
+    "logs/*",
+    "*/logs/*",
+    "tests/*",
+    "*/tests/*",
+    "test_*.py",
+    "*/test_*.py",
+    "*.pyc",
+)
+"""Changed files that cannot affect training: log files, Markdown and tests, as the written
+procedure for hero runs names them, and what Python compiles by itself. Experiments that are not
+launched are named by the contract."""
+
+PolicyTrackerId = Literal["per_run", "per_attempt"]
+PolicyOom = Literal["ask", "one_bounded_fix"]
+PolicyTemporaries = Literal["ten_or_more", "up_to_five", "any"]
+PolicyStopped = Literal["failure", "needs_waiver"]
+PolicyStartup = Literal["alert", "end_with_consent"]
+
+
+class ModelPart(Value):
+    """What the run is expected to cost, from which L17 takes 6 x parameters x tokens.
+
+    Attributes:
+        parameters: Parameters that a token passes through: of a mixture of experts the active ones.
+        tokens: Tokens trained on in all; steps x batch x sequence when left out.
+        batch_size: Sequences in a step.
+        sequence_length: Tokens in a sequence.
+    """
+
+    parameters: PositiveInt | None = None
+    tokens: PositiveInt | None = None
+    batch_size: PositiveInt | None = None
+    sequence_length: PositiveInt | None = None
+
+
+class PolicyPart(Value):
+    """Ways of working on which practice differs. What is left out has the lane's default.
+
+    Attributes:
+        tracker_id: `per_run`: one tracker id for all instances. `per_attempt`: each instance has
+            its own, under the same display name; the resume policy is then `never`. Read by L4,
+            and by R19 where the resume policy is `never`.
+        oom: What follows out of memory. `ask`: always the DRI. `one_bounded_fix`: one fix may be
+            proposed before the DRI is asked. Read by R19.
+        temporary_retention: How many temporary checkpoints are kept: `ten_or_more` for deep
+            rollback, `up_to_five` where storage is dear, or `any`. Read by L5.
+        stopped: What a STOPPED that nobody on record asked for means; never success. `failure`:
+            the run cannot be sealed on it. `needs_waiver`: it can, with a waiver that names it.
+            Read by the seal (H11).
+        startup_forbidden: What follows a start that must not be, such as from scratch on a
+            resume. `alert`: the DRI is told. `end_with_consent`: the DRI is told and asked for
+            the instance's end as well. Read by H17.
+        lines_expected: Texts that a start must show in its log. Read by whoever watches the
+            start: they stand in the launch page.
+        lines_forbidden: Texts that a start must not show; as above.
+        material_keys: Names or globs of configuration keys whose change is material (L14), beside
+            those that are known.
+        immaterial_keys: Names or globs of keys whose change cannot alter training (L14).
+    """
+
+    tracker_id: PolicyTrackerId | None = None
+    oom: PolicyOom | None = None
+    temporary_retention: PolicyTemporaries | None = None
+    stopped: PolicyStopped | None = None
+    startup_forbidden: PolicyStartup | None = None
+    lines_expected: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
+    lines_forbidden: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
+    material_keys: tuple[str, ...] = ()
+    immaterial_keys: tuple[str, ...] = ()

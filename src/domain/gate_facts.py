@@ -1,0 +1,103 @@
+"""What the launch rules read outside, one value for each source.
+
+Each is had only where its source answered: whether it did stands in the reading of the same name.
+"""
+
+from watchkeeper.domain.values import Step, Value
+
+GIT, WORKTREE, CONFIG = "git", "worktree", "config"
+STORE, TRACKER, ORCHESTRATOR = "store", "tracker", "orchestrator"
+LOGBOOK = "logbook"
+"""Names of the sources of a launch, as their readings carry them."""
+
+
+class RepositoryFacts(Value):
+    """What the code's remote says about the launch commit.
+
+    Attributes:
+        commit_found: A branch or tag of the remote reaches it.
+        branches: Branches that reach it, sorted, at most 20.
+        branch_head: Where the contract's branch is; empty while there is none of this name.
+        on_branch: The contract's branch reaches it.
+    """
+
+    commit_found: bool
+    branches: tuple[str, ...] = ()
+    branch_head: str = ""
+    on_branch: bool = False
+
+
+class WorktreeFacts(Value):
+    """A local checkout that the launch is made from, or that the job starts in.
+
+    Attributes:
+        path: Its top folder.
+        head: The commit that is checked out.
+        branch: The branch that is checked out; empty when none is.
+        upstream: The remote branch that it follows; empty for none.
+        behind: Commits that the upstream has and the checkout lacks, as of the last fetch there.
+        changed: Changed or untracked files that can affect training, sorted, at most 50.
+        changed_total: How many these are.
+        ignored_total: How many more changed, which by `code.ignore` cannot affect training.
+        patch: SHA-256 of what changed in those that can; empty when nothing did.
+    """
+
+    path: str
+    head: str
+    branch: str = ""
+    upstream: str = ""
+    behind: int = 0
+    changed: tuple[str, ...] = ()
+    changed_total: int = 0
+    ignored_total: int = 0
+    patch: str = ""
+
+
+class StoreFacts(Value):
+    """What is known of the place of the output root.
+
+    Attributes:
+        region: The bucket's region in the store's own words; empty where it says none.
+        complete: Steps of complete checkpoints that lie below the root already, newest last.
+    """
+
+    region: str = ""
+    complete: tuple[Step, ...] = ()
+
+
+class TrackerNames(Value):
+    """How the tracker knows the identity that is asked for.
+
+    Attributes:
+        others: Ids of other runs that bear the same display name, at most 20.
+        shown_name: The name that the id bears there already; empty while it is new.
+    """
+
+    others: tuple[str, ...] = ()
+    shown_name: str = ""
+
+
+class LogbookFacts(Value):
+    """Whether the logbook gets through before anything is submitted.
+
+    Attributes:
+        pushed: This run's logbook stands on the remote.
+        refused: Why it cannot be written there; empty when it can.
+    """
+
+    pushed: bool
+    refused: str = ""
+
+
+class Lineage(Value):
+    """What this ledger knows of the checkpoint to start from.
+
+    Attributes:
+        run: The recorded run below whose checkpoint root it lies; empty for none.
+        validated: That run validated it.
+        rejected: Why that run rejected it; empty when it did not.
+    """
+
+    run: str = ""
+    validated: bool = False
+    rejected: str = ""

@@ -1,0 +1,69 @@
+"""Where things lie: one name for one place, and the region that a name gives away."""
+
+import re
+
+_SAME_SCHEME = {"gcs": "gs", "s3a": "s3", "s3n": "s3", "local": "file"}
+"""Other names that fsspec and Hadoop have for one store."""
+
+_REGION = re.compile(
+    r"(?<![a-z0-9])(?P<region>(?:us|eu|europe|asia|ap|ca|sa|me|af|il|australia|northamerica|"
+    r"southamerica|africa)-(?:(?:gov|central|north|south|east|west|northeast|northwest|southeast|"
+    r"southwest)-?)+[0-9]{1,2})(?:-?[a-f])?(?![a-z0-9])"
+)
+"""Regions as Google (`us-central2`), Amazon (`us-east-1`) and CoreWeave (`us-east-02`) write them,
+each with or without the letter of a zone."""
+
+
+def contract_root(url: str) -> str:
+    """Normalise an output root, so that one place has one name.
+
+    >>> contract_root("gs://Bucket//a/./b/../c/"), contract_root("file:///tmp/x/")
+    ('gs://Bucket/a/c', '/tmp/x')
+    """
+    named, separator, path = url.strip().rpartition("://")
+    scheme = _SAME_SCHEME.get(named.lower(), named.lower())
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == ".." and parts:
+            parts.pop()
+        elif part not in ("", ".", ".."):
+            parts.append(part)
+    if scheme in ("", "file"):
+        return "/" + "/".join(parts)
+    return scheme + separator + "/".join(parts)
+
+
+def is_local(url: str) -> bool:
+    """Say whether a place lies in a file system, which is in no region."""
+    return contract_root(url).startswith("/")
+
+
+def lies_below(url: str, root: str) -> bool:
+    """Say whether a place is another one or lies below it.
+
+    >>> lies_below("gs://b/run/checkpoints/step-9", "gs://b/run/"), lies_below("gs://b/run2", "gs://b/run")
+    (True, False)
+    """
+    return f"{contract_root(url)}/".startswith(contract_root(root).rstrip("/") + "/")
+
+
+def region_in(name: str) -> str:
+    """Return the region that a name gives away, without its zone; empty where it names none.
+
+    >>> region_in("gs://marin-us-central2/grug"), region_in("us-east5-a"), region_in("gs://b/x")
+    ('us-central2', 'us-east5', '')
+    """
+    found = _REGION.search(name.lower())
+    return found["region"] if found else ""
+
+
+def bucket_of(url: str) -> str:
+    """Return the bucket of a URL, with its scheme; empty for a place in a file system.
+
+    >>> bucket_of("gs://marin-us-central2/grug/run"), bucket_of("/srv/runs")
+    ('gs://marin-us-central2', '')
+    """
+    if is_local(url):
+        return ""
+    scheme, _, rest = contract_root(url).partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
