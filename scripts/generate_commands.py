@@ -28,6 +28,7 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 | group | commands |
 |---|---|
 | set up | [init](#init), [doctor](#doctor), [demo](#demo), [completion](#completion) |
+| prepare | [contract](#contract) |
 | launch and watch | [launch](#launch), [approve](#approve), [adopt](#adopt), [watch](#watch), \
 [serve](#serve), [handover](#handover), [announce](#announce), [decline](#decline) |
 | read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints) |
@@ -51,6 +52,8 @@ def page() -> str:
         assert command is not None, f"{name} is listed and cannot be had"
         context = click.Context(command, parent=parent, info_name=name, terminal_width=WIDTH)
         parts.append(f"## {name}\n\n```text\n{command.get_help(context)}\n```\n")
+        if isinstance(command, click.Group):
+            parts += _below(command, context)
     return "\n".join(parts)
 
 
@@ -72,6 +75,16 @@ def readme(text: str) -> str:
         link = f"docs/reference/commands.md#{name}"
         rows.append(f"| [`{usage.replace('|', chr(92) + '|')}`]({link}) | {does} |")
     return "\n".join([before + BEGINS, "", *rows, "", ENDS]) + after
+
+
+def _below(group: click.Group, parent: click.Context) -> list[str]:
+    """Return the parts of the commands of a group."""
+    parts: list[str] = []
+    for name, command in group.commands.items():
+        context = click.Context(command, parent=parent, info_name=name, terminal_width=WIDTH)
+        told = command.get_help(context)
+        parts.append(f"### {parent.info_name} {name}\n\n```text\n{told}\n```\n")
+    return parts
 
 
 def main() -> int:

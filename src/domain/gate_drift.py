@@ -18,6 +18,10 @@ from watchkeeper.domain.gate_facts import CONFIG
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, plan_digest
 
 MATERIAL: tuple[tuple[str, str], ...] = (
+    ("checkpoint interval", "*checkpoint*every*"),
+    ("checkpoint interval", "*checkpoint*interval*"),
+    ("checkpoint interval", "*save_interval*"),
+    ("checkpoint interval", "checkpoints.*"),
     ("batch size", "*batch*size*"),
     ("batch size", "*gradient_accum*"),
     ("max steps", "*steps*"),
@@ -31,9 +35,6 @@ MATERIAL: tuple[tuple[str, str], ...] = (
     ("optimizer", "*beta[12]*"),
     ("optimizer", "*schedule*"),
     ("optimizer", "*grad*norm*"),
-    ("checkpoint interval", "*checkpoint*every*"),
-    ("checkpoint interval", "*checkpoint*interval*"),
-    ("checkpoint interval", "*save_interval*"),
     ("seed", "*seed*"),
     ("mesh", "*mesh*"),
     ("mesh", "*parallel*"),
@@ -53,7 +54,7 @@ MATERIAL: tuple[tuple[str, str], ...] = (
     ("model", "*hidden*"),
     ("model", "*heads*"),
 )
-"""What each key is about, by a glob of its name: the written procedure's list, and the model."""
+"""What each key is about, by the first glob of its name: the written procedure's list, and the model."""
 
 IMMATERIAL: tuple[str, ...] = (
     "env.NCCL_DEBUG",

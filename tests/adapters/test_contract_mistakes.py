@@ -132,12 +132,14 @@ ADDED = [
     ),
     (
         "hardware:",
-        "c.yaml:16  hardware: (empty)\n    expected a section with the keys type, topology, count, region\n"
+        "c.yaml:16  hardware: (empty)\n    expected a section with the keys type, topology, "
+        "count, region\n"
         "    -> give it a value; what is optional may be left out",
     ),
     (
         "hardware: v5p",
-        'c.yaml:16  hardware: "v5p"\n    expected a section with the keys type, topology, count, region',
+        'c.yaml:16  hardware: "v5p"\n    expected a section with the keys type, topology, '
+        "count, region",
     ),
     (
         "resume: [x]",

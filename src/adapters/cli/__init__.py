@@ -22,6 +22,7 @@ COMMANDS = {
     "init": "setup",
     "doctor": "setup",
     "demo": "demo",
+    "contract": "contract",
     "launch": "launching",
     "approve": "launching",
     "watch": "watching",

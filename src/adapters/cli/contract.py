@@ -1,0 +1,96 @@
+"""`contract`: begin one, check one, and teach an editor what may stand in one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from watchkeeper.adapters.bad_input import BadInput, Problem
+from watchkeeper.adapters.cli.common import Leave, json_errors, say
+from watchkeeper.adapters.contract_example import FILL_IN, example_contract
+from watchkeeper.adapters.contract_file import read_contract
+from watchkeeper.adapters.contract_schema import contract_schema
+from watchkeeper.domain.contract import Lane
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+_LANES = click.Choice([lane.value for lane in Lane])
+
+
+@click.group()
+def contract() -> None:
+    """Write a contract and hold it against the rules of its form; no home is needed."""
+
+
+@contract.command()
+@click.option("--lane", type=_LANES, default=Lane.ORDINARY.value, show_default=True)
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@_JSON
+@json_errors
+def new(lane: str, file: Path | None, as_json: bool) -> None:
+    """Write a commented example to FILE, or print it; nothing is ever overwritten."""
+    text = example_contract(Lane(lane))
+    if file is None:
+        say(as_json, {"lane": lane, "text": text}, text.rstrip("\n"))
+        return
+    if file.suffix.lower() not in (".yaml", ".yml"):
+        raise Leave(f"{file}: expected a name that ends in .yaml or .yml", 4)
+    try:
+        with file.open("x", encoding="utf-8") as made:
+            made.write(text)
+    except FileExistsError as error:
+        raise Leave(f"{file} exists already and is not overwritten: choose another name", 4) from (
+            error
+        )
+    except OSError as error:
+        raise Leave(f"{file} cannot be written: {error.strerror}", 4) from error
+    says = f"wrote {file}: replace each {FILL_IN}, then: watchkeeper contract check {file}"
+    say(as_json, {"lane": lane, "file": str(file), "says": says}, says)
+
+
+@contract.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@_JSON
+@json_errors
+def check(file: Path, as_json: bool) -> None:
+    """Say everything that is wrong with FILE, with its lines; exit 4 where something is."""
+    problems = _left_open(file)
+    try:
+        found = read_contract(file)
+    except BadInput as error:
+        known = {(problem.line, problem.key) for problem in error.problems}
+        lines = {problem.line for problem in error.problems}
+        more = [p for p in problems if (p.line, p.key) not in known and p.line not in lines]
+        both = sorted([*error.problems, *more], key=lambda problem: problem.line or 0)
+        raise BadInput(tuple(both)) from error
+    if problems:
+        raise BadInput(tuple(problems))
+    document: dict[str, Any] = {"file": str(file), "run": found.run, "lane": found.lane.value}
+    text = f"{file}: a contract of {found.run} ({found.lane.value}); its form is right. Next: "
+    say(as_json, {**document, "ok": True}, f"{text}watchkeeper launch {file} --dry-run")
+
+
+def _left_open(file: Path) -> list[Problem]:
+    """Return the places of an example that nobody has filled in."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []  # Reading it properly says what is wrong with it.
+    found: list[Problem] = []
+    for number, line in enumerate(lines, 1):
+        stated = line.partition("#")[0]
+        if FILL_IN in stated:
+            key = stated.strip().partition(":")[0]
+            expected = "is not filled in yet; the comment above says what belongs there"
+            found.append(Problem(str(file), number, key, FILL_IN, expected))
+    return found
+
+
+@contract.command()
+@_JSON
+@json_errors
+def schema(as_json: bool) -> None:
+    """Print the JSON Schema of contracts, for editors such as yaml-language-server."""
+    made = contract_schema()
+    text = json.dumps(made, indent=2, ensure_ascii=False)
+    say(as_json, made, text)
