@@ -13,7 +13,7 @@ from ruamel.yaml.error import YAMLError
 from watchkeeper import outside
 from watchkeeper.adapters.git.worktree import read_worktree
 from watchkeeper.domain.flat import flat
-from watchkeeper.domain.gate_facts import WorktreeFacts
+from watchkeeper.domain.gate_facts import NOT_THERE, WorktreeFacts
 from watchkeeper.ports import BranchHead, GitRemote, Unavailable
 
 CONFIG_BYTES_MAX = 1 << 20
@@ -22,7 +22,6 @@ CONFIG_BYTES_MAX = 1 << 20
 CONFIG_KEYS_MAX = 2_000
 """Keys that are kept of all configuration files together."""
 
-MISSING = "(missing)"
 _VALUE_LENGTH_MAX = 500
 _LIMIT = timedelta(seconds=40)
 
@@ -42,7 +41,7 @@ class LaunchFiles:
         for name in files:
             content = _content(name, path, remote, sha)
             if content is None:
-                found[name] = MISSING
+                found[name] = NOT_THERE
                 continue
             values = parse_config(name, content)
             # One key in two files is two keys: which one counts is the program's choice.

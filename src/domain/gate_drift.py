@@ -14,7 +14,7 @@ from watchkeeper.domain.gate_base import (
     passed,
     warned,
 )
-from watchkeeper.domain.gate_facts import CONFIG
+from watchkeeper.domain.gate_facts import CONFIG, NOT_THERE
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, plan_digest
 
 MATERIAL: tuple[tuple[str, str], ...] = (
@@ -54,7 +54,7 @@ MATERIAL: tuple[tuple[str, str], ...] = (
     ("model", "*hidden*"),
     ("model", "*heads*"),
 )
-"""What each key is about, by the first glob of its name: the written procedure's list, and the model."""
+"""What a key is about, by the first glob of its name: the written procedure's list and models."""
 
 IMMATERIAL: tuple[str, ...] = (
     "env.NCCL_DEBUG",
@@ -84,8 +84,9 @@ def l14(gate: Gate) -> GateFinding:
         return unread
     prior = gate.prior
     if not gate.is_relaunch:
-        if code.config and not gate.facts.config:
-            says = f"nothing could be read from {', '.join(code.config)}"
+        absent = [name for name in code.config if gate.facts.config.get(name) == NOT_THERE]
+        if absent or (code.config and not gate.facts.config):
+            says = f"nothing could be read from {', '.join(absent or code.config)}"
             fix = "correct code.config: it is what a relaunch is compared with"
             return missing(gate, "L14", "configuration", says, fix)
         return passed("L14", "configuration", "the first instance: nothing to compare with")

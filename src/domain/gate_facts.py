@@ -11,6 +11,10 @@ LOGBOOK = "logbook"
 """Names of the sources of a launch, as their readings carry them."""
 
 
+NOT_THERE = "(missing)"
+"""The value of a configuration file that does not exist, under the file's own name."""
+
+
 class RepositoryFacts(Value):
     """What the code's remote says about the launch commit.
 

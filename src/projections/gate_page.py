@@ -2,7 +2,7 @@
 
 import shlex
 
-from watchkeeper.domain.contract import Contract, cadence_of, logbook_remote_of
+from watchkeeper.domain.contract import Contract, cadence_of, logbook_path_of, logbook_remote_of
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, Verdict, plan_digest, short
 
@@ -23,39 +23,85 @@ def render_gate(
     blocked = [f for f in findings if f.verdict is Verdict.BLOCK]
     warned = [f for f in findings if f.verdict is Verdict.WARN]
     passed = [f for f in findings if f.verdict is Verdict.PASS]
-    answer = "CLEARED"
-    if blocked:
-        answer = f"NOT CLEARED: {_count(len(blocked), 'block')}"
-        answer += f", {_count(len(warned), 'warning')}" if warned else ""
+    warnings = f", {_count(len(warned), 'warning')}" if warned else ""
+    answer = f"NOT CLEARED: {_count(len(blocked), 'block')}" if blocked else "CLEARED"
+    answer += warnings
     lines = [
         f"Plan {short(plan_digest(plan))} for {plan.run} ({contract.lane.value})    {answer}",
         "",
     ]
     for finding in [*blocked, *warned, *(passed if everything else [])]:
         mark = _MARKS[finding.verdict]
-        lines.append(f" {mark:<6} {finding.rule:<4} {finding.subject:<16} {finding.says}")
+        label = "" if finding.provenance == "stated" else f" [{finding.provenance}]"
+        lines.append(f" {mark:<6} {finding.rule:<4} {finding.subject:<17} {finding.says}{label}")
         if finding.fix:
-            lines.append(f"{'':<29}-> {finding.fix}")
+            lines.append(f"{'':<30}-> {finding.fix}")
+    guessed = [f"{f.rule} {f.subject}" for f in passed if f.provenance == "inferred"]
+    if guessed and not everything:
+        lines.append(f" pass   inferred: {', '.join(guessed)} (--all)")
     if passed and not everything:
         lines.append(f" pass   {len(passed)} others (--all)")
-    lines += [
-        "",
-        f" command      {shlex.join(plan.command)}",
-        f" env          {_environment(contract)}",
-        f" code         {plan.git_sha} on {contract.code.branch}",
-        f" output root  {plan.output_root}",
-        f" tracker      {plan.tracker_id or '(missing)'} (resume: {contract.tracker.resume})",
-        f" start        {plan.resume_from or 'from scratch'}",
-        f" final step   {plan.final_step} (from {contract.final_step.source or 'nowhere'})",
-        f" runs on      {plan.orchestrator}, {plan.cluster}, as {plan.submission_id}",
-        f" DRI          {contract.dri or '(missing)'}",
-        f" starts in    {plan.working_dir or 'the default folder'}",
-        f" retries      {_retries(contract)}",
-        f" checks       every {render_duration(cadence_of(contract))}",
-        f" code remote  {contract.code.remote}",
-        f" logbook      {logbook_remote_of(contract)} {contract.logbook.branch}",
-    ]
+    lines += ["", *_facts(contract, plan)]
     return "\n".join(lines)
+
+
+def _facts(contract: Contract, plan: LaunchPlan) -> list[str]:
+    """Return what is launched, one line for each thing that a DRI compares."""
+    code, tracker = contract.code, contract.tracker
+    final = f"{plan.final_step} (from {contract.final_step.source or 'nowhere'})"
+    shown = {
+        "command": shlex.join(plan.command),
+        "env": _environment(contract),
+        "starts in": plan.working_dir or "the default folder",
+        "code": f"{plan.git_sha} on {code.branch} of {code.remote}",
+        "dirty tree": "yes, as the contract says" if code.dirty else "",
+        "bundle": code.container or code.bundle,
+        "hardware": ", ".join(_hardware(contract)),
+        "output root": plan.output_root,
+        "tracker": f"{plan.tracker_id or '(missing)'}, {plan.display_name or '(no name)'} "
+        f"(resume: {tracker.resume or '(missing)'})",
+        "start": plan.resume_from or "from scratch",
+        "final step": final,
+        "stops before": _stopping(contract),
+        "checkpoints": _checkpoints(contract),
+        "runs on": f"{plan.orchestrator}, {plan.cluster}, as {plan.submission_id}",
+        "DRI": contract.dri or "(missing)",
+        "issue": contract.issue,
+        "logbook": f"{logbook_path_of(contract)} on {contract.logbook.branch} of "
+        f"{logbook_remote_of(contract)}",
+        "watch": f"{contract.watch.holder or 'nobody'}, "
+        f"every {render_duration(cadence_of(contract))}",
+        "retries": _retries(contract),
+        "must show": "; ".join(contract.policy.lines_expected),
+        "must not show": "; ".join(contract.policy.lines_forbidden),
+    }
+    return [f" {name:<13} {text}" for name, text in shown.items() if text]
+
+
+def _hardware(contract: Contract) -> list[str]:
+    part = contract.hardware
+    count = f"{part.count} slices or nodes" if part.count else ""
+    return [text for text in (part.type, part.topology, count, part.region) if text]
+
+
+def _stopping(contract: Contract) -> str:
+    point = contract.stopping
+    step = f"step {point.step}" if point.step is not None else ""
+    at = f"{point.at:%Y-%m-%d %H:%M %Z}" if point.at is not None else ""
+    return ", or ".join(text for text in (step, at, point.event) if text)
+
+
+def _checkpoints(contract: Contract) -> str:
+    part = contract.checkpoints
+    permanent = f"permanent every {part.permanent_every_steps} steps"
+    temporary = f"temporary every {part.temporary_every}"
+    kept = (
+        permanent if part.permanent_every_steps else "",
+        temporary if part.temporary_every else "",
+        f"keep {part.keep_last}" if part.keep_last else "",
+        f"always {', '.join(map(str, part.milestones))}" if part.milestones else "",
+    )
+    return ", ".join(text for text in kept if text) or "(not chosen)"
 
 
 def _count(number: int, what: str) -> str:

@@ -1,0 +1,217 @@
+"""What the gate reads from real git remotes, checkouts and stores, and what it says of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.office import taken
+from tests.training import Site, git, make_site, tiny_contract
+from watchkeeper import clock
+from watchkeeper.acts import read_first_plan, request_launch
+from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.git.worktree import read_worktree
+from watchkeeper.adapters.home import create_home
+from watchkeeper.adapters.launch_source import parse_config
+from watchkeeper.domain.commands import DraftRun
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contract_parts import IGNORED
+from watchkeeper.domain.gate import Gate, preflight
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.plan import GateFinding
+from watchkeeper.ports import Unavailable
+
+DRI = Actor(principal="dri", kind="human")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return make_site(tmp_path)
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    create_home(tmp_path / "home")
+    with open_office(tmp_path / "home") as opened:
+        yield opened
+
+
+def with_code(site: Site, **code: Any) -> Contract:
+    made = tiny_contract(site, "tiny")
+    return made.model_copy(update={"code": made.code.model_copy(update=code)})
+
+
+def judged(office: Office, contract: Contract, rule: str) -> GateFinding:
+    plan, facts = read_first_plan(office.desk, contract)
+    findings = preflight(Gate(contract, plan, facts, (), launcher=DRI))
+    return next(finding for finding in findings if finding.rule == rule)
+
+
+def checkout_of(site: Site) -> Path:
+    return site.folder / "site" / "code"
+
+
+def commit(checkout: Path, name: str, text: str) -> str:
+    (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+    (checkout / name).write_text(text)
+    git(checkout, "add", ".")
+    person = ("-c", "user.name=ann", "-c", "user.email=ann@localhost")
+    git(checkout, *person, "commit", "--quiet", "-m", name)
+    return git(checkout, "rev-parse", "HEAD").strip()
+
+
+def test_a_pushed_commit_in_a_clean_checkout_passes(office: Office, site: Site) -> None:
+    named = with_code(site, worktree=str(checkout_of(site)))
+    finding = judged(office, named, "L2")
+    assert (finding.verdict.value, "is clean at it" in finding.says) == ("pass", True), finding
+
+
+def test_a_commit_that_was_not_pushed_blocks(office: Office, site: Site) -> None:
+    sha = commit(checkout_of(site), "new.py", "x = 1\n")
+    finding = judged(office, with_code(site, git_sha=sha), "L2")
+    assert finding.verdict.value == "block"
+    assert finding.fix == "git push origin main"
+
+
+def test_a_commit_on_another_branch_blocks_and_names_it(office: Office, site: Site) -> None:
+    checkout = checkout_of(site)
+    git(checkout, "checkout", "--quiet", "-b", "wip/x")
+    sha = commit(checkout, "new.py", "x = 1\n")
+    git(checkout, "push", "--quiet", "origin", "wip/x")
+    finding = judged(office, with_code(site, git_sha=sha), "L2")
+    assert finding.verdict.value == "block"
+    assert "is on wip/x; main is at" in finding.says
+
+
+def test_a_remote_without_an_answer_is_no_missing_commit(office: Office, site: Site) -> None:
+    finding = judged(office, with_code(site, remote=str(site.folder / "nowhere.git")), "L2")
+    assert finding.verdict.value == "block"
+    assert finding.says.startswith("cannot tell")
+
+
+def test_a_checkout_behind_its_upstream_warns(office: Office, site: Site) -> None:
+    checkout = checkout_of(site)
+    commit(checkout, "newer.py", "x = 1\n")
+    git(checkout, "push", "--quiet", "origin", "main")
+    git(checkout, "reset", "--quiet", "--hard", site.sha)
+    finding = judged(office, with_code(site, worktree=str(checkout)), "L2")
+    assert (finding.verdict.value, "1 behind origin/main" in finding.says) == ("warn", True)
+
+
+def test_what_can_affect_training_makes_a_tree_dirty_and_nothing_else_does(
+    office: Office, site: Site
+) -> None:
+    checkout = checkout_of(site)
+    (checkout / "notes.md").write_text("nothing\n")
+    (checkout / "tests").mkdir()
+    (checkout / "tests" / "test_x.py").write_text("nothing\n")
+    (checkout / "logs").mkdir()
+    (checkout / "logs" / "a.txt").write_text("nothing\n")
+    named = with_code(site, worktree=str(checkout))
+    assert judged(office, named, "L2").verdict.value == "pass"
+    (checkout / "train_lm.py").write_text("changed\n")
+    finding = judged(office, named, "L2")
+    assert finding.verdict.value == "block"
+    assert "not committed: train_lm.py (patch " in finding.says
+
+
+def test_a_patch_s_identity_follows_every_byte_that_matters_and_writes_nothing(site: Site) -> None:
+    checkout = checkout_of(site)
+    index = (checkout / ".git" / "index").read_bytes()
+
+    def patch() -> str:
+        found = read_worktree(str(checkout), IGNORED)
+        assert found is not None
+        return found.patch
+
+    assert patch() == ""
+    (checkout / "train_lm.py").write_text("one\n")
+    first = patch()
+    (checkout / "new file.py").write_text("a\n")
+    second = patch()
+    (checkout / "new file.py").write_text("b\n")
+    third = patch()
+    git(checkout, "config", "diff.noprefix", "true")
+    git(checkout, "config", "diff.algorithm", "histogram")
+    assert patch() == third
+    (checkout / "README.md").write_text("ignored\n")
+    assert patch() == third
+    assert len({first, second, third, ""}) == 4
+    assert (checkout / ".git" / "index").read_bytes() == index
+
+
+def test_a_folder_without_git_is_a_definite_answer_and_a_broken_one_is_not(
+    tmp_path: Path, site: Site
+) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    assert read_worktree(str(plain), IGNORED) is None
+    assert read_worktree(str(tmp_path / "absent"), IGNORED) is None
+    (checkout_of(site) / ".git" / "index").write_bytes(b"broken")
+    with pytest.raises(Unavailable, match="git status ended with code"):
+        read_worktree(str(checkout_of(site)), IGNORED)
+
+
+def test_checkpoints_that_lie_below_a_new_output_root_block(office: Office, site: Site) -> None:
+    contract = tiny_contract(site, "tiny")
+    assert judged(office, contract, "L3").verdict.value == "pass"
+    folder = Path(contract.output_root) / "checkpoints" / "step-9"
+    folder.mkdir(parents=True)
+    (folder / "metadata.json").write_text('{"step": 9, "is_temporary": true}')
+    finding = judged(office, contract, "L3")
+    assert (finding.verdict.value, "up to step-9" in finding.says) == ("block", True)
+
+
+def test_a_logbook_that_cannot_be_pushed_stops_the_launch(office: Office, site: Site) -> None:
+    assert "can be pushed" in judged(office, tiny_contract(site, "tiny"), "L12").says
+    made = tiny_contract(site, "tiny")
+    elsewhere = made.logbook.model_copy(update={"remote": str(site.folder / "nowhere.git")})
+    finding = judged(office, made.model_copy(update={"logbook": elsewhere}), "L12")
+    assert finding.verdict.value == "block"
+    assert finding.says.startswith("cannot tell")
+
+
+def test_the_logbook_is_on_its_remote_before_anything_is_submitted(
+    office: Office, site: Site
+) -> None:
+    contract = tiny_contract(site, "tiny")
+    draft = DraftRun(now=clock.now(), actor=DRI, contract=contract)
+    taken(office.ledger.handle("tiny", draft))
+    run = taken(request_launch(office.desk, contract, DRI)).run
+    assert "Run Logbook" in git(site.remote, "show", "main:.agents/logbooks/tiny.md")
+    assert run.preflight is not None
+    assert run.preflight.facts is not None
+    assert run.preflight.facts.logbook is not None
+    assert run.preflight.facts.logbook.pushed
+
+
+def test_the_configuration_is_read_from_the_commit_or_from_the_checkout(
+    office: Office, site: Site
+) -> None:
+    checkout = checkout_of(site)
+    sha = commit(checkout, "configs/run.yaml", "trainer: {num_train_steps: 40, seed: 0}\n")
+    git(checkout, "push", "--quiet", "origin", "main")
+    named = with_code(site, git_sha=sha, config=("configs/run.yaml",))
+    _, facts = read_first_plan(office.desk, named)
+    assert facts.config == {"trainer.num_train_steps": "40", "trainer.seed": "0"}
+    (checkout / "configs" / "run.yaml").write_text("trainer: {num_train_steps: 50, seed: 0}\n")
+    from_tree = with_code(site, git_sha=sha, config=("configs/run.yaml",), worktree=str(checkout))
+    source = from_tree.final_step.model_copy(update={"source": "trainer.num_train_steps"})
+    finding = judged(office, from_tree.model_copy(update={"final_step": source}), "L7")
+    assert finding.verdict.value == "block"
+    assert "in the configuration says 50" in finding.says
+    absent = with_code(site, git_sha=sha, config=("configs/none.yaml",))
+    finding = judged(office, absent, "L14")
+    assert (finding.verdict.value, finding.provenance) == ("warn", "missing")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.json", "{"), ("a.yaml", "a: ["), ("a.toml", "a"), ("a.py", "a = 1"), ("b.json", "\ud800")],
+)
+def test_a_configuration_that_is_not_what_its_name_says_cannot_be_told(
+    name: str, text: str
+) -> None:
+    with pytest.raises(Unavailable, match="configuration"):
+        parse_config(name, text.encode(errors="surrogatepass"))
