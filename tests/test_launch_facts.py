@@ -10,7 +10,9 @@ from tests.office import taken
 from tests.training import Site, git, make_site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.acts import read_first_plan, request_launch
+from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.contract_file import contract_to_yaml
 from watchkeeper.adapters.git.worktree import read_worktree
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.launch_source import parse_config
@@ -215,3 +217,20 @@ def test_a_configuration_that_is_not_what_its_name_says_cannot_be_told(
 ) -> None:
     with pytest.raises(Unavailable, match="configuration"):
         parse_config(name, text.encode(errors="surrogatepass"))
+
+
+def test_a_dry_run_shows_no_secret_that_the_gate_refuses(
+    tmp_path: Path, site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = "hf_" + "aB3" * 12
+    made = tiny_contract(site, "tiny")
+    command = (*made.command, f"--hub={token}")
+    file = tmp_path / "tiny.yaml"
+    file.write_text(contract_to_yaml(made.model_copy(update={"command": command})))
+    create_home(tmp_path / "other")
+    for form in ([], ["--json"]):
+        where = ["--home", str(tmp_path / "other"), "--dry-run", "--all", *form]
+        assert run(["launch", str(file), *where]) == 3
+        said = capsys.readouterr().out
+        assert token not in said
+        assert "command[6]" in said

@@ -28,7 +28,7 @@ class Policy:
 _HERO = Policy("per_run", "ask", "ten_or_more", "needs_waiver", "end_with_consent")
 _DAILY = Policy("per_run", "one_bounded_fix", "any", "needs_waiver", "alert")
 _CANARY = Policy("per_run", "ask", "any", "failure", "alert")
-_ORDINARY = Policy("per_run", "ask", "any", "failure", "alert")
+_ORDINARY = Policy("per_run", "ask", "any", "needs_waiver", "alert")
 
 LANE_POLICIES: Mapping[Lane, Policy] = MappingProxyType(
     {

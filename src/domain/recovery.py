@@ -11,6 +11,7 @@ from watchkeeper.domain.check import source_is_fresh
 from watchkeeper.domain.detectors import resume_mismatch
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Outlook
+from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.planned import describe_act, holding
 from watchkeeper.domain.state import DRIFTED, Checkpoint, Failure, Run, contract_of
@@ -22,6 +23,10 @@ WINDOW_STEPS = 10
 A rounded progress bar shows a step to within 5 from 1,000 on, so two ends at one step may be
 read 10 apart.
 """
+
+
+OUT_OF_MEMORY = frozenset({"hbm_oom", "host_oom"})
+"""The causes that `policy.oom` is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +152,21 @@ def _r19_outlook(case: Case) -> DecisionMade | None:
         return None
     because = (
         f"cause {case.failure.cause}, outlook {case.failure.outlook.value}: "
-        "the next step needs judgement"
+        f"the next step needs judgement{_on_memory(case)}"
     )
     return _decision(case, Action.ESCALATE, "R19", because)
+
+
+def _on_memory(case: Case) -> str:
+    """Say what `policy.oom` allows where memory ran out; nothing for other causes."""
+    if case.failure.cause not in OUT_OF_MEMORY:
+        return ""
+    earlier = [f for f in case.run.failures[:-1] if f.cause in OUT_OF_MEMORY]
+    if policy_of(contract_of(case.run)).oom == "ask":
+        return "; memory is never fixed unasked (policy.oom)"
+    if earlier:
+        return f"; the one fix that policy.oom allows was tried since {earlier[-1].instance}"
+    return "; one bounded fix may be proposed (policy.oom)"
 
 
 def _r19_lineage(case: Case) -> DecisionMade | None:

@@ -14,6 +14,7 @@ from watchkeeper.domain.durations import local_day
 from watchkeeper.domain.events import RunEvent, SealVerified
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.guarded import GuardedAction, live_consent
+from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.observation import SealFacts
 from watchkeeper.domain.permissions import permit
 from watchkeeper.domain.refusals import Refusal, Refused
@@ -84,6 +85,8 @@ def leave_to_seal(run: Run, missing: tuple[str, ...], command: VerifySeal) -> Se
 def _nothing_to_seal(run: Run, facts: SealFacts, lack: str) -> str:
     if lack.startswith("final checkpoint") and _newest(run, facts) is None:
         return "there is no complete checkpoint that could be sealed instead"
+    if lack.startswith("successful end") and policy_of(contract_of(run)).stopped == "failure":
+        return "by policy.stopped a run that was stopped is a failure"
     return ""
 
 

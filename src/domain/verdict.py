@@ -26,11 +26,12 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.freshness import cleared_by_check
+from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.planned import acts_over
 from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.recovery import Case, recover
 from watchkeeper.domain.relaunching import decide_asked
-from watchkeeper.domain.state import DRIFTED, Instance, Interrupted, Run, dri_of
+from watchkeeper.domain.state import DRIFTED, Instance, Interrupted, Run, contract_of, dri_of
 from watchkeeper.domain.stopping_points import end_at, stopping_point
 from watchkeeper.domain.triage import classify, describe_end
 from watchkeeper.domain.values import TERMINAL, JobFacts, JobState
@@ -181,11 +182,13 @@ def _decide(
 
 
 def _ask(run: Run, rule: str, summary: str, finding: FindingOpened) -> list[RunEvent]:
+    ends = rule == "H17" and policy_of(contract_of(run)).startup_forbidden == "end_with_consent"
+    what_now = f"{summary}. Nothing was done; end it with `watchkeeper stop {run.slug}`?"
     question = EscalationRaised(
         question=f"q-{run.questions_raised + 1}",
         rule=rule,
         to=dri_of(run),
-        asks=f"{summary}. Nothing was done; what now?",
+        asks=what_now if ends else f"{summary}. Nothing was done; what now?",
         evidence=finding.evidence,
     )
     return [question]

@@ -249,7 +249,7 @@ def test_only_a_live_consent_to_this_patch_lets_a_dirty_tree_through(
     target: str, used: bool, late: bool, verdict: str
 ) -> None:
     expires = START + timedelta(hours=1)
-    consent = Consent("c-1", "dirty_tree", target, expires, used)
+    consent = Consent("c-1", "dirty_launch", target, expires, used)
     now = expires if late else START
     finding = judged("L2", DIRTY, dirty(), consents=(consent,), now=now)
     assert finding.verdict.value == verdict

@@ -38,6 +38,7 @@ from watchkeeper.domain.commands import (
     VerifySeal,
     Waive,
 )
+from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import (
     ActProposed,
     ApprovalRevoked,
@@ -488,8 +489,8 @@ def test_some_lacks_nobody_waives(facts: dict[str, Any], name: str) -> None:
     history.when(command).refused(Refusal.WAIVER_FORBIDDEN, name)
 
 
-def stopped_live() -> History:
-    history = History().launch()
+def stopped_live(promised: Contract | None = None) -> History:
+    history = History().launch(promised)
     kept = listing(checkpoint(1000, written_at=history.now + timedelta(minutes=1)))
     history.train(1000, found=kept)
     history.tell(stop(history, DRI))
@@ -520,6 +521,12 @@ def test_a_stopped_run_is_sealed_only_by_a_named_waiver_on_its_newest_checkpoint
     verified = answer.the(SealVerified)
     assert (verified.final_step, len(verified.waived)) == (1000, 3)
     assert isinstance(history.run.phase, Finished)
+
+
+def test_by_policy_a_stopped_run_is_a_failure_that_nothing_seals() -> None:
+    history = stopped_live(contract(policy={"stopped": "failure"}))
+    command = seal(history, facts=stopped_facts(history), waive=STOPPED_LACKS, reason="agreed")
+    history.when(command).refused(Refusal.WAIVER_FORBIDDEN, "policy.stopped")
 
 
 def test_nothing_is_sealed_without_a_complete_checkpoint() -> None:

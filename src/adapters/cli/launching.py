@@ -1,6 +1,7 @@
 """`launch` and `approve`: nothing expensive starts by accident."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import click
 
@@ -29,6 +30,7 @@ from watchkeeper.domain.gate import Gate, blocks, preflight
 from watchkeeper.domain.launching import all_waivers
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, plan_digest, short
+from watchkeeper.domain.secrets import scrub, scrub_json
 from watchkeeper.domain.state import Cleared, Draft, Run, Unborn, Unreadable
 from watchkeeper.projections.gate_page import render_gate
 
@@ -64,7 +66,7 @@ def launch(
         if not blocked and not dry_run:
             says = act_if_alone(office, promised.run)
         after = office.ledger.run(promised.run)
-        document = {
+        document: dict[str, Any] = {
             "run": promised.run,
             "plan": short(plan_digest(plan)),
             "cleared": not blocked,
@@ -79,7 +81,10 @@ def launch(
         refused = "" if blocked or dry_run else _refused(office, promised.run)
         if refused:
             document["says"] = says = f"NOT LAUNCHED: the orchestrator refused it: {refused}"
-        say(as_json, document, f"{page}\n\n{says}")
+        # What L1 refuses as a secret is not shown either.
+        clean, _ = scrub_json(office.ledger.scrubber, document)
+        told = scrub(office.ledger.scrubber, f"{page}\n\n{says}").text
+        say(as_json, cast("dict[str, Any]", clean), told)
         if blocked or refused:
             leave_quietly(3)
 
