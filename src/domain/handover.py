@@ -16,6 +16,8 @@ from watchkeeper.domain.state import (
     Finished,
     Interrupted,
     Run,
+    Running,
+    Stabilizing,
     Watch,
     contract_of,
     phase_name,
@@ -118,8 +120,14 @@ def packet_of(run: Run) -> Packet:
         questions=tuple(f"{q.name} ({q.rule}): {q.asks}" for q in run.questions.values()),
         planned=tuple(describe_act(act) for act in run.manoeuvres.acts.values()),
         waiting=_waiting(run),
-        next_due=run.watch.next_due,
+        next_due=run.watch.next_due if _is_looked_at(run) else None,
     )
+
+
+def _is_looked_at(run: Run) -> bool:
+    if isinstance(run.phase, Interrupted):
+        return run.phase.decision is None
+    return isinstance(run.phase, Stabilizing | Running)
 
 
 def latest_trouble(run: Run) -> str:

@@ -97,6 +97,9 @@ class Refusal(Enum):
     RESUME_NEVER = (
         "The resume policy is `never`: going on needs a new run id, see `watchkeeper supersede`."
     )
+    ROLLBACK_UNKNOWN = (
+        "This is not the rollback that was planned last: run `watchkeeper rollback` again."
+    )
     CHECKPOINT_UNKNOWN = (
         "This is no complete, validated checkpoint of the run: `watchkeeper checkpoints RUN` "
         "lists them."

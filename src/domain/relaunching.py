@@ -216,7 +216,7 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
     # Another instance since then makes it another plan.
     stale = planned.plan.instance != f"i{len(run.instances) + 1}"
     if stale or not named or not planned.digest.startswith(command.digest):
-        return Refused(Refusal.PLAN_UNKNOWN, command.digest)
+        return Refused(Refusal.ROLLBACK_UNKNOWN, command.digest)
     newest = run.instances[-1].plan.instance
     if end_asked(run, newest):
         return Refused(Refusal.RELAUNCH_DECIDED, newest)

@@ -251,9 +251,10 @@ _TEXTS = (
         "R14",
         "stopped by a person",
         "The instance ended without success after a human asked for its stop; or nobody can "
-        "account for its job, and a human asked for its stop.",
-        "Leave it, whatever the orchestrator calls the end. A stop that is not on record is a "
-        "failure.",
+        "account for its job, and a human asked for its stop; or it ended in the window of an "
+        "announced pause, swap or maintenance.",
+        "Leave it, whatever the orchestrator calls the end; in a window, ask the DRI how to go on. "
+        "A stop that is not on record is a failure.",
         _VERDICT,
         f"{_LOOP}, Evaluate",
     ),
@@ -268,8 +269,9 @@ _TEXTS = (
     RuleText(
         "R18",
         "any relaunch",
-        "The orchestrator called the instance terminal, and the gate lets the new plan through.",
-        "The decision says why the failure is recoverable.",
+        "The orchestrator called the instance terminal, and the gate lets the new plan through. "
+        "A relaunch or rollback that a human asked for is decided here.",
+        "The decision says why the failure is recoverable, or who asked for the end.",
         _LAUNCHING,
         f"{_HERO}, Resume And Recovery: relaunch only on terminal recoverable failure",
     ),
@@ -287,8 +289,9 @@ _TEXTS = (
         "H1",
         "monitor stale",
         "More than two cadences passed without a check while one was due.",
-        "`status` says so. Health and phase stay as they are.",
-        "watchkeeper.projections.views",
+        "`status` says so, and a process other than the holder records it: a watch of another "
+        "holder, or `doctor --record`. Health and phase stay as they are. A check clears it.",
+        "watchkeeper.domain.freshness",
         f"{_HERO}, What Can Go Wrong: Silent monitor failure",
     ),
     RuleText(

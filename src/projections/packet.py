@@ -10,8 +10,9 @@ def packet_lines(packet: Packet) -> list[tuple[str, str]]:
     """Return the packet as labelled lines, in the order in which they are read; none is empty."""
     due = _time(packet.next_due) if packet.next_due is not None else ""
     progress = packet.progress or "no step seen"
+    where = " ".join(dict.fromkeys((packet.orchestrator, packet.cluster)))
     lines = [
-        ("job", f"{packet.job} ({packet.instance}) on {packet.orchestrator} {packet.cluster}"),
+        ("job", f"{packet.job} ({packet.instance}) on {where}"),
         ("phase", f"{packet.phase}, health {packet.health}, {progress}"),
         ("checkpoint", packet.checkpoint or "none that may be resumed from"),
         ("tracker", f"{packet.tracker or 'no id'}, {packet.tracker_url}"),
@@ -30,7 +31,7 @@ def render_handover(run: str, data: WatchHandedOver) -> str:
     former = f"{data.former.principal}@{data.former.host}" if data.former is not None else "nobody"
     forced = ", by force" if data.forced else ""
     until = _time(data.kept_until)
-    given = f"the watch of {former} is handed over to {data.to}{forced}"
+    given = f"the watch, held by {former}, is handed over to {data.to}{forced}"
     lines = [f"{run}: {given}, token {data.token}"]
     lines += [f"  {label:<11} {text}" for label, text in packet_lines(data.packet)]
     if data.note:

@@ -276,7 +276,8 @@ def _sources(row: RunRow) -> str:
 
 
 def _shows_watch(row: RunRow) -> bool:
-    return row["due"] is not None or "watch_ended" in row or "declined_because" in row
+    told = ("watch_ended", "kept_for", "declined_because")
+    return row["due"] is not None or any(name in row for name in told)
 
 
 def _watch(row: RunRow, now: datetime) -> str:

@@ -54,12 +54,24 @@ LEASE = 2 * CADENCE + timedelta(seconds=60)
 
 
 def hand_over(history: History, **changes: Any) -> HandOver:
-    fields = {"now": history.now, "actor": DRI, "to": "alice", "here": HOLDER, **changes}
+    fields: dict[str, Any] = {
+        "now": history.now,
+        "actor": DRI,
+        "to": "alice",
+        "here": HOLDER,
+        **changes,
+    }
     return HandOver(**fields)
 
 
 def take(history: History, **changes: Any) -> TakeWatch:
-    fields = {"now": history.now, "actor": LOOP, "holder": ALICE, "same_home": True, **changes}
+    fields: dict[str, Any] = {
+        "now": history.now,
+        "actor": LOOP,
+        "holder": ALICE,
+        "same_home": True,
+        **changes,
+    }
     return TakeWatch(**fields)
 
 

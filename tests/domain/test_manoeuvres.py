@@ -180,7 +180,8 @@ def rollback(history: History, step: int = 900, **changes: Any) -> PlanRollback:
 def approval(history: History, **changes: Any) -> ApproveLaunch:
     planned = history.run.manoeuvres.rollback
     digest = planned.digest if planned is not None else "0" * 12
-    return ApproveLaunch(**{"now": history.now, "actor": DRI, "digest": digest, **changes})
+    fields: dict[str, Any] = {"now": history.now, "actor": DRI, "digest": digest, **changes}
+    return ApproveLaunch(**fields)
 
 
 def test_a_rollback_does_nothing_before_its_own_approval() -> None:
@@ -189,7 +190,7 @@ def test_a_rollback_does_nothing_before_its_own_approval() -> None:
     assert (planned.step, planned.plan.resume_step) == (900, 900)
     assert Act.STOP not in due_acts(history.run, Effects(), history.now)
     history.when(approval(history, actor=AGENT)).refused(Refusal.NOT_A_HUMAN)
-    history.when(approval(history, digest="f" * 12)).refused(Refusal.PLAN_UNKNOWN)
+    history.when(approval(history, digest="f" * 12)).refused(Refusal.ROLLBACK_UNKNOWN)
     history.tell(approval(history)).then_kinds(
         LaunchApproved, ActProposed, ConsentGiven, ConsentUsed, RollbackApproved
     )
@@ -251,7 +252,7 @@ def test_another_instance_since_the_plan_makes_it_another_plan() -> None:
     history = story(Interrupted)
     history.tell(rollback(history))
     history.relaunch()
-    history.when(approval(history)).refused(Refusal.PLAN_UNKNOWN)
+    history.when(approval(history)).refused(Refusal.ROLLBACK_UNKNOWN)
 
 
 @pytest.mark.parametrize(

@@ -367,6 +367,7 @@ ROWS: dict[Refusal, Callable[[], Answer]] = {
     Refusal.RELAUNCH_DECIDED: lambda: asked(Interrupted, RequestRelaunch),
     Refusal.RESUME_NEVER: lambda: never_resumed(),
     Refusal.CHECKPOINT_UNKNOWN: lambda: asked(Running, PlanRollback, step=950),
+    Refusal.ROLLBACK_UNKNOWN: lambda: planned_otherwise(),
     Refusal.SUCCESSOR_NOT_APART: lambda: asked(Interrupted, Supersede, successor=contract()),
     Refusal.ALREADY_SUPERSEDED: lambda: asked(Superseded, Stop),
     Refusal.MILESTONE_BLOCKED: lambda: asked(Running, VerifyMilestone, step=950),
@@ -385,6 +386,12 @@ def left_alone(kind: type[RunCommand]) -> Answer:
     history = story(Running)
     history.tell(command(DeclineWatch, history))
     return history.when(command(kind, history))
+
+
+def planned_otherwise() -> Answer:
+    history = story(Running)
+    history.tell(command(PlanRollback, history))
+    return history.when(command(ApproveLaunch, history, digest="0" * 12))
 
 
 def never_resumed() -> Answer:
