@@ -1,6 +1,9 @@
 """Manoeuvres over real processes, real files and a real git remote."""
 
+import importlib
+import shlex
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.commands_manoeuvres import RequestRelaunch
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contract import Contract, OrchestratorPart
 from watchkeeper.domain.events import (
     AncestorNamed,
     CheckpointValidated,
@@ -288,3 +291,34 @@ def test_a_job_on_a_root_that_another_run_holds_is_not_adopted(office: Office, s
     assert refused.refusal is Refusal.PLAN_BLOCKED
     assert "L3" in refused.detail
     assert len(office.ledger.roots().held) == 1
+
+
+@pytest.mark.ray
+def test_a_ray_job_submitted_by_hand_is_adopted_and_sealed(
+    office: Office, site: Site, ray_head: str
+) -> None:
+    on_ray = OrchestratorPart(kind="ray", address=ray_head, cluster="test")
+    contract = tiny_contract(site, "byhand", steps=200, pace=0.05, orchestrator=on_ray)
+    client = importlib.import_module("ray.job_submission").JobSubmissionClient(ray_head)
+    # As people do it: a shell line, an id of Ray's own making, the run's name in the metadata.
+    job = client.submit_job(
+        entrypoint=shlex.join(contract.command), metadata={"run_id": "somebody-elses"}
+    )
+    drafted(office, contract)
+    refused = adopt(office.desk, contract, job, DRI)
+    assert isinstance(refused, Refused)
+    assert "metadata run_id: the job says somebody-elses" in refused.detail
+    client.stop_job(job)
+    assert _ended(client, job)
+    mine = client.submit_job(entrypoint=shlex.join(contract.command), metadata={"run_id": "byhand"})
+    run = taken(adopt(office.desk, contract, mine, DRI)).run
+    assert run.instances[0].plan.submission_id == mine
+    watch_until(office, is_sealed("byhand"), limit=timedelta(seconds=120))
+    assert data_of(office, "byhand", InstanceLaunched)[0].adopted
+
+
+def _ended(client: Any, job: str) -> bool:
+    backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=500))
+    return backoff.wait_until(
+        lambda: client.get_job_status(job).is_terminal(), timedelta(seconds=60)
+    )

@@ -284,3 +284,23 @@ def test_a_new_client_finds_what_another_submitted(rig: Rig) -> None:
     fresh = rig.new()
     assert fresh.find(job) == facts
     assert fresh.log_tail(job, lines_max=5) == ("here",)
+
+
+def test_a_job_is_described_as_it_was_submitted(rig: Rig, tmp_path: Path) -> None:
+    command = ("sh", "-c", "echo 'a; b' && sleep 600", "two words", "--x=$(id)")
+    job = rig.submit(
+        *command, env={"LR": "3e-4"}, working_dir=str(tmp_path), metadata={"run": "one"}
+    )
+    found = rig.new().describe(job)
+    assert found.command == command
+    assert found.working_dir == str(tmp_path)
+    assert found.env is not None
+    assert found.env["LR"] == "3e-4"
+    assert found.job.metadata["run"] == "one"
+    assert found.job.submission_id == job
+
+
+def test_a_job_that_is_not_there_is_described_as_that(rig: Rig) -> None:
+    found = rig.new().describe("wk-never-submitted")
+    assert found.job.state is JobState.NOT_FOUND
+    assert found.command is None

@@ -23,7 +23,7 @@ import pytest
 
 from watchkeeper import outside
 from watchkeeper.adapters.ray import cluster
-from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
+from watchkeeper.adapters.ray.orchestrator import RayOrchestrator, read_entrypoint
 from watchkeeper.clock import ExponentialBackoff
 from watchkeeper.domain.values import JobFacts, JobSpec, JobState
 from watchkeeper.ports import SubmitRefused, Unavailable
@@ -456,3 +456,22 @@ def test_a_head_without_ray_says_what_is_missing(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(cluster.HeadNotStarted, match=r"install ray\[default\]"):
         cluster.start_head(tmp_path / "logs", 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "folder", "command"),
+    [
+        ("python -m train --lr 3e-4", "", ("python", "-m", "train", "--lr", "3e-4")),
+        ("cd /srv/train && exec python t.py", "/srv/train", ("python", "t.py")),
+        ("cd '/srv/my train' && python t.py", "/srv/my train", ("python", "t.py")),
+        ("python -c 'a; b | c'", "", ("python", "-c", "a; b | c")),
+        ("python t.py | tee log", "", ("python t.py | tee log",)),
+        ("python a.py; python b.py", "", ("python a.py; python b.py",)),
+        ("python 'unended", "", ("python 'unended",)),
+        ("python t.py # twice", "", ("python", "t.py", "#", "twice")),
+    ],
+)
+def test_a_shell_line_is_read_as_the_plain_command_that_it_is_or_as_one_word(
+    line: str, folder: str, command: tuple[str, ...]
+) -> None:
+    assert read_entrypoint(line) == (folder, command)

@@ -142,7 +142,7 @@ class RayOrchestrator:
         def read(client: JobSubmissionClient) -> JobDescription:
             details = client.get_job_info(submission_id)
             runtime_env: dict[str, dict[str, str]] = details.runtime_env or {}
-            folder, command = _read_entrypoint(details.entrypoint)
+            folder, command = read_entrypoint(details.entrypoint)
             return JobDescription(
                 job=_facts(submission_id, details),
                 command=command,
@@ -202,7 +202,7 @@ class RayOrchestrator:
         """Call the cluster within the limit.
 
         A call that hangs stops only its own kind for its own job, as `logs of wk-1`: a log that
-        takes for ever must not blind the watch over other jobs. So at most four hang per job.
+        takes for ever must not blind the watch over other jobs. So at most five hang per job.
 
         Args:
             what: Which call for which job.
@@ -270,7 +270,7 @@ def _entrypoint(spec: JobSpec) -> str:
     return f"cd {shlex.quote(spec.working_dir)} && {command}"
 
 
-def _read_entrypoint(line: str) -> tuple[str, tuple[str, ...]]:
+def read_entrypoint(line: str) -> tuple[str, tuple[str, ...]]:
     """Return folder and argument vector of a shell line, as far as it is a plain command."""
     folder, rest = "", line.strip()
     changed = _CHANGES_FOLDER.match(rest)
