@@ -81,6 +81,7 @@ def audit(store: EventStore, outside: Outside, report: Report, *, remotes: bool)
         _decisions_cite_evidence(slug, events, report)
         if remotes and effects is not None and effects.pushed is not None:
             _witnessed(outside, run, recorded, events, report)
+            _milestones(outside, run, effects, report)
     for row in views.keys() - known:
         report.problems.append(f"{row[0]}: a status row without a history")
     _shared(store, report)
@@ -203,6 +204,19 @@ def _witnessed(
         report.problems.append(f"{run.slug}: the logbook on the remote was edited")
     if isinstance(run.phase, Sealed) and tag != run.phase.commit:
         report.problems.append(f"{run.slug}: tag {run.phase.tag} is not on the sealed commit")
+
+
+def _milestones(outside: Outside, run: Run, effects: Effects, report: Report) -> None:
+    """Every tag of a milestone that was pushed is still on its commit."""
+    code = contract_of(run).code
+    for tag, commit in effects.milestones.items():
+        try:
+            there = outside.git(code.remote, code.branch).find_tag(tag)
+        except Unavailable as error:
+            report.unchecked.append(f"{run.slug}: tag {tag} cannot be read: {error.reason}")
+            continue
+        if there != commit:
+            report.problems.append(f"{run.slug}: tag {tag} is not on the sealed commit")
 
 
 def check_evidence(files: Iterable[tuple[str, Callable[[], bytes]]], report: Report) -> None:

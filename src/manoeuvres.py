@@ -2,6 +2,7 @@
 
 from watchkeeper import clock
 from watchkeeper.acts import Desk, raise_if_silent, root_holder, submission_id
+from watchkeeper.domain.adopting import compared_variables
 from watchkeeper.domain.commands import DraftRun
 from watchkeeper.domain.commands_manoeuvres import (
     AdoptInstance,
@@ -16,6 +17,7 @@ from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.secrets import scrub_json
 from watchkeeper.domain.state import Run, Superseded, Unborn, Unreadable, contract_of
 from watchkeeper.domain.superseding import source_of
 from watchkeeper.launch_facts import Known, read_gate_facts
@@ -33,6 +35,10 @@ def adopt(
         Unavailable: The orchestrator, or the store of the checkpoint, gives no answer.
     """
     found = desk.outside.orchestrator(contract).describe(job)
+    # The rest of its variables is nobody's business here: some of them are secrets.
+    named = compared_variables(contract)
+    compared = {name: said for name, said in (found.env or {}).items() if name in named}
+    found = found.model_copy(update={"env": None if found.env is None else compared})
     source = contract.initialize_from.rstrip("/")
     known = Known(
         root_held_by=root_holder(desk.ledger, contract.output_root),
@@ -40,7 +46,12 @@ def adopt(
     )
     facts = read_gate_facts(desk.outside, contract, source, known)
     command = AdoptInstance(now=clock.now(), actor=actor, found=found, facts=facts, note=note)
-    return desk.ledger.handle(contract.run, command)
+    outcome = desk.ledger.handle(contract.run, command)
+    if not isinstance(outcome, Refused):
+        return outcome
+    # Somebody else's command line may hold what must not be shown.
+    detail, _ = scrub_json(desk.ledger.scrubber, outcome.detail)
+    return Refused(outcome.refusal, str(detail), outcome.records)
 
 
 def plan_rollback(desk: Desk, run: Run, step: int, actor: Actor, reason: str) -> Handled | Refused:

@@ -20,6 +20,7 @@ from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.envelope import Undecodable
 from watchkeeper.domain.events import Holder
 from watchkeeper.domain.freshness import stale_since
+from watchkeeper.domain.handover import is_held
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.policy import JOB_ACTS, Act, due_acts
 from watchkeeper.domain.refusals import Refused
@@ -305,5 +306,8 @@ def settle(desk: Desk, slug: str, limit: timedelta) -> None:
             return
         acts = due_acts(run, desk.ledger.effects(slug), clock.now())
         acts = [act for act in acts if act not in (Act.CHECK, Act.VERIFY)]
+        if run.watch.kept_for and is_held(run.watch, clock.now()):
+            # Whom the watch was handed to acts for the job; a human's stop waits for nobody.
+            acts = [act for act in acts if act not in JOB_ACTS or act is Act.STOP]
         if not acts or not perform(desk, run, acts[0], run.watch.token):
             return

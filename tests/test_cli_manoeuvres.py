@@ -8,7 +8,7 @@ import pytest
 
 from tests.office import end_processes
 from tests.test_cli import Answer
-from tests.training import Site, make_site, tiny_contract
+from tests.training import Site, git, make_site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.cli.common import open_office
@@ -80,6 +80,9 @@ def test_a_handover_prints_its_packet_on_one_screen(cli: Cli, site: Site, tmp_pa
     assert "watchkeeper watch --holder alice" in said.out
     assert "handed to alice, not taken yet" in cli("status", slug).out
     assert "watch handed over to alice" in cli("logbook", slug).out
+    # What is asked for now is left to her: this home does not act for the job.
+    assert "who acts for its job" in cli("relaunch", slug, "--reason", "fixed").out
+    assert cli("status", slug, "--json").json["relaunches"] == 0
     assert cli("handover", slug, "--to", "two words").code == 4
 
 
@@ -165,6 +168,8 @@ def test_a_milestone_is_pushed_at_once_where_no_watch_runs(
     assert cli("seal", slug, "--milestone", "step-30").code == 3
     assert cli("seal", slug, "--milestone", "last").code == 4
     assert cli("verify").code == 0
+    git(site.remote, "tag", "--delete", "run/tiny/step-20")
+    assert cli("verify").code == 1
 
 
 def test_a_job_launched_elsewhere_is_adopted_or_refused_with_the_difference(
@@ -176,6 +181,14 @@ def test_a_job_launched_elsewhere_is_adopted_or_refused_with_the_difference(
             JobSpec(submission_id="by-hand", command=contract.command)
         )
     other = tiny_contract(site, "tiny", steps=70)
+    with open_office(home) as office:
+        key = "--api-key=sk-proj-" + "Ab1" * 14
+        office.adapters.orchestrator(contract).submit(
+            JobSpec(submission_id="leaky", command=(*contract.command, key))
+        )
+    leaky = cli("adopt", written(tmp_path, other), "--submission-id", "leaky")
+    assert leaky.code == 3
+    assert "Ab1Ab1" not in leaky.err + leaky.out
     refused = cli("adopt", written(tmp_path, other), "--submission-id", "by-hand")
     assert refused.code == 3
     assert "JOB_DIFFERS" in refused.err

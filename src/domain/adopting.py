@@ -33,6 +33,11 @@ _RUN_NAMES = ("RUN_ID",)
 """Variables by which training jobs are told who they are, where they are set at all."""
 
 
+def compared_variables(contract: Contract) -> frozenset[str]:
+    """Return the names of the variables of a job that are held against a contract."""
+    return frozenset({*contract.env, *_TRACKER_NAMES, *_ROOT_NAMES, *_RUN_NAMES})
+
+
 def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
     """Adopt a job as the first instance, approved by the human who asks for it.
 

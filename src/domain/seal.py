@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from watchkeeper.domain.check import (
     is_older_than_the_run,
     is_own_checkpoint,
+    is_rejected,
     kept_metrics,
     unavailable_reason,
 )
@@ -184,6 +185,8 @@ def _final(run: Run, facts: SealFacts, final: CheckpointFacts | None) -> str:
         return f"{wanted}: {final.reason}"
     if final.metadata_step != final.step:
         return f"{wanted}: its metadata says step {final.metadata_step}"
+    if is_rejected(run, final):
+        return f"{wanted}: rejected, {run.rejected.get(final.path, 'its lineage was left')}"
     if is_older_than_the_run(run, final):
         return f"{wanted}: written before this run's first launch, so by another run"
     return ""

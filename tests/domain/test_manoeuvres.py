@@ -34,7 +34,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story, successor
-from watchkeeper.domain.commands import ApproveLaunch, ReportRefusedLaunch, Stop
+from watchkeeper.domain.commands import ApproveLaunch, ReportRefusedLaunch, Stop, VerifySeal
 from watchkeeper.domain.commands_manoeuvres import (
     AdoptInstance,
     NameAncestor,
@@ -67,6 +67,7 @@ from watchkeeper.domain.events import (
     RunFinished,
     RunStopped,
     RunSuperseded,
+    SealBlocked,
 )
 from watchkeeper.domain.policy import Act, due_acts
 from watchkeeper.domain.refusals import Refusal
@@ -491,3 +492,16 @@ def test_a_blocked_gate_adopts_nothing() -> None:
     history = History().draft()
     held = clear(root_held_by="other i1")
     history.when(adopt(history, facts=held)).refused(Refusal.PLAN_BLOCKED, "L3")
+
+
+def test_a_final_checkpoint_of_a_rejected_lineage_seals_nothing() -> None:
+    history = story(Running)
+    history.train(5150, found=listing(900, 1000, 5155))
+    history.tell(rollback(history))
+    history.tell(approval(history))
+    history.fail(STOPPED, step=5155, found=listing(900, 1000, 5155))
+    history.relaunch()
+    history.fail(succeeded(), step=5154, found=listing(900))
+    facts = sealable(history.now, instance="i2")
+    answer = history.when(VerifySeal(now=history.now, actor=LOOP, facts=facts))
+    assert any("rejected" in name for name in answer.the(SealBlocked).missing)

@@ -26,7 +26,7 @@ from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.envelope import Undecodable
 from watchkeeper.domain.events import ActProposed, Holder
-from watchkeeper.domain.handover import held_elsewhere
+from watchkeeper.domain.handover import held_elsewhere, is_held
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.secrets import Scrubber, known_secrets
@@ -191,6 +191,9 @@ def act_if_alone(office: Office, slug: str) -> str:
     if failing:
         first = next(iter(failing.values()))
         return f"recorded; {first.effect} did not get through yet: {first.reason}"
+    run = office.ledger.run(slug)
+    if isinstance(run, Run) and run.watch.kept_for and is_held(run.watch, clock.now()):
+        return f"recorded; the watch is kept for {run.watch.kept_for}, who acts for its job"
     return "recorded and carried out; no watch runs: `watchkeeper watch`"
 
 
