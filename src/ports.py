@@ -7,9 +7,9 @@ from typing import Protocol, runtime_checkable
 
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.gate_facts import RepositoryFacts, TrackerNames, WorktreeFacts
+from watchkeeper.domain.observation import JobDescription
 from watchkeeper.domain.values import (
     CheckpointListing,
-    JobDescription,
     JobFacts,
     JobSpec,
     TrackerFacts,
@@ -61,10 +61,9 @@ class Orchestrator(Protocol):
         ...
 
     def describe(self, submission_id: str) -> JobDescription:
-        """Return what a job is, launched by whomever; for one that is not there its state only.
+        """Return what a job is, by whomever launched; its state only where it is not there.
 
-        Raises:
-            Unavailable: Not reached, or no usable answer.
+        Raises `Unavailable` as `find` does.
         """
         ...
 

@@ -18,12 +18,13 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.gate import Gate, blocks, preflight
 from watchkeeper.domain.launching import launched_event, plan_first_instance
+from watchkeeper.domain.observation import JobDescription
 from watchkeeper.domain.permissions import not_a_human
 from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.plan import LaunchPlan, identity_digest, plan_digest
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.state import Run, contract_of
-from watchkeeper.domain.values import JobDescription, JobState
+from watchkeeper.domain.values import JobState
 
 _LIVE = (JobState.PENDING, JobState.RUNNING)
 

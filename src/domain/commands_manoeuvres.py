@@ -6,9 +6,9 @@ from watchkeeper.domain.command import Command
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events_handover import ActKind
 from watchkeeper.domain.events_watch import Holder
-from watchkeeper.domain.observation import GateFacts, SealFacts
+from watchkeeper.domain.observation import GateFacts, JobDescription, SealFacts
 from watchkeeper.domain.people import PrincipalName
-from watchkeeper.domain.values import JobDescription, Slug, Step
+from watchkeeper.domain.values import Slug, Step
 
 
 class HandOver(Command):

@@ -60,6 +60,20 @@ class StandingWaiver(Value):
     reason: str
     by: str
     until: AwareDatetime
+class JobDescription(Value):
+    """What a job is, as far as its orchestrator tells; what it does not tell is none.
+
+    Attributes:
+        job: Its state.
+        command: Its argument vector.
+        env: Its variables; the values of some are secrets, so it is never stored.
+        working_dir: Folder that it started in; empty for the orchestrator's default.
+    """
+
+    job: JobFacts
+    command: tuple[str, ...] | None = None
+    env: dict[str, str] | None = None
+    working_dir: str = ""
 
 
 class GateFacts(Value):

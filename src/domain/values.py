@@ -97,22 +97,6 @@ class JobFacts(Value):
     metadata: dict[str, str] = {}
 
 
-class JobDescription(Value):
-    """What a job is, as far as its orchestrator tells; what it does not tell is none.
-
-    Attributes:
-        job: Its state.
-        command: Its argument vector.
-        env: Its variables; the values of some are secrets, so it is never stored.
-        working_dir: Folder that it started in; empty for the orchestrator's default.
-    """
-
-    job: JobFacts
-    command: tuple[str, ...] | None = None
-    env: dict[str, str] | None = None
-    working_dir: str = ""
-
-
 class TrackerFacts(Value):
     """What the experiment tracker says about the run.
 

@@ -16,14 +16,13 @@ from watchkeeper.domain.gate_facts import (
     TrackerNames,
     WorktreeFacts,
 )
-from watchkeeper.domain.observation import GateFacts, Observation, SealFacts
+from watchkeeper.domain.observation import GateFacts, JobDescription, Observation, SealFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import LaunchPlan, make_plan
 from watchkeeper.domain.values import (
     CheckpointFacts,
     CheckpointKind,
     CheckpointListing,
-    JobDescription,
     JobFacts,
     JobState,
     Reading,

@@ -24,9 +24,10 @@ from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import (
     CheckRecorded,
 )
+from watchkeeper.domain.observation import JobDescription
 from watchkeeper.domain.plan import make_plan
 from watchkeeper.domain.state import Checkpoint, Interrupted, Run, contract_of
-from watchkeeper.domain.values import JobDescription, JobFacts, JobSpec
+from watchkeeper.domain.values import JobFacts, JobSpec
 from watchkeeper.launch_facts import Known, logbook_on_record, read_gate_facts
 from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.ports import (

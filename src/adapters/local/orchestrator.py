@@ -18,7 +18,8 @@ from pydantic import AwareDatetime, ValidationError
 from watchkeeper import clock, outside
 from watchkeeper.adapters.local import supervisor
 from watchkeeper.domain.exits import exit_facts
-from watchkeeper.domain.values import JobDescription, JobFacts, JobSpec, JobState, Value
+from watchkeeper.domain.observation import JobDescription
+from watchkeeper.domain.values import JobFacts, JobSpec, JobState, Value
 from watchkeeper.outside import LINE_LENGTH_MAX, base_environment, job_environment, tail
 from watchkeeper.ports import SubmitRefused, Unavailable
 

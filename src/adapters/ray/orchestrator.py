@@ -12,7 +12,8 @@ from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient, JobTy
 
 from watchkeeper import outside
 from watchkeeper.domain.exits import exit_facts
-from watchkeeper.domain.values import JobDescription, JobFacts, JobSpec, JobState
+from watchkeeper.domain.observation import JobDescription
+from watchkeeper.domain.values import JobFacts, JobSpec, JobState
 from watchkeeper.ports import SubmitRefused, Unavailable
 
 CALL_LIMIT = timedelta(seconds=20)
