@@ -142,7 +142,7 @@ def test_a_human_waives_a_named_block_and_an_agent_cannot(
     assert (waived.code, waived.json["waiver"]) == (0, "w-1")
     held = cli("launch", path)
     assert "waived by dri (w-1): by hand" in held.out
-    assert "NOT CLEARED: 1 block, 1 warning" in held.out
+    assert "NOT CLEARED: 1 block, 3 warnings" in held.out
 
 
 def test_a_revoked_approval_launches_nothing(cli: Cli, site: Site, tmp_path: Path) -> None:

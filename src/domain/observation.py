@@ -60,6 +60,8 @@ class StandingWaiver(Value):
     reason: str
     by: str
     until: AwareDatetime
+
+
 class JobDescription(Value):
     """What a job is, as far as its orchestrator tells; what it does not tell is none.
 
