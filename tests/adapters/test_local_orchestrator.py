@@ -129,7 +129,7 @@ def test_a_job_outlives_the_process_that_submitted_it(house: House, tmp_path: Pa
     assert process.stdout is not None
     assert process.stdout.readline() == "submitted\n"
     end(process)
-    assert house.find().state is JobState.RUNNING
+    until(lambda: house.find().state is JobState.RUNNING)
     (tmp_path / "go").touch()
     facts = house.end_of()
     assert (facts.state, facts.exit_code) == (JobState.FAILED, 5)
@@ -322,8 +322,10 @@ def test_a_stop_is_on_record_before_the_signal(house: House, tmp_path: Path) -> 
 def test_a_job_that_ended_before_the_stop_reached_it_was_not_stopped(
     house: House, tmp_path: Path
 ) -> None:
-    house.submit(f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 0")
-    until(lambda: house.find().state is JobState.RUNNING)
+    script = f"touch {tmp_path}/begun; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 0"
+    house.submit(script)
+    # Not by its state: a supervisor that is stopped before it lets the command go holds it up.
+    until((tmp_path / "begun").exists)
     watcher = house.pid("supervisor")
     os.kill(watcher, signal.SIGSTOP)
     (tmp_path / "go").touch()

@@ -11,7 +11,9 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from watchkeeper.adapters.cli.status import HOME_DEFAULT
 
-NO_RUN = frozenset({"init", "doctor", "demo", "launch", "serve", "verify", "completion"})
+NO_RUN = frozenset(
+    {"init", "doctor", "demo", "contract", "launch", "adopt", "serve", "verify", "completion"}
+)
 """Commands whose first argument is no run."""
 
 NAMES_MAX = 200
