@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -40,7 +40,7 @@ from watchkeeper.adapters.demo.scene import (
     set_scene,
     start_fault,
 )
-from watchkeeper.adapters.home import create_home, watch_lock
+from watchkeeper.adapters.home import Home, create_home, watch_lock
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.audit import Report, audit
@@ -139,8 +139,15 @@ class Teller:
     type=click.Path(path_type=Path, file_okay=False),
     help="A new or empty folder for the demo; a fresh one below /tmp by default.",
 )
+@click.option(
+    "--tour",
+    is_flag=True,
+    help="Walk through a run's life by the commands that a person types, instead of a crash. The "
+    "tracker is a file of JSON lines.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line.")
 def demo(
+    tour: bool,
     fault: str,
     orchestrator: str,
     tracker: TrackerChoice,
@@ -165,9 +172,17 @@ def demo(
     with _ended_undisturbed() as stack:
         if tracker == "wandb-stub":
             stack.enter_context(_made_up_key())
+        if tour:
+            # A milestone needs a tracker that answers while the run lives.
+            fault, tracker = "none", "jsonl"
         cast = Cast(fault, orchestrator, tracker, wandb_url)
-        summary_ = _play(folder, cast, teller, stack)
-    ended_well = summary_["phase"] == ("interrupted" if fault == "crash-loop" else "sealed")
+        if tour:
+            # What the commands print is not the object that a program waits for.
+            with contextlib.redirect_stdout(sys.stderr) if as_json else nullcontext():
+                summary_ = _guide(folder, cast, teller, stack)
+        else:
+            summary_ = _play(folder, cast, teller, stack)
+    ended_well = summary_["phase"] == ("interrupted" if cast.fault == "crash-loop" else "sealed")
     say(as_json, summary_, _closing(summary_))
     if not ended_well or summary_["verify"]:
         raise Leave("the demo did not end as told: see the logbook and watch.log above", 1)
@@ -221,7 +236,43 @@ def _made_up_key() -> Generator[None, None, None]:
             os.environ["WANDB_API_KEY"] = before
 
 
+def _guide(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[str, Any]:
+    home, scene = _set_up(folder, cast, teller, stack)
+    office = stack.enter_context(open_office(home.path))
+    stack.callback(_stop_what_lives, office, teller)
+    load("cli.tour", "take_tour")(office, scene, stack)
+    report = Report([], [])
+    audit(office.ledger.store, office.adapters, report, remotes=True)
+    return _summary(office, scene, report, teller)
+
+
 def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[str, Any]:
+    home, scene = _set_up(folder, cast, teller, stack)
+    office = stack.enter_context(open_office(home.path))
+    stack.enter_context(watch_lock(home, "watch"))
+    stack.callback(_stop_what_lives, office, teller)
+    log_to(office)
+    with narrated(office, _told_by(teller)):
+        _launch(office, scene, teller)
+        kills = KILLS[cast.fault]
+        if kills:
+            striker = start_fault(scene, kills)
+            stack.callback(_end, striker)
+            says = f"a separate process will kill the training while step-{FAULT_STEP} is written"
+            teller.tell(says)
+        deadline = clock.Deadline.after(LIMIT)
+        with told_to_stop() as stop:
+            watcher = Watcher(office.desk, holder_of(home, "watchkeeper"), home)
+            watcher.run(stop, lambda runs: deadline.expired() or idle(runs))
+    if stop.is_set():
+        raise KeyboardInterrupt
+    report = Report([], [])
+    audit(office.ledger.store, office.adapters, report, remotes=True)
+    return _summary(office, scene, report, teller)
+
+
+def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple[Home, Scene]:
+    """Make a home, start the cluster, and write the contract."""
     home = create_home(folder)
     add_human(home.principals, "demo", "the demo itself, simulating a DRI")
     teller.tell(f"home {home.path}")
@@ -244,27 +295,7 @@ def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[st
         wandb_url=cast.wandb_url,
     )
     teller.tell(f"git remote {scene.code.remote}, contract {scene.contract_file}")
-    office = stack.enter_context(open_office(home.path))
-    stack.enter_context(watch_lock(home, "watch"))
-    stack.callback(_stop_what_lives, office, teller)
-    log_to(office)
-    with narrated(office, _told_by(teller)):
-        _launch(office, scene, teller)
-        kills = KILLS[cast.fault]
-        if kills:
-            striker = start_fault(scene, kills)
-            stack.callback(_end, striker)
-            says = f"a separate process will kill the training while step-{FAULT_STEP} is written"
-            teller.tell(says)
-        deadline = clock.Deadline.after(LIMIT)
-        with told_to_stop() as stop:
-            watcher = Watcher(office.desk, holder_of(home, "watchkeeper"), home)
-            watcher.run(stop, lambda runs: deadline.expired() or idle(runs))
-    if stop.is_set():
-        raise KeyboardInterrupt
-    report = Report([], [])
-    audit(office.ledger.store, office.adapters, report, remotes=True)
-    return _summary(office, scene, report, teller)
+    return home, scene
 
 
 def _launch(office: Office, scene: Scene, teller: Teller) -> None:

@@ -1,0 +1,243 @@
+"""`demo --tour`: a run's whole life by the commands that a person would type, one after another."""
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.adapters.cli import run as run_command
+from watchkeeper.adapters.cli.common import Leave, Office
+from watchkeeper.adapters.contract_file import contract_to_yaml
+from watchkeeper.adapters.demo.scene import RUN, STEPS, Scene
+from watchkeeper.adapters.principals import add_human
+from watchkeeper.domain.contract import FinalStepPart, SealPart
+from watchkeeper.domain.state import Run, phase_name
+
+WRONG_STEPS = 1400
+"""What the first contract of the tour says; its command says `scene.STEPS`."""
+
+MILESTONE_STEP = 1000
+STEP_LIMIT = timedelta(seconds=120)
+"""How long any one thing of the tour may take; training all of it takes some 25 s."""
+
+_STOP_LIMIT_S = 60.0
+
+_MAIN = "from watchkeeper.adapters.cli import main; main()"
+
+
+@dataclass(slots=True)
+class Tour:
+    """Where the tour stands.
+
+    Attributes:
+        office: The home that every command works on, open for looking.
+        scene: Remote, code and contract.
+        watch: The watch that runs in a process of its own; none before the launch.
+    """
+
+    office: Office
+    scene: Scene
+    watch: "subprocess.Popen[bytes] | None" = None
+    number: int = field(default=0)
+
+
+def take_tour(office: Office, scene: Scene, stack: ExitStack) -> None:
+    """Walk through contract, gate, approval, launch, handover, relaunch, milestone and seal.
+
+    Args:
+        office: An open home without runs, whose principals the tour adds to.
+        scene: From `set_scene`.
+        stack: Ends the watch that the tour starts.
+
+    Raises:
+        Leave: A command did not end as told.
+    """
+    tour = Tour(office, scene)
+    stack.callback(_stop_watch, tour)
+    home = office.home
+    add_human(home.principals, "ana", "the next one on shift, in the tour")
+    with _environment(WATCHKEEPER_HOME=str(home.path), WATCHKEEPER_PRINCIPAL="demo"):
+        _gate(tour)
+        _launch(tour)
+        _hand_over(tour)
+        _manoeuvre(tour)
+        _close(tour)
+
+
+# --- The acts -----------------------------------------------------------------------------------
+
+
+def _gate(tour: Tour) -> None:
+    goal = "Walk through the life of a run by its commands"
+    contract = tour.scene.contract.model_copy(update={"goal": goal, "seal": SealPart(auto=False)})
+    wrong = contract.model_copy(
+        update={"final_step": FinalStepPart(value=WRONG_STEPS, source="--num-train-steps")}
+    )
+    file = tour.scene.contract_file
+    _head(tour, "The contract", "What is promised before anything runs. This one has a mistake.")
+    file.write_text(contract_to_yaml(wrong))
+    _type(tour, "contract", "check", str(file))
+    says = f"It says {WRONG_STEPS} steps, its own command says {STEPS}: rule L7 blocks the launch."
+    _head(tour, "A launch that is blocked", says)
+    _type(tour, "launch", str(file), expected=3)
+    _head(
+        tour,
+        "The fix",
+        "The page that a DRI checks in a minute; the approval is missing (L11).",
+    )
+    file.write_text(contract_to_yaml(contract))
+    _type(tour, "launch", str(file), expected=3)
+    _head(tour, "The approval", "An agent may not; that it tried is on record. A human may.")
+    plan = _plan(tour)
+    _type(tour, "approve", RUN, "--plan", plan, "--as", "helper-bot", expected=3)
+    _type(tour, "approve", RUN, "--plan", plan, "--note", "simulated: no person looked at it")
+
+
+def _launch(tour: Tour) -> None:
+    _head(tour, "The launch", "The request is recorded first; the watch submits the job.")
+    _type(tour, "launch", str(tour.scene.contract_file))
+    _start_watch(tour)
+    _wait(tour, "training to be seen", lambda run: phase_name(run.phase) == "running")
+    _type(tour, "status")
+
+
+def _hand_over(tour: Tour) -> None:
+    says = "Ana comes on shift: all that she has to know is one screen, and the watch is hers."
+    _head(tour, "The handover", says)
+    _stop_watch(tour)
+    _type(tour, "handover", RUN, "--to", "ana", "--note", "quiet so far")
+    _start_watch(tour, "--holder", "ana")
+    _wait(tour, "Ana's watch", lambda run: _holder(run) == "ana")
+    _type(tour, "status", RUN)
+
+
+def _manoeuvre(tour: Tour) -> None:
+    says = "Ended on purpose, and gone on from the newest complete checkpoint: no failure."
+    _head(tour, "A planned stop and relaunch", says)
+    _wait(tour, "a checkpoint for good", lambda run: 500 in run.checkpoints)
+    _type(tour, "relaunch", RUN, "--reason", "moving to a quieter machine", "--as", "ana")
+    _wait(tour, "the second instance to train", _second_trains)
+    _type(tour, "checkpoints", RUN, "--no-sizes")
+    _head(tour, "A milestone", f"step-{MILESTONE_STEP} is tagged while the run goes on.")
+    _wait(tour, f"step-{MILESTONE_STEP}", lambda run: MILESTONE_STEP in run.checkpoints)
+    _type(tour, "seal", RUN, "--milestone", f"step-{MILESTONE_STEP}", "--as", "ana")
+
+
+def _close(tour: Tour) -> None:
+    _head(tour, "The end", "Artefacts are verified, the tag is pushed; then nothing more follows.")
+    _wait(tour, "the end of training", lambda run: phase_name(run.phase) in ("finished", "sealed"))
+    _type(tour, "seal", RUN, "--as", "ana")
+    _wait(tour, "the seal", lambda run: phase_name(run.phase) == "sealed")
+    _stop_watch(tour)
+    _type(tour, "status", RUN)
+    _head(tour, "The record", "The logbook as it was pushed, and its proof.")
+    _type(tour, "logbook", RUN)
+    _type(tour, "verify")
+
+
+# --- How a command is typed ---------------------------------------------------------------------
+
+
+def _head(tour: Tour, title: str, says: str) -> None:
+    tour.number += 1
+    click.echo(f"\n{tour.number}. {title}\n   {says}\n")
+
+
+def _type(tour: Tour, *arguments: str, expected: int = 0) -> None:
+    """Show a command and run it, exactly as typed."""
+    shown = [word.replace(f"{tour.scene.folder}/", "") for word in arguments]
+    click.echo(f"$ watchkeeper {shlex.join(shown)}")
+    sys.stdout.flush()
+    code = run_command(list(arguments))
+    if code == 130:
+        raise KeyboardInterrupt
+    if code != expected:
+        raise Leave(
+            f"`{shlex.join(arguments)}` ended with {code}, expected {expected}: the tour ends here",
+            1,
+        )
+    click.echo()
+
+
+def _plan(tour: Tour) -> str:
+    preflight = _run(tour).preflight
+    assert preflight is not None, "a launch records its preflight"
+    return preflight.digest[:12]
+
+
+def _run(tour: Tour) -> Run:
+    run = tour.office.ledger.run(RUN)
+    assert isinstance(run, Run), run
+    return run
+
+
+def _holder(run: Run) -> str:
+    return run.watch.holder.principal if run.watch.holder is not None else ""
+
+
+def _second_trains(run: Run) -> bool:
+    return len(run.instances) == 2 and phase_name(run.phase) == "running"
+
+
+def _wait(tour: Tour, what: str, holds: Callable[[Run], bool]) -> None:
+    click.echo(f"  (waiting for {what})", err=True)
+    backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
+
+    def settled() -> bool:
+        # A question is never part of the tour: waiting on would only hide it.
+        return holds(_run(tour)) or bool(_run(tour).questions)
+
+    backoff.wait_until(settled, STEP_LIMIT)
+    if not holds(_run(tour)):
+        raise Leave(f"{what}: it did not come; see `status` and {tour.office.home.watch_log}", 1)
+
+
+# --- The watch in a process of its own ----------------------------------------------------------
+
+
+def _start_watch(tour: Tour, *arguments: str) -> None:
+    shown = shlex.join(["watch", *arguments])
+    click.echo(f"$ watchkeeper {shown} &\n")
+    with (tour.scene.folder / "tour-watch.log").open("ab") as output:
+        tour.watch = subprocess.Popen(
+            [sys.executable, "-c", _MAIN, "watch", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _stop_watch(tour: Tour) -> None:
+    if tour.watch is None or tour.watch.poll() is not None:
+        return
+    tour.watch.send_signal(signal.SIGINT)
+    try:
+        tour.watch.wait(timeout=_STOP_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        tour.watch.kill()
+        tour.watch.wait(timeout=_STOP_LIMIT_S)
+
+
+@contextmanager
+def _environment(**variables: str) -> Generator[None, None, None]:
+    """Set variables as a shell's `export` does, for the length of the tour."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            with contextlib.suppress(KeyError):
+                del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
