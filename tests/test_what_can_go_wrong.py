@@ -1,0 +1,245 @@
+"""Each way in which a launch goes wrong, tried by command on a real git remote, bucket and tracker.
+
+The written procedure for hero runs lists them under "What Can Go Wrong"; each must be blocked, by
+its rule and with a sentence that says what to do.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from tests.office import data_of, end_processes, requested, runs_of, watch_until
+from tests.training import Site, git, make_site, tiny_contract
+from watchkeeper.adapters.cli import run
+from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.contract_file import contract_to_yaml
+from watchkeeper.adapters.home import create_home
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.events import InstanceLaunched, PreflightRecorded
+from watchkeeper.domain.plan import Verdict
+
+pytestmark = [pytest.mark.git, pytest.mark.timeout(180)]
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A home with a human, a git remote, and what `launch` says."""
+
+    home: Path
+    site: Site
+    capsys: pytest.CaptureFixture[str]
+
+    @property
+    def checkout(self) -> Path:
+        return self.site.folder / "site" / "code"
+
+    def command(self, *arguments: str) -> tuple[int, str]:
+        self.capsys.readouterr()
+        code = run([*arguments, "--home", str(self.home), "--as", "dri"])
+        said = self.capsys.readouterr()
+        assert "Traceback" not in said.out + said.err
+        return code, said.out + said.err
+
+    def launch(self, promised: Contract) -> tuple[int, str]:
+        file = self.site.folder / f"{promised.run}.yaml"
+        file.write_text(contract_to_yaml(promised))
+        return self.command("launch", str(file))
+
+    def assert_blocked(self, promised: Contract, rule: str, *words: str) -> None:
+        """The launch is held back by a rule, with its sentence and what to do; nothing starts."""
+        code, said = self.launch(promised)
+        assert code == 3, said
+        lines = said.splitlines()
+        [place] = [n for n, line in enumerate(lines) if line.split()[:2] == ["BLOCK", rule]]
+        for word in words:
+            assert word in lines[place] + lines[place + 1], said
+        assert lines[place + 1].strip().startswith("->")
+        jobs = self.home / "jobs"
+        assert not jobs.exists() or not any(p for p in jobs.iterdir() if p.name[0] != ".")
+
+    def commit(self, name: str, text: str) -> str:
+        (self.checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.checkout / name).write_text(text)
+        git(self.checkout, "add", ".")
+        person = ("-c", "user.name=ann", "-c", "user.email=ann@localhost")
+        git(self.checkout, *person, "commit", "--quiet", "-m", name)
+        return git(self.checkout, "rev-parse", "HEAD").strip()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
+    made = Desk(tmp_path / "home", make_site(tmp_path), capsys)
+    assert run(["init", "--home", str(made.home), "--human", "dri"]) == 0
+    yield made
+    end_processes(tmp_path)
+
+
+def changed(promised: Contract, part: str, **changes: Any) -> Contract:
+    return promised.model_copy(update={part: getattr(promised, part).model_copy(update=changes)})
+
+
+def put(url: str, document: dict[str, Any]) -> None:
+    with fsspec.open(url, "wb") as file:
+        file.write(json.dumps(document).encode())
+
+
+# --- Wrong checkpoint -----------------------------------------------------------------------------
+
+
+@pytest.mark.gcs
+@pytest.mark.parametrize(
+    ("name", "metadata", "says"),
+    [
+        ("step-900", None, "no metadata.json"),
+        ("step-900", {"step": 800, "is_temporary": False}, "its metadata says step 800"),
+        ("latest", {"step": 900, "is_temporary": False}, "names no numeric step"),
+        ("step-1000", "elsewhere", "does not exist"),
+    ],
+)
+def test_a_wrong_checkpoint_is_blocked(
+    desk: Desk, gcs_bucket: str, name: str, metadata: Any, says: str
+) -> None:
+    source = f"{gcs_bucket}/earlier/checkpoints/{name}"
+    if metadata is None:
+        put(f"{source}/shard-0", {})
+    elif metadata == "elsewhere":
+        put(f"{gcs_bucket}/earlier/checkpoints/step-900/metadata.json", {"step": 900})
+    else:
+        put(f"{source}/metadata.json", metadata)
+    promised = tiny_contract(desk.site, "tiny").model_copy(update={"initialize_from": source})
+    desk.assert_blocked(promised, "L6", says)
+
+
+# --- Wrong code lineage ---------------------------------------------------------------------------
+
+
+def test_a_commit_that_is_not_pushed_is_blocked(desk: Desk) -> None:
+    sha = desk.commit("new.py", "x = 1\n")
+    promised = changed(tiny_contract(desk.site, "tiny"), "code", git_sha=sha)
+    desk.assert_blocked(promised, "L2", "is not on any remote branch", "git push origin main")
+
+
+def test_a_commit_of_another_branch_is_blocked(desk: Desk) -> None:
+    git(desk.checkout, "checkout", "--quiet", "-b", "wip/x")
+    sha = desk.commit("new.py", "x = 1\n")
+    git(desk.checkout, "push", "--quiet", "origin", "wip/x")
+    promised = changed(tiny_contract(desk.site, "tiny"), "code", git_sha=sha)
+    desk.assert_blocked(promised, "L2", "is on wip/x")
+
+
+def test_a_dirty_tree_is_blocked_until_a_human_consents_to_its_very_patch(desk: Desk) -> None:
+    (desk.checkout / "train_lm.py").write_text("print('changed')\n")
+    promised = changed(
+        tiny_contract(desk.site, "tiny"), "code", worktree=str(desk.checkout), dirty=True
+    )
+    desk.assert_blocked(promised, "L2", "train_lm.py", "dirty_launch")
+    _, said = desk.launch(promised)
+    [line] = [line for line in said.splitlines() if "dirty_launch" in line]
+    patch = line.split("dirty_launch ")[1].split()[0]
+    code, said = desk.command(
+        "propose", "tiny", "dirty_launch", patch, "--reason", "a log line", "--agree"
+    )
+    assert code == 0, said
+    _, said = desk.launch(promised)
+    assert " warn   L2 " in said
+    assert "BLOCK  L2" not in said
+    # Another byte is another patch.
+    (desk.checkout / "train_lm.py").write_text("print('changed again')\n")
+    desk.assert_blocked(promised, "L2", "train_lm.py")
+
+
+def test_a_bundle_of_another_commit_is_blocked(desk: Desk) -> None:
+    promised = changed(
+        tiny_contract(desk.site, "tiny"), "code", bundle="gcs://_ray_pkg_55c2.zip",
+        built_from="a" * 40,
+    )  # fmt: skip
+    desk.assert_blocked(promised, "L8", "built from aaaaaaaa")
+
+
+# --- Wrong output path ----------------------------------------------------------------------------
+
+
+def test_an_output_root_that_another_run_holds_is_blocked(desk: Desk) -> None:
+    root = str(desk.site.folder / "shared")
+    with open_office(desk.home) as office:
+        requested(office, tiny_contract(desk.site, "first", output=root))
+    promised = tiny_contract(desk.site, "second", output=f"{root}/below")
+    desk.assert_blocked(promised, "L3", "is held by first")
+
+
+@pytest.mark.gcs
+def test_an_old_output_root_is_blocked(desk: Desk, gcs_bucket: str) -> None:
+    put(f"{gcs_bucket}/old/checkpoints/step-40/metadata.json", {"step": 40})
+    promised = tiny_contract(desk.site, "tiny").model_copy(
+        update={"output_root": f"{gcs_bucket}/old"}
+    )
+    desk.assert_blocked(promised, "L3", "holds checkpoints already, up to step-40")
+
+
+def test_checkpoints_that_would_go_elsewhere_are_blocked(desk: Desk) -> None:
+    promised = changed(
+        tiny_contract(desk.site, "tiny"), "checkpoints", root=str(desk.site.folder / "elsewhere")
+    )
+    desk.assert_blocked(promised, "L3", "checkpoints would go elsewhere")
+
+
+# --- Tracker identity -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lack", ["id", "display_name", "resume"])
+def test_a_tracker_identity_that_is_not_stated_whole_is_blocked(desk: Desk, lack: str) -> None:
+    empty = None if lack == "resume" else ""
+    promised = changed(tiny_contract(desk.site, "tiny"), "tracker", **{lack: empty})
+    desk.assert_blocked(promised, "L4", f"tracker.{lack}")
+
+
+# --- Final step -----------------------------------------------------------------------------------
+
+
+def test_a_final_step_that_the_command_contradicts_is_blocked(desk: Desk) -> None:
+    made = tiny_contract(desk.site, "tiny")
+    promised = changed(
+        made.model_copy(update={"command": (*made.command, "--steps", "50")}),
+        "final_step", value=40, source="--steps",
+    )  # fmt: skip
+    desk.assert_blocked(promised, "L7", "the contract says 40, --steps in the command says 50")
+
+
+def test_a_final_step_from_a_progress_bar_is_blocked(desk: Desk) -> None:
+    promised = changed(tiny_contract(desk.site, "tiny"), "final_step", source="the progress bar")
+    desk.assert_blocked(promised, "L7", "progress bar")
+
+
+# --- Configuration drift on a relaunch ------------------------------------------------------------
+
+
+def test_a_relaunch_under_another_configuration_is_blocked_and_asked_about(
+    tmp_path: Path, desk: Desk
+) -> None:
+    config = "configs/run.yaml"
+    sha = desk.commit(config, "trainer: {num_train_steps: 400, train_batch_size: 1024}\n")
+    git(desk.checkout, "push", "--quiet", "origin", "main")
+    create_home(tmp_path / "other")
+    with open_office(tmp_path / "other") as office:
+        promised = changed(
+            tiny_contract(desk.site, "drifts", steps=400, die="kill@20"), "code",
+            git_sha=sha, worktree=str(desk.checkout), config=(config,), ignore=("configs/*",),
+        )  # fmt: skip
+        requested(office, promised)
+        watch_until(office, lambda _: bool(data_of(office, "drifts", InstanceLaunched)))
+        (desk.checkout / config).write_text(
+            "trainer: {num_train_steps: 400, train_batch_size: 512}\n"
+        )
+        watch_until(office, lambda runs: bool(runs["drifts"].questions))
+        checked = data_of(office, "drifts", PreflightRecorded)[-1]
+        [drift] = [f for f in checked.findings if f.rule == "L14"]
+        assert drift.verdict is Verdict.BLOCK
+        assert "train_batch_size" in drift.says
+        [question] = runs_of(office)["drifts"].questions.values()
+        assert "L14" in question.asks
+        assert len(data_of(office, "drifts", InstanceLaunched)) == 1
