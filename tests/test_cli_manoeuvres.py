@@ -91,16 +91,16 @@ def test_announcements_are_shown_and_bad_ones_teach(cli: Cli, site: Site, tmp_pa
     base = ["announce", slug, "--kind", "pause", "--for", "2h", "--reason", "rack 3"]
     said = cli(*base, "--expect", "h1, H6")
     assert said.code == 0, said.err
-    assert "p-1 pause" in said.out
+    assert "act-1 pause" in said.out
     assert "expects H1, H6" in said.out
-    assert "p-1 pause" in cli("status", slug).out
+    assert "act-1 pause" in cli("status", slug).out
     assert cli(*base, "--expect", "R1").code == 3
     assert cli("announce", slug, "--kind", "pause", "--reason", "x").code == 4
     assert cli(*base[:-2], "--reason", "x", "--from", "2026-11-21T14:00").code == 4
     assert cli(*base[:-2], "--reason", "x", "--from", "soon").code == 4
     assert cli(*base, "--as", "some-bot").code == 3
-    assert cli("announce", slug, "--end", "p-1").code == 0
-    assert cli("announce", slug, "--end", "p-1").code == 3
+    assert cli("announce", slug, "--end", "act-1").code == 0
+    assert cli("announce", slug, "--end", "act-1").code == 3
 
 
 def test_a_rollback_prints_the_plan_and_its_approval_carries_on(

@@ -215,7 +215,7 @@ def test_an_end_in_the_window_of_a_pause_is_asked_about_and_not_relaunched(
     watch_until(office, lambda runs: bool(runs["pause"].questions))
     [decision] = data_of(office, "pause", DecisionMade)
     assert (decision.rule, decision.action.value) == ("R14", "escalate")
-    assert "p-1" in decision.because
+    assert "act-1" in decision.because
     assert len(data_of(office, "pause", LaunchRequested)) == 1
 
 

@@ -102,7 +102,7 @@ class PlannedActAnnounced(Fact):
     """Something is going to be done on purpose; what it is expected to cause raises no alarm.
 
     Attributes:
-        act: Its short name, such as `p-1`.
+        act: Its short name, such as `act-1`.
         kind: What is done.
         starts_at: When its window begins.
         ends_at: When its window is over.

@@ -38,7 +38,7 @@ def announce(run: Run, command: AnnounceAct) -> list[RunEvent] | Refused:
         return Refused(Refusal.RULE_NOT_EXPECTABLE, ", ".join(wrong))
     return [
         PlannedActAnnounced(
-            act=f"p-{run.manoeuvres.acts_announced + 1}",
+            act=f"act-{run.manoeuvres.acts_announced + 1}",
             kind=command.kind,
             starts_at=command.starts_at,
             ends_at=command.ends_at,

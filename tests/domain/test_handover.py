@@ -105,7 +105,7 @@ def test_a_packet_names_all_that_the_next_holder_has_to_know() -> None:
     assert packet.tracker_url.endswith("/metrics.jsonl")
     assert packet.trouble.startswith("i1 ended at ~1100")
     assert [text.split()[0] for text in packet.questions] == ["q-1"]
-    assert [text.split()[0] for text in packet.planned] == ["p-1"]
+    assert [text.split()[0] for text in packet.planned] == ["act-1"]
     assert packet.waiting.startswith("escalate (R14)")
 
 
@@ -187,7 +187,7 @@ def test_an_expected_finding_opens_nothing_and_stands_in_the_check() -> None:
     answer.without(FindingOpened)
     [expected] = answer.the(CheckRecorded).expected
     assert "H6" in expected
-    assert "p-1" in expected
+    assert "act-1" in expected
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_finding_that_outlives_its_act_opens_at_the_next_check() -> None:
     history.later(timedelta(minutes=10))
     answer = history.check(job(JobState.PENDING))
     assert answer.the(FindingOpened).rule == "H6"
-    assert answer.the(PlannedActEnded).act == "p-1"
+    assert answer.the(PlannedActEnded).act == "act-1"
     assert not history.run.manoeuvres.acts
 
 
@@ -224,7 +224,7 @@ def test_an_end_in_a_window_is_the_acts_own_and_a_human_goes_on(kind: ActKind) -
     history.tell(announcement(history, kind=kind))
     answer = history.fail(killed(), step=1100, found=KEPT)
     assert decided(answer) == (Action.ESCALATE, "R14")
-    assert "p-1" in answer.the(EscalationRaised).asks
+    assert "act-1" in answer.the(EscalationRaised).asks
 
 
 def test_an_end_in_a_window_that_is_seen_after_it_is_the_acts_own() -> None:

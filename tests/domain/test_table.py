@@ -136,7 +136,7 @@ def command(kind: type[RunCommand], history: History, **changes: Any) -> RunComm
             "expects": ("H6",),
             "reason": "a switch is replaced",
         },
-        EndAct: {"act": "p-1", "reason": "done"},
+        EndAct: {"act": "act-1", "reason": "done"},
         AdoptInstance: {"found": described(), "facts": clear()},
         RequestRelaunch: {"reason": "a new driver"},
         PlanRollback: {

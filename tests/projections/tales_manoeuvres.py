@@ -65,7 +65,7 @@ def manoeuvred() -> History:
         update={"observation": seen(at=history.now, said=job(), step=1200, found=found(1000))}
     )
     history.tell(VerifyMilestone(now=history.now, actor=DRI, step=1000, facts=facts))
-    history.later(MINUTE).tell(EndAct(now=history.now, actor=DRI, act="p-1", reason="done early"))
+    history.later(MINUTE).tell(EndAct(now=history.now, actor=DRI, act="act-1", reason="done early"))
     history.later(HOUR).tell(ReportStaleMonitor(now=history.now, actor=LOOP, reporter=RIVAL))
     history.check(step=1210, found=found(900, 1000))
     history.tell(RequestRelaunch(now=history.now, actor=DRI, reason="a new driver"))
