@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.git, pytest.mark.timeout(400)]
 
 ON_BOTH = [
     pytest.param("local", id="local"),
-    pytest.param("ray", id="ray", marks=pytest.mark.ray),
+    pytest.param("ray", id="ray", marks=[pytest.mark.ray, pytest.mark.long]),
 ]
 
 
