@@ -22,9 +22,14 @@ WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
 
 pytestmark = [pytest.mark.git, pytest.mark.timeout(400)]
 
-ON_BOTH = [
-    pytest.param("local", id="local"),
+# Each fault by default on one of them, and on the other with `-m long`: half a minute to one each.
+ON_RAY_FIRST = [
+    pytest.param("local", id="local", marks=pytest.mark.long),
     pytest.param("ray", id="ray", marks=pytest.mark.ray),
+]
+ON_LOCAL_FIRST = [
+    pytest.param("local", id="local"),
+    pytest.param("ray", id="ray", marks=[pytest.mark.ray, pytest.mark.long]),
 ]
 
 
@@ -85,7 +90,7 @@ def assert_told(book: str, struck: list[dict[str, Any]]) -> None:
         assert (half_written in entry["rest"]) is strike["mid_write"]
 
 
-@pytest.mark.parametrize("orchestrator", ON_BOTH)
+@pytest.mark.parametrize("orchestrator", ON_RAY_FIRST)
 def test_crash_resumes_from_the_newest_complete_checkpoint_and_is_sealed(
     tmp_path: Path, orchestrator: str, pytestconfig: pytest.Config
 ) -> None:
@@ -125,7 +130,7 @@ def _flip_one_byte(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-@pytest.mark.parametrize("orchestrator", ON_BOTH)
+@pytest.mark.parametrize("orchestrator", ON_RAY_FIRST)
 def test_crash_loop_relaunches_once_and_then_asks(
     tmp_path: Path, orchestrator: str, pytestconfig: pytest.Config
 ) -> None:
@@ -148,7 +153,7 @@ def test_crash_loop_relaunches_once_and_then_asks(
     assert run_cli("verify", "--home", str(home)).returncode == 0
 
 
-@pytest.mark.parametrize("orchestrator", ON_BOTH)
+@pytest.mark.parametrize("orchestrator", ON_LOCAL_FIRST)
 def test_without_a_fault_one_instance_is_sealed(
     tmp_path: Path, orchestrator: str, pytestconfig: pytest.Config
 ) -> None:
@@ -167,7 +172,7 @@ def test_without_a_fault_one_instance_is_sealed(
     [
         pytest.param("local", 1, id="local"),
         pytest.param("local", 2, id="local-twice"),
-        pytest.param("ray", 1, id="ray", marks=pytest.mark.ray),
+        pytest.param("ray", 1, id="ray", marks=[pytest.mark.ray, pytest.mark.long]),
     ],
 )
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, orchestrator: str, signals: int) -> None:

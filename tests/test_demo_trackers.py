@@ -59,6 +59,7 @@ def test_an_offline_run_is_buffered_while_it_lives_and_merged_when_it_has_ended(
     assert "tracker `demo-lm` finished, step 1500" in book
 
 
+@pytest.mark.long
 def test_with_json_lines_nothing_is_logged_to_wandb(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
