@@ -38,6 +38,7 @@ def test_a_relaunch_submitted_before_it_is_recorded_is_found() -> None:
     assert any("at one time" in problem for problem in report["problems"]), report["problems"]
 
 
+@pytest.mark.long
 def test_a_checkpoint_chosen_by_its_text_is_found() -> None:
     code, report = kill_watch(
         "--plant", "text-sort", "--runs", "1", "--kills", "1", "--only-point", "append"

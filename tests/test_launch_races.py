@@ -1,4 +1,4 @@
-"""Two processes launch at the same moment, 200 times: exactly one job starts each time."""
+"""Two processes launch at the same moment, again and again: exactly one job starts each time."""
 
 import subprocess
 import sys
@@ -14,8 +14,8 @@ from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import LaunchRequested
 
-TRIES = 100
-"""Of each kind of race, so 200 in all."""
+TRIES = [20, pytest.param(100, marks=pytest.mark.long)]
+"""Of each kind of race: 200 in all with `-m long`, in two minutes."""
 
 pytestmark = [pytest.mark.git, pytest.mark.timeout(400)]
 
@@ -75,13 +75,14 @@ def jobs_of(office: Office) -> set[str]:
     return {path.name for path in office.home.jobs.iterdir() if not path.name.startswith(".")}
 
 
+@pytest.mark.parametrize("tries", TRIES)
 def test_two_runs_on_one_output_root_exactly_one_starts_every_time(
-    house: tuple[Office, Site], racers: list["subprocess.Popen[str]"]
+    house: tuple[Office, Site], racers: list["subprocess.Popen[str]"], tries: int
 ) -> None:
     office, site = house
-    for number in range(TRIES):
-        root = str(site.folder / f"shared-{number}")
-        slugs = (f"left-{number}", f"right-{number}")
+    for number in range(tries):
+        root = str(site.folder / f"shared-{tries}-{number}")
+        slugs = (f"left-{tries}-{number}", f"right-{tries}-{number}")
         for slug in slugs:
             approved(office, short_contract(site, slug, root))
         before = jobs_of(office)
@@ -92,12 +93,13 @@ def test_two_runs_on_one_output_root_exactly_one_starts_every_time(
         assert started.startswith(requested[0])
 
 
+@pytest.mark.parametrize("tries", TRIES)
 def test_one_run_launched_twice_at_once_starts_one_job_every_time(
-    house: tuple[Office, Site], racers: list["subprocess.Popen[str]"]
+    house: tuple[Office, Site], racers: list["subprocess.Popen[str]"], tries: int
 ) -> None:
     office, site = house
-    for number in range(TRIES):
-        slug = f"twice-{number}"
+    for number in range(tries):
+        slug = f"twice-{tries}-{number}"
         approved(office, short_contract(site, slug, str(site.folder / slug)))
         before = jobs_of(office)
         race(racers, (slug, slug))
