@@ -93,7 +93,9 @@ def decline(run: str, reason: str, home: Path, as_json: bool, principal: str | N
 @click.option("--for", "length", default="", help="How long its window is, such as 2h.")
 @click.option("--expect", default="", help="Rules whose findings are expected, such as H1,H3,H6.")
 @click.option("--reason", default="", help="What is done, and why.")
-@click.option("--end", "act", default="", metavar="ACT", help="Say that ACT, such as act-1, is over.")
+@click.option(
+    "--end", "act", default="", metavar="ACT", help="Say that ACT, such as act-1, is over."
+)
 @home_option
 @actor_option
 @json_errors
