@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, replace
 
+from watchkeeper.domain.artefacts import (
+    checkpoint_lack,
+    commit_lack,
+    identity_lack,
+    own_checkpoint,
+    own_checkpoints,
+)
 from watchkeeper.domain.check import (
-    is_older_than_the_run,
-    is_own_checkpoint,
-    is_rejected,
     kept_metrics,
-    unavailable_reason,
 )
 from watchkeeper.domain.commands import VerifySeal
 from watchkeeper.domain.contract import checkpoint_root_of, seal_tag_of
@@ -45,7 +48,7 @@ def missing_for_seal(run: Run, facts: SealFacts) -> tuple[str, ...]:
         _terminal(run),
         _tracker(run, facts),
         _final(run, facts, _final_checkpoint(run, facts)),
-        _commit(run, facts),
+        commit_lack(run, facts, "seal tag"),
     )
     return tuple(name for name in names if name)
 
@@ -126,27 +129,15 @@ def seal_of(run: Run, facts: SealFacts, waived: tuple[str, ...]) -> SealVerified
 
 
 def _newest(run: Run, facts: SealFacts) -> CheckpointFacts | None:
-    """Return the newest complete checkpoint that is this run's own, by numeric step."""
-    listing = facts.observation.checkpoints
+    """Return the newest checkpoint that could be sealed, by numeric step."""
     whole = [
-        one
-        for one in (listing.checkpoints if listing is not None else ())
-        if is_own_checkpoint(contract_of(run), one)
-        and one.complete
-        and one.metadata_step == one.step
-        and one.path not in run.rejected
-        and not is_older_than_the_run(run, one)
+        one for one in own_checkpoints(run, facts) if not checkpoint_lack(run, facts, "", one, "")
     ]
     return max(whole, key=lambda one: one.step, default=None)
 
 
 def _final_checkpoint(run: Run, facts: SealFacts) -> CheckpointFacts | None:
-    listing = facts.observation.checkpoints
-    if listing is None:
-        return None
-    contract = contract_of(run)
-    own = (c for c in listing.checkpoints if is_own_checkpoint(contract, c))
-    return next((c for c in own if c.step == contract.final_step.value), None)
+    return own_checkpoint(run, facts, contract_of(run).final_step.value)
 
 
 def _terminal(run: Run) -> str:
@@ -159,46 +150,20 @@ def _terminal(run: Run) -> str:
 
 
 def _tracker(run: Run, facts: SealFacts) -> str:
-    contract = contract_of(run)
-    tracker = facts.observation.tracker
-    if tracker is None:
-        reason = unavailable_reason(facts.observation, "tracker")
-        return f"tracker: {reason or 'it has no such run'}"
-    if tracker.tracker_id != contract.tracker.id:
-        return f"tracker identity: it shows {tracker.tracker_id}, not {contract.tracker.id}"
+    tracker, final = facts.observation.tracker, contract_of(run).final_step.value
+    lack = identity_lack(run, facts)
+    if lack or tracker is None:
+        return lack
     if tracker.state != "finished":
         return f"tracker state: {tracker.state}, not finished"
     # The tracker counts from 0 and may be one less; the checkpoint proves the step.
-    if tracker.step is None or tracker.step < contract.final_step.value - 1:
-        return f"tracker step: {tracker.step}, not {contract.final_step.value}"
+    if tracker.step is None or tracker.step < final - 1:
+        return f"tracker step: {tracker.step}, not {final}"
     return ""
 
 
 def _final(run: Run, facts: SealFacts, final: CheckpointFacts | None) -> str:
     contract = contract_of(run)
     wanted = f"final checkpoint step-{contract.final_step.value}"
-    if facts.observation.checkpoints is None:
-        return f"{wanted}: {unavailable_reason(facts.observation, 'checkpoints')}"
-    if final is None:
-        return f"{wanted}: not below {checkpoint_root_of(contract)}"
-    if not final.complete:
-        return f"{wanted}: {final.reason}"
-    if final.metadata_step != final.step:
-        return f"{wanted}: its metadata says step {final.metadata_step}"
-    if is_rejected(run, final):
-        return f"{wanted}: rejected, {run.rejected.get(final.path, 'its lineage was left')}"
-    if is_older_than_the_run(run, final):
-        return f"{wanted}: written before this run's first launch, so by another run"
-    return ""
-
-
-def _commit(run: Run, facts: SealFacts) -> str:
-    contract = contract_of(run)
-    sha = contract.code.git_sha
-    if facts.commit_found is None:
-        return f"launch commit {sha[:8]}: its remote gives no answer"
-    if not facts.commit_found:
-        return f"launch commit {sha[:8]}: not on {contract.code.remote}"
-    if facts.tag_target and facts.tag_target != sha:
-        return f"seal tag: it exists already, on {facts.tag_target[:8]}"
-    return ""
+    absent = f"not below {checkpoint_root_of(contract)}"
+    return checkpoint_lack(run, facts, wanted, final, absent)

@@ -68,6 +68,7 @@ from watchkeeper.domain.events import (
     RunStopped,
     RunSuperseded,
     SealBlocked,
+    SealVerified,
 )
 from watchkeeper.domain.policy import Act, due_acts
 from watchkeeper.domain.refusals import Refusal
@@ -228,6 +229,23 @@ def test_a_rejected_lineage_is_never_resumed_from_though_it_is_still_there() -> 
     answer = history.fail(killed(), step=980, found=old)
     assert answer.the(DecisionMade).resume_step == 900
     answer.without(CheckpointValidated)
+
+
+def test_a_rejected_lineage_is_not_sealed_by_waivers_either() -> None:
+    history, _ = rolled_back()
+    history.relaunch()
+    history.later(HOUR).train(950, found=listing(checkpoint(900)))
+    history.tell(Stop(now=history.now, actor=DRI, reason="enough"))
+    left = checkpoint(1100, written_at=START + timedelta(minutes=2))
+    kept = checkpoint(900, written_at=history.now)
+    history.fail(job(JobState.STOPPED), step=960, found=listing(kept, left))
+    observed = seen(
+        at=history.now, said=None, shown=tracker(960, state="finished"), found=listing(kept, left)
+    )
+    lacks = ("successful end", "tracker step", "final checkpoint step-5155")
+    facts = sealable(history.now, observation=observed)
+    sealing = VerifySeal(now=history.now, actor=DRI, facts=facts, waive=lacks, reason="agreed")
+    assert history.tell(sealing).the(SealVerified).final_step == 900
 
 
 def test_what_the_new_lineage_writes_under_the_same_paths_counts() -> None:
