@@ -238,9 +238,14 @@ def test_a_rejected_lineage_is_not_sealed_by_waivers_either() -> None:
     history.tell(Stop(now=history.now, actor=DRI, reason="enough"))
     left = checkpoint(1100, written_at=START + timedelta(minutes=2))
     kept = checkpoint(900, written_at=history.now)
-    history.fail(job(JobState.STOPPED), step=960, found=listing(kept, left))
+    # No check has seen it: a store lists late.
+    history.fail(job(JobState.STOPPED), step=960, found=listing(kept))
     observed = seen(
-        at=history.now, said=None, shown=tracker(960, state="finished"), found=listing(kept, left)
+        at=history.now,
+        said=None,
+        instance="i2",
+        shown=tracker(960, state="finished"),
+        found=listing(kept, left),
     )
     lacks = ("successful end", "tracker step", "final checkpoint step-5155")
     facts = sealable(history.now, observation=observed)
