@@ -236,7 +236,7 @@ def test_a_rejected_lineage_is_not_sealed_by_waivers_either() -> None:
     history.relaunch()
     history.later(HOUR).train(950, found=listing(checkpoint(900)))
     history.tell(Stop(now=history.now, actor=DRI, reason="enough"))
-    left = checkpoint(1100, written_at=START + timedelta(minutes=2))
+    left = checkpoint(1150, written_at=START + timedelta(minutes=2))
     kept = checkpoint(900, written_at=history.now)
     # No check has seen it: a store lists late.
     history.fail(job(JobState.STOPPED), step=960, found=listing(kept))
