@@ -25,10 +25,10 @@ from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.envelope import Envelope
+from watchkeeper.domain.phases import PHASES
 from watchkeeper.domain.refusals import Refusal
 from watchkeeper.domain.registry import type_of
 from watchkeeper.domain.rules import RULES
-from watchkeeper.domain.state import PHASES
 from watchkeeper.domain.table import COMMANDS, REFUSALS, refusal_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"

@@ -29,24 +29,14 @@ from watchkeeper.domain.gate_facts import LogbookFacts
 from watchkeeper.domain.launching import clearance_revoked, plan_first_instance
 from watchkeeper.domain.observation import GateFacts, SealFacts
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.phases import Cleared, Draft, Finished, Interrupted, Launching, Stopped
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.policy import Act
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.roots import overlapping
 from watchkeeper.domain.secrets import has_mark
 from watchkeeper.domain.standing import standing_waivers
-from watchkeeper.domain.state import (
-    Cleared,
-    Draft,
-    Finished,
-    Interrupted,
-    Launching,
-    Run,
-    Stopped,
-    contract_of,
-    end_asked,
-    live_instance,
-)
+from watchkeeper.domain.state import Run, contract_of, end_asked, live_instance
 from watchkeeper.domain.values import JobSpec, JobState, SourceState
 from watchkeeper.launch_facts import Known, ask_logbook, logbook_on_record, read_gate_facts
 from watchkeeper.ledger import Handled, Ledger

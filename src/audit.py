@@ -14,9 +14,10 @@ from watchkeeper.domain.contract import logbook_path_of, logbook_remote_of
 from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.evolve import fold
+from watchkeeper.domain.phases import Sealed
 from watchkeeper.domain.roots import ROOTS, Roots, evolve_roots
 from watchkeeper.domain.standing import PEOPLE, People, evolve_people
-from watchkeeper.domain.state import Run, Sealed, Unreadable, contract_of
+from watchkeeper.domain.state import Run, Unreadable, contract_of
 from watchkeeper.ledger import run_stream
 from watchkeeper.ports import EventStore, Outside, Recorded, Unavailable
 from watchkeeper.projections.logbook import render_at

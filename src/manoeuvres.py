@@ -15,10 +15,11 @@ from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.milestone import milestone_tag
 from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.phases import Superseded, Unborn
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.secrets import scrub_json
-from watchkeeper.domain.state import Run, Superseded, Unborn, Unreadable, contract_of
+from watchkeeper.domain.state import Run, Unreadable, contract_of
 from watchkeeper.domain.superseding import source_of
 from watchkeeper.launch_facts import Known, read_gate_facts
 from watchkeeper.ledger import Handled

@@ -21,8 +21,9 @@ from watchkeeper.domain.events import (
     TagPushed,
 )
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.phases import Finished
 from watchkeeper.domain.policy import milestone_waiting
-from watchkeeper.domain.state import Finished, Run, contract_of
+from watchkeeper.domain.state import Run, contract_of
 from watchkeeper.ledger import Ledger
 from watchkeeper.ports import BranchHead, GitRemote, Outside, PushRaced, Unavailable
 from watchkeeper.projections.headlines import commit_message

@@ -22,20 +22,10 @@ from watchkeeper.domain.events import Holder
 from watchkeeper.domain.freshness import stale_since
 from watchkeeper.domain.handover import is_held
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.phases import Abandoned, Cleared, Draft, Sealed, Stopped, Superseded, Unborn
 from watchkeeper.domain.policy import JOB_ACTS, Act, due_acts
 from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.state import (
-    MONITOR_STALE,
-    Abandoned,
-    Cleared,
-    Draft,
-    Run,
-    Sealed,
-    Stopped,
-    Superseded,
-    Unborn,
-    Unreadable,
-)
+from watchkeeper.domain.state import MONITOR_STALE, Run, Unreadable
 from watchkeeper.ports import StoreFailure, VersionConflict
 from watchkeeper.tailer import Tailer
 

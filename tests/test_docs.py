@@ -36,7 +36,7 @@ from watchkeeper.domain.events import RunEvent
 from watchkeeper.domain.gate import Gate, blocks, preflight
 from watchkeeper.domain.launching import plan_first_instance
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.state import PHASES
+from watchkeeper.domain.phases import PHASES
 from watchkeeper.ports import Write
 
 ALICE = Actor(principal="alice", kind="human")

@@ -40,8 +40,9 @@ from watchkeeper.domain.events import (
     RollbackPlanned,
     RunSuperseded,
 )
+from watchkeeper.domain.phases import Sealed
 from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import Run, Sealed
+from watchkeeper.domain.state import Run
 from watchkeeper.domain.values import JobSpec
 from watchkeeper.manoeuvres import adopt, plan_rollback, supersede, verify_milestone
 from watchkeeper.projections.logbook import render_at

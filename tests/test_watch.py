@@ -41,9 +41,10 @@ from watchkeeper.domain.events import (
     LaunchRefused,
     LaunchRequested,
 )
+from watchkeeper.domain.phases import Sealed
 from watchkeeper.domain.policy import Act
 from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import Run, Sealed
+from watchkeeper.domain.state import Run
 from watchkeeper.ports import Unavailable, Write
 
 pytestmark = pytest.mark.git

@@ -16,18 +16,11 @@ from watchkeeper.domain.events import (
     Startup,
 )
 from watchkeeper.domain.observation import Observation, reading_of
+from watchkeeper.domain.phases import Interrupted, Stabilizing
 from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.progress import Progress as Shown
 from watchkeeper.domain.progress import parse_progress, parse_startup
-from watchkeeper.domain.state import (
-    Instance,
-    Interrupted,
-    Run,
-    Stabilizing,
-    contract_of,
-    end_asked,
-    is_moving,
-)
+from watchkeeper.domain.state import Instance, Run, contract_of, end_asked, is_moving
 from watchkeeper.domain.stopping_points import sooner
 from watchkeeper.domain.tracker_links import TrackerLink, merged_links, parse_tracker_links
 from watchkeeper.domain.values import (

@@ -72,24 +72,22 @@ from watchkeeper.domain.launching import (
 )
 from watchkeeper.domain.milestone import verify_milestone
 from watchkeeper.domain.permissions import not_a_human, permission, permit, reason_of
+from watchkeeper.domain.phases import (
+    Cleared,
+    Draft,
+    Finished,
+    Interrupted,
+    Launching,
+    Running,
+    Stabilizing,
+)
 from watchkeeper.domain.planned import announce, end_act
 from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.recovery import Case, relaunch_on_answer, relaunch_what_never_ran
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.relaunching import approve_rollback, plan_rollback, request_relaunch
 from watchkeeper.domain.seal import leave_to_seal, missing_for_seal, seal_of
-from watchkeeper.domain.state import (
-    UNACCOUNTED,
-    Cleared,
-    Draft,
-    Finished,
-    Interrupted,
-    Launching,
-    Run,
-    Running,
-    Stabilizing,
-    contract_of,
-)
+from watchkeeper.domain.state import UNACCOUNTED, Run, contract_of
 from watchkeeper.domain.superseding import name_ancestor, supersede
 from watchkeeper.domain.table import refusal_of
 from watchkeeper.domain.verdict import verdict

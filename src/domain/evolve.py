@@ -51,32 +51,34 @@ from watchkeeper.domain.evolve_manoeuvres import evolve_aside, with_rejection
 from watchkeeper.domain.evolve_people import permitted
 from watchkeeper.domain.misfit import Misfit
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     PHASES,
-    UNACCOUNTED,
     Abandoned,
-    Approval,
-    Checkpoint,
     Cleared,
     Draft,
-    Failure,
     Finished,
-    Instance,
     Interrupted,
-    LastCheck,
     Launching,
     Phase,
-    Question,
-    Run,
     Running,
     Sealed,
     Stabilizing,
     Stopped,
     Unborn,
+    phase_name,
+)
+from watchkeeper.domain.state import (
+    UNACCOUNTED,
+    Approval,
+    Checkpoint,
+    Failure,
+    Instance,
+    LastCheck,
+    Question,
+    Run,
     Unreadable,
     Watch,
     is_moving,
-    phase_name,
 )
 
 _CHECKPOINTS_KEPT = 256

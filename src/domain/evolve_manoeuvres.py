@@ -22,7 +22,8 @@ from watchkeeper.domain.events_manoeuvres import (
     RunSuperseded,
 )
 from watchkeeper.domain.events_watch import CheckpointRejected
-from watchkeeper.domain.state import Interrupted, Run, Superseded, Watch
+from watchkeeper.domain.phases import Interrupted, Superseded
+from watchkeeper.domain.state import Run, Watch
 from watchkeeper.domain.state_manoeuvres import Manoeuvres, RejectedLineage
 
 

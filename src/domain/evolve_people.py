@@ -18,7 +18,8 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.misfit import Misfit
 from watchkeeper.domain.permissions import ATTEMPT_AGAIN, attempt_key
-from watchkeeper.domain.state import Cleared, Consent, Draft, Proposal, Run, Waiver
+from watchkeeper.domain.phases import Cleared, Draft
+from watchkeeper.domain.state import Consent, Proposal, Run, Waiver
 
 Permission = (
     ActProposed

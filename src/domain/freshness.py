@@ -6,17 +6,10 @@ from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
 from watchkeeper.domain.contract import cadence_of
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import FindingCleared, FindingOpened, RunEvent, Severity
+from watchkeeper.domain.phases import Interrupted, Launching, Running, Stabilizing
 from watchkeeper.domain.planned import expecting
 from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import (
-    MONITOR_STALE,
-    Interrupted,
-    Launching,
-    Run,
-    Running,
-    Stabilizing,
-    contract_of,
-)
+from watchkeeper.domain.state import MONITOR_STALE, Run, contract_of
 
 STALE_CADENCES = 2
 """More cadences than this without a check, while one is due, are a stale monitor."""

@@ -12,20 +12,18 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     Cleared,
-    Consent,
     Draft,
     Finished,
     Interrupted,
     Launching,
     Phase,
-    Proposal,
-    Run,
     Running,
     Stabilizing,
     Stopped,
 )
+from watchkeeper.domain.state import Consent, Proposal, Run
 
 
 class GuardedAction(StrEnum):

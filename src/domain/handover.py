@@ -8,20 +8,11 @@ from watchkeeper.domain.commands_manoeuvres import DeclineWatch, HandOver
 from watchkeeper.domain.contract import cadence_of
 from watchkeeper.domain.events import Holder, Packet, RunEvent, WatchEnded, WatchHandedOver
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.phases import Finished, Interrupted, Running, Stabilizing, phase_name
 from watchkeeper.domain.planned import describe_act
 from watchkeeper.domain.progress import render_progress
 from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import (
-    Failure,
-    Finished,
-    Interrupted,
-    Run,
-    Running,
-    Stabilizing,
-    Watch,
-    contract_of,
-    phase_name,
-)
+from watchkeeper.domain.state import Failure, Run, Watch, contract_of
 
 Outcome = list[RunEvent] | Refused
 

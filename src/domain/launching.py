@@ -27,11 +27,12 @@ from watchkeeper.domain.gate import Gate, blocks, covering_approval, preflight
 from watchkeeper.domain.gate_base import CANNOT_TELL, Prior
 from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.permissions import not_a_human
+from watchkeeper.domain.phases import Interrupted, Launching
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, identity_digest, make_plan, plan_digest
 from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.standing import waivers_for
-from watchkeeper.domain.state import Interrupted, Launching, Run, Waiver, contract_of, dri_of
+from watchkeeper.domain.state import Run, Waiver, contract_of, dri_of
 from watchkeeper.domain.values import SourceState
 from watchkeeper.domain.waivers import live_waivers
 

@@ -47,9 +47,10 @@ from watchkeeper.domain.guarded import (
     open_proposals,
     proposal_digest,
 )
+from watchkeeper.domain.phases import Cleared, Draft, Interrupted
 from watchkeeper.domain.plan import Verdict
 from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import Cleared, Consent, Draft, Interrupted, Proposal, Run
+from watchkeeper.domain.state import Consent, Proposal, Run
 from watchkeeper.domain.waivers import (
     NEVER_WAIVED,
     block_text,

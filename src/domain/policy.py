@@ -6,16 +6,8 @@ from enum import StrEnum
 from watchkeeper.domain.contract import seals_itself
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import Action, MilestoneVerified
-from watchkeeper.domain.state import (
-    Finished,
-    Interrupted,
-    Launching,
-    Run,
-    Running,
-    Stabilizing,
-    contract_of,
-    end_asked,
-)
+from watchkeeper.domain.phases import Finished, Interrupted, Launching, Running, Stabilizing
+from watchkeeper.domain.state import Run, contract_of, end_asked
 
 
 class Act(StrEnum):

@@ -25,17 +25,12 @@ from watchkeeper.domain.gate import Gate, blocks, preflight
 from watchkeeper.domain.guarded import GuardedAction
 from watchkeeper.domain.launching import prior_of
 from watchkeeper.domain.permissions import not_a_human, permit
+from watchkeeper.domain.phases import Interrupted
 from watchkeeper.domain.plan import identity_digest, make_plan, plan_digest
 from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.recovery import newest_resumable, refused_checkpoints
 from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import (
-    Checkpoint,
-    Interrupted,
-    Run,
-    contract_of,
-    end_asked,
-)
+from watchkeeper.domain.state import Checkpoint, Run, contract_of, end_asked
 from watchkeeper.domain.triage import describe_end
 
 Outcome = list[RunEvent] | Refused

@@ -41,8 +41,7 @@ from watchkeeper.domain.commands_manoeuvres import (
     Supersede,
     VerifyMilestone,
 )
-from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     PHASES,
     Abandoned,
     Cleared,
@@ -58,6 +57,7 @@ from watchkeeper.domain.state import (
     Superseded,
     Unborn,
 )
+from watchkeeper.domain.refusals import Refusal
 
 COMMANDS: tuple[type[RunCommand], ...] = get_args(RunCommand)
 

@@ -27,11 +27,12 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.freshness import cleared_by_check
 from watchkeeper.domain.lane_policy import policy_of
+from watchkeeper.domain.phases import Interrupted
 from watchkeeper.domain.planned import acts_over
 from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.recovery import Case, recover
 from watchkeeper.domain.relaunching import decide_asked
-from watchkeeper.domain.state import DRIFTED, Instance, Interrupted, Run, contract_of, dri_of
+from watchkeeper.domain.state import DRIFTED, Instance, Run, contract_of, dri_of
 from watchkeeper.domain.stopping_points import end_at, stopping_point
 from watchkeeper.domain.triage import classify, describe_end
 from watchkeeper.domain.values import TERMINAL, JobFacts, JobState

@@ -10,25 +10,22 @@ from watchkeeper.domain.contract_tracker import tracker_place
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import Action, DecisionMade
 from watchkeeper.domain.guarded import open_proposals
-from watchkeeper.domain.plan import Verdict, short
-from watchkeeper.domain.progress import render_progress
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     Abandoned,
     Draft,
     Finished,
     Interrupted,
     Launching,
-    Run,
     Running,
     Sealed,
     Stabilizing,
     Stopped,
     Superseded,
-    Unreadable,
-    end_asked,
-    last_instance,
     phase_name,
 )
+from watchkeeper.domain.plan import Verdict, short
+from watchkeeper.domain.progress import render_progress
+from watchkeeper.domain.state import Run, Unreadable, end_asked, last_instance
 from watchkeeper.domain.values import Reading, is_buffered
 from watchkeeper.projections.quoting import cut
 from watchkeeper.projections.status_aside import with_aside

@@ -3,10 +3,11 @@
 A row without them is the same as ever, so that rows of older ledgers still equal their rebuild.
 """
 
+from watchkeeper.domain.phases import Interrupted, Running, Stabilizing, Superseded
 from watchkeeper.domain.plan import short
 from watchkeeper.domain.planned import describe_act
 from watchkeeper.domain.relaunching import asked_of
-from watchkeeper.domain.state import Interrupted, Run, Running, Stabilizing, Superseded
+from watchkeeper.domain.state import Run
 from watchkeeper.projections.quoting import cut
 from watchkeeper.projections.status_rows import RollbackRow, RunRow
 

@@ -43,8 +43,9 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.evolve import evolve
 from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.phases import Interrupted
 from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import Interrupted, Run, contract_of
+from watchkeeper.domain.state import Run, contract_of
 from watchkeeper.domain.values import JobFacts
 
 Wanted = TypeVar("Wanted", bound=Fact)

@@ -25,7 +25,7 @@ from watchkeeper.domain.commands import (
 )
 from watchkeeper.domain.commands_manoeuvres import Supersede
 from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     Abandoned,
     Cleared,
     Draft,

@@ -31,7 +31,7 @@ from watchkeeper.domain.events import (
     RunStopped,
     StopRequested,
 )
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     PHASES,
     Interrupted,
     Phase,

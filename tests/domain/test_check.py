@@ -31,8 +31,8 @@ from watchkeeper.domain.check import (
     source_is_fresh,
 )
 from watchkeeper.domain.events import CheckRecorded, Health, Progress
+from watchkeeper.domain.phases import Interrupted, Phase, Running, Stabilizing
 from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.state import Interrupted, Phase, Running, Stabilizing
 from watchkeeper.domain.values import JobState, Reading, SourceState
 
 SECONDS = timedelta(seconds=1)

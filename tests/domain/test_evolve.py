@@ -34,7 +34,7 @@ from watchkeeper.domain.events import (
     WatchTaken,
 )
 from watchkeeper.domain.evolve import evolve, fold
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     PHASES,
     Abandoned,
     Cleared,
@@ -43,14 +43,13 @@ from watchkeeper.domain.state import (
     Interrupted,
     Launching,
     Phase,
-    Run,
     Running,
     Sealed,
     Stabilizing,
     Stopped,
     Unborn,
-    Unreadable,
 )
+from watchkeeper.domain.state import Run, Unreadable
 
 LAST_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 OFTEN = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

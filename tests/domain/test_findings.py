@@ -18,7 +18,7 @@ from watchkeeper.domain.events import (
     FindingOpened,
     Severity,
 )
-from watchkeeper.domain.state import Interrupted, Running, Stabilizing
+from watchkeeper.domain.phases import Interrupted, Running, Stabilizing
 from watchkeeper.domain.values import JobState
 
 PENDING = job(JobState.PENDING)

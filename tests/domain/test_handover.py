@@ -43,9 +43,9 @@ from watchkeeper.domain.events import (
     WatchHandedOver,
     WatchTaken,
 )
+from watchkeeper.domain.phases import Interrupted, Running
 from watchkeeper.domain.planned import LATE_MAX, WINDOW_MAX
 from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.state import Interrupted, Running
 from watchkeeper.domain.values import JobState
 
 ALICE = HOLDER.model_copy(update={"principal": "alice", "home": "/home/alice"})

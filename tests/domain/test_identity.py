@@ -30,7 +30,7 @@ from watchkeeper.domain.events import (
     Severity,
     TrackerAnnounced,
 )
-from watchkeeper.domain.state import Finished, Running, Stabilizing
+from watchkeeper.domain.phases import Finished, Running, Stabilizing
 
 QUARTER = timedelta(minutes=15)
 FOUND = listing(900, 1000)

@@ -44,8 +44,8 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.gate import blocks
 from watchkeeper.domain.observation import GateFacts
+from watchkeeper.domain.phases import Cleared, Draft, Interrupted, Launching, Stabilizing
 from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.state import Cleared, Draft, Interrupted, Launching, Stabilizing
 
 
 def approve(history: History, digest: str | None = None, actor: Any = DRI) -> Answer:

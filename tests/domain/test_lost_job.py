@@ -12,7 +12,7 @@ from watchkeeper.domain.events import (
     LaunchRefused,
     RunStopped,
 )
-from watchkeeper.domain.state import Running, Stopped
+from watchkeeper.domain.phases import Running, Stopped
 from watchkeeper.domain.values import JobState
 
 LOST = [JobState.NOT_FOUND, JobState.UNKNOWN]

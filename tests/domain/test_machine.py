@@ -82,19 +82,19 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.evolve import evolve, fold
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.guarded import GuardedAction
-from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     Draft,
     Finished,
     Interrupted,
     Launching,
-    Run,
     Running,
     Sealed,
     Stabilizing,
     Stopped,
     Unborn,
 )
+from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.state import Run
 from watchkeeper.domain.values import JobState
 from watchkeeper.domain.verdict import verdict
 

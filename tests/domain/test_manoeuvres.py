@@ -70,9 +70,9 @@ from watchkeeper.domain.events import (
     SealBlocked,
     SealVerified,
 )
+from watchkeeper.domain.phases import Finished, Interrupted, Launching, Running, Superseded
 from watchkeeper.domain.policy import Act, due_acts
 from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.state import Finished, Interrupted, Launching, Running, Superseded
 from watchkeeper.domain.values import JobState
 
 STOPPED = job(JobState.STOPPED)

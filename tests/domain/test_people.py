@@ -37,8 +37,7 @@ from watchkeeper.domain.events import (
     StopRequested,
 )
 from watchkeeper.domain.guarded import CONSENT_LIFE, proposal_digest
-from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     Abandoned,
     Cleared,
     Draft,
@@ -50,6 +49,7 @@ from watchkeeper.domain.state import (
     Stabilizing,
     Stopped,
 )
+from watchkeeper.domain.refusals import Refusal
 
 
 def asked(promised: Any = None) -> History:

@@ -68,9 +68,7 @@ from watchkeeper.domain.guarded import (
 )
 from watchkeeper.domain.launching import clearance_revoked
 from watchkeeper.domain.permissions import ATTEMPT_AGAIN, ATTEMPTS_MAX
-from watchkeeper.domain.plan import Verdict
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     Cleared,
     Draft,
     Finished,
@@ -78,8 +76,10 @@ from watchkeeper.domain.state import (
     Running,
     Sealed,
     Stopped,
-    Unreadable,
 )
+from watchkeeper.domain.plan import Verdict
+from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.state import Unreadable
 from watchkeeper.domain.values import JobState
 from watchkeeper.domain.waivers import NEVER_WAIVED
 

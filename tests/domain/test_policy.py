@@ -20,8 +20,7 @@ from tests.domain.stories import story
 from watchkeeper.domain.commands import Stop, TakeWatch, VerifySeal
 from watchkeeper.domain.effects import EFFECTS, Effects
 from watchkeeper.domain.events import EffectFailed, LogbookPushed, TagPushed
-from watchkeeper.domain.policy import JOB_ACTS, Act, due_acts, next_time
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     Abandoned,
     Cleared,
     Draft,
@@ -35,6 +34,7 @@ from watchkeeper.domain.state import (
     Stopped,
     Unborn,
 )
+from watchkeeper.domain.policy import JOB_ACTS, Act, due_acts, next_time
 
 SECOND = timedelta(seconds=1)
 

@@ -41,8 +41,8 @@ from watchkeeper.domain.events import (
     RunFinished,
     RunStopped,
 )
+from watchkeeper.domain.phases import Finished, Interrupted, Running, Stopped
 from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.state import Finished, Interrupted, Running, Stopped
 from watchkeeper.domain.values import JobFacts, JobState
 
 # --- R1: relaunch under the same identity --------------------------------------------------------

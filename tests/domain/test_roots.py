@@ -23,6 +23,7 @@ from watchkeeper.domain.events import (
     RootEvent,
     RunEvent,
 )
+from watchkeeper.domain.phases import Cleared, Interrupted, Launching, Running
 from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.roots import (
@@ -33,7 +34,6 @@ from watchkeeper.domain.roots import (
     evolve_roots,
     overlapping,
 )
-from watchkeeper.domain.state import Cleared, Interrupted, Launching, Running
 from watchkeeper.domain.values import JobFacts, JobState
 
 

@@ -33,8 +33,8 @@ from tests.domain.stories import story
 from watchkeeper.domain.commands import AddNote, CompleteSeal, VerifySeal
 from watchkeeper.domain.events import RunSealed, SealBlocked, SealVerified
 from watchkeeper.domain.observation import SealFacts
+from watchkeeper.domain.phases import Finished, Sealed
 from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.state import Finished, Sealed
 from watchkeeper.domain.table import COMMANDS, refusal_of
 from watchkeeper.domain.values import JobState
 

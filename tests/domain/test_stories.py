@@ -5,8 +5,8 @@ from tests.domain.samples import DRI, contract
 from tests.domain.stories import story
 from watchkeeper.domain.commands import DraftRun
 from watchkeeper.domain.events import RunDrafted
+from watchkeeper.domain.phases import PHASES, Phase
 from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.state import PHASES, Phase
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -69,9 +69,7 @@ from watchkeeper.domain.commands_manoeuvres import (
 )
 from watchkeeper.domain.guarded import CONSENT_LIFE
 from watchkeeper.domain.permissions import PROPOSALS_OPEN_MAX
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.roots import Claim, Roots, claims_for
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     PHASES,
     Abandoned,
     Cleared,
@@ -80,13 +78,15 @@ from watchkeeper.domain.state import (
     Interrupted,
     Launching,
     Phase,
-    Run,
     Running,
     Sealed,
     Stopped,
     Superseded,
     Unborn,
 )
+from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.roots import Claim, Roots, claims_for
+from watchkeeper.domain.state import Run
 from watchkeeper.domain.table import COMMANDS, REFUSALS, refusal_of
 from watchkeeper.domain.values import JobState
 

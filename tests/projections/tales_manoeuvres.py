@@ -34,7 +34,7 @@ from watchkeeper.domain.commands_manoeuvres import (
     VerifyMilestone,
 )
 from watchkeeper.domain.events import ActKind
-from watchkeeper.domain.state import Running
+from watchkeeper.domain.phases import Running
 from watchkeeper.domain.values import CheckpointListing, JobState
 
 MINUTE = timedelta(minutes=1)

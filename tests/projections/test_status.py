@@ -11,7 +11,8 @@ from tests.projections.tales import TALES, crashed, finished, hero, recorded, re
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import EffectFailed, LogbookPushed, TagPushed
 from watchkeeper.domain.evolve import fold
-from watchkeeper.domain.state import PHASES, Phase, Unreadable, phase_name
+from watchkeeper.domain.phases import PHASES, Phase, phase_name
+from watchkeeper.domain.state import Unreadable
 from watchkeeper.projections.status import effects_row, status_row
 
 

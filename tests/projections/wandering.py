@@ -34,8 +34,8 @@ from watchkeeper.domain.commands import (
     TakeWatch,
     VerifySeal,
 )
+from watchkeeper.domain.phases import Interrupted, Launching
 from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.state import Interrupted, Launching
 from watchkeeper.domain.values import JobFacts, JobState
 
 _ANSWERS: tuple[Literal["noted", "relaunch"], ...] = ("noted", "relaunch")

@@ -17,7 +17,8 @@ from watchkeeper.adapters.demo.scene import Code, Scene, set_scene, start_fault
 from watchkeeper.domain.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.contract import OrchestratorPart
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.state import Run, phase_name
+from watchkeeper.domain.phases import phase_name
+from watchkeeper.domain.state import Run
 
 TOOL = Path(__file__).parents[1] / "kill_watch.py"
 

@@ -25,8 +25,9 @@ from watchkeeper.domain.events import (
     CheckRecorded,
 )
 from watchkeeper.domain.observation import JobDescription
+from watchkeeper.domain.phases import Interrupted
 from watchkeeper.domain.plan import make_plan
-from watchkeeper.domain.state import Checkpoint, Interrupted, Run, contract_of
+from watchkeeper.domain.state import Checkpoint, Run, contract_of
 from watchkeeper.domain.values import JobFacts, JobSpec
 from watchkeeper.launch_facts import Known, logbook_on_record, read_gate_facts
 from watchkeeper.ledger import Handled, Ledger

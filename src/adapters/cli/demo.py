@@ -48,8 +48,9 @@ from watchkeeper.domain.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.contract import OrchestratorPart, logbook_path_of
 from watchkeeper.domain.events import DecisionMade, FailureClassified
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.phases import Sealed, phase_name
 from watchkeeper.domain.plan import short
-from watchkeeper.domain.state import Run, Sealed, live_instance, phase_name
+from watchkeeper.domain.state import Run, live_instance
 from watchkeeper.ports import Unavailable
 from watchkeeper.watch import Watcher
 

@@ -29,9 +29,10 @@ from watchkeeper.domain.events import LaunchRefused, PreflightRecorded, Rollback
 from watchkeeper.domain.gate import Gate, blocks, preflight
 from watchkeeper.domain.launching import all_waivers
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.phases import Cleared, Draft, Unborn
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, plan_digest, short
 from watchkeeper.domain.secrets import scrub, scrub_json
-from watchkeeper.domain.state import Cleared, Draft, Run, Unborn, Unreadable
+from watchkeeper.domain.state import Run, Unreadable
 from watchkeeper.projections.gate_page import render_gate
 
 

@@ -22,8 +22,9 @@ from watchkeeper.adapters.contract_file import read_contract
 from watchkeeper.domain.commands import AmendContract, DraftRun
 from watchkeeper.domain.commands_manoeuvres import RequestRelaunch
 from watchkeeper.domain.events import DecisionMade, RollbackPlanned
+from watchkeeper.domain.phases import Cleared, Draft, Superseded, Unborn
 from watchkeeper.domain.plan import short
-from watchkeeper.domain.state import Cleared, Draft, Superseded, Unborn, Unreadable
+from watchkeeper.domain.state import Unreadable
 from watchkeeper.manoeuvres import adopt as adopt_job
 from watchkeeper.manoeuvres import is_free_for, plan_rollback
 from watchkeeper.manoeuvres import supersede as supersede_run

@@ -20,7 +20,8 @@ from watchkeeper.adapters.contract_file import contract_to_yaml
 from watchkeeper.adapters.demo.scene import RUN, STEPS, Scene
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.domain.contract import FinalStepPart, SealPart
-from watchkeeper.domain.state import Run, phase_name
+from watchkeeper.domain.phases import phase_name
+from watchkeeper.domain.state import Run
 
 WRONG_STEPS = 1400
 """What the first contract of the tour says; its command says `scene.STEPS`."""

@@ -28,18 +28,18 @@ from watchkeeper.adapters.cli.narrator import narrated
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.domain.contract import seals_itself
 from watchkeeper.domain.events import Action
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import (
+from watchkeeper.domain.phases import (
     Abandoned,
     Cleared,
     Draft,
     Finished,
     Interrupted,
-    Run,
     Sealed,
     Stopped,
     Superseded,
 )
+from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.state import Run
 from watchkeeper.projections.figures import count
 from watchkeeper.watch import Watcher
 
