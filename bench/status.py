@@ -26,8 +26,8 @@ from watchkeeper import clock
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.envelope import encode
+from watchkeeper.event_store import StatusRow, Write
 from watchkeeper.ledger import run_stream
-from watchkeeper.ports import StatusRow, Write
 from watchkeeper.projections.status import status_row
 
 RATIO_MAX = 12.0

@@ -18,8 +18,9 @@ from watchkeeper.domain.phases import Sealed
 from watchkeeper.domain.roots import ROOTS, Roots, evolve_roots
 from watchkeeper.domain.standing import PEOPLE, People, evolve_people
 from watchkeeper.domain.state import Run, Unreadable, contract_of
+from watchkeeper.event_store import EventStore, Recorded
 from watchkeeper.ledger import run_stream
-from watchkeeper.ports import EventStore, Outside, Recorded, Unavailable
+from watchkeeper.ports import Outside, Unavailable
 from watchkeeper.projections.logbook import render_at
 from watchkeeper.projections.status import effects_row, status_row
 

@@ -30,7 +30,7 @@ from watchkeeper.domain.roots import ROOTS, Roots, claims_for, evolve_roots
 from watchkeeper.domain.secrets import Scrubber, scrub_json
 from watchkeeper.domain.standing import PEOPLE, People, decide_people, evolve_people
 from watchkeeper.domain.state import Run, Unreadable
-from watchkeeper.ports import Appended, EventStore, StatusRow, VersionConflict, Write
+from watchkeeper.event_store import Appended, EventStore, StatusRow, VersionConflict, Write
 from watchkeeper.projections.status import effects_row, status_row
 
 CONFLICTS_MAX = 8

@@ -1,7 +1,8 @@
 """Reads outside what a manoeuvre needs, and gives its command: nothing is started here."""
 
 from watchkeeper import clock
-from watchkeeper.acts import Desk, raise_if_silent, root_holder, submission_id
+from watchkeeper.acts import raise_if_silent
+from watchkeeper.desk import Desk, submission_id
 from watchkeeper.domain.adopting import compared_variables
 from watchkeeper.domain.commands import DraftRun
 from watchkeeper.domain.commands_manoeuvres import (
@@ -22,6 +23,7 @@ from watchkeeper.domain.secrets import scrub_json
 from watchkeeper.domain.state import Run, Unreadable, contract_of
 from watchkeeper.domain.superseding import source_of
 from watchkeeper.launch_facts import Known, read_gate_facts
+from watchkeeper.launches import root_holder
 from watchkeeper.ledger import Handled
 from watchkeeper.lineage import lineage_of
 from watchkeeper.observe import read_seal_facts, scrub_observation

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from eventsourcing.persistence import ApplicationRecorder, Notification, PersistenceError
 
-from watchkeeper.ports import EventStore, StoreFailure
+from watchkeeper.event_store import EventStore, StoreFailure
 
 PAGE = 500
 """Events in a page: one read for many, and still small in memory."""

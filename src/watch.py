@@ -13,7 +13,8 @@ from threading import Event as Signal
 from typing import Protocol
 
 from watchkeeper import clock
-from watchkeeper.acts import SERVICE, Desk, next_failure, perform
+from watchkeeper.acts import next_failure, perform
+from watchkeeper.desk import SERVICE, Desk
 from watchkeeper.domain.commands import ReleaseWatch, TakeWatch
 from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
 from watchkeeper.domain.effects import Effects
@@ -26,7 +27,7 @@ from watchkeeper.domain.phases import Abandoned, Cleared, Draft, Sealed, Stopped
 from watchkeeper.domain.policy import JOB_ACTS, Act, due_acts
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import MONITOR_STALE, Run, Unreadable
-from watchkeeper.ports import StoreFailure, VersionConflict
+from watchkeeper.event_store import StoreFailure, VersionConflict
 from watchkeeper.tailer import Tailer
 
 log = logging.getLogger(__name__)

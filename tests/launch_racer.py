@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 from tests.office import ask_for_launch
-from watchkeeper.acts import submit
 from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.domain.phases import Launching
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.launches import submit
 
 
 def main(home: Path) -> None:

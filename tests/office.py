@@ -11,13 +11,14 @@ from typing import Any
 import psutil
 
 from watchkeeper import clock
-from watchkeeper.acts import Desk, request_launch
 from watchkeeper.adapters.cli.common import Office, holder_of
+from watchkeeper.desk import Desk
 from watchkeeper.domain.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import Run
+from watchkeeper.launches import request_launch
 from watchkeeper.ledger import Handled
 from watchkeeper.watch import Watcher
 

@@ -27,7 +27,7 @@ from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.store.lock import lock_path
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.envelope import Undecodable
-from watchkeeper.ports import KeyReused, VersionConflict, Write
+from watchkeeper.event_store import KeyReused, VersionConflict, Write
 
 pytestmark = pytest.mark.git
 

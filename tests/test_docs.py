@@ -37,7 +37,7 @@ from watchkeeper.domain.gate import Gate, blocks, preflight
 from watchkeeper.domain.launching import plan_first_instance
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import PHASES
-from watchkeeper.ports import Write
+from watchkeeper.event_store import Write
 
 ALICE = Actor(principal="alice", kind="human")
 

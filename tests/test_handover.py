@@ -22,9 +22,9 @@ from tests.office import (
 )
 from tests.training import Site, make_site, tiny_contract
 from watchkeeper import clock
-from watchkeeper.acts import SERVICE
 from watchkeeper.adapters.cli.common import Office, holder_of, open_office
 from watchkeeper.adapters.home import create_home
+from watchkeeper.desk import SERVICE
 from watchkeeper.domain.commands import Stop, TakeWatch
 from watchkeeper.domain.commands_manoeuvres import AnnounceAct, HandOver, ReportStaleMonitor
 from watchkeeper.domain.contract import Contract

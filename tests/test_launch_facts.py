@@ -10,7 +10,6 @@ import pytest
 from tests.office import taken
 from tests.training import Site, git, make_site, tiny_contract
 from watchkeeper import clock
-from watchkeeper.acts import read_first_plan, request_launch
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.contract_file import contract_to_yaml
@@ -23,6 +22,7 @@ from watchkeeper.domain.contract_parts import IGNORED
 from watchkeeper.domain.gate import Gate, preflight
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import GateFinding
+from watchkeeper.launches import read_first_plan, request_launch
 from watchkeeper.ports import Unavailable
 
 DRI = Actor(principal="dri", kind="human")

@@ -20,8 +20,8 @@ from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.event_store import KeyReused, Write
 from watchkeeper.ledger import Ledger, run_stream
-from watchkeeper.ports import KeyReused, Write
 from watchkeeper.projections.status import status_row
 
 KEY = b"k" * 16

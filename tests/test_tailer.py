@@ -12,7 +12,7 @@ import pytest
 from watchkeeper import clock
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
-from watchkeeper.ports import StoreFailure, Write
+from watchkeeper.event_store import StoreFailure, Write
 from watchkeeper.tailer import PAGE, Tailer
 
 

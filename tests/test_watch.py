@@ -25,9 +25,10 @@ from tests.office import (
 )
 from tests.training import Site, git, make_site, tiny_contract
 from watchkeeper import acts, clock
-from watchkeeper.acts import perform, submission_id
+from watchkeeper.acts import perform
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
+from watchkeeper.desk import SERVICE, submission_id
 from watchkeeper.domain.commands import Acknowledge, AddNote, Revoke, Stop, TakeWatch
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import (
@@ -45,7 +46,9 @@ from watchkeeper.domain.phases import Sealed
 from watchkeeper.domain.policy import Act
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.state import Run
-from watchkeeper.ports import Unavailable, Write
+from watchkeeper.event_store import Write
+from watchkeeper.launches import job_spec
+from watchkeeper.ports import Unavailable
 
 pytestmark = pytest.mark.git
 
@@ -309,7 +312,7 @@ def test_a_crash_between_submit_and_record_never_makes_a_second_job(
 ) -> None:
     run = requested(office, tiny_contract(site, "once", steps=4000))
     orchestrator = office.adapters.orchestrator(tiny_contract(site, "once"))
-    orchestrator.submit(acts.job_spec(run.instances[0].plan))
+    orchestrator.submit(job_spec(run.instances[0].plan))
     # Here the watch died: the job is there, and the ledger does not know it.
     watch_until(office, lambda runs: type(runs["once"].phase).__name__ == "Running")
     assert len(list(office.home.jobs.glob("once-*"))) == 1
@@ -320,7 +323,7 @@ def test_a_failed_effect_waits_longer_each_time(office: Office, site: Site) -> N
     waits: list[timedelta] = []
     for _ in range(4):
         event = acts.next_failure(office.ledger.effects("waits"), "logbook", "no answer")
-        office.ledger.record_effects("waits", [event], acts.SERVICE)
+        office.ledger.record_effects("waits", [event], SERVICE)
         assert isinstance(event, EffectFailed)
         waits.append(event.retry_at - clock.now())
     assert waits == sorted(waits)
@@ -330,7 +333,7 @@ def test_a_failed_effect_waits_longer_each_time(office: Office, site: Site) -> N
 def test_results_of_effects_never_move_the_runs_head(office: Office, site: Site) -> None:
     before = approved(office, tiny_contract(site, "still")).version
     event = acts.next_failure(office.ledger.effects("still"), "logbook", "no answer")
-    office.ledger.record_effects("still", [event], acts.SERVICE)
+    office.ledger.record_effects("still", [event], SERVICE)
     assert office.ledger.run("still").version == before
     note = AddNote(now=clock.now(), actor=DRI, text="still here")
     assert taken(office.ledger.handle("still", note)).run.version == before + 1

@@ -19,6 +19,7 @@ from watchkeeper.domain.events_decisions import (
 from watchkeeper.domain.events_ends import (
     EffectFailed,
     EffectRecovered,
+    EndEvent,
     LogbookPushed,
     OutputRootClaimed,
     OutputRootReleased,
@@ -44,6 +45,7 @@ from watchkeeper.domain.events_launch import (
     InstanceEnded,
     InstanceLaunched,
     LaunchApproved,
+    LaunchEvent,
     LaunchRefused,
     LaunchRequested,
     PreflightRecorded,
@@ -85,6 +87,7 @@ from watchkeeper.domain.events_watch import (
     Severity,
     Startup,
     TrackerAnnounced,
+    WatchEvent,
     WatchReleased,
     WatchTaken,
 )
@@ -109,6 +112,7 @@ __all__ = [
     "EffectEvent",
     "EffectFailed",
     "EffectRecovered",
+    "EndEvent",
     "EscalationAcknowledged",
     "EscalationRaised",
     "Fact",
@@ -121,6 +125,7 @@ __all__ = [
     "InstanceEnded",
     "InstanceLaunched",
     "LaunchApproved",
+    "LaunchEvent",
     "LaunchRefused",
     "LaunchRequested",
     "LineageRejected",
@@ -163,28 +168,15 @@ __all__ = [
     "WaiverGranted",
     "WaiverRevoked",
     "WatchEnded",
+    "WatchEvent",
     "WatchHandedOver",
     "WatchReleased",
     "WatchTaken",
 ]
 
 RunEvent = (
-    CheckRecorded
-    | RunDrafted
-    | ContractAmended
-    | PreflightRecorded
-    | LaunchApproved
-    | LaunchRequested
-    | InstanceLaunched
-    | LaunchRefused
-    | InstanceEnded
-    | WatchTaken
-    | WatchReleased
-    | TrackerAnnounced
-    | FindingOpened
-    | FindingCleared
-    | CheckpointValidated
-    | CheckpointRejected
+    WatchEvent
+    | LaunchEvent
     | FailureClassified
     | DecisionMade
     | EscalationRaised
@@ -193,12 +185,7 @@ RunEvent = (
     | CorrectionRecorded
     | ConsentGiven
     | StopRequested
-    | RunFinished
-    | RunStopped
-    | RunAbandoned
-    | SealBlocked
-    | SealVerified
-    | RunSealed
+    | EndEvent
     | ActProposed
     | ProposalDeclined
     | ConsentUsed

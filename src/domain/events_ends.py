@@ -158,3 +158,6 @@ class EffectRecovered(Fact):
 
     topic: ClassVar[str] = "effects.recovered.1"
     effect: str
+
+
+EndEvent = RunFinished | RunStopped | RunAbandoned | SealBlocked | SealVerified | RunSealed

@@ -164,3 +164,15 @@ class InstanceEnded(Fact):
     job: JobFacts
     step: Step | None
     step_uncertainty: int = 0
+
+
+LaunchEvent = (
+    RunDrafted
+    | ContractAmended
+    | PreflightRecorded
+    | LaunchApproved
+    | LaunchRequested
+    | InstanceLaunched
+    | LaunchRefused
+    | InstanceEnded
+)

@@ -209,3 +209,15 @@ class CheckpointRejected(Fact):
     path: str
     reason: str
     written_at: AwareDatetime | None = None
+
+
+WatchEvent = (
+    CheckRecorded
+    | WatchTaken
+    | WatchReleased
+    | TrackerAnnounced
+    | FindingOpened
+    | FindingCleared
+    | CheckpointValidated
+    | CheckpointRejected
+)

@@ -2,34 +2,30 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from types import MappingProxyType
 from typing import assert_never, get_args
 
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     AncestorNamed,
-    CheckpointRejected,
-    CheckpointValidated,
     CheckRecorded,
     ContractAmended,
     CorrectionRecorded,
     DecisionMade,
+    EndEvent,
     EscalationAcknowledged,
     EscalationRaised,
     FailureClassified,
-    FindingCleared,
-    FindingOpened,
     HandoverEvent,
     InstanceEnded,
     InstanceLaunched,
     LaunchApproved,
+    LaunchEvent,
     LaunchRefused,
     LaunchRequested,
     ManoeuvreEvent,
     MilestoneVerified,
     NoteAdded,
-    PreflightRecorded,
     RelaunchRequested,
     RollbackApproved,
     RollbackPlanned,
@@ -43,14 +39,13 @@ from watchkeeper.domain.events import (
     SealBlocked,
     SealVerified,
     StopRequested,
-    TrackerAnnounced,
-    WatchReleased,
-    WatchTaken,
+    WatchEvent,
 )
-from watchkeeper.domain.evolve_manoeuvres import evolve_aside, with_rejection
+from watchkeeper.domain.evolve_launch import evolve_launch
+from watchkeeper.domain.evolve_manoeuvres import evolve_aside
 from watchkeeper.domain.evolve_people import permitted
-from watchkeeper.domain.misfit import Misfit
-from watchkeeper.domain.people import Actor
+from watchkeeper.domain.evolve_watch import evolve_watch
+from watchkeeper.domain.misfit import Misfit, finished_or_misfit, last_instance_or_misfit
 from watchkeeper.domain.phases import (
     PHASES,
     Abandoned,
@@ -69,21 +64,12 @@ from watchkeeper.domain.phases import (
 )
 from watchkeeper.domain.state import (
     UNACCOUNTED,
-    Approval,
-    Checkpoint,
     Failure,
-    Instance,
-    LastCheck,
     Question,
     Run,
     Unreadable,
     Watch,
-    is_moving,
 )
-
-_CHECKPOINTS_KEPT = 256
-"""Validated checkpoints remembered in state: the newest; older ones stay in the events."""
-
 
 _FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
     {
@@ -153,68 +139,16 @@ def fold(slug: str, events: Iterable[Event]) -> Run | Unreadable:
 
 
 def _apply(run: Run, data: RunEvent, event: Event) -> Run:
+    if isinstance(data, WatchEvent):
+        return evolve_watch(run, data, event)
+    if isinstance(data, LaunchEvent):
+        return evolve_launch(run, data, event)
     if isinstance(data, HandoverEvent | ManoeuvreEvent):
         return evolve_aside(run, data, event)
+    if isinstance(data, EndEvent):
+        return _ended(run, data)
     at = event.at
     match data:
-        case CheckRecorded():  # The most frequent event comes first.
-            return _checked(run, data, event)
-        case RunDrafted():
-            return replace(run, phase=Draft(), contract=data.contract)
-        case ContractAmended():
-            # What was cleared, or waived, was so for other words.
-            void = tuple(replace(waiver, revoked=True) for waiver in run.waivers)
-            return replace(
-                run,
-                phase=Draft(),
-                contract=data.contract,
-                preflight=None,
-                approvals=(),
-                waivers=void,
-            )
-        case PreflightRecorded():
-            return replace(run, preflight=data, preflight_version=event.version)
-        case LaunchApproved():
-            by = event.envelope.actor.principal
-            approval = Approval(data.approval, data.digest, data.identity, by)
-            phase = Cleared() if isinstance(run.phase, Draft) else run.phase
-            return replace(
-                run,
-                approvals=(*run.approvals, approval),
-                approvals_given=run.approvals_given + 1,
-                phase=phase,
-            )
-        case LaunchRequested():
-            return _requested(run, data, at, event.envelope.actor)
-        case InstanceLaunched() | LaunchRefused() | InstanceEnded():
-            return _instance(run, data, at)
-        case WatchTaken():
-            if data.token <= run.watch.token:
-                raise Misfit(f"token {data.token} was given before")
-            watch = Watch(data.holder, data.token, data.lease_until, data.next_due)
-            return replace(run, watch=watch)
-        case WatchReleased():
-            return replace(run, watch=replace(run.watch, holder=None, lease_until=None))
-        case TrackerAnnounced():
-            links = {**run.tracker_links, data.link.tracker_id: data.link}
-            return replace(run, tracker_links=links)
-        case FindingOpened():
-            return replace(run, findings={**run.findings, data.kind: data})
-        case FindingCleared():
-            left = {kind: found for kind, found in run.findings.items() if kind != data.kind}
-            return replace(run, findings=left)
-        case CheckpointValidated():
-            checkpoint = Checkpoint(data.step, data.path, data.kind, event.version, data.written_at)
-            kept = {**run.checkpoints, data.step: checkpoint}
-            newest = sorted(kept)[-_CHECKPOINTS_KEPT:]
-            # Written anew after a rollback, a path stands for the new lineage.
-            rejected = {path: why for path, why in run.rejected.items() if path != data.path}
-            return replace(run, checkpoints={s: kept[s] for s in newest}, rejected=rejected)
-        case CheckpointRejected():
-            left_over = {s: c for s, c in run.checkpoints.items() if c.path != data.path}
-            rejected = {**run.rejected, data.path: data.reason}
-            aside = with_rejection(run.manoeuvres, data)
-            return replace(run, checkpoints=left_over, rejected=rejected, manoeuvres=aside)
         case FailureClassified():
             failure = Failure(
                 data.instance,
@@ -260,19 +194,11 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
                 consents=consents,
                 watch=watch,
             )
-        case (
-            RunFinished() | RunStopped() | RunAbandoned() | SealBlocked() | SealVerified()
-            | RunSealed()
-        ):  # fmt: skip
-            return _ended(run, data)
         case _:
             return permitted(run, data, event)
 
 
-def _ended(
-    run: Run,
-    data: RunFinished | RunStopped | RunAbandoned | SealBlocked | SealVerified | RunSealed,
-) -> Run:
+def _ended(run: Run, data: EndEvent) -> Run:
     quiet = replace(run.watch, next_due=None)
     match data:
         case RunFinished():
@@ -301,108 +227,3 @@ def _ended(
             return replace(run, phase=Abandoned(data.reason), watch=quiet)
         case _:
             assert_never(data)
-
-
-def finished_or_misfit(run: Run) -> Finished:
-    """Return the phase of a finished run.
-
-    Raises:
-        Misfit: It is not finished.
-    """
-    if not isinstance(run.phase, Finished):
-        raise Misfit("the run is not finished")
-    return run.phase
-
-
-def last_instance_or_misfit(run: Run) -> Instance:
-    """Return the newest instance.
-
-    Raises:
-        Misfit: There is none yet.
-    """
-    if not run.instances:
-        raise Misfit("no instance was launched")
-    return run.instances[-1]
-
-
-def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> Run:
-    again = (at,) if run.instances else ()
-    if isinstance(run.phase, Draft) and not data.waiver:
-        raise Misfit("nobody cleared it")
-    facts = run.preflight.facts if run.preflight is not None else None
-    config = facts.config if facts is not None else {}
-    patch = facts.worktree.patch if facts is not None and facts.worktree is not None else ""
-    return replace(
-        run,
-        phase=Launching(data.plan, at),
-        instances=(*run.instances, Instance(data.plan, config=config, patch=patch)),
-        asked_by=run.asked_by or (actor.principal if actor.kind == "human" else ""),
-        relaunches=run.relaunches + again,
-        cleared_by=data.approval or data.waiver,
-        requester=run.requester or data.requester,
-        # The next check waits for the job; launching itself is never late.
-        watch=replace(run.watch, next_due=None),
-    )
-
-
-def _instance(
-    run: Run, data: InstanceLaunched | LaunchRefused | InstanceEnded, at: datetime
-) -> Run:
-    instance = last_instance_or_misfit(run)
-    if instance.plan.instance != data.instance:
-        raise Misfit(f"{data.instance} is not the newest instance")
-    before = run.instances[:-1]
-    match data:
-        case InstanceLaunched():
-            contract = run.contract
-            assert contract is not None, "an instance is launched under a contract"
-            launched = replace(instance, launched_at=data.launched_at)
-            try:
-                due = at + contract.watch.after_submit
-            except OverflowError as error:
-                raise Misfit(f"{at.isoformat()} is at the end of the calendar") from error
-            return replace(
-                run,
-                phase=Stabilizing(instance.plan, data.launched_at),
-                instances=(*before, launched),
-                watch=replace(run.watch, next_due=due),
-            )
-        case LaunchRefused():
-            return replace(run, phase=Interrupted(instance.plan, at, None))
-        case InstanceEnded():
-            ended = replace(instance, end=data.job)
-            return replace(
-                run,
-                phase=Interrupted(instance.plan, at, None),
-                instances=(*before, ended),
-            )
-        case _:
-            assert_never(data)
-
-
-def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:
-    instance = last_instance_or_misfit(run)
-    if data.instance != instance.plan.instance:
-        raise Misfit(f"{data.instance} is not the newest instance")
-    seen = instance
-    if data.progress is not None:
-        shown, uncertainty = data.progress.step, data.progress.uncertainty
-        known = instance.step_best
-        # Of two readings of one step, the closer one counts.
-        closer = shown == known and uncertainty < instance.step_uncertainty
-        if known is None or shown > known or closer:
-            seen = replace(instance, step_best=shown, step_uncertainty=uncertainty)
-    if data.job is not None:
-        seen = replace(seen, attempts_failed=max(seen.attempts_failed, data.job.attempts_failed))
-    phase = run.phase
-    if isinstance(phase, Stabilizing) and is_moving(instance.plan, data.progress):
-        phase = Running(phase.plan, phase.launched_at)
-    return replace(
-        run,
-        phase=phase,
-        instances=(*run.instances[:-1], seen),
-        health=data.health,
-        progress=data.progress or run.progress,
-        last_check=LastCheck(data, event.at, event.version),
-        watch=replace(run.watch, lease_until=data.lease_until, next_due=data.next_due),
-    )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.ports import StoreFailure, VersionConflict, Write
+from watchkeeper.event_store import StoreFailure, VersionConflict, Write
 
 
 def say(text: object) -> None:

@@ -19,7 +19,7 @@ from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_pb import (
     ListEventsRequest,
 )
 from watchkeeper.adapters.rpc.service import Service
-from watchkeeper.ports import Write
+from watchkeeper.event_store import Write
 from watchkeeper.projections.events_table import event_row
 
 RUN = "run-00000"

@@ -14,7 +14,7 @@ from tests.adapters.store_processes import worker
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.domain.chain import GENESIS
-from watchkeeper.ports import (
+from watchkeeper.event_store import (
     Appended,
     EventStore,
     KeyReused,

@@ -14,7 +14,7 @@ from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.rest import rest_path
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.ports import StoreFailure, VersionConflict, Write
+from watchkeeper.event_store import StoreFailure, VersionConflict, Write
 
 NOTED = ("run.noted.1", b'{"text":"all well"}')
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from killing.victim import POINTS
 from watchkeeper import clock
-from watchkeeper.acts import request_launch
 from watchkeeper.adapters.cli.common import Office, handle, not_refused, open_office
 from watchkeeper.adapters.demo.scene import Code, Scene, set_scene, start_fault
 from watchkeeper.domain.commands import ApproveLaunch, DraftRun
@@ -19,6 +18,7 @@ from watchkeeper.domain.contract import OrchestratorPart
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import phase_name
 from watchkeeper.domain.state import Run
+from watchkeeper.launches import request_launch
 
 TOOL = Path(__file__).parents[1] / "kill_watch.py"
 

@@ -19,9 +19,7 @@ from watchkeeper.domain.events import (
     LaunchRequested,
     RunSealed,
 )
-from watchkeeper.ports import (
-    EventStore,
-)
+from watchkeeper.event_store import EventStore
 
 GIT_LIMIT_S = 60
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from watchkeeper import acts, clock
-from watchkeeper.acts import Desk
 from watchkeeper.adapters.cli.common import holder_of, open_office
 from watchkeeper.adapters.cli.watching import idle
 from watchkeeper.adapters.home import watch_lock
+from watchkeeper.desk import SERVICE, Desk
 from watchkeeper.domain import recovery
 from watchkeeper.domain.commands import Relaunch
 from watchkeeper.domain.contract import Contract
@@ -29,17 +29,11 @@ from watchkeeper.domain.phases import Interrupted
 from watchkeeper.domain.plan import make_plan
 from watchkeeper.domain.state import Checkpoint, Run, contract_of
 from watchkeeper.domain.values import JobFacts, JobSpec
+from watchkeeper.event_store import Appended, EventStore, StatusRow, Write
 from watchkeeper.launch_facts import Known, logbook_on_record, read_gate_facts
+from watchkeeper.launches import job_spec
 from watchkeeper.ledger import Handled, Ledger
-from watchkeeper.ports import (
-    Appended,
-    BranchHead,
-    EventStore,
-    GitRemote,
-    Orchestrator,
-    StatusRow,
-    Write,
-)
+from watchkeeper.ports import BranchHead, GitRemote, Orchestrator
 from watchkeeper.watch import Watcher
 
 POINTS = ("append", "submit", "resubmit", "push", "tag")
@@ -218,7 +212,7 @@ def work(options: argparse.Namespace) -> int:
     if options.plant == "text-sort":
         recovery.newest_resumable = newest_by_text
     if options.plant == "submit-early":
-        acts.relaunch = relaunch_submitting_first
+        acts.__dict__["relaunch"] = relaunch_submitting_first
     trigger = Trigger(options.point or "", options.count)
     with (
         open_office(options.home) as office,
@@ -258,11 +252,11 @@ def relaunch_submitting_first(desk: Desk, run: Run, token: int) -> bool:
         resume_from=decision.resume_path,
         resume_step=decision.resume_step,
     )
-    desk.outside.orchestrator(contract).submit(acts.job_spec(plan))
+    desk.outside.orchestrator(contract).submit(job_spec(plan))
     facts = read_gate_facts(
         desk.outside, contract, decision.resume_path, Known(logbook=logbook_on_record(""))
     )
     command = Relaunch(
-        now=clock.now(), actor=acts.SERVICE, token=token, submission_id=fresh, facts=facts
+        now=clock.now(), actor=SERVICE, token=token, submission_id=fresh, facts=facts
     )
     return isinstance(desk.ledger.handle(run.slug, command), Handled)

@@ -15,7 +15,6 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import click
 
 from watchkeeper import clock
-from watchkeeper.acts import Desk
 from watchkeeper.adapters.bad_input import BadInput, problem_rows, render_problems
 from watchkeeper.adapters.cli.remote import ServerSaid
 from watchkeeper.adapters.compose import Adapters
@@ -23,6 +22,7 @@ from watchkeeper.adapters.home import Home, HomeInUse, HomeProblem, open_home, w
 from watchkeeper.adapters.principals import actor_of, read_principals
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.desk import Desk
 from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.envelope import Undecodable
 from watchkeeper.domain.events import ActProposed, Holder
@@ -31,8 +31,9 @@ from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.secrets import Scrubber, known_secrets
 from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.event_store import KeyReused, StoreFailure, VersionConflict
 from watchkeeper.ledger import Handled, Ledger
-from watchkeeper.ports import KeyReused, StoreFailure, Unavailable, VersionConflict
+from watchkeeper.ports import Unavailable
 from watchkeeper.watch import settle
 
 HOME_DEFAULT = "~/.watchkeeper"

@@ -18,7 +18,6 @@ from typing import Any
 import click
 
 from watchkeeper import clock
-from watchkeeper.acts import request_launch
 from watchkeeper.adapters.cli.common import (
     Leave,
     Office,
@@ -29,6 +28,7 @@ from watchkeeper.adapters.cli.common import (
     say,
 )
 from watchkeeper.adapters.cli.narrator import Tell, narrated
+from watchkeeper.adapters.cli.teller import Teller
 from watchkeeper.adapters.cli.watching import idle, log_to, told_to_stop
 from watchkeeper.adapters.contract_file import read_contract
 from watchkeeper.adapters.demo.scene import (
@@ -51,6 +51,7 @@ from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import Sealed, phase_name
 from watchkeeper.domain.plan import short
 from watchkeeper.domain.state import Run, live_instance
+from watchkeeper.launches import request_launch
 from watchkeeper.ports import Unavailable
 from watchkeeper.watch import Watcher
 
@@ -74,36 +75,6 @@ class Cast:
     orchestrator: str
     tracker: TrackerChoice
     wandb_url: str
-
-
-class Teller:
-    """Tells on standard error what happens, with the time since the start."""
-
-    def __init__(self) -> None:
-        """Start the clock."""
-        self._timer = clock.Timer()
-        self._line_open = False
-
-    def tell(self, text: str) -> None:
-        """Tell one thing that stays on the screen."""
-        self._clear()
-        click.echo(f"{self.elapsed_s():6.1f} s  {text}", err=True)
-
-    def show(self, text: str) -> None:
-        """Show progress; the next telling takes its place. Only at a terminal."""
-        if not sys.stderr.isatty():
-            return
-        click.echo(f"\r{self.elapsed_s():6.1f} s  {text:<90}"[:100], err=True, nl=False)
-        self._line_open = True
-
-    def elapsed_s(self) -> float:
-        """Return the seconds since the start."""
-        return self._timer.elapsed().total_seconds()
-
-    def _clear(self) -> None:
-        if self._line_open:
-            click.echo("\r" + " " * 100 + "\r", err=True, nl=False)
-            self._line_open = False
 
 
 @click.command()

@@ -6,7 +6,6 @@ from typing import Any, cast
 import click
 
 from watchkeeper import clock
-from watchkeeper.acts import read_first_plan, request_launch
 from watchkeeper.adapters.cli.common import (
     Leave,
     Office,
@@ -33,6 +32,7 @@ from watchkeeper.domain.phases import Cleared, Draft, Unborn
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, plan_digest, short
 from watchkeeper.domain.secrets import scrub, scrub_json
 from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.launches import read_first_plan, request_launch
 from watchkeeper.projections.gate_page import render_gate
 
 

@@ -11,7 +11,7 @@ from eventsourcing.persistence import Notification
 from watchkeeper.adapters.cli.common import Office
 from watchkeeper.domain.envelope import Undecodable, decode
 from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.ports import StoreFailure
+from watchkeeper.event_store import StoreFailure
 from watchkeeper.projections.events_table import summary
 from watchkeeper.tailer import Tailer
 

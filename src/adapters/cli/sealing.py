@@ -28,8 +28,8 @@ from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.audit import Report, audit, check_evidence
 from watchkeeper.domain.events import SealBlocked
 from watchkeeper.domain.milestone import milestone_tag
+from watchkeeper.event_store import StoreFailure
 from watchkeeper.manoeuvres import verify_milestone
-from watchkeeper.ports import StoreFailure
 from watchkeeper.projections.figures import count
 
 

@@ -100,6 +100,14 @@ def push_code(folder: Path) -> Code:
     return Code(remote, code, _git(code, "rev-parse", "HEAD").strip())
 
 
+def _wandb_env(tracker: TrackerChoice, url: str) -> dict[str, str]:
+    if tracker == "wandb-offline":
+        return {"WANDB_MODE": "offline"}
+    if tracker == "wandb-stub":
+        return {"WANDB_MODE": "online", "WANDB_BASE_URL": url}
+    return {}
+
+
 def set_scene(
     folder: Path,
     code: Code,
@@ -133,11 +141,6 @@ def set_scene(
         *("--checkpoint-every", str(CHECKPOINT_EVERY)),
         *(() if tracker == "jsonl" else ("--wandb", "/".join(WANDB_PROJECT))),
     )
-    wandb_env = {
-        "jsonl": {},
-        "wandb-offline": {"WANDB_MODE": "offline"},
-        "wandb-stub": {"WANDB_MODE": "online", "WANDB_BASE_URL": wandb_url},
-    }
     contract = Contract(
         run=run,
         title="Demo LM",
@@ -147,7 +150,7 @@ def set_scene(
         stop=f"step {STEPS}; more than 3 relaunches in 1 h; the same failure twice",
         issue="none",
         command=command,
-        env=wandb_env[tracker],
+        env=_wandb_env(tracker, wandb_url),
         env_from=("WANDB_API_KEY",) if tracker == "wandb-stub" else (),
         working_dir=str(code.checkout),
         orchestrator=orchestrator,

@@ -18,7 +18,7 @@ from watchkeeper.adapters.store.feed import Feed
 from watchkeeper.adapters.store.lock import UseLock
 from watchkeeper.adapters.store.rest import remove_rest, rest_path, settle
 from watchkeeper.adapters.store.schema import check_schema, connect
-from watchkeeper.ports import StoreFailure
+from watchkeeper.event_store import StoreFailure
 
 READERS_MAX = 8
 """Idle reading connections that are kept; more are opened when needed and closed after use."""

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from watchkeeper.ports import StoreFailure
+from watchkeeper.event_store import StoreFailure
 
 _PRIMARY = 0xFF
 """SQLite's extended result codes hold the primary one in their lowest byte."""

@@ -27,7 +27,7 @@ from eventsourcing.persistence import (
 )
 
 from watchkeeper.adapters.store.sqlite import SqliteStore
-from watchkeeper.ports import StoreFailure, VersionConflict
+from watchkeeper.event_store import StoreFailure, VersionConflict
 
 _UUID_STREAM = re.compile(r"uuid/([0-9a-f]{32})")
 

@@ -15,14 +15,7 @@ from watchkeeper.adapters.store.opening import open_database
 from watchkeeper.adapters.store.schema import BUSY_LIMIT
 from watchkeeper.clock import Deadline
 from watchkeeper.domain.chain import GENESIS, chain_hash
-from watchkeeper.ports import (
-    Appended,
-    KeyReused,
-    Recorded,
-    StatusRow,
-    VersionConflict,
-    Write,
-)
+from watchkeeper.event_store import Appended, KeyReused, Recorded, StatusRow, VersionConflict, Write
 
 RECHECK = timedelta(seconds=1)
 """Whoever waits looks by itself at least this often, should a wake-up ever fail to come."""

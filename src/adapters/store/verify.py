@@ -32,7 +32,7 @@ from watchkeeper.adapters.store.schema import (
     check_schema,
     connect,
 )
-from watchkeeper.ports import StoreFailure
+from watchkeeper.event_store import StoreFailure
 
 
 @dataclass(frozen=True, slots=True)

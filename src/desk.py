@@ -1,0 +1,53 @@
+"""What the acts work with: the ledger, the ports, and the name of whoever acts by itself."""
+
+import logging
+from dataclasses import dataclass
+
+from eventsourcing.persistence import ApplicationRecorder
+
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.refusals import Refused
+from watchkeeper.ledger import Handled, Ledger
+from watchkeeper.ports import (
+    Evidence,
+    Outside,
+)
+
+log = logging.getLogger(__name__)
+
+SERVICE = Actor(principal="watchkeeper", kind="service")
+"""Who acts when the built-in loop does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What the acts work with.
+
+    Attributes:
+        ledger: Where everything is recorded.
+        recorder: The ledger as the `eventsourcing` library knows it, for whoever follows it.
+        outside: The ports.
+        evidence: Where full observations are kept.
+        deployment: Short id of this home; part of every submission id, so that two homes that
+            use one orchestrator never name the same job.
+    """
+
+    ledger: Ledger
+    recorder: ApplicationRecorder
+    outside: Outside
+    evidence: Evidence
+    deployment: str
+
+
+def submission_id(desk: Desk, run: str, number: int) -> str:
+    """Return the id of a run's instance at the orchestrator, the same whenever it is asked."""
+    return f"{run}-i{number}-{desk.deployment}"
+
+
+def recorded(outcome: Handled | Refused, doing: str) -> bool:
+    """Tell whether a command left events; a refusal is told in the log."""
+    if isinstance(outcome, Refused):
+        # Another process was first; what is due is asked of the ledger again.
+        log.info("%s: %s", doing, outcome.sentence)
+        return False
+    return bool(outcome.events)

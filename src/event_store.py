@@ -1,0 +1,155 @@
+"""The port of the event store: append-only streams of events, with a hash chain for each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+
+class VersionConflict(Exception):
+    """Another writer appended to a stream first: read again and decide again."""
+
+
+class KeyReused(Exception):
+    """An idempotency key came again with other content."""
+
+
+class StoreFailure(Exception):
+    """The event store could not do what was asked: full, locked, corrupted or newer.
+
+    Nothing of a failed append is stored, unless the message says that this is unknown: then the
+    same append under the same key settles it. The message says what to do.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """New events for one stream.
+
+    Attributes:
+        stream: Such as `run/<slug>`, `roots`, `effects/<slug>`.
+        expected: The version of the stream that the events were decided on; 0 when new.
+        events: Topic and final bytes of each event, in order.
+    """
+
+    stream: str
+    expected: int
+    events: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRow:
+    """One run's disposable row for `status`, written in the append's transaction.
+
+    Attributes:
+        run: The run's slug.
+        part: `run` or `effects`: each is written by the append that changes it.
+        row: JSON text.
+    """
+
+    run: str
+    part: str
+    row: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One stored event, as its bytes lie in the store.
+
+    Attributes:
+        position: Place in the whole ledger; grows by one, never re-used.
+        stream: Its stream.
+        version: Its place in the stream, from 1.
+        topic: Its registered name with a version suffix.
+        state: The stored bytes.
+        hash: Chain hash, 32 bytes.
+    """
+
+    position: int
+    stream: str
+    version: int
+    topic: str
+    state: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What an append stored, or stored earlier under the same key.
+
+    Attributes:
+        versions: The first and last version written, by stream.
+        repeated: The key was known: this is the first answer, and nothing new was stored.
+    """
+
+    versions: Mapping[str, tuple[int, int]]
+    repeated: bool = False
+
+
+class EventStore(Protocol):
+    """Append-only streams of events with a hash chain for each.
+
+    Durable once `append` returns. Several threads and processes may use one store.
+    Every method raises `StoreFailure` when the store itself fails.
+    """
+
+    def append(
+        self,
+        writes: Sequence[Write],
+        *,
+        key: str | None = None,
+        digest: bytes = b"",
+        status: Sequence[StatusRow] = (),
+    ) -> Appended:
+        """Store events on one or more streams in one transaction, all or none.
+
+        The same key again gets the first answer, whatever the versions are by now.
+
+        Args:
+            writes: At most one for each stream. One without events only checks the version.
+            key: The caller's name for this act, such as a command's or a signal's.
+            digest: Of what must be the same when the key comes again. Event bytes hold fresh
+                ids and times, so only the caller knows; empty means that it is not compared.
+            status: Rows that replace those of the same run and part.
+
+        Raises:
+            VersionConflict: A stream is not at its expected version.
+            KeyReused: The key was used with another digest.
+        """
+        ...
+
+    def answer(self, key: str, *, digest: bytes = b"") -> Appended | None:
+        """Return what the append with a key stored, marked as repeated; none when unknown.
+
+        Raises:
+            KeyReused: The key was used with another digest.
+        """
+        ...
+
+    def read(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Recorded]:
+        """Return a stream's events with versions above `after`, in order."""
+        ...
+
+    def read_all(self, *, after: int = 0, limit: int = 500) -> list[Recorded]:
+        """Return a page of the whole ledger with positions above `after`, in commit order."""
+        ...
+
+    def head(self, stream: str) -> tuple[int, bytes]:
+        """Return a stream's version and chain hash; 0 and 32 zero bytes when it is empty."""
+        ...
+
+    def streams(self, prefix: str) -> list[str]:
+        """Return the names of all streams that start with a prefix, sorted."""
+        ...
+
+    def status_rows(self) -> list[StatusRow]:
+        """Return all status rows."""
+        ...
+
+    def wait(self, *, after: int, limit: timedelta) -> bool:
+        """Wait until the ledger holds an event after a position, by any process, or the limit."""
+        ...
+
+    def close(self) -> None:
+        """Release the store; safe to call twice."""
+        ...

@@ -1,0 +1,171 @@
+"""Brings instances into the world: a first one, and the next one after a decision."""
+
+from watchkeeper import clock
+from watchkeeper.desk import SERVICE, Desk, recorded, submission_id
+from watchkeeper.domain.commands import (
+    ConfirmLaunched,
+    Relaunch,
+    ReportRefusedLaunch,
+    RequestLaunch,
+)
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.gate_facts import LogbookFacts
+from watchkeeper.domain.launching import clearance_revoked, plan_first_instance
+from watchkeeper.domain.observation import GateFacts
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.phases import Cleared, Draft, Interrupted, Launching
+from watchkeeper.domain.plan import LaunchPlan
+from watchkeeper.domain.policy import Act
+from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.roots import overlapping
+from watchkeeper.domain.secrets import has_mark
+from watchkeeper.domain.standing import standing_waivers
+from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.values import JobSpec, JobState, SourceState
+from watchkeeper.launch_facts import Known, ask_logbook, logbook_on_record, read_gate_facts
+from watchkeeper.ledger import Handled, Ledger
+from watchkeeper.lineage import lineage_of
+from watchkeeper.observe import Asked
+from watchkeeper.ports import (
+    SubmitRefused,
+    Unavailable,
+)
+from watchkeeper.publish import push_logbook
+
+
+def request_launch(desk: Desk, contract: Contract, actor: Actor) -> Handled | Refused:
+    """Hold a drafted run's first instance against facts read now, and ask for it.
+
+    What came of it stands in the run's newest preflight: nothing is submitted here.
+    """
+    run = desk.ledger.run(contract.run)
+    pushed = None
+    if isinstance(run, Run) and isinstance(run.phase, Draft | Cleared):
+        # The record is on its remote before anything is submitted; a failed push stops the launch.
+        pushed = ask_logbook(lambda: push_logbook(desk.ledger, desk.outside, run, SERVICE))
+    plan, facts = read_first_plan(desk, contract, pushed)
+    command = RequestLaunch(
+        now=clock.now(), actor=actor, submission_id=plan.submission_id, facts=facts
+    )
+    return desk.ledger.handle(contract.run, command)
+
+
+def read_first_plan(
+    desk: Desk, contract: Contract, logbook: Asked[LogbookFacts] | None = None
+) -> tuple[LaunchPlan, GateFacts]:
+    """Return the plan of a contract's first instance, and the facts that its gate needs.
+
+    Args:
+        desk: What to work with.
+        contract: The run's contract.
+        logbook: How its push went; none to try one that moves nothing.
+    """
+    plan = plan_first_instance(contract, submission_id(desk, contract.run, 1))
+    known = Known(
+        root_held_by=root_holder(desk.ledger, contract.output_root),
+        lineage=lineage_of(desk.ledger, plan.resume_from),
+        logbook=logbook,
+    )
+    facts = read_gate_facts(
+        desk.outside, contract, plan.resume_from, known, submission_id=plan.submission_id
+    )
+    return plan, with_standing(desk, facts)
+
+
+def with_standing(desk: Desk, facts: GateFacts) -> GateFacts:
+    """Add what the ledger holds for no single run: the standing waivers."""
+    standing = standing_waivers(desk.ledger.people(), clock.now())
+    return facts.model_copy(update={"standing": standing})
+
+
+def submit(desk: Desk, run: Run) -> bool:
+    """Bring a requested instance into the world, once, whatever crashed before.
+
+    The id was recorded before this runs. The orchestrator is asked for it first; a submit is
+    sent only after its definite "not found", and it refuses a second job under the same id.
+    """
+    assert isinstance(run.phase, Launching), "only a requested launch is submitted"
+    plan = run.phase.plan
+    orchestrator = desk.outside.orchestrator(contract_of(run))
+    found = orchestrator.find(plan.submission_id)
+    if found.state is JobState.NOT_FOUND:
+        if run.stop_requested == plan.instance:
+            return _not_submitted(desk, run, plan, "a person asked for its end first")
+        if clearance_revoked(run):
+            return _not_submitted(desk, run, plan, f"{run.cleared_by} was revoked first")
+        if has_mark(plan.model_dump_json()):
+            # What stands for a secret is not the secret: the job would run with other words.
+            return _not_submitted(desk, run, plan, "a secret was scrubbed from the plan (L1)")
+        try:
+            orchestrator.submit(job_spec(plan))
+        except SubmitRefused as error:
+            return _not_submitted(desk, run, plan, str(error))
+        found = orchestrator.find(plan.submission_id)
+    if found.state is JobState.NOT_FOUND:
+        raise Unavailable(plan.orchestrator, "the job that was just submitted is not there yet")
+    now = clock.now()
+    launched_at = found.started_at or now
+    command = ConfirmLaunched(
+        now=now, actor=SERVICE, instance=plan.instance, launched_at=min(launched_at, now)
+    )
+    return recorded(desk.ledger.handle(run.slug, command), "confirm launch")
+
+
+def _not_submitted(desk: Desk, run: Run, plan: LaunchPlan, reason: str) -> bool:
+    command = ReportRefusedLaunch(
+        now=clock.now(), actor=SERVICE, instance=plan.instance, reason=reason
+    )
+    return recorded(desk.ledger.handle(run.slug, command), "not submitted")
+
+
+def job_spec(plan: LaunchPlan) -> JobSpec:
+    """Return what is submitted for a plan; nothing in it was not in the plan."""
+    resume = {"WATCHKEEPER_RESUME_FROM": plan.resume_from} if plan.resume_from else {}
+    return JobSpec(
+        submission_id=plan.submission_id,
+        command=plan.command,
+        env={**plan.env, **resume},
+        env_from=plan.env_from,
+        working_dir=plan.working_dir,
+        metadata={"run": plan.run, "instance": plan.instance, "watchkeeper": "1"},
+    )
+
+
+def relaunch(desk: Desk, run: Run, token: int) -> bool:
+    """Ask for the instance that was decided on, on facts read now."""
+    assert isinstance(run.phase, Interrupted), "only an interrupted run is relaunched"
+    decision = run.phase.decision
+    assert decision is not None, "a relaunch was decided"
+    contract = contract_of(run)
+    failing = desk.ledger.effects(run.slug).failing.get(Act.LOGBOOK.value)
+    known = Known(
+        root_held_by=root_holder(desk.ledger, contract.output_root),
+        lineage=lineage_of(desk.ledger, decision.resume_path, run),
+        logbook=logbook_on_record(failing.reason if failing is not None else ""),
+    )
+    facts = with_standing(
+        desk, read_gate_facts(desk.outside, contract, decision.resume_path, known)
+    )
+    command = Relaunch(
+        now=clock.now(),
+        actor=SERVICE,
+        token=token,
+        submission_id=submission_id(desk, run.slug, len(run.instances) + 1),
+        facts=facts,
+    )
+    outcome = desk.ledger.handle(run.slug, command)
+    if isinstance(outcome, Handled) and not outcome.events:
+        silent = [facts.source_reading, *facts.readings]
+        first = next((r for r in silent if r and r.state is not SourceState.FRESH), None)
+        source = first.source if first is not None else "a source of the gate"
+        raise Unavailable(source, first.reason if first is not None else "no answer")
+    return recorded(outcome, "relaunch")
+
+
+def root_holder(ledger: Ledger, root: str) -> str:
+    """Return who holds an output root, or one above or below it; empty for nobody."""
+    taken = overlapping(ledger.roots(), root)
+    if taken is None:
+        return ""
+    held, claim = taken
+    return f"{claim.run} {claim.instance} ({held})"
