@@ -14,12 +14,19 @@ import freezegun
 import pytest
 
 from tests.gcs import gcs_bucket, gcs_bucket_to_stop, gcs_server
+from tests.pubsub import (
+    PubsubNotStarted,
+    pubsub_project,
+    pubsub_to_stop,
+    start_pubsub,
+    stop_pubsub,
+)
 from tests.s3 import S3NotStarted, s3_bucket, s3_bucket_to_stop, start_s3, stop_s3
 from tests.wandb_stub import wandb_server
 
 __all__ = [
-    "gcs_bucket", "gcs_bucket_to_stop", "gcs_server", "s3_bucket", "s3_bucket_to_stop",
-    "wandb_server",
+    "gcs_bucket", "gcs_bucket_to_stop", "gcs_server", "pubsub_project", "pubsub_to_stop",
+    "s3_bucket", "s3_bucket_to_stop", "wandb_server",
 ]  # fmt: skip
 
 # Only the wall clock of our own code freezes. Frozen, these would wait for ever, or not at all.
@@ -74,3 +81,16 @@ def s3_server(
         cannot_have(request.config, "s3", str(error))
     yield address
     stop_s3(process)
+
+
+@pytest.fixture(scope="session")
+def pubsub_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The `host:port` of a Pub/Sub emulator of this test run."""
+    try:
+        address, process = start_pubsub(tmp_path_factory.mktemp("pubsub"))
+    except PubsubNotStarted as error:
+        cannot_have(request.config, "pubsub", str(error))
+    yield address
+    stop_pubsub(process)
