@@ -1,37 +1,41 @@
 """The application service: loads a run, decides, and appends what was decided, once."""
 
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from threading import Lock
 from typing import Any
-from uuid import uuid4
 
 from watchkeeper import clock
-from watchkeeper.domain.commands import Command, PeopleCommand, RecordCheck, RunCommand
+from watchkeeper.domain.commands import (
+    Command,
+    PeopleCommand,
+    ReceiveSignal,
+    RecordCheck,
+    RunCommand,
+)
 from watchkeeper.domain.decide import decide
 from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
-from watchkeeper.domain.envelope import Envelope, Event, Undecodable, decode, encode
+from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.events import (
     EffectEvent,
-    Fact,
     InstanceEnded,
-    InstanceLaunched,
     LaunchRefused,
     LaunchRequested,
     RunEvent,
+    SignalBoxEvent,
 )
 from watchkeeper.domain.evolve import evolve
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.roots import ROOTS, Roots, claims_for, evolve_roots
-from watchkeeper.domain.secrets import Scrubber, scrub_json
+from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.domain.signal_box import SIGNALS, SignalBox, evolve_box
 from watchkeeper.domain.standing import PEOPLE, People, decide_people, evolve_people
 from watchkeeper.domain.state import Run, Unreadable
-from watchkeeper.event_store import Appended, EventStore, StatusRow, VersionConflict, Write
+from watchkeeper.event_store import Appended, EventStore, StatusRow, VersionConflict
 from watchkeeper.projections.status import effects_row, status_row
+from watchkeeper.recording import Cause, fix_bytes, to_json
 
 CONFLICTS_MAX = 8
 """How often a command is decided again after other writers came first.
@@ -56,16 +60,6 @@ class Handled:
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Cause:
-    """What goes into the envelopes of one append."""
-
-    actor: Actor
-    now: datetime
-    key: str | None
-    correlation: str
-
-
 class Ledger:
     """Runs, output roots and effects, on one event store. Safe to use from several threads.
 
@@ -81,6 +75,7 @@ class Ledger:
         self._runs: dict[str, Run | Unreadable] = {}
         self._effects: dict[str, Effects] = {}
         self._roots = Roots()
+        self._box = SignalBox()
         self._lock = Lock()
 
     # --- Reading -----------------------------------------------------------------------------
@@ -196,7 +191,7 @@ class Ledger:
                 return outcome
             if not outcome:
                 return Handled((), run)
-            cause = _Cause(command.actor, command.now, key, slug)
+            cause = Cause(command.actor, command.now, key, slug)
             try:
                 answer = self._append(run, outcome, cause, _digest_of(command))
             except VersionConflict:
@@ -218,8 +213,8 @@ class Ledger:
             if not facts:
                 assert refused is not None, "what is taken is recorded"
                 return refused
-            cause = _Cause(command.actor, command.now, None, PEOPLE)
-            write, made = self._write(PEOPLE, people.version, facts, cause)
+            cause = Cause(command.actor, command.now, None, PEOPLE)
+            write, made = fix_bytes(self.scrubber, PEOPLE, people.version, facts, cause)
             try:
                 self.store.append([write])
             except VersionConflict:
@@ -227,18 +222,57 @@ class Ledger:
             return refused if refused is not None else tuple(made)
         raise VersionConflict(f"{PEOPLE}: other writers came first {CONFLICTS_MAX} times in a row")
 
-    def record_effects(self, slug: str, events: Sequence[EffectEvent], actor: Actor) -> Effects:
+    def box(self) -> SignalBox:
+        """Return the signals that stand in no run's history."""
+        with self._lock:
+            box = self._box
+        for event in self._events(SIGNALS, after=box.version):
+            box = evolve_box(box, event)
+        with self._lock:
+            if box.version > self._box.version:
+                self._box = box
+        return box
+
+    def record_box(
+        self,
+        decide_box: Callable[[SignalBox], Sequence[SignalBoxEvent]],
+        actor: Actor,
+        *,
+        key: str | None = None,
+    ) -> bool:
+        """Record what is decided on the box; false when the key was known, and nothing is new.
+
+        Raises:
+            VersionConflict: Other writers came first too many times in a row.
+        """
+        for _ in range(CONFLICTS_MAX):
+            box = self.box()
+            facts = decide_box(box)
+            if not facts:
+                return True
+            cause = Cause(actor, clock.now(), key, SIGNALS)
+            write, _ = fix_bytes(self.scrubber, SIGNALS, box.version, facts, cause)
+            try:
+                return not self.store.append([write], key=key).repeated
+            except VersionConflict:
+                continue
+        raise VersionConflict(f"{SIGNALS}: other writers came first {CONFLICTS_MAX} times in a row")
+
+    def record_effects(
+        self, slug: str, events: Sequence[EffectEvent], actor: Actor, *, key: str | None = None
+    ) -> Effects:
         """Record results of effects; they never move the run's own head."""
         for _ in range(CONFLICTS_MAX):
             effects = self.effects(slug)
-            cause = _Cause(actor, clock.now(), None, slug)
+            cause = Cause(actor, clock.now(), key, slug)
             stream = effects_stream(slug)
-            write, made = self._write(stream, effects.version, events, cause)
+            write, made = fix_bytes(self.scrubber, stream, effects.version, events, cause)
             for event in made:
                 effects = evolve_effects(effects, event)
-            row = StatusRow(slug, "effects", _json(effects_row(effects)))
+            row = StatusRow(slug, "effects", to_json(effects_row(effects)))
             try:
-                self.store.append([write], status=[row])
+                if self.store.append([write], key=key, status=[row]).repeated:
+                    return self.effects(slug)
             except VersionConflict:
                 continue
             with self._lock:
@@ -248,7 +282,7 @@ class Ledger:
 
     def _record_attempt(self, run: Run, refused: Refused, command: Command) -> bool:
         """Record what a refusal leaves on record; false when another writer came first."""
-        cause = _Cause(command.actor, command.now, None, run.slug)
+        cause = Cause(command.actor, command.now, None, run.slug)
         try:
             self._append(run, refused.records, cause, b"")
         except VersionConflict:
@@ -257,9 +291,9 @@ class Ledger:
         return True
 
     def _append(
-        self, run: Run, outcome: Sequence[RunEvent], cause: _Cause, digest: bytes
+        self, run: Run, outcome: Sequence[RunEvent], cause: Cause, digest: bytes
     ) -> Handled | Refused:
-        write, events = self._write(run_stream(run.slug), run.version, outcome, cause)
+        write, events = fix_bytes(self.scrubber, run_stream(run.slug), run.version, outcome, cause)
         writes = [write]
         roots = Roots()
         root_events: list[Event] = []
@@ -269,13 +303,15 @@ class Ledger:
             if isinstance(claims, Refused):
                 return claims
             if claims or any(isinstance(e, LaunchRequested) for e in outcome):
-                claim_write, root_events = self._write(ROOTS, roots.version, claims, cause)
+                claim_write, root_events = fix_bytes(
+                    self.scrubber, ROOTS, roots.version, claims, cause
+                )
                 writes.append(claim_write)
         after: Run | Unreadable = run
         for event in events:
             after = evolve(after, event)
         assert isinstance(after, Run), f"decided an event that does not fit: {after}"
-        row = StatusRow(run.slug, "run", _json(status_row(after)))
+        row = StatusRow(run.slug, "run", to_json(status_row(after)))
         appended = self.store.append(writes, key=cause.key, digest=digest, status=[row])
         if appended.repeated:
             return self._first_answer(run.slug, appended)
@@ -287,38 +323,9 @@ class Ledger:
                 self._roots = roots
         return Handled(tuple(events), after)
 
-    def _write(
-        self, stream: str, version: int, facts: Sequence[Fact], cause: _Cause
-    ) -> tuple[Write, list[Event]]:
-        """Fix the bytes of new events, scrubbed, and read them back as they will be read."""
-        rows: list[tuple[str, bytes]] = []
-        events: list[Event] = []
-        recorded_at = clock.now()
-        first = uuid4()
-        for place, fact in enumerate(facts, start=version + 1):
-            envelope: Envelope[Fact] = Envelope(
-                event_id=uuid4() if events else first,
-                occurred_at=_occurred(fact, cause.now),
-                recorded_at=recorded_at,
-                actor=cause.actor,
-                # What follows in one append was caused by what comes first in it.
-                cause=str(first) if events else None,
-                correlation=cause.correlation,
-                key=cause.key,
-                data=fact,
-            )
-            topic, state = encode(envelope)
-            clean, counts = scrub_json(self.scrubber, json.loads(state))
-            if counts:
-                state = _json(clean).encode()
-            rows.append((topic, state))
-            # What is stored is what is folded: a scrubbed text reads the same now and later.
-            events.append(decode(stream, place, topic, state))
-        return Write(stream, version, tuple(rows)), events
-
     def show_unreadable(self, run: Unreadable) -> None:
         """Let `status` list a run whose history cannot be read; nothing is added to it."""
-        self.store.append([], status=[StatusRow(run.slug, "run", _json(status_row(run)))])
+        self.store.append([], status=[StatusRow(run.slug, "run", to_json(status_row(run)))])
 
     # --- Caches ------------------------------------------------------------------------------
 
@@ -364,26 +371,11 @@ def run_stream(slug: str) -> str:
 def _digest_of(command: Command) -> bytes:
     """Return what must be the same when a key comes again: what was asked, not when.
 
-    Two schedulers that fire one check read the outside at different moments, so a check is known
-    by its key alone.
+    Two schedulers that fire one check read the outside at different moments, and one signal comes
+    by several ways at several times, so these are known by their keys alone.
     """
     asked: Mapping[str, Any] = {}
-    if not isinstance(command, RecordCheck):
+    if not isinstance(command, RecordCheck | ReceiveSignal):
         asked = command.model_dump(mode="json", exclude={"now"})
-    text = _json({"command": type(command).__name__, **asked})
+    text = to_json({"command": type(command).__name__, **asked})
     return hashlib.sha256(text.encode()).digest()
-
-
-def _occurred(fact: Fact, now: datetime) -> datetime:
-    """Return when a fact was true outside, by the best clock that it carries."""
-    match fact:
-        case InstanceLaunched(launched_at=launched_at, adopted=False):
-            return launched_at
-        case InstanceEnded(job=job) if job.ended_at is not None:
-            return job.ended_at
-        case _:
-            return now
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

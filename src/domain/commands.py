@@ -7,6 +7,7 @@ from pydantic import AwareDatetime, PositiveInt
 
 from watchkeeper.domain.command import Command as Command
 from watchkeeper.domain.commands_manoeuvres import ManoeuvreCommand
+from watchkeeper.domain.commands_signals import ReceiveSignal as ReceiveSignal
 from watchkeeper.domain.contract import Contract, Lane
 from watchkeeper.domain.events import Holder
 from watchkeeper.domain.guarded import GuardedAction
@@ -262,6 +263,7 @@ RunCommand = (
     | Waive
     | Revoke
     | ManoeuvreCommand
+    | ReceiveSignal
 )
 
 PeopleCommand = GrantStandingWaiver | RevokeStandingWaiver

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, PositiveInt, StringConstraints, field_validator, model_validator
 
-from watchkeeper.domain.contract_parts import IGNORED, ModelPart, PolicyPart
+from watchkeeper.domain.contract_parts import IGNORED, ModelPart, PolicyPart, SignalsPart
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.durations import Duration
 from watchkeeper.domain.stopping import StoppingPart
@@ -298,6 +298,7 @@ class Contract(Value):
     seal: SealPart = SealPart()
     logbook: LogbookPart = LogbookPart()
     policy: PolicyPart = PolicyPart()
+    signals: SignalsPart = SignalsPart()
 
     @field_validator("run")
     @classmethod

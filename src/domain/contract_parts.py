@@ -78,3 +78,20 @@ class PolicyPart(Value):
     lines_forbidden: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
     material_keys: tuple[str, ...] = ()
     immaterial_keys: tuple[str, ...] = ()
+
+
+class SignalsPart(Value):
+    """By what signals of shared systems are known to speak of this run.
+
+    Attributes:
+        roots: Further roots whose objects belong to the run, such as that of temporary
+            checkpoints.
+        nodes: TPU nodes or hosts that the run has to itself, by name.
+        pools: Queued resources that serve the run, by id.
+        budgets: Billing budgets of the run, by id or display name.
+    """
+
+    roots: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    budgets: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from watchkeeper.domain.commands import (
     DraftRun,
     GiveConsent,
     Propose,
+    ReceiveSignal,
     RecordCheck,
     Relaunch,
     ReleaseWatch,
@@ -83,6 +84,7 @@ from watchkeeper.domain.phases import (
 )
 from watchkeeper.domain.planned import announce, end_act
 from watchkeeper.domain.questions import escalation_of
+from watchkeeper.domain.receiving import receive
 from watchkeeper.domain.recovery import Case, relaunch_on_answer, relaunch_what_never_ran
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.relaunching import approve_rollback, plan_rollback, request_relaunch
@@ -140,6 +142,8 @@ def decide(run: Run, command: RunCommand) -> Outcome:
             return _complete_seal(run, command)
         case Propose() | GiveConsent() | Waive() | Revoke():
             return permission(run, command)
+        case ReceiveSignal():
+            return receive(run, command)
         case _:
             return _people(run, command)
 

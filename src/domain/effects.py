@@ -9,6 +9,7 @@ from watchkeeper.domain.events import (
     EffectRecovered,
     LogbookPushed,
     MilestoneTagPushed,
+    SignalCameLate,
     TagPushed,
 )
 
@@ -24,6 +25,7 @@ class Effects:
         pushed: The newest logbook that the remote holds; none before the first.
         tag: The seal tag, once the remote holds it.
         milestones: Commits that the tags of milestones name, once the remote holds them.
+        late_signals: How many signals came after the run was over.
         failing: Effects that did not get through yet, by name.
     """
 
@@ -32,6 +34,7 @@ class Effects:
     tag: TagPushed | None = None
     failing: Mapping[str, EffectFailed] = field(default_factory=dict[str, EffectFailed])
     milestones: Mapping[str, str] = field(default_factory=dict[str, str])
+    late_signals: int = 0
 
 
 def effects_stream(run: str) -> str:
@@ -52,6 +55,8 @@ def evolve_effects(effects: Effects, event: Event) -> Effects:
             return replace(now, milestones=known, failing=_without(now, "milestone"))
         case EffectFailed(effect=effect):
             return replace(now, failing={**now.failing, effect: event.data})
+        case SignalCameLate():
+            return replace(now, late_signals=now.late_signals + 1)
         case EffectRecovered(effect=effect):
             return replace(now, failing=_without(now, effect))
         case _:

@@ -75,6 +75,15 @@ from watchkeeper.domain.events_people import (
     WaiverGranted,
     WaiverRevoked,
 )
+from watchkeeper.domain.events_signals import (
+    MessageQuarantined,
+    QuarantineReplayed,
+    SignalBound,
+    SignalBoxEvent,
+    SignalCameLate,
+    SignalKept,
+    SignalReceived,
+)
 from watchkeeper.domain.events_watch import (
     CheckpointRejected,
     CheckpointValidated,
@@ -131,6 +140,7 @@ __all__ = [
     "LineageRejected",
     "LogbookPushed",
     "ManoeuvreEvent",
+    "MessageQuarantined",
     "MilestoneTagPushed",
     "MilestoneVerified",
     "NoteAdded",
@@ -144,6 +154,7 @@ __all__ = [
     "PreflightRecorded",
     "Progress",
     "ProposalDeclined",
+    "QuarantineReplayed",
     "RelaunchRequested",
     "RollbackApproved",
     "RollbackPlanned",
@@ -158,6 +169,11 @@ __all__ = [
     "SealBlocked",
     "SealVerified",
     "Severity",
+    "SignalBound",
+    "SignalBoxEvent",
+    "SignalCameLate",
+    "SignalKept",
+    "SignalReceived",
     "StandingAttemptRefused",
     "StandingWaiverGranted",
     "StandingWaiverRevoked",
@@ -196,7 +212,10 @@ RunEvent = (
     | AttemptRefused
     | HandoverEvent
     | ManoeuvreEvent
+    | SignalReceived
 )
 RootEvent = OutputRootClaimed | OutputRootReleased
-EffectEvent = LogbookPushed | TagPushed | MilestoneTagPushed | EffectFailed | EffectRecovered
+EffectEvent = (
+    LogbookPushed | TagPushed | MilestoneTagPushed | EffectFailed | EffectRecovered | SignalCameLate
+)
 PeopleEvent = StandingWaiverGranted | StandingWaiverRevoked | StandingAttemptRefused

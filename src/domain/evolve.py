@@ -38,6 +38,7 @@ from watchkeeper.domain.events import (
     RunSuperseded,
     SealBlocked,
     SealVerified,
+    SignalReceived,
     StopRequested,
     WatchEvent,
 )
@@ -62,6 +63,7 @@ from watchkeeper.domain.phases import (
     Unborn,
     phase_name,
 )
+from watchkeeper.domain.receiving import received
 from watchkeeper.domain.state import (
     UNACCOUNTED,
     Failure,
@@ -147,6 +149,8 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
         return evolve_aside(run, data, event)
     if isinstance(data, EndEvent):
         return _ended(run, data)
+    if isinstance(data, SignalReceived):
+        return received(run, data, event.envelope.recorded_at)
     at = event.at
     match data:
         case FailureClassified():

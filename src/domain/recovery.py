@@ -14,6 +14,7 @@ from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Outlo
 from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.planned import describe_act, holding
+from watchkeeper.domain.receiving import doubted
 from watchkeeper.domain.state import DRIFTED, Checkpoint, Failure, Run, contract_of
 from watchkeeper.domain.values import CheckpointKind
 
@@ -82,6 +83,7 @@ def recover(case: Case) -> DecisionMade | None:
 def newest_resumable(run: Run, check: CheckRecorded) -> Checkpoint | None:
     """Return the newest validated checkpoint that is still there, by numeric step."""
     there = [run.checkpoints[s] for s in check.checkpoints_complete if s in run.checkpoints]
+    there = [one for one in there if not doubted(run, one)]
     return max(there, key=lambda checkpoint: checkpoint.step, default=None)
 
 
@@ -312,7 +314,7 @@ def relaunch_on_answer(case: Case, question: str) -> DecisionMade:
     if source_is_fresh(case.check, "checkpoints"):
         chosen = newest_resumable(case.run, case.check) or launch_source(case.run)
     else:
-        validated = case.run.checkpoints.values()
+        validated = [c for c in case.run.checkpoints.values() if not doubted(case.run, c)]
         chosen = max(validated, key=lambda checkpoint: checkpoint.step, default=None)
     if chosen is None:
         return _r10(case)

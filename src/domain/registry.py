@@ -4,12 +4,19 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, get_args
 
-from watchkeeper.domain.events import EffectEvent, Fact, PeopleEvent, RootEvent, RunEvent
+from watchkeeper.domain.events import (
+    EffectEvent,
+    Fact,
+    PeopleEvent,
+    RootEvent,
+    RunEvent,
+    SignalBoxEvent,
+)
 
 type_of: Mapping[str, type[Fact]] = MappingProxyType(
     {
         model.topic: model
-        for union in (RunEvent, RootEvent, EffectEvent, PeopleEvent)
+        for union in (RunEvent, RootEvent, EffectEvent, PeopleEvent, SignalBoxEvent)
         for model in get_args(union)
     }
 )

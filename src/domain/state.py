@@ -16,6 +16,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.phases import Phase, Running, Stabilizing, Unborn
 from watchkeeper.domain.plan import LaunchPlan
+from watchkeeper.domain.signals import Claim, Claims
 from watchkeeper.domain.state_manoeuvres import Manoeuvres
 from watchkeeper.domain.tracker_links import TrackerLink
 from watchkeeper.domain.values import CheckpointKind, JobFacts
@@ -206,6 +207,7 @@ class Run:
         cleared_by: The approval or waiver that the newest launch rests on.
         requester: Who wanted the first launch.
         attempts: When each refused attempt was recorded last, by actor, command and target.
+        claims: What signals say, the newest word on each subject.
         manoeuvres: Planned acts, relaunches and rollbacks asked for, milestones, ancestor.
     """
 
@@ -242,6 +244,7 @@ class Run:
     requester: str = ""
     attempts: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     manoeuvres: Manoeuvres = field(default_factory=Manoeuvres)
+    claims: Claims = field(default_factory=dict[str, Claim])
 
 
 @dataclass(frozen=True, slots=True)

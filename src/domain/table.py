@@ -16,6 +16,7 @@ from watchkeeper.domain.commands import (
     DraftRun,
     GiveConsent,
     Propose,
+    ReceiveSignal,
     RecordCheck,
     Relaunch,
     ReleaseWatch,
@@ -150,6 +151,8 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     },
     NameAncestor: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
     VerifyMilestone: _NOT_LIVE | {Launching: Refusal.STILL_LAUNCHING},
+    # A run that is over keeps its history; what comes then is kept beside it.
+    ReceiveSignal: _UNBORN | _OVER,
 }
 
 REFUSALS: Mapping[type[RunCommand], Mapping[type[Phase], Refusal]] = MappingProxyType(_REFUSALS)

@@ -6,7 +6,7 @@ that exit facts do not prove is `unknown`, and that is said.
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from signal import Signals
 
 from watchkeeper.domain.events import CheckRecorded, Outlook
@@ -66,6 +66,19 @@ def classify(job: JobFacts, check: CheckRecorded) -> Classified:
         silent = "no traceback in the log's tail, and nobody on record stopped it"
         return Classified("unknown", Outlook.RETRY_ONCE, print_, (*facts, silent))
     return Classified("unknown", Outlook.ASK, print_, facts)
+
+
+def witnessed(found: Classified, check: CheckRecorded, cause: str) -> Classified:
+    """Name the cause that others saw, where exit facts alone do not prove one.
+
+    Args:
+        found: What the exit facts say.
+        check: The check that saw the end; a traceback in its lines is stronger than any witness.
+        cause: What others name; empty for nothing.
+    """
+    if not cause or check.traceback or found.cause not in ("unknown", "node_failure"):
+        return found
+    return replace(found, cause=cause, outlook=Outlook.RETRY)
 
 
 def describe_end(job: JobFacts) -> str:

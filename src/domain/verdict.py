@@ -30,11 +30,12 @@ from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.phases import Interrupted
 from watchkeeper.domain.planned import acts_over
 from watchkeeper.domain.questions import escalation_of
+from watchkeeper.domain.receiving import cause_by_witnesses, witnesses
 from watchkeeper.domain.recovery import Case, recover
 from watchkeeper.domain.relaunching import decide_asked
 from watchkeeper.domain.state import DRIFTED, Instance, Run, contract_of, dri_of
 from watchkeeper.domain.stopping_points import end_at, stopping_point
-from watchkeeper.domain.triage import classify, describe_end
+from watchkeeper.domain.triage import classify, describe_end, witnessed
 from watchkeeper.domain.values import TERMINAL, JobFacts, JobState
 
 
@@ -144,7 +145,8 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     planned = decide_asked(foresee(run, events, command), check)
     if planned is not None:
         return events + planned
-    found = classify(job, check)
+    ended_at = job.ended_at or command.now
+    found = witnessed(classify(job, check), check, cause_by_witnesses(run, ended_at))
     # A short instance was perhaps never checked alive.
     events += identity_at(run, check, command.now)
     events.append(
@@ -153,7 +155,7 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
             cause=found.cause,
             outlook=found.outlook,
             fingerprint=found.fingerprint,
-            evidence=found.evidence,
+            evidence=(*found.evidence, *witnesses(run, ended_at)),
             step=step,
             step_uncertainty=uncertainty,
         )

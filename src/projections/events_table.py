@@ -50,6 +50,9 @@ from watchkeeper.domain.events import (
     RunStopped,
     SealBlocked,
     SealVerified,
+    SignalBoxEvent,
+    SignalCameLate,
+    SignalReceived,
     StandingAttemptRefused,
     StandingWaiverGranted,
     StandingWaiverRevoked,
@@ -68,6 +71,7 @@ from watchkeeper.domain.triage import describe_end
 from watchkeeper.domain.values import SourceState
 from watchkeeper.projections.events_aside import aside_summary
 from watchkeeper.projections.quoting import cut, one_line
+from watchkeeper.projections.signal_words import box_summary, late_summary, said_by
 
 _SUMMARY_MAX = 300
 """Characters of a summary; the whole event is one `--json` away."""
@@ -143,6 +147,8 @@ def _summary(event: Event) -> str:
         return _around(data)
     if isinstance(data, PeopleEvent):
         return _people(data)
+    if isinstance(data, SignalBoxEvent):
+        return box_summary(data)
     return data.topic
 
 
@@ -152,6 +158,8 @@ def _run(data: RunEvent) -> str:
     match data:
         case CheckRecorded():  # The most frequent event comes first.
             return _check(data)
+        case SignalReceived():
+            return said_by(data.signal)
         case RunDrafted():
             return f"{data.contract.lane.value} run drafted: {data.contract.goal}"
         case ContractAmended():
@@ -317,6 +325,8 @@ def _around(data: RootEvent | EffectEvent) -> str:
             return f"{data.effect} failed, try {data.attempt}, again {again}: {data.reason}"
         case EffectRecovered():
             return f"{data.effect} got through"
+        case SignalCameLate():
+            return late_summary(data.signal)
         case _:
             assert_never(data)
 

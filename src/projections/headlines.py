@@ -53,6 +53,7 @@ from watchkeeper.domain.events import (
     RunSuperseded,
     SealBlocked,
     SealVerified,
+    SignalReceived,
     StopRequested,
     TrackerAnnounced,
     WaiverGranted,
@@ -62,6 +63,7 @@ from watchkeeper.domain.events import (
     WatchReleased,
     WatchTaken,
 )
+from watchkeeper.domain.signals import TOLD
 
 
 class Headline(StrEnum):
@@ -99,6 +101,7 @@ class Headline(StrEnum):
     CONSENT = "log consent"
     ATTEMPT = "log refused attempt"
     CHECKPOINT = "log rejected checkpoint"
+    SIGNAL = "log signal"
     TRACKER = "log tracker link"
     WATCH = "log watch"
     CHECK = "log check"
@@ -167,6 +170,8 @@ def _headline(data: RunEvent) -> Headline | None:
             return Headline.TRACKER
         case CheckpointRejected():
             return Headline.CHECKPOINT
+        case SignalReceived():
+            return Headline.SIGNAL if data.signal.kind in TOLD else None
         case CheckpointValidated():
             return None  # The check that saw it names it.
         case WatchTaken() | WatchReleased():

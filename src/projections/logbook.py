@@ -48,6 +48,7 @@ from watchkeeper.domain.events import (
     RunStopped,
     SealBlocked,
     SealVerified,
+    SignalReceived,
     StopRequested,
     TrackerAnnounced,
     WaiverGranted,
@@ -64,6 +65,7 @@ from watchkeeper.projections.logbook_aside import aside
 from watchkeeper.projections.logbook_checks import checked
 from watchkeeper.projections.logbook_state import Logbook, Mark
 from watchkeeper.projections.series import grown
+from watchkeeper.projections.signal_words import signalled
 
 RENDERER = "logbook@1"
 """Named in each commit's trailer. A change of any rendered byte is a new renderer: the old one is
@@ -146,6 +148,8 @@ def _entry(book: Logbook, data: RunEvent, event: Event) -> Logbook:
             return entries.tracker_announced(book, data, event)
         case CheckpointRejected():
             return entries.checkpoint_rejected(book, data, event)
+        case SignalReceived():
+            return signalled(book, data, event)
         case NoteAdded():
             return entries.noted(book, data, event)
         case CorrectionRecorded():

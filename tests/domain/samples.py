@@ -19,6 +19,7 @@ from watchkeeper.domain.gate_facts import (
 from watchkeeper.domain.observation import GateFacts, JobDescription, Observation, SealFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import LaunchPlan, make_plan
+from watchkeeper.domain.signals import Signal, SignalKind
 from watchkeeper.domain.values import (
     CheckpointFacts,
     CheckpointKind,
@@ -339,3 +340,18 @@ def check_of(**changes: Any) -> CheckRecorded:
         **changes,
     }
     return CheckRecorded(**facts)
+
+
+def signal(at: datetime, **changes: Any) -> Signal:
+    """A machine of the run that was preempted, or another claim."""
+    fields = {
+        "source": "logging",
+        "key": f"system_event/{at.isoformat()}/fjpkr2e6yi26",
+        "kind": SignalKind.NODE_PREEMPTED,
+        "subject": "t1v-n-5c0d9a41-w-3",
+        "summary": "t1v-n-5c0d9a41-w-3 was preempted",
+        "clues": ("instance:2074079198322937303", "host:t1v-n-5c0d9a41-w-3"),
+        "occurred_at": at,
+        "received_at": at,
+    }
+    return Signal.model_validate({**fields, **changes})

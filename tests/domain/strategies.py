@@ -90,6 +90,16 @@ _PLAIN: dict[Any, Strategy] = {
 }
 
 
+def _text(metadata: list[Any]) -> Strategy:
+    """Return a strategy for texts that are constrained by a pattern or a least length."""
+    limits = [one for one in metadata if isinstance(one, StringConstraints)]
+    patterns = [one.pattern for one in limits if one.pattern is not None]
+    if patterns:
+        return st.from_regex(patterns[0], fullmatch=True)
+    least = max((one.min_length or 0 for one in limits), default=0)
+    return st.text(min_size=least, max_size=12)
+
+
 def of(annotation: Any, metadata: list[Any], latest: datetime) -> Strategy:
     """Return a strategy for a field's type and its constraints."""
     if get_origin(annotation) is Annotated:
@@ -103,8 +113,7 @@ def of(annotation: Any, metadata: list[Any], latest: datetime) -> Strategy:
     if annotation is int:
         return _integers(metadata)
     if annotation in _PLAIN:
-        assert not any(isinstance(one, StringConstraints) for one in metadata)
-        return _PLAIN[annotation]
+        return _text(metadata) if annotation is str else _PLAIN[annotation]
     if issubclass(annotation, Enum):
         return st.sampled_from(annotation)
     assert issubclass(annotation, BaseModel), annotation

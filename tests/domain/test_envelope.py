@@ -151,7 +151,7 @@ def test_no_topic_is_both_written_and_retired() -> None:
 def test_topics_are_named_once_with_their_stream_and_version() -> None:
     for topic, model in type_of.items():
         stream, name, version = topic.split(".")
-        assert stream in ("run", "roots", "effects", "people")
+        assert stream in ("run", "roots", "effects", "people", "signals")
         assert name.isidentifier()
         assert version.isdigit()
         assert model.topic == topic

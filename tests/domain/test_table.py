@@ -27,6 +27,7 @@ from tests.domain.samples import (
     listing,
     sealable,
     seen,
+    signal,
     succeeded,
 )
 from tests.domain.stories import story, successor
@@ -42,6 +43,7 @@ from watchkeeper.domain.commands import (
     DraftRun,
     GiveConsent,
     Propose,
+    ReceiveSignal,
     RecordCheck,
     Relaunch,
     ReleaseWatch,
@@ -158,6 +160,7 @@ def command(kind: type[RunCommand], history: History, **changes: Any) -> RunComm
                 update={"observation": seen(at=now, said=job(), step=1200, found=KEPT)}
             ),
         },
+        ReceiveSignal: {"signal": signal(history.now), "bound_by": "run:story"},
     }
     return kind.model_validate({"now": now, "actor": DRI, **fields[kind], **changes})
 

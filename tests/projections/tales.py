@@ -29,6 +29,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.projections.tales_manoeuvres import adopted, manoeuvred, superseded
+from tests.projections.tales_signals import signalled
 from watchkeeper.domain.commands import (
     Abandon,
     Acknowledge,
@@ -455,6 +456,7 @@ TALES: dict[str, Callable[[], History]] = {
     "manoeuvred": manoeuvred,
     "superseded": superseded,
     "adopted": adopted,
+    "signalled": signalled,
 }
 """Every tale by its name; each has a golden logbook."""
 

@@ -4,7 +4,7 @@ from typing import get_args
 import pytest
 
 from tests.domain.given import enveloped
-from tests.domain.samples import START
+from tests.domain.samples import START, signal
 from tests.projections.tales import events_of
 from watchkeeper.domain.contract import Lane
 from watchkeeper.domain.events import (
@@ -14,13 +14,19 @@ from watchkeeper.domain.events import (
     EffectRecovered,
     Fact,
     LogbookPushed,
+    MessageQuarantined,
     MilestoneTagPushed,
     NoteAdded,
     OutputRootClaimed,
     OutputRootReleased,
     PeopleEvent,
+    QuarantineReplayed,
     RootEvent,
     RunEvent,
+    SignalBound,
+    SignalBoxEvent,
+    SignalCameLate,
+    SignalKept,
     StandingAttemptRefused,
     StandingWaiverGranted,
     StandingWaiverRevoked,
@@ -39,6 +45,18 @@ AROUND: tuple[Fact, ...] = (
     MilestoneTagPushed(tag="hero/r/step-7", target="4be1c09" * 5, head="3 sha256:ab"),
     EffectFailed(effect="logbook", attempt=2, reason="HTTP 503\nbusy", retry_at=START),
     EffectRecovered(effect="logbook"),
+    SignalCameLate(signal=signal(START), bound_by="run:r"),
+    SignalKept(signal=signal(START), why="ambiguous", candidates=("a", "b")),
+    SignalBound(signal="logging/x", run="r", by="a person"),
+    MessageQuarantined(
+        quarantine="quarantine-1",
+        transport="s",
+        message_id="1",
+        reason="not JSON",
+        digest="ab",
+        size=3,
+    ),
+    QuarantineReplayed(quarantine="quarantine-1", outcome="recorded"),
     StandingWaiverGranted(
         waiver="sw-1", lane=Lane.CANARY, rule="L11", requester="dri", reason="daily", until=START
     ),
@@ -55,6 +73,7 @@ def test_an_event_of_every_kind_has_a_summary_of_its_own() -> None:
         *get_args(RootEvent),
         *get_args(EffectEvent),
         *get_args(PeopleEvent),
+        *get_args(SignalBoxEvent),
     }
     for event in events:
         line = summary(event)

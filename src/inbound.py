@@ -1,0 +1,285 @@
+"""The one way in for signals: parse, tell repeats by natural keys, bind, append, then answer.
+
+Whoever delivers a message acknowledges it when `take` has returned, and never when it raised: what
+is acknowledged is in the ledger, and what comes again changes nothing.
+"""
+
+import hashlib
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable
+from enum import StrEnum
+from threading import Lock
+
+from eventsourcing.persistence import ApplicationRecorder
+from pydantic import JsonValue
+
+from watchkeeper import clock
+from watchkeeper.domain.binding import FAN_OUT, Bound, Registry, bind, learn
+from watchkeeper.domain.commands_signals import ReceiveSignal
+from watchkeeper.domain.envelope import Undecodable, decode
+from watchkeeper.domain.events import (
+    MessageQuarantined,
+    QuarantineReplayed,
+    SignalBound,
+    SignalBoxEvent,
+    SignalCameLate,
+    SignalKept,
+)
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.secrets import Scrubber, scrub, scrub_json
+from watchkeeper.domain.signal_box import SignalBox, signal_name
+from watchkeeper.domain.signals import Delivery, Ignored, Parsed, Poison, Signal, SignalKind
+from watchkeeper.ledger import Ledger
+from watchkeeper.ports import Evidence
+from watchkeeper.tailer import Tailer
+
+log = logging.getLogger(__name__)
+
+TEXT_MAX = 300
+ATTRIBUTES_MAX = 32
+KEPT_MAX = 10_000
+"""Kept signals that are tried again when more is known; beyond it a person has to look."""
+
+INBOX = Actor(principal="watchkeeper", kind="service")
+
+Parse = Callable[[Delivery, Scrubber], Parsed]
+"""Reads a message, and takes the secrets out before anything is cut to a length."""
+
+
+class Outcome(StrEnum):
+    """What became of a message. All but the last mean that nobody needs to see it again."""
+
+    RECORDED = "recorded"
+    KNOWN = "known"
+    LATE = "late"
+    KEPT = "kept"
+    COUNTED = "counted"
+    QUARANTINED = "quarantined"
+
+
+class Inbox:
+    """Takes messages from any transport, from any thread, one at a time.
+
+    Args:
+        ledger: Where signals are recorded.
+        recorder: The ledger, for following what others append.
+        evidence: Where the bytes of what cannot be read are kept.
+        parse: Reads a message.
+    """
+
+    def __init__(
+        self, ledger: Ledger, recorder: ApplicationRecorder, evidence: Evidence, parse: Parse
+    ) -> None:
+        """Start without knowledge; the first message reads the ledger."""
+        self._ledger = ledger
+        self._evidence = evidence
+        self._parse = parse
+        self._tailer = Tailer(recorder, ledger.store)
+        self._registry = Registry()
+        self._lock = Lock()
+        self.counts: Counter[str] = Counter()
+
+    def take(self, delivery: Delivery) -> Outcome:
+        """Bring one message into the ledger; once it returns, the message may be acknowledged.
+
+        Raises:
+            StoreFailure: The ledger failed; the message must come again.
+            VersionConflict: Other writers came first too many times; it must come again.
+        """
+        with self._lock:
+            outcome = self._take(delivery)
+        self.counts[outcome.value] += 1
+        return outcome
+
+    def bind_kept(self) -> int:
+        """Try kept signals again, since more may be known by now; return how many found a run."""
+        with self._lock:
+            self._catch_up()
+            return self._bind_kept()
+
+    def bind_by_hand(self, name: str, run: str, actor: Actor) -> Outcome | Refused:
+        """Bind a kept signal to a run because a person says so.
+
+        Args:
+            name: `<source>/<key>` of the kept signal.
+            run: The run's slug; it exists.
+            actor: The person.
+
+        Raises:
+            KeyError: No such signal is kept.
+        """
+        with self._lock:
+            kept = self._ledger.box().kept[name]
+            return self._move(kept.signal, Bound(run, "a person"), actor)
+
+    def replay(self, quarantine: str, message: Delivery, actor: Actor) -> Outcome:
+        """Try a quarantined message again, after a fix, and record what came of it.
+
+        Args:
+            quarantine: Its name.
+            message: As it was kept.
+            actor: Who asks for it.
+        """
+        with self._lock:
+            parsed = self._read(message)
+            outcome, reason = Outcome.QUARANTINED, ""
+            if isinstance(parsed, Poison):
+                reason = parsed.reason
+            else:
+                outcome = self._settle(parsed)
+            event = QuarantineReplayed(
+                quarantine=quarantine, outcome=outcome.value, reason=reason[:TEXT_MAX]
+            )
+            self._ledger.record_box(lambda _: [event], actor)
+            return outcome
+
+    # --- One message -------------------------------------------------------------------------
+
+    def _take(self, delivery: Delivery) -> Outcome:
+        parsed = self._read(delivery)
+        if isinstance(parsed, Poison):
+            return self._quarantine(delivery, parsed.reason)
+        return self._settle(parsed)
+
+    def _read(self, delivery: Delivery) -> Parsed:
+        try:
+            return self._parse(delivery, self._ledger.scrubber)
+        except Exception as error:
+            # A parser that trips over foreign bytes is our bug: the message is kept for its fix.
+            log.exception("%s %s: the parser failed", delivery.transport, delivery.message_id)
+            return Poison(f"internal error, please report: {type(error).__name__}: {error}")
+
+    def _settle(self, parsed: tuple[Signal, ...] | Ignored) -> Outcome:
+        if isinstance(parsed, Ignored):
+            self.counts[f"counted: {parsed.reason}"] += 1
+            return Outcome.COUNTED
+        self._catch_up()
+        outcomes = [self._signal(signal) for signal in parsed]
+        # The most telling outcome of several stands for the message.
+        order = list(Outcome)
+        return min(outcomes, key=order.index, default=Outcome.COUNTED)
+
+    def _signal(self, signal: Signal) -> Outcome:
+        bound = bind(self._registry, signal)
+        if len(bound) > 1 and signal.kind not in FAN_OUT:
+            return self._keep(signal, "ambiguous", bound)
+        if not bound:
+            why = "inventory" if signal.kind is SignalKind.IDENTITY else "unbound"
+            return self._keep(signal, why, ())
+        outcomes = [self._to_run(signal, one, INBOX) for one in bound]
+        return min(outcomes, key=list(Outcome).index)
+
+    def _to_run(self, signal: Signal, bound: Bound, actor: Actor) -> Outcome:
+        command = ReceiveSignal(
+            now=clock.now(),
+            actor=actor,
+            signal=signal,
+            instance=bound.instance,
+            bound_by=bound.by[:TEXT_MAX],
+        )
+        handled = self._ledger.handle(bound.run, command, key=_key(signal, bound.run))
+        if isinstance(handled, Refused):
+            return self._late(signal, bound, handled)
+        if handled.repeated or not handled.events:
+            return Outcome.KNOWN
+        return Outcome.RECORDED
+
+    def _late(self, signal: Signal, bound: Bound, refused: Refused) -> Outcome:
+        log.info("%s: %s came late: %s", bound.run, signal_name(signal), refused.sentence)
+        event = SignalCameLate(signal=signal, bound_by=bound.by[:TEXT_MAX])
+        key = f"{_key(signal, bound.run)}/late"
+        if self._ledger.store.answer(key) is not None:
+            return Outcome.KNOWN
+        self._ledger.record_effects(bound.run, [event], INBOX, key=key)
+        return Outcome.LATE
+
+    def _keep(self, signal: Signal, why: str, bound: tuple[Bound, ...]) -> Outcome:
+        kept = SignalKept.model_validate(
+            {
+                "signal": signal.model_dump(),
+                "why": why,
+                "candidates": sorted({one.run for one in bound}),
+            }
+        )
+        fresh = self._ledger.record_box(lambda _: [kept], INBOX, key=_key(signal, ""))
+        return Outcome.KEPT if fresh else Outcome.KNOWN
+
+    def _quarantine(self, delivery: Delivery, reason: str) -> Outcome:
+        text = delivery.data.decode("utf-8", errors="backslashreplace")
+        scrubber = self._ledger.scrubber
+        attributes: JsonValue = dict(delivery.attributes)
+        document: JsonValue = {"data": scrub(scrubber, text).text, "attributes": attributes}
+        clean, _ = scrub_json(scrubber, document)
+        assert isinstance(clean, dict), "scrubbing keeps the shape"
+        content = json.dumps(clean, ensure_ascii=False, sort_keys=True).encode()
+        digest = hashlib.sha256(content).hexdigest()
+        # Kept before the event that names it, so that a digest never points at nothing by a crash.
+        self._evidence.keep(digest, content)
+        around = clean["attributes"]
+        assert isinstance(around, dict), "scrubbing keeps the shape"
+        shown = sorted(around.items())[:ATTRIBUTES_MAX]
+
+        def put_aside(box: SignalBox) -> list[SignalBoxEvent]:
+            return [
+                MessageQuarantined(
+                    quarantine=f"quarantine-{box.put_aside + 1}",
+                    transport=delivery.transport[:TEXT_MAX],
+                    message_id=delivery.message_id[:TEXT_MAX],
+                    reason=scrub(scrubber, reason).text[:TEXT_MAX],
+                    attributes={name[:TEXT_MAX]: str(v)[:TEXT_MAX] for name, v in shown},
+                    digest=digest,
+                    size=len(delivery.data),
+                )
+            ]
+
+        fresh = self._ledger.record_box(put_aside, INBOX, key=f"quarantine/{digest}")
+        log.warning("%s %s: put aside: %s", delivery.transport, delivery.message_id, reason)
+        return Outcome.QUARANTINED if fresh else Outcome.KNOWN
+
+    # --- What is known -----------------------------------------------------------------------
+
+    def _catch_up(self) -> None:
+        before = self._registry
+        for page in self._tailer.pages():
+            for stored in page:
+                stream = str(stored.originator_id)
+                try:
+                    event = decode(
+                        stream, stored.originator_version, stored.topic, bytes(stored.state)
+                    )
+                except Undecodable as error:
+                    log.warning("%s %s: %s", stream, stored.originator_version, error)
+                    continue
+                self._registry = learn(self._registry, event)
+        if self._registry.shape != before.shape:
+            self._bind_kept()
+
+    def _bind_kept(self) -> int:
+        found = 0
+        for kept in list(self._ledger.box().kept.values())[:KEPT_MAX]:
+            bound = bind(self._registry, kept.signal)
+            if len(bound) != 1:
+                continue
+            outcome = self._move(kept.signal, bound[0], INBOX)
+            found += not isinstance(outcome, Refused)
+        return found
+
+    def _move(self, signal: Signal, bound: Bound, actor: Actor) -> Outcome | Refused:
+        """Bring a kept signal to its run; after a crash between the appends, it is done again."""
+        outcome = self._to_run(signal, bound, actor)
+        event = SignalBound(signal=signal_name(signal), run=bound.run, by=bound.by[:TEXT_MAX])
+        key = f"{_key(signal, bound.run)}/bound"
+        self._ledger.record_box(lambda _: [event], actor, key=key)
+        return outcome
+
+
+def _key(signal: Signal, run: str) -> str:
+    """Return the idempotency key of a signal, for one run or for the box.
+
+    A digest, since keys are stored beside the events and are not scrubbed.
+    """
+    name = hashlib.sha256(f"{signal.source}\n{signal.key}".encode()).hexdigest()
+    return f"signal/{name[:40]}/{run}"

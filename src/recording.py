@@ -1,0 +1,82 @@
+"""Fixes the bytes of new events: envelope, scrubbing, and reading back what will be read later."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import uuid4
+
+from watchkeeper import clock
+from watchkeeper.domain.envelope import Envelope, Event, decode, encode
+from watchkeeper.domain.events import (
+    Fact,
+    InstanceEnded,
+    InstanceLaunched,
+    SignalCameLate,
+    SignalKept,
+    SignalReceived,
+)
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.secrets import Scrubber, scrub_json
+from watchkeeper.event_store import Write
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What goes into the envelopes of one append."""
+
+    actor: Actor
+    now: datetime
+    key: str | None
+    correlation: str
+
+
+def fix_bytes(
+    scrubber: Scrubber, stream: str, version: int, facts: Sequence[Fact], cause: Cause
+) -> tuple[Write, list[Event]]:
+    """Fix the bytes of new events, scrubbed, and read them back as they will be read."""
+    rows: list[tuple[str, bytes]] = []
+    events: list[Event] = []
+    recorded_at = clock.now()
+    first = uuid4()
+    for place, fact in enumerate(facts, start=version + 1):
+        envelope: Envelope[Fact] = Envelope(
+            event_id=uuid4() if events else first,
+            occurred_at=_occurred(fact, cause.now),
+            recorded_at=recorded_at,
+            actor=cause.actor,
+            # What follows in one append was caused by what comes first in it.
+            cause=str(first) if events else None,
+            correlation=cause.correlation,
+            key=cause.key,
+            data=fact,
+        )
+        topic, state = encode(envelope)
+        clean, counts = scrub_json(scrubber, json.loads(state))
+        if counts:
+            state = to_json(clean).encode()
+        rows.append((topic, state))
+        # What is stored is what is folded: a scrubbed text reads the same now and later.
+        events.append(decode(stream, place, topic, state))
+    return Write(stream, version, tuple(rows)), events
+
+
+def _occurred(fact: Fact, now: datetime) -> datetime:
+    """Return when a fact was true outside, by the best clock that it carries."""
+    match fact:
+        case InstanceLaunched(launched_at=launched_at, adopted=False):
+            return launched_at
+        case InstanceEnded(job=job) if job.ended_at is not None:
+            return job.ended_at
+        case (
+            SignalReceived(signal=signal) | SignalKept(signal=signal)
+            | SignalCameLate(signal=signal)
+        ):  # fmt: skip
+            return signal.occurred_at
+        case _:
+            return now
+
+
+def to_json(value: object) -> str:
+    """Return the one compact text of a JSON value."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
