@@ -1,0 +1,273 @@
+"""The one way in, on a real store: each message counted once, whatever the transport does."""
+
+import json
+import random
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.domain.samples import ROOT, SLUG, START, contract, signal
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.home import create_home
+from watchkeeper.domain.commands import Abandon, DraftRun
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.events import MessageQuarantined, SignalReceived
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.phases import Abandoned
+from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.domain.signals import Claims, Delivery, Ignored, Parsed, Poison, Signal, SignalKind
+from watchkeeper.domain.state import Run
+from watchkeeper.event_store import StoreFailure
+from watchkeeper.inbound import Inbox, Outcome
+from watchkeeper.ledger import Handled
+
+DRI = Actor(principal="dri", kind="human")
+MINUTE = timedelta(minutes=1)
+TOKEN = "hf_" + "abcdefghij" * 4
+
+
+def plain(delivery: Delivery, scrubber: Scrubber) -> Parsed:
+    """A parser for messages that are a signal's JSON: what is tested here is what follows it."""
+    del scrubber
+    if delivery.attributes.get("kind") == "chatter":
+        return Ignored("chatter")
+    if delivery.attributes.get("kind") == "trip":
+        raise RecursionError("a bug of the parser")
+    try:
+        document = json.loads(delivery.data)
+    except ValueError as error:
+        return Poison(f"not JSON: {error}")
+    made = document if isinstance(document, list) else [document]
+    return tuple(Signal.model_validate(one) for one in made)
+
+
+def message(*signals: Signal, **changes: Any) -> Delivery:
+    """A message that carries signals."""
+    texts = [one.model_dump(mode="json") for one in signals]
+    fields: dict[str, Any] = {
+        "transport": "projects/p/subscriptions/watch",
+        "message_id": "1",
+        "data": json.dumps(texts).encode(),
+        "attributes": {},
+        "published_at": START,
+        "received_at": START,
+    }
+    return Delivery(**{**fields, **changes})
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    home = create_home(tmp_path / "home")
+    with open_office(home.path) as office:
+        yield office
+
+
+@pytest.fixture
+def inbox(office: Office) -> Inbox:
+    return inbox_of(office)
+
+
+def inbox_of(office: Office) -> Inbox:
+    """A fresh inbox, as after a restart."""
+    return Inbox(office.ledger, office.recorder, office.home, plain)
+
+
+def draft(office: Office, promised: Contract | None = None) -> None:
+    promised = promised or contract()
+    command = DraftRun(now=clock.now(), actor=DRI, contract=promised)
+    assert isinstance(office.ledger.handle(promised.run, command), Handled)
+
+
+def claims(office: Office, run: str = SLUG) -> Claims:
+    found = office.ledger.run(run)
+    assert isinstance(found, Run)
+    return found.claims
+
+
+def of_run(at_minute: int = 0, **changes: Any) -> Signal:
+    """A signal that names its run."""
+    return signal(START + at_minute * MINUTE, **{"clues": (f"run:{SLUG}",), **changes})
+
+
+def recorded(office: Office) -> list[SignalReceived]:
+    facts = [event.data for event in office.ledger.history(SLUG)]
+    return [fact for fact in facts if isinstance(fact, SignalReceived)]
+
+
+# --- Once ----------------------------------------------------------------------------------------
+
+
+def test_a_message_is_recorded_once_under_any_message_id(office: Office, inbox: Inbox) -> None:
+    draft(office)
+    one = of_run()
+    assert inbox.take(message(one)) is Outcome.RECORDED
+    assert inbox.take(message(one, message_id="2")) is Outcome.KNOWN
+    assert inbox_of(office).take(message(one, message_id="3")) is Outcome.KNOWN
+    assert [fact.signal for fact in recorded(office)] == [one]
+
+
+def test_one_message_may_carry_several_signals(office: Office, inbox: Inbox) -> None:
+    draft(office)
+    several = [of_run(key=str(n), subject=str(n)) for n in range(3)]
+    inbox.take(message(*several))
+    assert [fact.signal for fact in recorded(office)] == several
+
+
+def test_what_was_acknowledged_by_one_process_is_known_to_the_next(office: Office) -> None:
+    draft(office)
+    inbox_of(office).take(message(of_run()))
+    before = office.ledger.store.head(f"run/{SLUG}")
+    inbox_of(office).take(message(of_run()))
+    assert office.ledger.store.head(f"run/{SLUG}") == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_disorder_and_repeats_leave_the_run_as_the_ordered_stream_does(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    kinds = (SignalKind.NODE_UP, SignalKind.NODE_LOST, SignalKind.CHECKPOINT_WRITTEN)
+    ordered = [
+        of_run(n, key=f"k{n}", kind=chance.choice(kinds), subject=f"s{n % 5}") for n in range(40)
+    ]
+    wild = ordered + chance.sample(ordered, 12)
+    chance.shuffle(wild)
+    known = []
+    for name, stream in (("ordered", ordered), ("wild", wild)):
+        with open_office(create_home(tmp_path / name).path) as office:
+            draft(office)
+            inbox = inbox_of(office)
+            for one in stream:
+                inbox.take(message(one))
+            known.append(claims(office))
+    assert known[0] == known[1]
+
+
+# --- Unbound, ambiguous, late --------------------------------------------------------------------
+
+
+def test_what_no_run_is_known_for_is_kept_and_bound_when_the_run_appears(
+    office: Office, inbox: Inbox
+) -> None:
+    early = signal(START, clues=(f"object:{ROOT}/checkpoints/step-1/metadata.json",))
+    assert inbox.take(message(early)) is Outcome.KEPT
+    assert list(office.ledger.box().kept) == [f"logging/{early.key}"]
+    draft(office)
+    assert inbox.bind_kept() == 0  # Learning of the run has bound it already.
+    assert office.ledger.box().kept == {}
+    assert [fact.signal for fact in recorded(office)] == [early]
+    assert inbox.take(message(early)) is Outcome.KNOWN
+
+
+def test_two_runs_are_named_and_none_is_guessed(office: Office, inbox: Inbox) -> None:
+    draft(office)
+    root = "gs://example-us-central2/other"
+    draft(office, contract(run="other", output_root=root, tracker={"id": "other"}, issue="none"))
+    both = [
+        signal(START, kind=SignalKind.IDENTITY, key=run, clues=(f"run:{run}", "host:w-3"))
+        for run in (SLUG, "other")
+    ]
+    inbox.take(message(*both))
+    assert inbox.take(message(signal(START, clues=("host:w-3",)))) is Outcome.KEPT
+    [kept] = office.ledger.box().kept.values()
+    assert (kept.why, kept.candidates) == ("ambiguous", (SLUG, "other"))
+
+
+def test_a_person_can_bind_what_no_rule_did(office: Office, inbox: Inbox) -> None:
+    draft(office)
+    lost = signal(START, clues=("host:unheard-of",))
+    inbox.take(message(lost))
+    assert inbox.bind_by_hand(f"logging/{lost.key}", SLUG, DRI) is Outcome.RECORDED
+    assert office.ledger.box().kept == {}
+    assert recorded(office)[0].bound_by == "a person"
+    [event] = [e for e in office.ledger.history(SLUG) if isinstance(e.data, SignalReceived)]
+    assert event.envelope.actor == DRI
+
+
+def test_what_comes_after_the_end_stands_beside_the_history(office: Office, inbox: Inbox) -> None:
+    draft(office)
+    abandon = Abandon(now=clock.now(), actor=DRI, reason="enough")
+    assert isinstance(office.ledger.handle(SLUG, abandon), Handled)
+    head = office.ledger.store.head(f"run/{SLUG}")
+    assert inbox.take(message(of_run())) is Outcome.LATE
+    assert inbox.take(message(of_run())) is Outcome.KNOWN
+    assert office.ledger.store.head(f"run/{SLUG}") == head
+    assert office.ledger.effects(SLUG).late_signals == 1
+    run = office.ledger.run(SLUG)
+    assert isinstance(run, Run)
+    assert isinstance(run.phase, Abandoned)
+
+
+# --- Counted, poison, bugs -----------------------------------------------------------------------
+
+
+def test_what_says_nothing_is_counted_and_not_recorded(office: Office, inbox: Inbox) -> None:
+    assert inbox.take(message(attributes={"kind": "chatter"})) is Outcome.COUNTED
+    assert inbox.counts["counted: chatter"] == 1
+    assert office.ledger.box().version == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"data": b"\xff not json"}, "not JSON"),
+        ({"data": b""}, "not JSON"),
+        ({"attributes": {"kind": "trip"}}, "internal error"),
+    ],
+)
+def test_poison_is_put_aside_with_its_bytes(
+    office: Office, inbox: Inbox, changes: dict[str, Any], reason: str
+) -> None:
+    poison = message(**changes)
+    assert inbox.take(poison) is Outcome.QUARANTINED
+    assert inbox.take(poison) is Outcome.KNOWN
+    [aside] = office.ledger.box().quarantined.values()
+    assert aside.quarantine == "quarantine-1"
+    assert reason in aside.reason
+    assert kept_bytes(office, aside)
+
+
+def kept_bytes(office: Office, aside: MessageQuarantined) -> bytes:
+    return (office.home.evidence / aside.digest[:2] / f"{aside.digest}.json").read_bytes()
+
+
+def test_poison_keeps_no_secret(office: Office, inbox: Inbox) -> None:
+    text = f"HF_TOKEN={TOKEN} not json".encode()
+    inbox.take(message(data=text, attributes={"authorization": f"Bearer {TOKEN}"}))
+    [aside] = office.ledger.box().quarantined.values()
+    stored = b"".join(r.state for r in office.ledger.store.read("signals"))
+    assert TOKEN.encode() not in stored + kept_bytes(office, aside)
+
+
+def test_a_quarantined_message_can_be_replayed_after_a_fix(office: Office, inbox: Inbox) -> None:
+    draft(office)
+    poison = message(data=b"{broken")
+    inbox.take(poison)
+    assert inbox.replay("quarantine-1", poison, DRI) is Outcome.QUARANTINED
+    assert "quarantine-1" in office.ledger.box().quarantined
+    assert inbox.replay("quarantine-1", message(of_run()), DRI) is Outcome.RECORDED
+    assert office.ledger.box().quarantined == {}
+
+
+# --- The store fails -----------------------------------------------------------------------------
+
+
+def test_a_store_that_fails_leaves_the_message_to_come_again(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft(office)
+    inbox = inbox_of(office)
+
+    # A fake fault: a full disk at the moment of one append.
+    def full(*_: object, **__: object) -> None:
+        raise StoreFailure("database or disk is full")
+
+    with monkeypatch.context() as faulty:
+        faulty.setattr(office.ledger.store, "append", full)
+        with pytest.raises(StoreFailure):
+            inbox.take(message(of_run()))
+    assert inbox.take(message(of_run())) is Outcome.RECORDED
