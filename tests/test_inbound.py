@@ -136,7 +136,7 @@ def test_disorder_and_repeats_leave_the_run_as_the_ordered_stream_does(
     ]
     wild = ordered + chance.sample(ordered, 12)
     chance.shuffle(wild)
-    known = []
+    known: list[Claims] = []
     for name, stream in (("ordered", ordered), ("wild", wild)):
         with open_office(create_home(tmp_path / name).path) as office:
             draft(office)
