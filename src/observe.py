@@ -12,6 +12,7 @@ from watchkeeper.domain.contract import Contract, checkpoint_root_of
 from watchkeeper.domain.observation import Observation, SealFacts
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.secrets import Scrubber, scrub_json
+from watchkeeper.domain.startup_lines import LINES_READ_MAX, is_cut, named_lines, named_texts
 from watchkeeper.domain.values import Reading, SourceState
 from watchkeeper.ports import Outside, Unavailable
 
@@ -48,17 +49,19 @@ def observe(outside: Outside, contract: Contract, plan: LaunchPlan, at: datetime
     submission = plan.submission_id
     root = checkpoint_root_of(contract)
     orchestrator = outside.orchestrator(contract)
+    read_max = LINES_READ_MAX if named_texts(contract) else LOG_LINES_MAX
     job = ask("orchestrator", lambda: orchestrator.find(submission))
     # Each of these keeps its own time limit, so leaving the pool never takes long.
     with ThreadPoolExecutor(max_workers=3) as pool:
         asked_logs = pool.submit(
-            ask, "logs", lambda: orchestrator.log_tail(submission, lines_max=LOG_LINES_MAX)
+            ask, "logs", lambda: orchestrator.log_tail(submission, lines_max=read_max)
         )
         asked_tracker = pool.submit(ask, "tracker", lambda: outside.tracker(contract).read())
         asked_store = pool.submit(
             ask, "checkpoints", lambda: outside.checkpoints(contract).list_checkpoints(root)
         )
     logs, tracker, store = asked_logs.result(), asked_tracker.result(), asked_store.result()
+    lines = logs.answer or ()
     heartbeat = tracker.answer.heartbeat_at if tracker.answer is not None else None
     return Observation(
         instance=plan.instance,
@@ -70,7 +73,9 @@ def observe(outside: Outside, contract: Contract, plan: LaunchPlan, at: datetime
             store.reading,
         ),
         job=job.answer,
-        log_lines=logs.answer or (),
+        log_lines=lines[-LOG_LINES_MAX:],
+        named_lines=named_lines(contract, lines),
+        log_cut=is_cut(lines, read_max),
         tracker=tracker.answer,
         checkpoints=store.answer,
     )

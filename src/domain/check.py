@@ -20,6 +20,7 @@ from watchkeeper.domain.phases import Interrupted, Stabilizing
 from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.progress import Progress as Shown
 from watchkeeper.domain.progress import parse_progress, parse_startup
+from watchkeeper.domain.startup_lines import startup_shown
 from watchkeeper.domain.state import Instance, Run, contract_of, end_asked, is_moving
 from watchkeeper.domain.stopping_points import sooner
 from watchkeeper.domain.tracker_links import TrackerLink, merged_links, parse_tracker_links
@@ -279,7 +280,10 @@ def _startup(run: Run, seen: Observation) -> Startup:
         before = run.last_check.event.startup
     # The first lines leave the tail after a while; what they said stays true.
     resumed = proof.resumed_step if proof.resumed_step is not None else before.resumed_step
-    return Startup(resumed_step=resumed, scratch=proof.from_scratch or before.scratch)
+    known = before.model_copy(
+        update={"resumed_step": resumed, "scratch": proof.from_scratch or before.scratch}
+    )
+    return startup_shown(run, seen, known)
 
 
 def _links(run: Run, seen: Observation) -> tuple[TrackerLink, ...]:

@@ -61,9 +61,9 @@ class PolicyPart(Value):
         startup_forbidden: What follows a start that must not be, such as from scratch on a
             resume. `alert`: the DRI is told. `end_with_consent`: the DRI is told and asked for
             the instance's end as well. Read by H17.
-        lines_expected: Texts that a start must show in its log. Read by whoever watches the
-            start: they stand in the launch page.
-        lines_forbidden: Texts that a start must not show; as above.
+        lines_expected: Texts that a start must show in its log, before training moves or within
+            45 min. Read by H17. What is about a resume counts only where one is due.
+        lines_forbidden: Texts that a start must not show. Read by H17; as above.
         material_keys: Names or globs of configuration keys whose change is material (L14), beside
             those that are known.
         immaterial_keys: Names or globs of keys whose change cannot alter training (L14).

@@ -13,8 +13,21 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.freshness import cleared_by_check
 from watchkeeper.domain.planned import expecting
+from watchkeeper.domain.startup_lines import is_past_start, lines_awaited, shows_forbidden
 from watchkeeper.domain.state import DRIFTED, UNACCOUNTED, Instance, Run, contract_of
 from watchkeeper.domain.values import JobState
+
+FORBIDDEN_LINE = "startup_forbidden"
+"""The finding that a start showed a line that the contract forbids."""
+
+LINE_MISSING = "startup_missing"
+"""The finding that a start is over and did not show a line that the contract expects."""
+
+WRONG_STARTS = frozenset({"resume_mismatch", FORBIDDEN_LINE})
+"""The findings of a start that must not be, which `policy.startup_forbidden` is about."""
+
+EXPECTED_SHOWN_MAX = 8
+"""Expected texts named with a finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +107,8 @@ def _answers(run: Run, instance: Instance, check: CheckRecorded, now: datetime) 
         _resume_mismatch(instance, check),
         _unaccounted(check),
         _drifted(run, check),
+        _forbidden_line(check),
+        _line_missing(run, instance, check, now),
     )
 
 
@@ -134,6 +149,26 @@ def resume_mismatch(instance: Instance, check: CheckRecorded) -> str:
         scratch = f"started from scratch instead of step {decided}"
         return scratch if check.startup.scratch else ""
     return f"resumed from step {said} instead of step {decided}" if said != decided else ""
+
+
+def _forbidden_line(check: CheckRecorded) -> Held:
+    """H17: the log shows what a start must not show. It stays shown for as long as it lives."""
+    lines = check.startup.forbidden
+    # Nothing takes back what was printed, so only the instance's end clears it.
+    holds = True if lines else None
+    return Held(FORBIDDEN_LINE, "H17", Severity.ALERT, holds, shows_forbidden(check), lines)
+
+
+def _line_missing(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
+    """H17: the start is over, and the log has not shown what a start must show."""
+    awaited = lines_awaited(run, instance, check)
+    over = is_past_start(instance, check, now)
+    # Only a log that was read whole shows that a line is not there.
+    holds = False if not awaited else True if over and check.startup.whole else None
+    named = ", ".join(f"`{text}`" for text in awaited)
+    lines = tuple(f"expected and not seen: {text}" for text in awaited[:EXPECTED_SHOWN_MAX])
+    summary = f"the start is over, and its log never showed {named}"
+    return Held(LINE_MISSING, "H17", Severity.ALERT, holds, summary, lines)
 
 
 def _unaccounted(check: CheckRecorded) -> Held:

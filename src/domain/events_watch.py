@@ -79,10 +79,17 @@ class Startup(Value):
     Attributes:
         resumed_step: The step it says it resumed from.
         scratch: It says that it started from scratch.
+        forbidden: Lines seen that show a text of `policy.lines_forbidden`: at most 4.
+        expected: Texts of `policy.lines_expected` that were seen so far.
+        whole: All that the job printed was read at this check, so what was not seen is not there.
+            Only said where the contract names texts.
     """
 
     resumed_step: Step | None = None
     scratch: bool = False
+    forbidden: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
+    whole: bool = False
 
 
 class CheckRecorded(Fact):

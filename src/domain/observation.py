@@ -22,6 +22,18 @@ from watchkeeper.domain.values import (
 )
 
 
+class NamedLine(Value):
+    """A line of the job's output that shows a text which the contract names.
+
+    Attributes:
+        text: The text, as the contract has it.
+        line: The first line that shows it, at most 300 characters.
+    """
+
+    text: str
+    line: str
+
+
 class Observation(Value):
     """Facts of one check, per source; what is none was not had, and its reading says why.
 
@@ -29,6 +41,8 @@ class Observation(Value):
         instance: The instance that was looked at.
         at: When the reading began.
         log_lines: The tail of the job's output, oldest first.
+        named_lines: What a longer tail shows of the texts that the contract names.
+        log_cut: The job printed more than what was looked through for them.
     """
 
     instance: str
@@ -36,6 +50,8 @@ class Observation(Value):
     readings: tuple[Reading, ...]
     job: JobFacts | None = None
     log_lines: tuple[str, ...] = ()
+    named_lines: tuple[NamedLine, ...] = ()
+    log_cut: bool = False
     tracker: TrackerFacts | None = None
     checkpoints: CheckpointListing | None = None
 

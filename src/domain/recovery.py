@@ -15,6 +15,7 @@ from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.planned import describe_act, holding
 from watchkeeper.domain.receiving import doubted
+from watchkeeper.domain.startup_lines import shows_forbidden
 from watchkeeper.domain.state import DRIFTED, Checkpoint, Failure, Run, contract_of
 from watchkeeper.domain.values import CheckpointKind
 
@@ -174,10 +175,12 @@ def _on_memory(case: Case) -> str:
 def _r19_lineage(case: Case) -> DecisionMade | None:
     """R1 asks for an intact lineage; what trained on from elsewhere may have written over it."""
     mismatch = resume_mismatch(case.run.instances[-1], case.check)
-    if not mismatch:
+    forbidden = shows_forbidden(case.check)
+    if not mismatch and not forbidden:
         return None
-    because = f"{case.failure.instance} {mismatch}, so the lineage is not known to be intact"
-    return _decision(case, Action.ESCALATE, "R19", because)
+    what = mismatch or f"showed {forbidden}"
+    because = f"{case.failure.instance} {what}, so the lineage is not known to be intact"
+    return _decision(case, Action.ESCALATE, "R19", because, *case.check.startup.forbidden)
 
 
 def _r2(case: Case) -> DecisionMade | None:

@@ -6,7 +6,7 @@ replayed from events alone, with all evidence files deleted.
 
 from watchkeeper.domain.check import is_older_than_the_run
 from watchkeeper.domain.commands import Command
-from watchkeeper.domain.detectors import findings_at, identity_at
+from watchkeeper.domain.detectors import WRONG_STARTS, findings_at, identity_at
 from watchkeeper.domain.detectors_identity import announcements
 from watchkeeper.domain.events import (
     Action,
@@ -185,7 +185,8 @@ def _decide(
 
 
 def _ask(run: Run, rule: str, summary: str, finding: FindingOpened) -> list[RunEvent]:
-    ends = rule == "H17" and policy_of(contract_of(run)).startup_forbidden == "end_with_consent"
+    wrong = finding.kind in WRONG_STARTS
+    ends = wrong and policy_of(contract_of(run)).startup_forbidden == "end_with_consent"
     what_now = f"{summary}. Nothing was done; end it with `watchkeeper stop {run.slug}`?"
     question = EscalationRaised(
         question=f"q-{run.questions_raised + 1}",
