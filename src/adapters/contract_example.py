@@ -105,6 +105,7 @@ logbook: {{branch: logbooks}}   # one commit for each check: keep them off main
 
 policy:
   tracker_id: {policy.tracker_id}
+  approvals: {policy.approvals}
   oom: {policy.oom}
   temporary_retention: {policy.temporary_retention}
   stopped: {policy.stopped}

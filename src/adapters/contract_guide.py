@@ -109,6 +109,7 @@ CONTRACT: Mapping[str, Field] = {
         "the path of a file inside the repository", ".agents/logbooks/grug-moe-1e23-ep8.md"
     ),
     "policy.tracker_id": Field("per_run or per_attempt", "per_run"),
+    "policy.approvals": Field("standing or each", "standing"),
     "policy.oom": Field("ask or one_bounded_fix", "ask"),
     "policy.temporary_retention": Field("one of ten_or_more, up_to_five and any", "any"),
     "policy.stopped": Field("failure or needs_waiver", "failure"),

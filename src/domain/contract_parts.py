@@ -26,6 +26,7 @@ PolicyOom = Literal["ask", "one_bounded_fix"]
 PolicyTemporaries = Literal["ten_or_more", "up_to_five", "any"]
 PolicyStopped = Literal["failure", "needs_waiver"]
 PolicyStartup = Literal["alert", "end_with_consent"]
+PolicyApprovals = Literal["standing", "each"]
 
 
 class ModelPart(Value):
@@ -51,8 +52,11 @@ class PolicyPart(Value):
         tracker_id: `per_run`: one tracker id for all instances. `per_attempt`: each instance has
             its own, under the same display name; the resume policy is then `never`. Read by L4,
             and by R19 where the resume policy is `never`.
-        oom: What follows out of memory. `ask`: always the DRI. `one_bounded_fix`: one fix may be
-            proposed before the DRI is asked. Read by R19.
+        oom: What follows out of memory, where a witness names it. `ask`: the DRI is asked at once
+            (R6). `one_bounded_fix`: one relaunch with nothing changed (R1), then the DRI is asked
+            (R12).
+        approvals: What an approval covers. `standing`: the relaunches that R1 decides as well.
+            `each`: a human approves every relaunch, in answer to a question. Read by R19 and L11.
         temporary_retention: How many temporary checkpoints are kept: `ten_or_more` for deep
             rollback, `up_to_five` where storage is dear, or `any`. Read by L5.
         stopped: What a STOPPED that nobody on record asked for means; never success. `failure`:
@@ -71,6 +75,7 @@ class PolicyPart(Value):
 
     tracker_id: PolicyTrackerId | None = None
     oom: PolicyOom | None = None
+    approvals: PolicyApprovals | None = None
     temporary_retention: PolicyTemporaries | None = None
     stopped: PolicyStopped | None = None
     startup_forbidden: PolicyStartup | None = None

@@ -31,6 +31,10 @@ from watchkeeper.domain.state import (
     Run,
 )
 
+BY_A_HUMAN = frozenset({"R18", "R19"})
+"""Rules whose relaunches a human asked for, or answered a question with: they are no restarts
+that the budget is about (R3)."""
+
 
 def evolve_launch(run: Run, data: LaunchEvent, event: Event) -> Run:
     """Apply one event of a contract or of an instance.
@@ -75,6 +79,7 @@ def evolve_launch(run: Run, data: LaunchEvent, event: Event) -> Run:
 
 def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> Run:
     again = (at,) if run.instances else ()
+    by_rule = again if data.reason not in BY_A_HUMAN else ()
     if isinstance(run.phase, Draft) and not data.waiver:
         raise Misfit("nobody cleared it")
     facts = run.preflight.facts if run.preflight is not None else None
@@ -86,6 +91,7 @@ def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> R
         instances=(*run.instances, Instance(data.plan, config=config, patch=patch)),
         asked_by=run.asked_by or (actor.principal if actor.kind == "human" else ""),
         relaunches=run.relaunches + again,
+        restarts=run.restarts + by_rule,
         cleared_by=data.approval or data.waiver,
         requester=run.requester or data.requester,
         # The next check waits for the job; launching itself is never late.

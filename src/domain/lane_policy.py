@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from watchkeeper.domain.contract import Contract, Lane
 from watchkeeper.domain.contract_parts import (
+    PolicyApprovals,
     PolicyOom,
     PolicyStartup,
     PolicyStopped,
@@ -23,6 +24,7 @@ class Policy:
     temporary_retention: PolicyTemporaries
     stopped: PolicyStopped
     startup_forbidden: PolicyStartup
+    approvals: PolicyApprovals = "standing"
 
 
 _HERO = Policy("per_run", "ask", "ten_or_more", "needs_waiver", "end_with_consent")
@@ -53,4 +55,5 @@ def policy_of(contract: Contract) -> Policy:
         temporary_retention=stated.temporary_retention or lane.temporary_retention,
         stopped=stated.stopped or lane.stopped,
         startup_forbidden=stated.startup_forbidden or lane.startup_forbidden,
+        approvals=stated.approvals or lane.approvals,
     )

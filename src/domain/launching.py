@@ -23,8 +23,10 @@ from watchkeeper.domain.events import (
     RunEvent,
     RunStopped,
 )
+from watchkeeper.domain.evolve_launch import BY_A_HUMAN
 from watchkeeper.domain.gate import Gate, blocks, covering_approval, preflight
 from watchkeeper.domain.gate_base import CANNOT_TELL, Prior
+from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.permissions import not_a_human
 from watchkeeper.domain.phases import Interrupted, Launching
@@ -271,7 +273,8 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
     contract = contract_of(run)
     exact = tuple(one for one in run.approvals if one.digest == plan_digest(plan))
     asked_back = isinstance(run.manoeuvres.asked, RollbackApproved)
-    covered = decision.rule in COVERED_RULES and not asked_back
+    each = policy_of(contract).approvals == "each" and decision.rule not in BY_A_HUMAN
+    covered = decision.rule in COVERED_RULES and not asked_back and not each
     gate = Gate(
         contract,
         plan,

@@ -12,6 +12,7 @@ from watchkeeper.domain.detectors import resume_mismatch
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Outlook
 from watchkeeper.domain.lane_policy import policy_of
+from watchkeeper.domain.memory import OUT_OF_MEMORY
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.planned import describe_act, holding
 from watchkeeper.domain.receiving import doubted
@@ -25,10 +26,6 @@ WINDOW_STEPS = 10
 A rounded progress bar shows a step to within 5 from 1,000 on, so two ends at one step may be
 read 10 apart.
 """
-
-
-OUT_OF_MEMORY = frozenset({"hbm_oom", "host_oom"})
-"""The causes that `policy.oom` is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +59,7 @@ def recover(case: Case) -> DecisionMade | None:
         _r13,
         _r19_owner,
         _r9,
+        _r6_memory,
         _r19_outlook,
         _r19_lineage,
         _r2,
@@ -78,7 +76,9 @@ def recover(case: Case) -> DecisionMade | None:
     chosen = newest_resumable(case.run, case.check) or launch_source(case.run)
     if chosen is None:
         return _r10(case)
-    return _r1(case, chosen)
+    decided = _r1(case, chosen)
+    asked_first = policy_of(contract_of(case.run)).approvals == "each"
+    return _r19_approval(case, decided) if asked_first else decided
 
 
 def newest_resumable(run: Run, check: CheckRecorded) -> Checkpoint | None:
@@ -136,9 +136,12 @@ def _r13(case: Case) -> DecisionMade | None:
 
 
 def _r19_owner(case: Case) -> DecisionMade | None:
-    if contract_of(case.run).retries.owner == "watchkeeper":
+    owner = contract_of(case.run).retries.owner
+    if owner == "watchkeeper":
         return None
     because = "the orchestrator owns retries and has none left; watchkeeper must not relaunch"
+    if owner is None:
+        because = "nobody is named as the owner of retries (retries.owner); nothing relaunches"
     return _decision(case, Action.ESCALATE, "R19", because)
 
 
@@ -150,26 +153,36 @@ def _r9(case: Case) -> DecisionMade | None:
     return _decision(case, Action.ESCALATE, "R9", drift.summary, *drift.evidence)
 
 
-def _r19_outlook(case: Case) -> DecisionMade | None:
-    if case.failure.outlook in (Outlook.RETRY, Outlook.RETRY_ONCE):
+def _r6_memory(case: Case) -> DecisionMade | None:
+    """Out of memory: the DRI is asked, at once or after the one attempt that `policy.oom` allows.
+
+    The attempt changes nothing: another batch size or mesh is another trajectory.
+    """
+    cause = case.failure.cause
+    if cause not in OUT_OF_MEMORY:
+        return None
+    if policy_of(contract_of(case.run)).oom == "ask":
+        because = f"out of memory ({cause}), which is never retried unasked (policy.oom is ask)"
+        return _decision(case, Action.ESCALATE, "R6", because)
+    earlier = [f for f in case.run.failures[:-1] if f.cause in OUT_OF_MEMORY]
+    if not earlier:
         return None
     because = (
-        f"cause {case.failure.cause}, outlook {case.failure.outlook.value}: "
-        f"the next step needs judgement{_on_memory(case)}"
+        f"out of memory again ({cause}): the one attempt that policy.oom allows was made after "
+        f"{earlier[-1].instance}"
+    )
+    return _decision(case, Action.ESCALATE, "R12", because, f"event {earlier[-1].version}")
+
+
+def _r19_outlook(case: Case) -> DecisionMade | None:
+    failure = case.failure
+    may_pass = failure.outlook in (Outlook.RETRY, Outlook.RETRY_ONCE)
+    if may_pass or failure.cause in OUT_OF_MEMORY:
+        return None
+    because = (
+        f"cause {failure.cause}, outlook {failure.outlook.value}: the next step needs judgement"
     )
     return _decision(case, Action.ESCALATE, "R19", because)
-
-
-def _on_memory(case: Case) -> str:
-    """Say what `policy.oom` allows where memory ran out; nothing for other causes."""
-    if case.failure.cause not in OUT_OF_MEMORY:
-        return ""
-    earlier = [f for f in case.run.failures[:-1] if f.cause in OUT_OF_MEMORY]
-    if policy_of(contract_of(case.run)).oom == "ask":
-        return "; memory is never fixed unasked (policy.oom)"
-    if earlier:
-        return f"; the one fix that policy.oom allows was tried since {earlier[-1].instance}"
-    return "; one bounded fix may be proposed (policy.oom)"
 
 
 def _r19_lineage(case: Case) -> DecisionMade | None:
@@ -237,7 +250,8 @@ def _place(failure: Failure) -> str:
 
 def _r3(case: Case) -> DecisionMade | None:
     retries = contract_of(case.run).retries
-    recent = [at for at in case.run.relaunches if at > case.now - retries.window]
+    # What a human asked for, or answered with, is no restart by rule.
+    recent = [at for at in case.run.restarts if at > case.now - retries.window]
     if len(recent) < retries.budget:
         return None
     because = (
@@ -252,6 +266,16 @@ def _r19_resume_policy(case: Case) -> DecisionMade | None:
         return None
     because = "the resume policy is `never`: going on needs a new run id, which a human chooses"
     return _decision(case, Action.ESCALATE, "R19", because)
+
+
+def _r19_approval(case: Case, decided: DecisionMade) -> DecisionMade:
+    """Ask a human for the relaunch that R1 would decide, where each needs an approval."""
+    because = (
+        "a human approves each relaunch of this run (policy.approvals is each); "
+        f"R1 would decide: {decided.because}"
+    )
+    cited = decided.evidence[1 + len(case.evidence) :]
+    return _decision(case, Action.ESCALATE, "R19", because, *cited)
 
 
 def _r10(case: Case) -> DecisionMade:
@@ -269,20 +293,24 @@ def refused_checkpoints(check: CheckRecorded, above: int) -> tuple[str, ...]:
 def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
     retries = contract_of(case.run).retries
     failure = case.failure
-    used = len([at for at in case.run.relaunches if at > case.now - retries.window])
+    used = len([at for at in case.run.restarts if at > case.now - retries.window])
     first = "first failure with this fingerprint"
     if any(f.fingerprint == failure.fingerprint for f in case.run.failures[:-1]):
         first = "seen before, with progress past it since"
+    what = f"{failure.cause}, outlook {failure.outlook.value}"
     recoverable = {
         Outlook.RETRY: f"{failure.cause}: the infrastructure ended it, not the run",
         Outlook.RETRY_ONCE: f"it ended without a traceback, and may pass: {first}",
     }
+    once = f"out of memory ({failure.cause}) for the first time: policy.oom allows one attempt"
+    if failure.cause in OUT_OF_MEMORY:
+        what, recoverable = once, {failure.outlook: f"{once}, with nothing changed"}
     return DecisionMade(
         instance=failure.instance,
         action=Action.RELAUNCH,
         rule="R1",
         because=(
-            f"{failure.cause}, outlook {failure.outlook.value}; relaunch under the same identity "
+            f"{what}; relaunch under the same identity "
             f"from step-{chosen.step}. {first.capitalize()}; budget {used + 1} of {retries.budget} "
             f"in {render_duration(retries.window)}"
         ),

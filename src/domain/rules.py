@@ -138,8 +138,9 @@ _TEXTS = (
         "approval",
         "A human approved this plan, or an earlier one of the same run id, tracker id, output "
         "root, commit and command, and did not revoke it; or a human waived the approval, for this "
-        "run or ahead for a lane and a requester. An earlier approval covers relaunches by R1, and "
-        "those that a human asked for or answered with; a rollback needs its own.",
+        "run or ahead for a lane and a requester. An earlier approval covers relaunches by R1, "
+        "unless `policy.approvals` is `each`, and those that a human asked for or answered with; a "
+        "rollback needs its own.",
         "Without it the launch blocks. Agents cannot approve or waive.",
         f"{_GATE}_people",
         f"{_HERO}, Launch",
@@ -198,8 +199,9 @@ _TEXTS = (
     RuleText(
         "R1",
         "relaunch",
-        "The outlook is `retry`, or `retry_once` and no earlier rule holds; the lineage is intact; "
-        "the resume policy allows it; budget is left.",
+        "The outlook is `retry`, or `retry_once` and no earlier rule holds, or memory ran out for "
+        "the first time and `policy.oom` is `one_bounded_fix`; the lineage is intact; the resume "
+        "policy allows it; budget is left.",
         "Relaunch with the same run id, tracker id, output root and command from the newest "
         "complete, validated checkpoint, by numeric step.",
         _RECOVERY,
@@ -217,10 +219,20 @@ _TEXTS = (
     RuleText(
         "R3",
         "restart budget",
-        "As many relaunches as `retries.budget` fell within `retries.window`.",
+        "As many relaunches as `retries.budget` were decided by a rule within `retries.window`. "
+        "What a human asked for, or answered a question with, does not count.",
         "Ask the DRI.",
         _RECOVERY,
         f"{_LOOP}, Notes: restart_count",
+    ),
+    RuleText(
+        "R6",
+        "out of memory",
+        "A witness names memory as what the run ended for want of, and `policy.oom` is `ask`. A "
+        "bare SIGKILL or exit 137 is no witness.",
+        "Ask the DRI; do not relaunch.",
+        _RECOVERY,
+        f"{_LOOP}, Evaluate; {_HERO}, What Can Go Wrong: code bug",
     ),
     RuleText(
         "R9",
@@ -237,6 +249,14 @@ _TEXTS = (
         "Ask the DRI; never guess. Without an answer of the store nothing is decided yet.",
         _RECOVERY,
         f"{_HERO}, Resume And Recovery",
+    ),
+    RuleText(
+        "R12",
+        "one attempt",
+        "Memory ran out again after the one attempt that `policy.oom` allows.",
+        "Ask the DRI.",
+        _RECOVERY,
+        f"{_LOOP}, Notes; written procedure for ferries: one bounded fix attempt, then escalate",
     ),
     RuleText(
         "R13",
@@ -280,7 +300,8 @@ _TEXTS = (
         "judgement",
         "Nothing above decides: an outlook of `ask`, a lineage that is not known to be intact, a "
         "resume policy of `never`, a blocked gate, a refused launch, a job that nobody can account "
-        "for; or a human answered a question with a relaunch.",
+        "for; a start that showed a forbidden line; a relaunch that R1 would decide where "
+        "`policy.approvals` is `each`; or a human answered a question with a relaunch.",
         "Ask the DRI; or relaunch, where a human answered so.",
         _RECOVERY,
         f"{_HERO}, Babysitting: escalate",
@@ -326,10 +347,15 @@ _TEXTS = (
     ),
     RuleText(
         "H17",
-        "resumed from elsewhere",
+        "wrong start",
         "Training says that it resumed from another step than was decided, or started from "
-        "scratch.",
-        "Alert and ask the DRI; no relaunch by rule while the lineage is in doubt.",
+        "scratch; its log shows a text of `policy.lines_forbidden`; or the start is over, by steps "
+        "that move or after 45 min, and a log that was read whole shows none of a text of "
+        "`policy.lines_expected`. A log without an answer, or of which only the end was read, "
+        "shows nothing missing.",
+        "Alert and ask the DRI, for the instance's end too where `policy.startup_forbidden` says "
+        "so; no relaunch by rule while the lineage is in doubt. What was printed stays true until "
+        "the instance ends; a missing text clears it by coming late.",
         "watchkeeper.domain.detectors",
         f"{_HERO}, What Can Go Wrong: Wrong checkpoint selected",
     ),

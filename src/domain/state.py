@@ -196,6 +196,7 @@ class Run:
         approvals_given: How many were ever given; names the next one.
         since: When the phase began.
         relaunches: When relaunches were requested, oldest first.
+        restarts: Those of them that a rule decided: what a human asked for is no restart.
         questions: Open ones by name, in order of raising.
         questions_raised: How many were ever raised; names the next one.
         checkpoints: Validated ones by step.
@@ -222,6 +223,7 @@ class Run:
     approvals_given: int = 0
     instances: tuple[Instance, ...] = ()
     relaunches: tuple[datetime, ...] = ()
+    restarts: tuple[datetime, ...] = ()
     watch: Watch = field(default_factory=Watch)
     health: Health = Health.UNKNOWN
     progress: Progress | None = None

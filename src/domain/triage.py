@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from signal import Signals
 
 from watchkeeper.domain.events import CheckRecorded, Outlook
+from watchkeeper.domain.memory import memory_cause
 from watchkeeper.domain.values import JobFacts, JobState
 
 INFRASTRUCTURE_ENDS = frozenset(
@@ -60,6 +61,9 @@ def classify(job: JobFacts, check: CheckRecorded) -> Classified:
     print_ = fingerprint(job, error)
     if job.error_type in INFRASTRUCTURE_ENDS or _NODE_WORDS.search(job.message):
         return Classified("node_failure", Outlook.RETRY, print_, facts)
+    memory = memory_cause(job, check, error)
+    if memory:
+        return Classified(memory, Outlook.ASK, print_, facts)
     if check.traceback:
         return Classified("unknown", Outlook.ASK, print_, facts)
     if job.signal is not None or job.state is JobState.STOPPED:
