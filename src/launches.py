@@ -14,7 +14,7 @@ from watchkeeper.domain.launching import clearance_revoked, plan_first_instance
 from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import Cleared, Draft, Interrupted, Launching
-from watchkeeper.domain.plan import LaunchPlan
+from watchkeeper.domain.plan import LaunchPlan, tracked
 from watchkeeper.domain.policy import Act
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.roots import overlapping
@@ -67,7 +67,11 @@ def read_first_plan(
         logbook=logbook,
     )
     facts = read_gate_facts(
-        desk.outside, contract, plan.resume_from, known, submission_id=plan.submission_id
+        desk.outside,
+        tracked(contract, plan),
+        plan.resume_from,
+        known,
+        submission_id=plan.submission_id,
     )
     return plan, with_standing(desk, facts)
 
@@ -124,7 +128,7 @@ def job_spec(plan: LaunchPlan) -> JobSpec:
     return JobSpec(
         submission_id=plan.submission_id,
         command=plan.command,
-        env={**plan.env, **resume},
+        env={**plan.env, **resume, **dict.fromkeys(plan.tracker_env, plan.tracker_id)},
         env_from=plan.env_from,
         working_dir=plan.working_dir,
         metadata={"run": plan.run, "instance": plan.instance, "watchkeeper": "1"},

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from watchkeeper.domain.contract import Contract, checkpoint_root_of
 from watchkeeper.domain.observation import Observation, SealFacts
-from watchkeeper.domain.plan import LaunchPlan
+from watchkeeper.domain.plan import LaunchPlan, tracked
 from watchkeeper.domain.secrets import Scrubber, scrub_json
 from watchkeeper.domain.startup_lines import LINES_READ_MAX, is_cut, named_lines, named_texts
 from watchkeeper.domain.values import Reading, SourceState
@@ -56,7 +56,9 @@ def observe(outside: Outside, contract: Contract, plan: LaunchPlan, at: datetime
         asked_logs = pool.submit(
             ask, "logs", lambda: orchestrator.log_tail(submission, lines_max=read_max)
         )
-        asked_tracker = pool.submit(ask, "tracker", lambda: outside.tracker(contract).read())
+        asked_tracker = pool.submit(
+            ask, "tracker", lambda: outside.tracker(tracked(contract, plan)).read()
+        )
         asked_store = pool.submit(
             ask, "checkpoints", lambda: outside.checkpoints(contract).list_checkpoints(root)
         )

@@ -50,7 +50,10 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
     if job.state not in _LIVE:
         says = "not there" if job.state is JobState.NOT_FOUND else job.state.value
         return Refused(Refusal.JOB_NOT_LIVE, f"{job.submission_id} is {says}")
-    plan = plan_first_instance(contract_of(run), job.submission_id)
+    # Whoever launched it knew the contract's tracker id; ids of their own have only ours.
+    plan = plan_first_instance(contract_of(run), job.submission_id).model_copy(
+        update={"tracker_id": contract_of(run).tracker.id}
+    )
     differences = identity_differences(contract_of(run), plan, command.found)
     if differences:
         return Refused(Refusal.JOB_DIFFERS, "; ".join(differences))

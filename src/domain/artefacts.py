@@ -52,7 +52,7 @@ def checkpoint_lack(
 
 def identity_lack(run: Run, facts: SealFacts) -> str:
     """Say why the tracker does not show this run; empty when it does."""
-    tracker, wanted = facts.observation.tracker, contract_of(run).tracker.id
+    tracker, wanted = facts.observation.tracker, run.instances[-1].plan.tracker_id
     if tracker is None:
         reason = unavailable_reason(facts.observation, "tracker")
         return f"tracker: {reason or 'it has no such run'}"

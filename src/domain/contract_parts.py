@@ -50,8 +50,9 @@ class PolicyPart(Value):
 
     Attributes:
         tracker_id: `per_run`: one tracker id for all instances. `per_attempt`: each instance has
-            its own, under the same display name; the resume policy is then `never`. Read by L4,
-            and by R19 where the resume policy is `never`.
+            its own, `<tracker.id>-i1` and so on, under the same display name; the resume policy is
+            then `never`. The job is told it in `WATCHKEEPER_TRACKER_ID`, and for W&B in
+            `WANDB_RUN_ID` as well. Read by L4, H2, the seal, and R19.
         oom: What follows out of memory, where a witness names it. `ask`: the DRI is asked at once
             (R6). `one_bounded_fix`: one relaunch with nothing changed (R1), then the DRI is asked
             (R12).

@@ -63,6 +63,7 @@ from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.freshness import report_stale
 from watchkeeper.domain.guarded import GuardedAction
 from watchkeeper.domain.handover import decline, hand_over, refuses_taking
+from watchkeeper.domain.lane_policy import forbids_resuming
 from watchkeeper.domain.launching import (
     Outcome,
     approve,
@@ -263,7 +264,7 @@ def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
         return [taken, relaunch_what_never_ran(run.instances[-1].plan, command.question)]
     if not run.failures or run.last_check is None:
         return Refused(Refusal.ANSWER_NOT_POSSIBLE, command.question)
-    if contract_of(run).tracker.resume == "never":
+    if forbids_resuming(contract_of(run)):
         return Refused(Refusal.ANSWER_NOT_POSSIBLE, "tracker.resume is never")
     after = foresee(run, [taken], command)
     case = Case(after, run.failures[-1], (), run.last_check.event, command.now)

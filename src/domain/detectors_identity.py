@@ -6,6 +6,7 @@ anything newer than the launch, can neither open the finding nor clear it.
 
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.events import CheckRecorded, TrackerAnnounced
+from watchkeeper.domain.plan import tracked
 from watchkeeper.domain.state import Run, contract_of
 
 EVIDENCE_MAX = 8
@@ -32,7 +33,7 @@ def identity_drift(run: Run, check: CheckRecorded) -> tuple[str, ...] | None:
 
 def drift_summary(run: Run, lines: tuple[str, ...]) -> str:
     """Say the whole in one sentence."""
-    wanted = contract_of(run).tracker.id
+    wanted = run.instances[-1].plan.tracker_id
     more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
     return f"the tracker identity is not the agreed {wanted}: {lines[0]}{more}" if lines else ""
 
@@ -51,7 +52,7 @@ def announcements(run: Run, check: CheckRecorded) -> list[TrackerAnnounced]:
 
 
 def _announced(run: Run, check: CheckRecorded) -> list[str]:
-    tracker = contract_of(run).tracker
+    tracker = tracked(contract_of(run), run.instances[-1].plan).tracker
     lines: list[str] = []
     for link in check.tracker_links:
         if tracker.id and link.tracker_id != tracker.id:
@@ -76,7 +77,7 @@ def _project(tracker: TrackerPart) -> str:
 
 
 def _shown(run: Run, check: CheckRecorded) -> list[str]:
-    tracker = contract_of(run).tracker
+    tracker = tracked(contract_of(run), run.instances[-1].plan).tracker
     lines: list[str] = []
     if check.tracker_id and tracker.id and check.tracker_id != tracker.id:
         lines.append(f"the tracker shows id {check.tracker_id}")
@@ -85,8 +86,11 @@ def _shown(run: Run, check: CheckRecorded) -> list[str]:
         lines.append(
             f"the tracker shows the name {check.display_name}, agreed is {tracker.display_name}"
         )
-    if check.tracker_twins:
-        others = ", ".join(check.tracker_twins)
+    # An earlier instance's own run may count as running for a while after its end.
+    mine = {one.plan.tracker_id for one in run.instances}
+    twins = [twin for twin in check.tracker_twins if twin not in mine]
+    if twins:
+        others = ", ".join(twins)
         lines.append(f"the tracker shows another live run under the same name: {others}")
     return lines
 

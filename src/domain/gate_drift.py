@@ -133,6 +133,8 @@ def launched(contract: Contract, plan: LaunchPlan, config: Mapping[str, str]) ->
     said |= {f"config.{name}": value for name, value in config.items()}
     for name in ("git_sha", "output_root", "tracker_id", "display_name", "working_dir", "cluster"):
         said[f"plan.{name}"] = str(getattr(plan, name))
+    # An instance's own id follows from the contract's.
+    said["plan.tracker_id"] = plan.tracker_base or plan.tracker_id
     said["plan.final_steps"] = str(plan.final_step)
     said["code.bundle"] = contract.code.bundle
     # A mirror may rewrite name and tag of an image; its digest is what it is.

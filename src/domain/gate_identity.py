@@ -25,6 +25,9 @@ HERO_FLOPS = 1e22
 FLOPS_PER_PARAMETER_AND_TOKEN = 6
 """Of a forward and a backward pass: the 6ND heuristic."""
 
+TRACKER_ID_MAX = 128
+"""The longest run id that W&B takes."""
+
 KEEP_DEEP = 10
 KEEP_SHALLOW = 5
 """Temporary checkpoints kept: what the written procedure suggests, and what storage allows."""
@@ -55,7 +58,11 @@ def l4(gate: Gate) -> GateFinding:
         says = f"each instance has an id of its own, and the resume policy is {tracker.resume}"
         fix = "state tracker.resume: never, or policy.tracker_id: per_run"
         return blocked("L4", "tracker", says, fix)
-    identity = f"{tracker.id} (resume: {tracker.resume})"
+    fixed = _fixed_for_all(gate)
+    if fixed:
+        says = f"each instance has an id of its own, and {fixed}"
+        return blocked("L4", "tracker", says, "leave it out, or state policy.tracker_id: per_run")
+    identity = f"{gate.plan.tracker_id} (resume: {tracker.resume})"
     asked = any(reading.source == TRACKER for reading in gate.facts.readings)
     if gate.is_relaunch:
         return passed("L4", "tracker", identity)
@@ -64,6 +71,15 @@ def l4(gate: Gate) -> GateFinding:
         says = f"{identity}; this tracker cannot be asked whether the name is another run's"
         return inferred(gate, "L4", "tracker", says, fix)
     return _ambiguity(gate, identity)
+
+
+def _fixed_for_all(gate: Gate) -> str:
+    """Say what keeps instances from having ids of their own; empty where nothing does."""
+    plan = gate.plan
+    if len(plan.tracker_id) > TRACKER_ID_MAX:
+        return f"{plan.tracker_id} is longer than {TRACKER_ID_MAX} characters"
+    named = [name for name in plan.tracker_env if name in plan.env or name in plan.env_from]
+    return f"{named[0]} is set for all of them" if named else ""
 
 
 def _ambiguity(gate: Gate, identity: str) -> GateFinding:
@@ -76,10 +92,11 @@ def _ambiguity(gate: Gate, identity: str) -> GateFinding:
         return blocked("L4", "tracker", says, "choose a display name that no other run bears")
     shown = names.shown_name if names is not None else ""
     if shown and shown != tracker.display_name:
-        says = f"{tracker.id} is known as {shown}, the contract says {tracker.display_name}"
+        own = gate.plan.tracker_id
+        says = f"{own} is known as {shown}, the contract says {tracker.display_name}"
         return blocked("L4", "tracker", says, "correct the id or the display name")
     if shown and tracker.resume == "never":
-        says = f"{tracker.id} exists already, and the resume policy is never"
+        says = f"{gate.plan.tracker_id} exists already, and the resume policy is never"
         return blocked("L4", "tracker", says, "choose a new id, or tracker.resume: allow")
     return passed("L4", "tracker", identity)
 

@@ -57,3 +57,11 @@ def policy_of(contract: Contract) -> Policy:
         startup_forbidden=stated.startup_forbidden or lane.startup_forbidden,
         approvals=stated.approvals or lane.approvals,
     )
+
+
+def forbids_resuming(contract: Contract) -> bool:
+    """Say whether going on needs a new run: the resume policy is `never`, under one tracker id.
+
+    Where each instance has a tracker id of its own, none of them resumes another's.
+    """
+    return contract.tracker.resume == "never" and policy_of(contract).tracker_id == "per_run"

@@ -2,14 +2,26 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Literal
 
 from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.values import Step, Value
 
 _COMMON = frozenset({"instance", "submission_id", "command", "resume_from", "resume_step"})
 """What a relaunch may change without a new approval; the base command is compared apart."""
+
+TRACKER_VARIABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "jsonl": ("WATCHKEEPER_TRACKER_ID",),
+        # W&B's own client reads its run id from the second one.
+        "wandb": ("WATCHKEEPER_TRACKER_ID", "WANDB_RUN_ID"),
+    }
+)
+"""Variables that carry an instance's own tracker id, by kind of tracker (`policy.tracker_id`)."""
 
 
 class LaunchPlan(Value):
@@ -23,6 +35,9 @@ class LaunchPlan(Value):
         command: The exact argument vector.
         resume_from: Checkpoint to start from; empty for a start from scratch.
         resume_step: Its numeric step.
+        tracker_base: The contract's tracker id, from which this instance's own id is made; empty
+            where all instances share one.
+        tracker_env: Variables by which the job is told its own tracker id.
     """
 
     run: str
@@ -43,6 +58,8 @@ class LaunchPlan(Value):
     final_step: Step
     resume_from: str = ""
     resume_step: Step | None = None
+    tracker_base: str = ""
+    tracker_env: tuple[str, ...] = ()
 
 
 class Verdict(StrEnum):
@@ -96,6 +113,8 @@ def make_plan(
     """
     argument = contract.resume.argument
     extra = (argument, resume_from) if argument and resume_from else ()
+    tracker = contract.tracker
+    own = bool(tracker.id) and policy_of(contract).tracker_id == "per_attempt"
     return LaunchPlan(
         run=contract.run,
         contract=_digest(contract.model_dump(mode="json", exclude_defaults=True)),
@@ -110,12 +129,20 @@ def make_plan(
         cluster=contract.orchestrator.cluster,
         git_sha=contract.code.git_sha,
         output_root=contract.output_root,
-        tracker_id=contract.tracker.id,
+        tracker_id=f"{tracker.id}-i{number}" if own else tracker.id,
         display_name=contract.tracker.display_name,
         final_step=contract.final_step.value,
         resume_from=resume_from,
         resume_step=resume_step,
+        tracker_base=tracker.id if own else "",
+        tracker_env=TRACKER_VARIABLES[tracker.kind] if own else (),
     )
+
+
+def tracked(contract: Contract, plan: LaunchPlan) -> Contract:
+    """Return a contract under whose tracker id an instance is found."""
+    tracker = contract.tracker.model_copy(update={"id": plan.tracker_id})
+    return contract.model_copy(update={"tracker": tracker})
 
 
 def plan_digest(plan: LaunchPlan) -> str:
@@ -130,7 +157,9 @@ def plan_digest(plan: LaunchPlan) -> str:
 def identity_digest(plan: LaunchPlan) -> str:
     """Return the identity that a relaunch must keep: all but instance and resume point."""
     said = plan.model_dump(mode="json", exclude_defaults=True)
-    kept = {name: value for name, value in said.items() if name not in _COMMON}
+    # An id that each instance has for itself follows from the one that all of them share.
+    own = {"tracker_id"} if plan.tracker_base else set[str]()
+    kept = {name: value for name, value in said.items() if name not in _COMMON | own}
     return _digest(kept)
 
 

@@ -11,7 +11,7 @@ from watchkeeper.domain.check import source_is_fresh
 from watchkeeper.domain.detectors import resume_mismatch
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Outlook
-from watchkeeper.domain.lane_policy import policy_of
+from watchkeeper.domain.lane_policy import forbids_resuming, policy_of
 from watchkeeper.domain.memory import OUT_OF_MEMORY
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.planned import describe_act, holding
@@ -262,7 +262,7 @@ def _r3(case: Case) -> DecisionMade | None:
 
 
 def _r19_resume_policy(case: Case) -> DecisionMade | None:
-    if contract_of(case.run).tracker.resume != "never":
+    if not forbids_resuming(contract_of(case.run)):
         return None
     because = "the resume policy is `never`: going on needs a new run id, which a human chooses"
     return _decision(case, Action.ESCALATE, "R19", because)

@@ -23,6 +23,7 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.gate import Gate, blocks, preflight
 from watchkeeper.domain.guarded import GuardedAction
+from watchkeeper.domain.lane_policy import forbids_resuming
 from watchkeeper.domain.launching import prior_of
 from watchkeeper.domain.permissions import not_a_human, permit
 from watchkeeper.domain.phases import Interrupted
@@ -83,7 +84,7 @@ def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | Non
         return not_a_human(run, command)
     if not command.reason.strip():
         return Refused(Refusal.TEXT_EMPTY)
-    if contract_of(run).tracker.resume == "never":
+    if forbids_resuming(contract_of(run)):
         return Refused(Refusal.RESUME_NEVER, run.slug)
     newest = run.instances[-1].plan.instance
     if asked_of(run) is not None:

@@ -117,7 +117,7 @@ def seal_of(run: Run, facts: SealFacts, waived: tuple[str, ...]) -> SealVerified
         instance=run.instances[-1].plan.instance,
         final_step=newest.step,
         checkpoint=newest.path,
-        tracker_id=seen.tracker_id if seen is not None else contract.tracker.id,
+        tracker_id=seen.tracker_id if seen is not None else run.instances[-1].plan.tracker_id,
         display_name=seen.display_name if seen is not None else contract.tracker.display_name,
         tracker_state=seen.state if seen is not None else "unknown",
         tracker_step=seen.step if seen is not None else None,

@@ -236,7 +236,7 @@ def _training(
     if facts.down_since is not None:
         status += f", {elapsed(at - facts.down_since)} after the last end"
     book = said(book, Key.STATUS, status + passed)
-    proof = [_proof(current, data), _identity(facts, data), *troubles(data)]
+    proof = [_proof(current, data), _identity(current, facts, data), *troubles(data)]
     book = said(book, Key.EVIDENCE, "; ".join(text for text in proof if text))
     contract = facts.contract
     often = render_duration(cadence_of(contract)) if contract is not None else ""
@@ -261,10 +261,12 @@ def _proof(current: Current, data: CheckRecorded) -> str:
     return f"decided step {decided}; the log does not say which step was resumed: not proven"
 
 
-def _identity(facts: Facts, data: CheckRecorded) -> str:
+def _identity(current: Current, facts: Facts, data: CheckRecorded) -> str:
     if not data.tracker_id or facts.contract is None:
         return ""
-    wanted = facts.contract.tracker.id
+    wanted = current.request.plan.tracker_id
+    if data.tracker_id == wanted != facts.contract.tracker.id:
+        return f"the tracker shows the instance's own id {code(wanted)}"
     if data.tracker_id == wanted:
         return f"the tracker shows the contract's id {code(wanted)}"
     return f"the tracker shows {code(data.tracker_id)}, the contract says {code(wanted)}"

@@ -129,7 +129,7 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         seals_itself=seals_itself(contract) if contract is not None else False,
         tag=closed.tag if closed is not None else "",
         commit=closed.commit if closed is not None else "",
-        tracker_id=contract.tracker.id if contract is not None else "",
+        tracker_id=_tracker_id(run),
         tracker_url=_tracker_url(run),
         reason=cut(over.reason, _TEXT_MAX) if over is not None else "",
         unreadable=why,
@@ -183,6 +183,13 @@ def _permissions(run: Run) -> list[PermissionRow]:
         if not one.revoked
     ]
     return (consents + waivers)[-_PERMISSIONS_SHOWN:]
+
+
+def _tracker_id(run: Run) -> str:
+    """Return the id of the newest instance, else the one that the contract states."""
+    if run.instances:
+        return run.instances[-1].plan.tracker_id
+    return run.contract.tracker.id if run.contract is not None else ""
 
 
 def _tracker_url(run: Run) -> str:
