@@ -36,7 +36,8 @@ root.mkdir(parents=True, exist_ok=True)
 def row(**values):
     with metrics.open("a") as file:
         file.write(json.dumps(values) + "\\n")
-row(tracker={"id": root.name, "display_name": root.name, "state": "running"})
+own = os.environ.get("WATCHKEEPER_TRACKER_ID", root.name)
+row(tracker={"id": own, "display_name": root.name, "state": "running"})
 for step in range(start + 1, steps + 1):
     time.sleep(pace)
     now = datetime.datetime.now(datetime.UTC).isoformat()
@@ -53,7 +54,7 @@ for step in range(start + 1, steps + 1):
         meta = {"step": step, "is_temporary": step != steps, "timestamp": "2026-11-21T00:00:00"}
         (folder / "metadata.part").write_text(json.dumps(meta))
         (folder / "metadata.part").rename(folder / "metadata.json")
-row(tracker={"id": root.name, "display_name": root.name, "state": "finished"})
+row(tracker={"id": own, "display_name": root.name, "state": "finished"})
 """
 
 

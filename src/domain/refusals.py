@@ -24,6 +24,11 @@ class Refusal(Enum):
     PLAN_BLOCKED = "The plan has blocks that an approval does not lift: mend them, launch again."
     ALREADY_CLEARED = "The plan is approved already: run `watchkeeper launch`."
     ALREADY_LAUNCHED = "The run is launched already: see `watchkeeper status RUN`."
+    CONTRACT_FIXED = (
+        "The contract of a launched run is fixed: launch what must differ as a run of its own and "
+        "close this one with `watchkeeper supersede`; `watchkeeper relaunch` goes on under the "
+        "contract as it is."
+    )
     NOT_LAUNCHED = "No instance was launched yet: run `watchkeeper launch CONTRACT` first."
     NOT_LAUNCHING = "No launch is under way: see `watchkeeper status RUN`."
     STILL_LAUNCHING = "A launch is under way: wait until the orchestrator has answered."

@@ -95,7 +95,7 @@ _ONLY_LAUNCHING = (
 
 _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     DraftRun: _all_but(Refusal.RUN_EXISTS, Unborn),
-    AmendContract: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
+    AmendContract: _all_but(Refusal.CONTRACT_FIXED, Draft, Cleared) | _UNBORN | _OVER,
     RequestLaunch: _all_but(Refusal.ALREADY_LAUNCHED, Draft, Cleared) | _UNBORN | _OVER,
     # A cleared run may be launched from another home: that is another plan, to be approved anew.
     # While an instance lives or was interrupted, what is approved is a rollback, or a relaunch

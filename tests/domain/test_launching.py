@@ -44,8 +44,8 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.gate import blocks
 from watchkeeper.domain.observation import GateFacts
-from watchkeeper.domain.phases import Cleared, Draft, Interrupted, Launching, Stabilizing
-from watchkeeper.domain.refusals import Refusal
+from watchkeeper.domain.phases import Cleared, Draft, Interrupted, Launching, Running, Stabilizing
+from watchkeeper.domain.refusals import Refusal, Refused
 
 
 def approve(history: History, digest: str | None = None, actor: Any = DRI) -> Answer:
@@ -355,4 +355,23 @@ def test_an_approval_covers_every_relaunch_of_its_identity() -> None:
 
 def test_nothing_about_a_launched_run_can_be_amended() -> None:
     history = story(Interrupted)
-    history.when(amend(history, code={"git_sha": OTHER_SHA})).refused(Refusal.ALREADY_LAUNCHED)
+    answer = history.when(amend(history, code={"git_sha": OTHER_SHA}))
+    answer.refused(Refusal.CONTRACT_FIXED)
+    assert isinstance(answer.outcome, Refused)
+    for step in ("watchkeeper supersede", "watchkeeper relaunch"):
+        assert step in answer.outcome.sentence
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"watch": {"cadence": "5m"}},
+        {"stopping": {"step": 3000}},
+        {"dri": "another"},
+        {"retries": {"budget": 9}},
+        {"policy": {"oom": "one_bounded_fix"}},
+    ],
+)
+def test_not_even_its_watch_is_amended_while_a_run_lives(changes: dict[str, Any]) -> None:
+    history = story(Running)
+    history.when(amend(history, **changes)).refused(Refusal.CONTRACT_FIXED)

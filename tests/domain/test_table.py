@@ -321,6 +321,7 @@ ROWS: dict[Refusal, Callable[[], Answer]] = {
     Refusal.PLAN_BLOCKED: blocked,
     Refusal.ALREADY_CLEARED: lambda: asked(Cleared, ApproveLaunch),
     Refusal.ALREADY_LAUNCHED: lambda: asked(Running, RequestLaunch),
+    Refusal.CONTRACT_FIXED: lambda: asked(Running, AmendContract),
     Refusal.NOT_LAUNCHED: lambda: asked(Cleared, RecordCheck),
     Refusal.NOT_LAUNCHING: lambda: asked(Running, ConfirmLaunched),
     Refusal.STILL_LAUNCHING: lambda: asked(Launching, RecordCheck),

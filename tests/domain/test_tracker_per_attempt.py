@@ -1,4 +1,4 @@
-"""`policy.tracker_id: per_attempt`: each instance has a tracker id of its own, made from the run's."""
+"""`policy.tracker_id: per_attempt`: each instance has a tracker id of its own."""
 
 from datetime import timedelta
 from typing import Any

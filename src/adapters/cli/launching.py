@@ -127,7 +127,8 @@ def _launch(
     """Draft or amend, then ask for the launch; the answer is the recorded preflight."""
     if isinstance(run.phase, Unborn):
         handle(office, promised.run, DraftRun(now=clock.now(), actor=actor, contract=promised))
-    elif isinstance(run.phase, Draft | Cleared):
+    elif isinstance(run.phase, Draft | Cleared) or promised != run.contract:
+        # Of a run that was launched it is refused, in words that say how to go on.
         amend = AmendContract(now=clock.now(), actor=actor, contract=promised)
         handle(office, promised.run, amend)
     checked = not_refused(request_launch(office.desk, promised, actor)).run.preflight

@@ -1,0 +1,192 @@
+"""A contract's policy switches over real processes, real logs and a real git remote."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.office import (
+    DRI,
+    data_of,
+    end_processes,
+    requested,
+    runs_of,
+    taken,
+    watch_until,
+)
+from tests.training import Site, make_site, tiny_contract
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.home import create_home
+from watchkeeper.domain.commands import Acknowledge
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contract_parts import PolicyPart
+from watchkeeper.domain.events import (
+    Action,
+    DecisionMade,
+    EscalationRaised,
+    FailureClassified,
+    FindingCleared,
+    FindingOpened,
+    InstanceLaunched,
+    LaunchRequested,
+    SealVerified,
+)
+from watchkeeper.domain.phases import Interrupted, Sealed
+from watchkeeper.domain.state import Run
+
+pytestmark = pytest.mark.git
+
+KEY = "AKIA" + "Q3EXAMPLEKEY7TZ4"
+BEHIND = "Step 7 is less than current W&B step 1100"
+OUT_OF_MEMORY = """
+"$@"; code=$?
+if [ $code = 3 ]; then python3 -c 'raise MemoryError("no room for a batch")'; fi
+exit $code
+"""
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    create_home(tmp_path / "home")
+    with open_office(tmp_path / "home") as opened:
+        yield opened
+    end_processes(tmp_path)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return make_site(tmp_path)
+
+
+def _policy(promised: Contract, before: str = "", **switches: Any) -> Contract:
+    """Set policy switches; `before` is a shell's text that starts the training itself as "$@"."""
+    command = ("sh", "-c", before, "sh", *promised.command) if before else promised.command
+    policy = PolicyPart.model_validate(switches)
+    return promised.model_copy(update={"command": command, "policy": policy})
+
+
+def _has(office: Office, slug: str, kind: type[Any]) -> Callable[[dict[str, Run]], bool]:
+    return lambda _: bool(data_of(office, slug, kind))
+
+
+def _is(slug: str, phase: type[Any]) -> Callable[[dict[str, Run]], bool]:
+    return lambda runs: isinstance(runs[slug].phase, phase)
+
+
+def _decided(office: Office, slug: str) -> list[tuple[str, str]]:
+    return [(one.action.value, one.rule) for one in data_of(office, slug, DecisionMade)]
+
+
+# --- Start-up lines -------------------------------------------------------------------------------
+
+
+def test_a_forbidden_start_up_line_is_told_and_asked_about_and_the_job_goes_on(
+    office: Office, site: Site
+) -> None:
+    shown = site.folder / "shown.txt"
+    shown.write_text(f"{BEHIND}, key={KEY}\n")
+    says = f"""cat "{shown}"; exec "$@" """
+    promised = _policy(
+        tiny_contract(site, "behind", steps=60),
+        says,
+        lines_forbidden=("is less than current W&B step",),
+        lines_expected=("is less than current",),
+        startup_forbidden="end_with_consent",
+    )
+    requested(office, promised)
+    watch_until(office, _is("behind", Sealed))
+    (found,) = data_of(office, "behind", FindingOpened)
+    assert (found.kind, found.rule) == ("startup_forbidden", "H17")
+    (line,) = found.evidence
+    assert line.startswith(BEHIND)
+    (asked,) = data_of(office, "behind", EscalationRaised)
+    assert "end it with `watchkeeper stop behind`" in asked.asks
+    # Nobody's end came of it, and what stands for a secret stands in its place.
+    assert _decided(office, "behind") == [("verify", "R15")]
+    assert not any(KEY in str(event.data) for event in office.ledger.history("behind"))
+
+
+def test_an_expected_line_that_never_came_is_told_once_training_moves(
+    office: Office, site: Site
+) -> None:
+    # More is printed than a tail keeps, and all of it is looked through.
+    says = """echo "Using run ID: silent"; seq 1 500; exec "$@" """
+    promised = _policy(
+        tiny_contract(site, "silent", steps=60),
+        says,
+        lines_expected=("Using run ID", "Using output path", "Resuming training from step"),
+    )
+    requested(office, promised)
+    watch_until(office, _is("silent", Sealed))
+    (found,) = data_of(office, "silent", FindingOpened)
+    assert (found.kind, found.rule) == ("startup_missing", "H17")
+    assert found.evidence == ("expected and not seen: Using output path",)
+    (cleared,) = data_of(office, "silent", FindingCleared)
+    assert cleared.reason == "i1 ended"
+
+
+# --- Memory ---------------------------------------------------------------------------------------
+
+
+def test_out_of_memory_is_retried_once_where_the_policy_allows_one_attempt(
+    office: Office, site: Site
+) -> None:
+    promised = tiny_contract(site, "memory", steps=40, die="exit@20")
+    requested(office, _policy(promised, OUT_OF_MEMORY, oom="one_bounded_fix"))
+    watch_until(office, _is("memory", Sealed))
+    (failure,) = data_of(office, "memory", FailureClassified)
+    assert (failure.cause, failure.outlook.value) == ("host_oom", "ask")
+    assert _decided(office, "memory") == [("relaunch", "R1"), ("verify", "R15")]
+
+
+def test_out_of_memory_is_asked_about_at_once_where_the_policy_says_ask(
+    office: Office, site: Site
+) -> None:
+    promised = tiny_contract(site, "full", steps=40, die="exit@20")
+    requested(office, _policy(promised, OUT_OF_MEMORY, oom="ask"))
+    watch_until(office, _has(office, "full", EscalationRaised))
+    assert _decided(office, "full") == [("escalate", "R6")]
+    assert len(runs_of(office)["full"].instances) == 1
+
+
+# --- Tracker ids ----------------------------------------------------------------------------------
+
+
+def test_each_instance_logs_under_an_id_of_its_own(office: Office, site: Site) -> None:
+    promised = tiny_contract(site, "apart", steps=40, die="kill@20")
+    tracker = promised.tracker.model_copy(update={"resume": "never"})
+    promised = promised.model_copy(update={"tracker": tracker})
+    requested(office, _policy(promised, tracker_id="per_attempt"))
+    watch_until(office, _is("apart", Sealed))
+    launched = data_of(office, "apart", InstanceLaunched)
+    assert [one.tracker_id for one in launched] == ["apart-i1", "apart-i2"]
+    assert _decided(office, "apart") == [("relaunch", "R1"), ("verify", "R15")]
+    (sealed,) = data_of(office, "apart", SealVerified)
+    assert sealed.tracker_id == "apart-i2"
+    assert not data_of(office, "apart", FindingOpened), "no id drifted"
+
+
+# --- Approvals ------------------------------------------------------------------------------------
+
+
+def test_where_each_relaunch_needs_an_approval_one_waits_for_a_human(
+    office: Office, site: Site
+) -> None:
+    promised = tiny_contract(site, "asked", steps=40, die="kill@20")
+    requested(office, _policy(promised, approvals="each"))
+    watch_until(office, _has(office, "asked", EscalationRaised))
+    run = runs_of(office)["asked"]
+    assert isinstance(run.phase, Interrupted)
+    assert _decided(office, "asked") == [("escalate", "R19")]
+    (question,) = data_of(office, "asked", EscalationRaised)
+    assert "policy.approvals is each" in question.asks
+    answer = Acknowledge(
+        now=clock.now(), actor=DRI, question=question.question, answer="relaunch", note="go on"
+    )
+    taken(office.ledger.handle("asked", answer))
+    watch_until(office, _is("asked", Sealed))
+    relaunched = data_of(office, "asked", LaunchRequested)[1]
+    assert (relaunched.reason, relaunched.plan.resume_step) == ("R19", 10)
+    assert data_of(office, "asked", DecisionMade)[1].action is Action.RELAUNCH
