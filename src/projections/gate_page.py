@@ -4,6 +4,7 @@ import shlex
 
 from watchkeeper.domain.contract import Contract, cadence_of, logbook_path_of, logbook_remote_of
 from watchkeeper.domain.durations import render_duration
+from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, Verdict, plan_digest, short
 
 _MARKS = {Verdict.BLOCK: "BLOCK", Verdict.WARN: "warn", Verdict.PASS: "pass"}
@@ -60,6 +61,7 @@ def _facts(contract: Contract, plan: LaunchPlan) -> list[str]:
         "output root": plan.output_root,
         "tracker": f"{plan.tracker_id or '(missing)'}, {plan.display_name or '(no name)'} "
         f"(resume: {tracker.resume or '(missing)'})",
+        "told in": ", ".join(plan.tracker_env),
         "start": plan.resume_from or "from scratch",
         "final step": final,
         "stops before": _stopping(contract),
@@ -72,6 +74,7 @@ def _facts(contract: Contract, plan: LaunchPlan) -> list[str]:
         "watch": f"{contract.watch.holder or 'nobody'}, "
         f"every {render_duration(cadence_of(contract))}",
         "retries": _retries(contract),
+        "approvals": "of each relaunch" if policy_of(contract).approvals == "each" else "",
         "must show": "; ".join(contract.policy.lines_expected),
         "must not show": "; ".join(contract.policy.lines_forbidden),
     }

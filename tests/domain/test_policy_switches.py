@@ -173,13 +173,12 @@ def test_a_relaunch_that_needs_an_approval_waits_for_a_humans_answer() -> None:
 
 
 def test_a_relaunch_that_was_decided_by_rule_is_not_covered_where_each_needs_an_approval() -> None:
-    # A decision that an older release recorded: the gate holds it all the same.
-    history = _running()
+    # Recorded by hand: the gate holds what the rules would not decide today.
+    standing = _running()
+    decision = standing.fail(node_lost(), step=1100, found=KEPT).the(DecisionMade)
+    history = _running(policy={"approvals": "each"})
     history.fail(node_lost(), step=1100, found=KEPT)
-    promised = history.promised
-    policy = promised.policy.model_copy(update={"approvals": "each"})
-    changed = promised.model_copy(update={"policy": policy})
-    history.run = replace(history.run, contract=changed)
+    history.record(decision)
     answer = history.when(history.relaunch_command())
     answer.without(LaunchRequested)
     assert "L11" in answer.the(DecisionMade).because
