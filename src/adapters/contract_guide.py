@@ -109,8 +109,8 @@ CONTRACT: Mapping[str, Field] = {
         "the path of a file inside the repository", ".agents/logbooks/grug-moe-1e23-ep8.md"
     ),
     "policy.tracker_id": Field("per_run or per_attempt", "per_run"),
-    "policy.approvals": Field("standing or each", "standing"),
     "policy.oom": Field("ask or one_bounded_fix", "ask"),
+    "policy.approvals": Field("standing or each", "standing"),
     "policy.temporary_retention": Field("one of ten_or_more, up_to_five and any", "any"),
     "policy.stopped": Field("failure or needs_waiver", "failure"),
     "policy.startup_forbidden": Field("alert or end_with_consent", "alert"),
