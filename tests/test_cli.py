@@ -121,6 +121,19 @@ def test_a_changed_contract_needs_a_new_approval(cli: Cli, contract: Path) -> No
     assert again.json["plan"] != plan
 
 
+def test_a_changed_contract_of_a_launched_run_is_refused_and_says_how_to_go_on(
+    cli: Cli, launched: str, contract: Path
+) -> None:
+    before = cli("events", launched, "--json").json["events"]
+    assert "ALREADY_LAUNCHED" in cli("launch", str(contract)).err
+    contract.write_text(contract.read_text().replace("goal: test", "goal: another"))
+    refused = cli("launch", str(contract))
+    assert refused.code == 3
+    assert "CONTRACT_FIXED" in refused.err
+    assert "watchkeeper supersede" in refused.err
+    assert cli("events", launched, "--json").json["events"] == before
+
+
 def test_a_bad_contract_lists_every_problem_and_records_nothing(
     cli: Cli, contract: Path, home: Path
 ) -> None:
