@@ -147,9 +147,9 @@ ADVERSARIAL = [
 @pytest.mark.parametrize("piece", ADVERSARIAL, ids=repr)
 def test_hostile_text_takes_seconds(piece: str) -> None:
     text = piece * (300_000 // len(piece))
-    begun = time.perf_counter()
+    begun = time.process_time()
     find_secrets(text)
-    assert time.perf_counter() - begun < _SECONDS_MAX
+    assert time.process_time() - begun < _SECONDS_MAX
 
 
 HEADS = [
@@ -166,9 +166,9 @@ HEADS = [
 @pytest.mark.parametrize("head", HEADS)
 def test_one_endless_value_takes_seconds(head: str, tail: str) -> None:
     text = head + tail * (200_000 // len(tail))
-    begun = time.perf_counter()
+    begun = time.process_time()
     scrub(SCRUBBER, text)
-    assert time.perf_counter() - begun < _SECONDS_MAX
+    assert time.process_time() - begun < _SECONDS_MAX
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,9 @@ def test_one_endless_value_takes_seconds(head: str, tail: str) -> None:
 )
 def test_a_million_hostile_characters_are_scrubbed_in_seconds(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
-    begun = time.perf_counter()
+    begun = time.process_time()
     scrub(SCRUBBER, text)
-    assert time.perf_counter() - begun < _SECONDS_MAX
+    assert time.process_time() - begun < _SECONDS_MAX
 
 
 def test_a_long_log_takes_seconds_and_survives() -> None:
@@ -187,6 +187,6 @@ def test_a_long_log_takes_seconds_and_survives() -> None:
         f" saved gs://b/step-{step}/metadata.json commit {step:040x} token={step % 7}"
         for step in range(8000)
     )
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert scrub(SCRUBBER, text).text == text
-    assert time.perf_counter() - begun < _SECONDS_MAX
+    assert time.process_time() - begun < _SECONDS_MAX
