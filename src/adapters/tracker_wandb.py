@@ -15,6 +15,7 @@ from watchkeeper import clock
 from watchkeeper.adapters.limited import run_limited
 from watchkeeper.adapters.wandb_values import STATES, client_environment, metrics_of, step_of
 from watchkeeper.domain.contract_tracker import TrackerPart
+from watchkeeper.domain.gate_facts import TrackerNames
 from watchkeeper.domain.values import TrackerFacts
 from watchkeeper.ports import Unavailable
 
@@ -71,12 +72,7 @@ class WandbTracker:
                 something; a project that can't be seen is no proof that a run is missing.
         """
         source = self._source
-        if self._pause is not None and not self._pause.expired():
-            raise Unavailable(source, "rate limited (429) a moment ago, so not asked again yet")
-        key = os.environ.get(KEY, "")
-        if not key:
-            raise Unavailable(source, f"{KEY} is not set where watchkeeper runs: set it")
-        answer = self._ask(source, key)
+        answer = self._ask(source)
         found: dict[str, Any] | None = answer["run"]
         if found is not None:
             return _facts_of(source, self.part, found, answer["twins"])
@@ -84,13 +80,35 @@ class WandbTracker:
             raise Unavailable(source, "the server lists the run and does not show it")
         return None
 
+    def names(self, display_name: str) -> TrackerNames:
+        """Return which other runs of the project bear a name, and which one this id bears.
+
+        Raises:
+            Unavailable: See `read`; a project that can't be seen says nothing of its names.
+        """
+        answer = self._ask(self._source, display_name)
+        shown = answer["shown_name"]
+        if shown is None:
+            raise Unavailable(self._source, "the server shows the run without its name")
+        return TrackerNames(shown_name=str(shown), others=tuple(map(str, answer["others"])))
+
     @property
     def _source(self) -> str:
         part = self.part
         return f"tracker wandb {part.entity}/{part.project}/{part.id}"
 
-    def _ask(self, source: str, key: str) -> dict[str, Any]:
-        """Return the client's answer; the key stands in no part of it."""
+    def _ask(self, source: str, display_name: str = "") -> dict[str, Any]:
+        """Return the client's answer; the key stands in no part of it.
+
+        Args:
+            source: For messages.
+            display_name: The name to look for; empty to read the run.
+        """
+        if self._pause is not None and not self._pause.expired():
+            raise Unavailable(source, "rate limited (429) a moment ago, so not asked again yet")
+        key = os.environ.get(KEY, "")
+        if not key:
+            raise Unavailable(source, f"{KEY} is not set where watchkeeper runs: set it")
         question = {
             "entity": self.part.entity,
             "project": self.part.project,
@@ -98,6 +116,7 @@ class WandbTracker:
             "base_url": self.part.base_url,
             "limit_s": self.limit.total_seconds(),
             "request_s": self.request_limit.total_seconds(),
+            "display_name": display_name,
         }
         # A home of its own: no settings or keys of whoever runs the watch are read or written.
         with tempfile.TemporaryDirectory(

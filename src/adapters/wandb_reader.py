@@ -26,6 +26,9 @@ TWINS_LOOKED_AT = 20
 TWINS_MAX = 4
 """Twins that are told."""
 
+NAMESAKES_MAX = 20
+"""Other runs of one display name that are told."""
+
 TWIN_SILENT_MAX = timedelta(minutes=2)
 """A client posts a heartbeat every 30 s; one that is silent for longer is perhaps not alive."""
 
@@ -75,6 +78,7 @@ def _end_helper() -> None:
 
 def _read(question: dict[str, Any]) -> dict[str, Any]:
     project = f"{question['entity']}/{question['project']}"
+    name = question.get("display_name")
     overrides = {"base_url": question["base_url"]} if question["base_url"] else {}
     # The client publishes types in part only; what enters is checked by who asked.
     api: Any = wandb.Api(
@@ -87,10 +91,15 @@ def _read(question: dict[str, Any]) -> dict[str, Any]:
     except (RunNotFoundError, CommError) as error:
         if not any(isinstance(one, RunNotFoundError) for one in _causes(error)):
             raise
+        if name:
+            return {"shown_name": "", "others": _namesakes(api, project, name, question["id"])}
         # A project that we may not see has no runs either: only one that answers is proof.
         runs = api.runs(project, filters={"name": question["id"]}, per_page=1)
         return {"run": None, "listed": any(one.id == question["id"] for one in runs)}
     attributes = run._attrs
+    if name:
+        others = _namesakes(api, project, name, run.id)
+        return {"shown_name": attributes.get("displayName"), "others": others}
     # The client puts an empty summary in the place of a missing one when it is asked for it.
     partly = "summaryMetrics" not in attributes
     summary = cast("dict[str, Any]", run.summary_metrics)
@@ -108,6 +117,17 @@ def _read(question: dict[str, Any]) -> dict[str, Any]:
         # A script may switch the summary off; its newest row of history tells the same.
         found["row"] = _newest_row(run, int(found["last_step"]))
     return {"run": found, "twins": _twins(api, project, found)}
+
+
+def _namesakes(api: Any, project: str, name: str, own: str) -> list[str]:
+    """Return the ids of other runs that bear a display name, whatever became of them.
+
+    A project that we may not see, or that is not there, raises: it proves nothing.
+    """
+    runs = api.runs(project, filters={"display_name": name}, per_page=NAMESAKES_MAX + 1)
+    # One more than is told, since our own run may be among them.
+    alike = [one.id for one in islice(runs, NAMESAKES_MAX + 1) if one.name == name]
+    return [one for one in alike if one != own][:NAMESAKES_MAX]
 
 
 def _newest_row(run: Any, step: int) -> dict[str, Any]:
