@@ -1,11 +1,13 @@
 """A Cloud Storage server of the test run's own: gcp-storage-emulator, on a free port."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -64,6 +66,19 @@ def make_bucket() -> str:
     url = f"gs://test-{uuid.uuid4().hex[:12]}"
     storage().mkdir(url, create_parents=True)
     return url
+
+
+def place_bucket(url: str, location: str) -> None:
+    """Say where a bucket is: the emulator puts each into `US`, whatever it is asked at first."""
+    address = f"{os.environ['STORAGE_EMULATOR_HOST']}/storage/v1/b/{url.removeprefix('gs://')}"
+    request = urllib.request.Request(
+        address,
+        data=json.dumps({"location": location}).encode(),
+        method="PATCH",
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert json.load(answer)["location"] == location
 
 
 def storage() -> Any:

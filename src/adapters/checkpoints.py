@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from watchkeeper import outside
+from watchkeeper.adapters.bucket_regions import gcs_region, s3_region
 from watchkeeper.adapters.fsspec_files import Filesystems, ask, for_each, version_of, written_at
 from watchkeeper.adapters.object_pages import pages
 from watchkeeper.domain.places import bucket_of
@@ -75,15 +76,15 @@ class FsspecCheckpoints:
 
     def _region(self, url: str) -> str:
         bucket = bucket_of(url)
-        if not bucket.startswith("gs://"):
-            return ""  # Only Cloud Storage says where a bucket is, beside what it is.
+        if not bucket.startswith(("gs://", "s3://")):
+            return ""  # A folder is in no region, and other stores do not say.
         source = f"region of {bucket}"
         filesystem = ask(source, self._filesystems.of, bucket)
+        read = s3_region if bucket.startswith("s3://") else gcs_region
         try:
-            info: dict[str, Any] = ask(source, filesystem.info, bucket)
+            return ask(source, read, filesystem, bucket).lower()
         except (FileNotFoundError, NotADirectoryError) as error:
             raise Unavailable(source, "there is no such bucket") from error
-        return str(info.get("location") or "").lower()
 
     def _list(self, root: str) -> CheckpointListing:
         source = f"checkpoints {root}"
