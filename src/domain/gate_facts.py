@@ -3,6 +3,8 @@
 Each is had only where its source answered: whether it did stands in the reading of the same name.
 """
 
+from pydantic import AwareDatetime
+
 from watchkeeper.domain.values import Step, Value
 
 GIT, WORKTREE, CONFIG = "git", "worktree", "config"
@@ -100,8 +102,15 @@ class Lineage(Value):
         run: The recorded run below whose checkpoint root it lies; empty for none.
         validated: That run validated it.
         rejected: Why that run rejected it; empty when it did not.
+        left: Why that run left the lineage beyond an earlier step, as after a rollback; empty when
+            it did not, or has validated the checkpoint since.
+        left_at: When it was left: what was written by then belongs to the lineage that was left.
+        unread: Recorded runs that cannot be read, so that nobody knows what they rejected.
     """
 
     run: str = ""
     validated: bool = False
     rejected: str = ""
+    left: str = ""
+    left_at: AwareDatetime | None = None
+    unread: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """L3, L6 and L10: where it writes, what it starts from, and on which machines."""
 
 import re
+from datetime import datetime
 from typing import Literal
 
 from watchkeeper.domain.contract import Contract, checkpoint_root_of
@@ -168,12 +169,19 @@ def _lineage(gate: Gate, wanted: str, found: CheckpointFacts) -> GateFinding:
     if known is not None and known.rejected:
         says = f"{step} was rejected by {known.run}: {known.rejected}"
         return blocked("L6", "initialize_from", says, "choose a validated checkpoint; ask the DRI")
+    if known is not None and known.left_at is not None and _is_left(found, known.left_at):
+        says = f"{step} belongs to a lineage that {known.run} left: {known.left}"
+        return blocked("L6", "initialize_from", says, "choose a validated checkpoint; ask the DRI")
     misfit = _elsewhere(gate, wanted, step)
     if misfit is not None:
         return misfit
     good = f"{step}, metadata.json present"
     if contract_root(wanted).rpartition("/")[0] == contract_root(checkpoint_root_of(contract)):
         return passed("L6", "initialize_from", f"{good}, under this run's own root")
+    if known is not None and known.unread:
+        fix = "read them with the watchkeeper that wrote them, or ask the DRI"
+        says = f"{good}; no telling whether {', '.join(known.unread)} rejected it: unreadable here"
+        return inferred(gate, "L6", "initialize_from", says, fix)
     if known is not None and known.validated:
         return passed("L6", "initialize_from", f"{good}, validated by {known.run}")
     for ancestor in contract.ancestors:
@@ -183,6 +191,11 @@ def _lineage(gate: Gate, wanted: str, found: CheckpointFacts) -> GateFinding:
     fix = "state its run's output root under ancestors, once the DRI calls that lineage good"
     says = f"{good}; its lineage is {where}"
     return inferred(gate, "L6", "initialize_from", says, fix)
+
+
+def _is_left(found: CheckpointFacts, at: datetime) -> bool:
+    """Say whether a checkpoint was written before its lineage was left; without a time it was."""
+    return found.written_at is None or found.written_at <= at
 
 
 def _elsewhere(gate: Gate, wanted: str, step: str) -> GateFinding | None:
