@@ -13,13 +13,19 @@ from typing import Any
 from watchkeeper.domain.contract import Contract, checkpoint_root_of, logbook_path_of
 from watchkeeper.domain.gate_code import checkout_of
 from watchkeeper.domain.gate_facts import (
+    BUNDLE,
     CONFIG,
     GIT,
+    HARDWARE,
+    HOME,
     LOGBOOK,
     ORCHESTRATOR,
     STORE,
     TRACKER,
     WORKTREE,
+    BundleFacts,
+    HardwareFacts,
+    HomeFacts,
     Lineage,
     LogbookFacts,
     RepositoryFacts,
@@ -36,7 +42,15 @@ from watchkeeper.domain.values import (
     SourceState,
 )
 from watchkeeper.observe import Asked, ask
-from watchkeeper.ports import NamesTracker, Outside, PushRaced, RegionStore, Unavailable
+from watchkeeper.ports import (
+    BundleOrchestrator,
+    HardwareOrchestrator,
+    NamesTracker,
+    Outside,
+    PushRaced,
+    RegionStore,
+    Unavailable,
+)
 
 log = logging.getLogger(__name__)
 
@@ -79,21 +93,29 @@ def read_gate_facts(
     """
     first = bool(submission_id)
     # Each of these keeps its own time limit, so leaving the pool never takes long.
-    with ThreadPoolExecutor(max_workers=6) as pool:
+    with ThreadPoolExecutor(max_workers=9) as pool:
         code = pool.submit(_code, outside, contract)
         source = pool.submit(_source, outside, contract, source_path)
         logbook = None if known.logbook else pool.submit(_logbook, outside, contract)
         store = pool.submit(_store, outside, contract) if first else None
         names = pool.submit(_names, outside, contract) if first else None
         job = pool.submit(_job, outside, contract, submission_id) if first else None
+        home = pool.submit(_home, outside, contract) if first else None
+        hardware = pool.submit(_hardware, outside, contract) if first else None
+        bundle = pool.submit(_bundle, outside, contract) if first else None
     repository, worktree, config = code.result()
     told = known.logbook or (logbook.result() if logbook else None)
     found_names = names.result() if names else None
     found_store, found_job = store.result() if store else None, job.result() if job else None
+    found_home, found_hardware = (
+        home.result() if home else None,
+        hardware.result() if hardware else None,
+    )
+    found_bundle = bundle.result() if bundle else None
     from_source = source.result()
-    told = known.logbook or (logbook.result() if logbook else None)
     asked: tuple[Asked[Any] | None, ...] = (
         repository, worktree, config, told, found_store, found_names, found_job,
+        found_home, found_hardware, found_bundle,
     )  # fmt: skip
     return GateFacts(
         env_missing=outside.missing_variables(contract.env_from),
@@ -109,6 +131,9 @@ def read_gate_facts(
         job=found_job.answer if found_job else None,
         logbook=told.answer if told else None,
         lineage=known.lineage,
+        home=found_home.answer if found_home else None,
+        hardware=found_hardware.answer if found_hardware else None,
+        bundle=found_bundle.answer if found_bundle else None,
     )
 
 
@@ -220,3 +245,26 @@ def _names(outside: Outside, contract: Contract) -> Asked[TrackerNames] | None:
 
 def _job(outside: Outside, contract: Contract, submission_id: str) -> Asked[JobFacts]:
     return ask(ORCHESTRATOR, lambda: outside.orchestrator(contract).find(submission_id))
+
+
+def _home(outside: Outside, contract: Contract) -> Asked[HomeFacts]:
+    named = [name for name in (contract.dri, contract.watch.holder) if name]
+    return ask(HOME, lambda: outside.home_facts(named))
+
+
+def _hardware(outside: Outside, contract: Contract) -> Asked[HardwareFacts] | None:
+    orchestrator = outside.orchestrator(contract)
+    if not isinstance(orchestrator, HardwareOrchestrator):
+        return None
+    return ask(HARDWARE, orchestrator.hardware)
+
+
+def _bundle(outside: Outside, contract: Contract) -> Asked[BundleFacts] | None:
+    orchestrator, name = outside.orchestrator(contract), contract.code.bundle
+    if not name or not isinstance(orchestrator, BundleOrchestrator):
+        return None
+    asked = ask(BUNDLE, lambda: orchestrator.has_bundle(name))
+    if asked.reading.state is SourceState.FRESH and asked.answer is None:
+        return None  # A name of another kind, which nobody here can look up.
+    answer = None if asked.answer is None else BundleFacts(there=asked.answer)
+    return Asked(answer, asked.reading)

@@ -6,7 +6,13 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.gate_facts import RepositoryFacts, TrackerNames, WorktreeFacts
+from watchkeeper.domain.gate_facts import (
+    HardwareFacts,
+    HomeFacts,
+    RepositoryFacts,
+    TrackerNames,
+    WorktreeFacts,
+)
 from watchkeeper.domain.observation import JobDescription
 from watchkeeper.domain.values import (
     CheckpointListing,
@@ -82,6 +88,32 @@ class Orchestrator(Protocol):
 
         Raises:
             Unavailable: Not reached, or no answer: the stop may or may not have been taken.
+        """
+        ...
+
+
+@runtime_checkable
+class HardwareOrchestrator(Protocol):
+    """An orchestrator that can say which machines it has; not every orchestrator can."""
+
+    def hardware(self) -> HardwareFacts:
+        """Return the machines that are alive now.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+
+@runtime_checkable
+class BundleOrchestrator(Protocol):
+    """An orchestrator that keeps source bundles under names of their content."""
+
+    def has_bundle(self, name: str) -> bool | None:
+        """Say whether a bundle is there; none where the name is not one of this orchestrator's.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
         """
         ...
 
@@ -323,6 +355,14 @@ class Outside(Protocol):
 
     def missing_variables(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those variables of `env_from` that are not set here."""
+        ...
+
+    def home_facts(self, principals: Sequence[str]) -> HomeFacts:
+        """Return what the home knows of some principals, and whether a watch runs in it.
+
+        Raises:
+            Unavailable: The list of principals or the watch's lock cannot be read.
+        """
         ...
 
 

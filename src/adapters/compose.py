@@ -9,11 +9,21 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from watchkeeper.adapters.home import Home
+from watchkeeper.adapters.bad_input import BadInput
+from watchkeeper.adapters.home import Home, is_watched
 from watchkeeper.adapters.load import load
+from watchkeeper.adapters.principals import read_principals
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.contract_tracker import TrackerPart
-from watchkeeper.ports import CheckpointStore, GitRemote, LaunchSource, Orchestrator, Tracker
+from watchkeeper.domain.gate_facts import HomeFacts
+from watchkeeper.ports import (
+    CheckpointStore,
+    GitRemote,
+    LaunchSource,
+    Orchestrator,
+    Tracker,
+    Unavailable,
+)
 
 BOT = ("watchkeeper", "watchkeeper@localhost")
 """Name and address under which commits and tags are made; no person's."""
@@ -88,6 +98,20 @@ class Adapters:
     def missing_variables(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those variables of `env_from` that are not set here."""
         return tuple(name for name in names if not os.environ.get(name))
+
+    def home_facts(self, principals: Sequence[str]) -> HomeFacts:
+        """Return what the home knows of some principals, and whether a watch runs in it."""
+        source = f"home {self.home.path}"
+        try:
+            listed = read_principals(self.home.principals)
+            watched = is_watched(self.home)
+        except BadInput as error:
+            first = error.problems[0]
+            raise Unavailable(source, f"{first.file}: {first.expected}") from error
+        except OSError as error:
+            raise Unavailable(source, f"{error.strerror}: {error.filename}") from error
+        kinds = {name: listed[name].kind for name in principals if name in listed}
+        return HomeFacts(kinds=kinds, watched=watched)
 
 
 def _tracker(part: TrackerPart) -> Tracker:

@@ -17,7 +17,7 @@ from watchkeeper.domain.plan import (
     plan_digest,
 )
 from watchkeeper.domain.state import Approval, Consent, Waiver
-from watchkeeper.domain.values import SourceState
+from watchkeeper.domain.values import Reading, SourceState
 
 CANNOT_TELL = "cannot tell"
 """How a finding begins whose source gave no answer."""
@@ -165,7 +165,18 @@ def cannot_tell(gate: Gate, rule: str, subject: str, source: str) -> GateFinding
     reading = gate_reading_of(gate.facts, source)
     if reading.state is SourceState.FRESH:
         return None
-    return blocked(rule, subject, f"{CANNOT_TELL}: {reading.reason}", TRY_AGAIN)
+    return unanswered(rule, subject, reading.reason)
+
+
+def unanswered(rule: str, subject: str, reason: str, fix: str = TRY_AGAIN) -> GateFinding:
+    """Return the block of what nobody could tell, whatever the lane: the answer is missing."""
+    finding = blocked(rule, subject, f"{CANNOT_TELL}: {reason}", fix)
+    return finding.model_copy(update={"provenance": "missing"})
+
+
+def asked(gate: Gate, source: str) -> Reading | None:
+    """Return how a source answered; none where it was not asked, as older facts show it."""
+    return next((one for one in gate.facts.readings if one.source == source), None)
 
 
 def has_answered(gate: Gate, source: str) -> bool:

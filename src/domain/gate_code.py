@@ -4,8 +4,11 @@ import re
 
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.gate_base import (
+    CANNOT_TELL,
     DIRTY_TREE,
+    TRY_AGAIN,
     Gate,
+    asked,
     blocked,
     cannot_tell,
     consent_to,
@@ -13,10 +16,12 @@ from watchkeeper.domain.gate_base import (
     inferred,
     missing,
     passed,
+    unanswered,
     warned,
 )
-from watchkeeper.domain.gate_facts import GIT, WORKTREE, RepositoryFacts, WorktreeFacts
+from watchkeeper.domain.gate_facts import BUNDLE, GIT, WORKTREE, RepositoryFacts, WorktreeFacts
 from watchkeeper.domain.observation import gate_reading_of
+from watchkeeper.domain.places import lies_below
 from watchkeeper.domain.plan import GateFinding, Verdict, short
 from watchkeeper.domain.values import SourceState
 
@@ -49,7 +54,7 @@ def _pushed(gate: Gate) -> GateFinding:
     sha = code.git_sha[:8]
     found = gate.facts.repository
     if not has_answered(gate, GIT) or found is None:
-        unanswered = cannot_tell(gate, "L2", "code lineage", GIT)
+        silent = cannot_tell(gate, "L2", "code lineage", GIT)
         known = gate.prior is not None and gate.prior.plan.git_sha == gate.plan.git_sha
         if known and gate.prior is not None:
             reason = gate_reading_of(gate.facts, GIT).reason
@@ -58,9 +63,9 @@ def _pushed(gate: Gate) -> GateFinding:
             )
             fix = "nothing, where the remote is only down: the commit is the same"
             return warned("L2", "code lineage", says, fix)
-        if unanswered is not None:
-            return unanswered
-        return blocked("L2", "code lineage", "cannot tell: no answer", "try again")
+        if silent is not None:
+            return silent
+        return unanswered("L2", "code lineage", "no answer")
     if not found.commit_found:
         says = f"commit {sha} is not on any remote branch"
         return blocked("L2", "code lineage", says, f"git push origin {code.branch}")
@@ -158,17 +163,37 @@ def l8(gate: Gate) -> GateFinding:
         built = f", built from {code.built_from[:8]}" if code.built_from else ""
         return passed("L8", "container", f"sha256:{stated[1][:12]}{built}")
     if code.bundle:
-        return passed("L8", "bundle", code.bundle)
+        return _bundle(gate, code.bundle)
     if others:
         digest, place = next(iter(others.items()))
         fix = "state it as code.container"
         return inferred(gate, "L8", "container", f"sha256:{digest[:12]} from {place}", fix)
     tree = gate.facts.worktree
-    if tree is not None and tree.head == code.git_sha and tree.path and checkout_of(gate.contract):
-        return passed("L8", "bundle", f"the job starts in the checkout {tree.path}")
+    if tree is not None and tree.head == code.git_sha and tree.path:
+        if gate.contract.orchestrator.kind == "local":
+            return passed("L8", "bundle", f"the job starts in the checkout {tree.path}")
+        if gate.contract.working_dir and lies_below(gate.contract.working_dir, tree.path):
+            fix = "state code.bundle or code.container to be sure"
+            says = f"the checkout {tree.path}, if the cluster's machines see the same folder"
+            return inferred(gate, "L8", "bundle", says, fix)
     fix = "state code.bundle or code.container, and code.built_from"
     says = "neither bundle nor container is identified, and either can differ from the commit"
     return missing(gate, "L8", "bundle", says, fix)
+
+
+def _bundle(gate: Gate, stated: str) -> GateFinding:
+    """Judge a stated bundle by the orchestrator's own word, where it keeps bundles of its kind."""
+    reading = asked(gate, BUNDLE)
+    if reading is None:
+        return passed("L8", "bundle", stated)
+    if gate.facts.bundle is None:
+        says = f"{CANNOT_TELL}: {reading.reason}"
+        return missing(gate, "L8", "bundle", says, TRY_AGAIN)
+    if not gate.facts.bundle.there:
+        kind = gate.contract.orchestrator.kind
+        says = f"the {kind} orchestrator does not hold {stated}"
+        return warned("L8", "bundle", says, "make sure that it is what the job runs")
+    return passed("L8", "bundle", f"{stated}, which the orchestrator holds")
 
 
 def _named_digests(gate: Gate) -> dict[str, str]:

@@ -4,6 +4,7 @@ import re
 
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.gate_base import Gate, blocked, inferred, missing, option_value, passed
+from watchkeeper.domain.gate_configured import config_silence, source_is_nowhere
 from watchkeeper.domain.plan import GateFinding
 from watchkeeper.domain.secrets import find_secrets, has_mark, sensitive_name
 
@@ -74,11 +75,19 @@ def l7(gate: Gate) -> GateFinding:
         fix = "make the command and final_step.value agree"
         says = f"the contract says {final.value}, {final.source} in the command says {shown}"
         return blocked("L7", "final step", says, fix)
+    silence = config_silence(gate)
+    if silence and shown is None:
+        fix = "try again when the configuration can be read"
+        return missing(gate, "L7", "final step", silence, fix)
     read = gate.facts.config.get(final.source)
     if read is not None and read != str(final.value):
         fix = "make the configuration and final_step.value agree"
         says = f"the contract says {final.value}, {final.source} in the configuration says {read}"
         return blocked("L7", "final step", says, fix)
+    if source_is_nowhere(gate.contract, gate.facts.config, final.source):
+        fix = "name the configuration's own key, or the line of code that says so"
+        says = f"{final.value}, from {final.source}, which no configuration that was read holds"
+        return inferred(gate, "L7", "final step", says, fix)
     if _GUESSED.search(final.source):
         fix = "name the config key or the line of code that says so"
         return inferred(gate, "L7", "final step", f"{final.value}, from {final.source}", fix)

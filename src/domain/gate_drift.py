@@ -12,6 +12,7 @@ from watchkeeper.domain.gate_base import (
     cannot_tell,
     missing,
     passed,
+    unanswered,
     warned,
 )
 from watchkeeper.domain.gate_facts import CONFIG, NOT_THERE
@@ -92,7 +93,7 @@ def l14(gate: Gate) -> GateFinding:
         return passed("L14", "configuration", "the first instance: nothing to compare with")
     if prior is None:
         fix = "ask the DRI: without the instance before nothing shows that this one is the same"
-        return blocked("L14", "configuration", "cannot tell: the instance before is unknown", fix)
+        return unanswered("L14", "configuration", "the instance before is unknown", fix)
     differing = differences(
         launched(prior.contract, prior.plan, prior.config),
         launched(gate.contract, gate.plan, gate.facts.config),

@@ -5,11 +5,13 @@ Each is had only where its source answered: whether it did stands in the reading
 
 from pydantic import AwareDatetime
 
+from watchkeeper.domain.people import ActorKind
 from watchkeeper.domain.values import Step, Value
 
 GIT, WORKTREE, CONFIG = "git", "worktree", "config"
 STORE, TRACKER, ORCHESTRATOR = "store", "tracker", "orchestrator"
 LOGBOOK = "logbook"
+HOME, HARDWARE, BUNDLE = "home", "hardware", "bundle"
 """Names of the sources of a launch, as their readings carry them."""
 
 
@@ -93,6 +95,42 @@ class LogbookFacts(Value):
 
     pushed: bool
     refused: str = ""
+
+
+class HomeFacts(Value):
+    """What this home knows of the people whom a contract names, and of its own watch.
+
+    Attributes:
+        kinds: The kind of each principal that is listed; who is not listed is not here.
+        watched: A watch loop runs in this home.
+    """
+
+    kinds: dict[str, ActorKind] = {}
+    watched: bool = False
+
+
+class HardwareFacts(Value):
+    """The machines that an orchestrator has now; one that scales by itself may have none yet.
+
+    Attributes:
+        machines: How many are alive.
+        cpus: Of all of them together.
+        accelerators: How many of them, or of their chips, by type, such as `TPU-V4`.
+    """
+
+    machines: int = 0
+    cpus: int = 0
+    accelerators: dict[str, int] = {}
+
+
+class BundleFacts(Value):
+    """Whether the orchestrator holds the stated source bundle.
+
+    Attributes:
+        there: It does, now.
+    """
+
+    there: bool
 
 
 class Lineage(Value):

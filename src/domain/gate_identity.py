@@ -15,6 +15,12 @@ from watchkeeper.domain.gate_base import (
     passed,
     warned,
 )
+from watchkeeper.domain.gate_configured import (
+    config_silence,
+    differs,
+    retention_read,
+    retries_read,
+)
 from watchkeeper.domain.gate_facts import TRACKER
 from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.plan import GateFinding
@@ -109,7 +115,24 @@ def l5(gate: Gate) -> GateFinding:
         "temporary_every": part.temporary_every,
         "keep_last": part.keep_last,
     }
+    silence = config_silence(gate)
+    read = {name: retention_read(gate, name) for name in stated}
+    for name, value in stated.items():
+        found = read[name]
+        if value and found is not None and differs(value, found[1]):
+            says = f"the contract says {value} for checkpoints.{name}, {found[0]} says {found[1]}"
+            fix = "make them agree: what is launched decides what is kept"
+            return blocked("L5", "checkpoint policy", says, fix)
     lacking = [f"checkpoints.{name}" for name, value in stated.items() if not value]
+    guessed = {name: found for name, found in read.items() if found and not stated[name]}
+    if silence:
+        fix = "try again when the configuration can be read"
+        return missing(gate, "L5", "checkpoint policy", silence, fix)
+    if lacking and len(guessed) == len(lacking):
+        places = ", ".join(f"{name} {value} ({place})" for name, (place, value) in guessed.items())
+        says = f"not stated, read from what is launched: {places}"
+        fix = "state it under checkpoints to be sure"
+        return inferred(gate, "L5", "checkpoint policy", says, fix)
     if lacking:
         default = "rolling temporary ones for recovery, only the final one permanent"
         says = f"missing: {', '.join(lacking)}; taken as {default}"
@@ -137,6 +160,15 @@ def l15(gate: Gate) -> GateFinding:
     if owner == "orchestrator":
         fix = "state retries.owner: watchkeeper"
         return blocked("L15", "retry owner", f"the {kind} orchestrator retries nothing itself", fix)
+    silence = config_silence(gate)
+    if silence:
+        fix = "try again when the configuration can be read: it may name a second owner"
+        return missing(gate, "L15", "retry owner", silence, fix)
+    second = retries_read(gate)
+    if second is not None:
+        says = f"{owner} relaunches, and {second[0]} lets the job start itself again {second[1]}x"
+        fix = "set it to 0: a failure that restarts itself is not seen, judged or counted"
+        return warned("L15", "retry owner", says, fix)
     return passed("L15", "retry owner", owner)
 
 
@@ -144,6 +176,10 @@ def l17(gate: Gate) -> GateFinding:
     """L17: a run that costs as much as a hero run is launched as one, or the DRI says why not."""
     cost, stated = estimated_flops(gate.contract, gate.facts.config)
     lane = gate.contract.lane
+    silence = config_silence(gate)
+    if silence and not stated:
+        fix = "state model.parameters and model.tokens, or try again"
+        return missing(gate, "L17", "lane", f"{lane.value}; {silence}", fix)
     if cost is None:
         fix = "state model.parameters and model.tokens"
         return missing(gate, "L17", "lane", f"{lane.value}; the cost is not known", fix)

@@ -2,7 +2,10 @@
 
 from watchkeeper.domain.contract import Lane, logbook_path_of, logbook_remote_of
 from watchkeeper.domain.gate_base import (
+    CANNOT_TELL,
+    TRY_AGAIN,
     Gate,
+    asked,
     blocked,
     cannot_tell,
     covering_approval,
@@ -12,9 +15,12 @@ from watchkeeper.domain.gate_base import (
     passed,
     warned,
 )
-from watchkeeper.domain.gate_facts import LOGBOOK
+from watchkeeper.domain.gate_facts import HOME, LOGBOOK
 from watchkeeper.domain.observation import gate_reading_of
 from watchkeeper.domain.plan import GateFinding, plan_digest, short
+
+SERVICE = "watchkeeper"
+"""The principal of the built-in loop."""
 
 
 def l9(gate: Gate) -> GateFinding:
@@ -30,6 +36,9 @@ def l9(gate: Gate) -> GateFinding:
             return inferred(gate, "L9", "DRI", says, "state dri to be sure")
         fix = "state dri: the human who is asked when judgement is needed"
         return missing(gate, "L9", "DRI", "nobody is responsible", fix)
+    unable = _unable(gate, dri)
+    if unable is not None:
+        return unable
     if gate.is_relaunch or (launcher is not None and launcher.principal == dri):
         return passed("L9", "DRI", dri)
     approval = covering_approval(gate.approvals, gate.plan)
@@ -42,6 +51,26 @@ def l9(gate: Gate) -> GateFinding:
         return blocked("L9", "DRI", says, fix)
     # Without any approval L11 asks for one, and the DRI's own is the contact.
     return warned("L9", "DRI", says, fix)
+
+
+def _unable(gate: Gate, dri: str) -> GateFinding | None:
+    """Judge whether this home knows the DRI as a human; none where it does, or was not asked."""
+    launcher, reading = gate.launcher, asked(gate, HOME)
+    if launcher is not None and launcher.principal == dri and launcher.kind == "human":
+        return None
+    if reading is None:
+        return None
+    if gate.facts.home is None:
+        says = f"{CANNOT_TELL}: {reading.reason}"
+        return missing(gate, "L9", "DRI", says, "mend the list of principals, launch again")
+    kind = gate.facts.home.kinds.get(dri)
+    if kind in ("agent", "service"):
+        says = f"{dri} is listed as {kind}, and only a human can approve, consent and acknowledge"
+        return blocked("L9", "DRI", says, "state dri: the human who is asked")
+    if kind is None:
+        says = f"{dri}, whom principals.toml does not list: there only a human can answer"
+        return inferred(gate, "L9", "DRI", says, f"list {dri} there as a human")
+    return None
 
 
 def l11(gate: Gate) -> GateFinding:
@@ -87,4 +116,18 @@ def l13(gate: Gate) -> GateFinding:
             "state watch.holder (`watchkeeper` for the built-in loop), or watch.declined: a reason"
         )
         return missing(gate, "L13", "watch", "nobody is arranged to watch", fix)
-    return passed("L13", "watch", f"held by {watch.holder}")
+    return _kept(gate, watch.holder)
+
+
+def _kept(gate: Gate, holder: str) -> GateFinding:
+    """Judge whether the built-in loop, where it is to hold the watch, runs in this home."""
+    reading = asked(gate, HOME)
+    if holder != SERVICE or reading is None:
+        return passed("L13", "watch", f"held by {holder}")
+    if gate.facts.home is None:
+        says = f"{CANNOT_TELL}: {reading.reason}"
+        return missing(gate, "L13", "watch", says, TRY_AGAIN)
+    if not gate.facts.home.watched:
+        says = f"held by {holder}, and no watch runs in this home now"
+        return warned("L13", "watch", says, "start `watchkeeper watch`: until then nobody checks")
+    return passed("L13", "watch", f"held by {holder}, which runs in this home")

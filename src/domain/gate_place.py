@@ -1,19 +1,31 @@
 """L3, L6 and L10: where it writes, what it starts from, and on which machines."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
 from watchkeeper.domain.contract import Contract, checkpoint_root_of
 from watchkeeper.domain.gate_base import (
+    CANNOT_TELL,
+    TRY_AGAIN,
     Gate,
+    asked,
     blocked,
     cannot_tell,
     inferred,
     missing,
     passed,
+    unanswered,
+    warned,
 )
-from watchkeeper.domain.gate_facts import ORCHESTRATOR, STORE, StoreFacts
+from watchkeeper.domain.gate_facts import (
+    HARDWARE,
+    ORCHESTRATOR,
+    STORE,
+    HardwareFacts,
+    StoreFacts,
+)
 from watchkeeper.domain.places import contract_root, is_local, lies_below, region_in
 from watchkeeper.domain.plan import GateFinding, Verdict
 from watchkeeper.domain.values import CheckpointFacts, JobState, SourceState
@@ -80,9 +92,9 @@ def l3(gate: Gate) -> GateFinding:
 def _unused(gate: Gate) -> GateFinding | None:
     """Judge what a first instance meets: an old root, or a job under its own id."""
     for source in (STORE, ORCHESTRATOR):
-        unanswered = cannot_tell(gate, "L3", "output root", source)
-        if unanswered is not None:
-            return unanswered
+        silent = cannot_tell(gate, "L3", "output root", source)
+        if silent is not None:
+            return silent
     job = gate.facts.job
     if job is not None and job.state is not JobState.NOT_FOUND:
         fix = "find out who submitted it; end it, or choose another run slug"
@@ -148,7 +160,7 @@ def l6(gate: Gate) -> GateFinding:
     if reading is None or reading.state is not SourceState.FRESH:
         reason = reading.reason if reading is not None else "its store was not asked"
         fix = "try again when the store answers; no answer is never read as missing or as there"
-        return blocked("L6", "initialize_from", f"cannot tell: {reason}", fix)
+        return unanswered("L6", "initialize_from", reason, fix)
     found = gate.facts.source
     if found is None:
         fix = "list what is there with `watchkeeper checkpoints`, or ask the DRI"
@@ -216,10 +228,19 @@ def _elsewhere(gate: Gate, wanted: str, step: str) -> GateFinding | None:
 
 def l10(gate: Gate) -> GateFinding:
     """L10: type, slice or node count and topology of the machines are known."""
-    part = gate.contract.hardware
+    part, has = gate.contract.hardware, gate.facts.hardware
+    reading = asked(gate, HARDWARE)
+    if reading is not None and has is None:
+        says = f"{CANNOT_TELL}: {reading.reason}"
+        return missing(gate, "L10", "hardware", says, TRY_AGAIN)
     size = part.topology or (f"{part.count} slices or nodes" if part.count else "")
+    shows = _shown(has)
     if part.type and size:
-        return passed("L10", "hardware", f"{part.type}, {size}")
+        if has is not None and has.accelerators and not _among(part.type, has.accelerators):
+            says = f"the contract says {part.type}, the {_kind(gate)} orchestrator has {shows} now"
+            return warned("L10", "hardware", says, "compare hardware.type and the cluster")
+        seen = f"; it has {shows}" if has is not None and has.accelerators else ""
+        return passed("L10", "hardware", f"{part.type}, {size}{seen}")
     words = " ".join([*gate.plan.command, *gate.plan.env.values()])
     shown = _MACHINES.search(words)
     if part.type or shown:
@@ -230,8 +251,40 @@ def l10(gate: Gate) -> GateFinding:
             return missing(gate, "L10", "hardware", says, "state hardware.topology or .count")
         says = f"{type_}{how}; state it to be sure"
         return inferred(gate, "L10", "hardware", says, "state hardware.type and hardware.topology")
+    if has is not None and has.accelerators:
+        fix = "state hardware.type and hardware.topology"
+        says = f"{shows} of the {_kind(gate)} orchestrator now"
+        return inferred(gate, "L10", "hardware", says, fix)
     if gate.contract.orchestrator.kind == "local":
         fix = "state hardware.type and hardware.topology"
         return inferred(gate, "L10", "hardware", "this machine, since the job is local", fix)
     fix = "state hardware.type, and hardware.topology or hardware.count"
     return missing(gate, "L10", "hardware", "type and topology are missing", fix)
+
+
+def _kind(gate: Gate) -> str:
+    return gate.contract.orchestrator.kind
+
+
+def _shown(has: HardwareFacts | None) -> str:
+    """Return what an orchestrator has, such as `8 x TPU-V4 on 2 machines`."""
+    if has is None:
+        return ""
+    parts = [f"{count} x {name}" for name, count in sorted(has.accelerators.items())]
+    return f"{', '.join(parts)} on {has.machines} machine{'s' if has.machines != 1 else ''}"
+
+
+def _among(stated: str, accelerators: Mapping[str, int]) -> bool:
+    """Say whether one of the accelerators may be what people call by a name.
+
+    Names differ: `v5p-1024` is Ray's `TPU-V5P`, `8xh100-80gb` its `H100`. What only says that
+    there are GPUs contradicts no name.
+    """
+    words = set(re.findall(r"[a-z]+[0-9]+[a-z]*", stated.lower()))
+    for name in accelerators:
+        plain = name.lower()
+        if plain in ("gpu", "tpu") or plain in stated.lower():
+            return True
+        if words & set(re.findall(r"[a-z]+[0-9]+[a-z]*", plain)):
+            return True
+    return False

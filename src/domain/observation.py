@@ -4,6 +4,9 @@ from pydantic import AwareDatetime
 
 from watchkeeper.domain.contract import Lane
 from watchkeeper.domain.gate_facts import (
+    BundleFacts,
+    HardwareFacts,
+    HomeFacts,
     Lineage,
     LogbookFacts,
     RepositoryFacts,
@@ -114,6 +117,9 @@ class GateFacts(Value):
         job: What the orchestrator says of the submission id, before anything is submitted.
         logbook: Whether the logbook gets through.
         lineage: What this ledger knows of the checkpoint to start from.
+        home: Who is listed here, and whether a watch runs.
+        hardware: The machines that the orchestrator has.
+        bundle: Whether the orchestrator holds the stated bundle; none where it cannot say.
     """
 
     env_missing: tuple[str, ...] = ()
@@ -130,6 +136,9 @@ class GateFacts(Value):
     job: JobFacts | None = None
     logbook: LogbookFacts | None = None
     lineage: Lineage | None = None
+    home: HomeFacts | None = None
+    hardware: HardwareFacts | None = None
+    bundle: BundleFacts | None = None
 
 
 class SealFacts(Value):

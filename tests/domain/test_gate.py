@@ -179,7 +179,7 @@ def test_a_complete_checkpoint_whose_metadata_names_its_step_passes() -> None:
 @pytest.mark.parametrize(
     ("facts", "provenance", "says"),
     [
-        (clear(), "stated", "cannot tell: its store was not asked"),
+        (clear(), "missing", "cannot tell: its store was not asked"),
         (
             clear(source_reading=down("checkpoints", "timed out")),
             "stated",

@@ -96,8 +96,8 @@ ROWS: list[Row] = [
     ("L2", TREE, clear(**HELD), "pass", "stated", "clean at it"),
     ("L2", {}, found(commit_found=False), "block", "stated", "not on any remote branch"),
     ("L2", {}, found(on_branch=False, branches=("wip",)), "block", "stated", "is on wip"),
-    ("L2", {}, without("git"), "block", "stated", "cannot tell: no answer"),
-    ("L2", TREE, without("worktree"), "block", "stated", "cannot tell"),
+    ("L2", {}, without("git"), "block", "missing", "cannot tell: no answer"),
+    ("L2", TREE, without("worktree"), "block", "missing", "cannot tell"),
     ("L2", TREE, clear(), "block", "stated", "is no checkout of git"),
     ("L2", TREE, clear(worktree=checkout(head=OTHER_SHA)), "block", "stated", "is at aaaaaaaa"),
     ("L2", TREE, clear(worktree=checkout(branch="main", upstream="")), "block", "stated", "main"),
@@ -140,12 +140,12 @@ ROWS: list[Row] = [
     ("L3", {}, clear(store=StoreFacts(complete=(900,))), "block", "stated", "up to step-900"),
     ("L3", {}, clear(job=job(JobState.RUNNING)), "block", "stated", "exists already: running"),
     ("L3", {}, clear(job=job(JobState.NOT_FOUND)), "pass", "stated", ROOT),
-    ("L3", {}, without("store"), "block", "stated", "cannot tell"),
-    ("L3", {}, without("orchestrator"), "block", "stated", "cannot tell"),
+    ("L3", {}, without("store"), "block", "missing", "cannot tell"),
+    ("L3", {}, without("orchestrator"), "block", "missing", "cannot tell"),
     # L4: tracker
     ("L4", {}, clear(names=TrackerNames(others=("x1",))), "block", "stated", "also the name of x1"),
     ("L4", {}, clear(names=TrackerNames(shown_name="else")), "block", "stated", "known as else"),
-    ("L4", {}, without("tracker"), "block", "stated", "cannot tell"),
+    ("L4", {}, without("tracker"), "block", "missing", "cannot tell"),
     ("L4", {}, clear(readings=readings()[:5] + readings()[6:]), "pass", "inferred", "be asked"),
     ("L4", {"policy": {"tracker_id": "per_attempt"}}, clear(), "block", "stated", "id of its own"),
     # L5: retention
@@ -199,7 +199,7 @@ ROWS: list[Row] = [
     # L12: logbook and issue
     ("L12", {}, clear(), "pass", "stated", "issues/4697"),
     ("L12", {"issue": "none"}, clear(), "warn", "stated", "no issue"),
-    ("L12", {}, without("logbook", logbook=None), "block", "stated", "cannot tell"),
+    ("L12", {}, without("logbook", logbook=None), "block", "missing", "cannot tell"),
     (
         "L12",
         {},
@@ -211,7 +211,7 @@ ROWS: list[Row] = [
     # L14 on a first launch
     ("L14", {}, clear(), "pass", "stated", "first instance"),
     ("L14", {"code": {"config": ["a.yaml"]}}, clear(), "warn", "missing", "a.yaml"),
-    ("L14", {"code": {"config": ["a.yaml"]}}, without("config"), "block", "stated", "cannot tell"),
+    ("L14", {"code": {"config": ["a.yaml"]}}, without("config"), "block", "missing", "cannot tell"),
     # L16 and L17
     ("L16", {}, clear(), "pass", "stated", "nothing"),
     ("L16", {"output_region": "", **HERO}, clear(), "warn", "inferred", "L3"),

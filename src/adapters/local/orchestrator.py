@@ -18,6 +18,7 @@ from pydantic import AwareDatetime, ValidationError
 from watchkeeper import clock, outside
 from watchkeeper.adapters.local import supervisor
 from watchkeeper.domain.exits import exit_facts
+from watchkeeper.domain.gate_facts import HardwareFacts
 from watchkeeper.domain.observation import JobDescription
 from watchkeeper.domain.values import JobFacts, JobSpec, JobState, Value
 from watchkeeper.outside import LINE_LENGTH_MAX, base_environment, job_environment, tail
@@ -119,6 +120,10 @@ class LocalOrchestrator:
         a later one SIGKILL.
         """
         self._call(self._stop, submission_id)
+
+    def hardware(self) -> HardwareFacts:
+        """Return this machine; what its accelerators are called, the system does not say."""
+        return HardwareFacts(machines=1, cpus=os.cpu_count() or 0)
 
     def _call(self, function: Callable[[*_Arguments], _Answer], *args: *_Arguments) -> _Answer:
         """Call with a limit: a disk that is gone may keep a reader for ever."""

@@ -6,12 +6,14 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient, JobType
 
 from watchkeeper import outside
+from watchkeeper.adapters.ray.resources import NODES, hardware_of
 from watchkeeper.domain.exits import exit_facts
+from watchkeeper.domain.gate_facts import HardwareFacts
 from watchkeeper.domain.observation import JobDescription
 from watchkeeper.domain.values import JobFacts, JobSpec, JobState
 from watchkeeper.ports import SubmitRefused, Unavailable
@@ -196,6 +198,25 @@ class RayOrchestrator:
             if not _unknown(refusal, submission_id):
                 raise Unavailable(self._source(), _short(refusal.text)) from refusal
 
+    def hardware(self) -> HardwareFacts:
+        """Return the machines that are alive now; see the port."""
+        try:
+            return self._call("machines", _machines)
+        except _Refusal as refusal:
+            raise Unavailable(self._source(), _short(refusal.text)) from refusal
+
+    def has_bundle(self, name: str) -> bool | None:
+        """Say whether the cluster keeps a package, such as `gcs://_ray_pkg_....zip`; see the port.
+
+        Ray names a package by the digest of its content, and forgets one that no job uses.
+        """
+        if _PACKAGE.fullmatch(name) is None:
+            return None
+        try:
+            return self._call(f"package {name}", lambda client: _holds(client, name))
+        except _Refusal as refusal:
+            raise Unavailable(self._source(), _short(refusal.text)) from refusal
+
     def _source(self) -> str:
         return f"ray {self.address}"
 
@@ -249,6 +270,22 @@ class RayOrchestrator:
             ) from error
         self._client = client
         return answer
+
+
+_PACKAGE = re.compile(r"gcs://_ray_pkg_[0-9a-f]{16,64}\.(?:zip|whl)")
+"""What Ray calls a folder that it packed."""
+
+
+def _machines(client: JobSubmissionClient) -> HardwareFacts:
+    # Ray publishes no client for its dashboard's other answers.
+    response: Any = client._do_request("GET", NODES)
+    if response.status_code != 200:
+        raise _Refusal(int(response.status_code), str(response.text))
+    return hardware_of(response.json())
+
+
+def _holds(client: JobSubmissionClient, package: str) -> bool:
+    return bool(client._package_exists(package))
 
 
 _HTTP_ERROR = re.compile(r"Request failed with status code (\d+): (.*)", re.DOTALL)
