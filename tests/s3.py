@@ -95,6 +95,16 @@ def make_s3_bucket() -> str:
     return url
 
 
+def place_s3_bucket(beside: str, region: str) -> str:
+    """Make a bucket in a region, named after another one; return its URL."""
+    url = f"{beside}-there"
+    client = cast("Any", fsspec).filesystem("s3", skip_instance_cache=True)
+    where = {"LocationConstraint": region}
+    name = url.removeprefix("s3://")
+    client.call_s3("create_bucket", Bucket=name, CreateBucketConfiguration=where)
+    return url
+
+
 @pytest.fixture
 def s3_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The `s3://` URL of an empty bucket, which the environment leads to."""

@@ -1,18 +1,11 @@
 """Where a bucket lies, as real stores tell it: Cloud Storage's emulator and moto's S3."""
 
-from typing import Any, cast
-
-import fsspec
 import pytest
 
 from tests.gcs import place_bucket
+from tests.s3 import place_s3_bucket
 from watchkeeper.adapters.checkpoints import FsspecCheckpoints
 from watchkeeper.ports import Unavailable
-
-
-def s3() -> Any:
-    # fsspec publishes no types.
-    return cast("Any", fsspec).filesystem("s3", skip_instance_cache=True)
 
 
 @pytest.mark.gcs
@@ -35,10 +28,7 @@ def test_a_bucket_of_cloud_storage_that_is_not_there_is_in_no_region(gcs_bucket:
 def test_s3_says_where_a_bucket_is(s3_bucket: str, made_in: str, said: str) -> None:
     url = s3_bucket
     if made_in:
-        url = f"{s3_bucket}-there"
-        place = {"LocationConstraint": made_in}
-        name = url.removeprefix("s3://")
-        s3().call_s3("create_bucket", Bucket=name, CreateBucketConfiguration=place)
+        url = place_s3_bucket(s3_bucket, made_in)
     assert FsspecCheckpoints().region_of(f"{url}/run/checkpoints") == said
 
 

@@ -182,12 +182,12 @@ def test_a_complete_checkpoint_whose_metadata_names_its_step_passes() -> None:
         (clear(), "missing", "cannot tell: its store was not asked"),
         (
             clear(source_reading=down("checkpoints", "timed out")),
-            "stated",
+            "missing",
             "cannot tell: timed out",
         ),
         (
             clear(source=checkpoint(900), source_reading=down("checkpoints", "timed out")),
-            "stated",
+            "missing",
             "cannot tell",
         ),
         (clear(source_reading=fresh("checkpoints")), "missing", "does not exist"),

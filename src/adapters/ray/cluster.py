@@ -5,6 +5,7 @@ every Ray process of the user on the machine, those of other test runs and of re
 """
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -13,10 +14,11 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -49,6 +51,8 @@ _MARK = "WK_RAY_HEAD"
 processes) and whatever session it makes (a job's command gets one)."""
 
 _LOG_TAIL_BYTES = 2_000
+
+_NO_RESOURCES: Mapping[str, float] = MappingProxyType({})
 
 
 class HeadNotStarted(Exception):
@@ -87,7 +91,11 @@ class RayHead:
 
 
 def start_head(
-    directory: Path, cpus: int, *, on_wait: Callable[[str], None] = lambda _: None
+    directory: Path,
+    cpus: int,
+    *,
+    resources: Mapping[str, float] = _NO_RESOURCES,
+    on_wait: Callable[[str], None] = lambda _: None,
 ) -> RayHead:
     """Start a Ray head on free ports and wait until it accepts a job.
 
@@ -97,6 +105,7 @@ def start_head(
         directory: Where the head's output goes, as `ray-head.log`. Ray's own files go to a short
             folder below /tmp.
         cpus: How many CPUs the head offers.
+        resources: What else it says that it has, by Ray's names, such as `TPU`.
         on_wait: Told once for each new reason why the head is not ready.
 
     Raises:
@@ -104,13 +113,15 @@ def start_head(
     """
     for _ in range(START_ATTEMPTS - 1):
         try:
-            return _start_head(directory, cpus, on_wait)
+            return _start_head(directory, cpus, resources, on_wait)
         except HeadNotStarted as error:
             on_wait(f"{str(error).splitlines()[0]}; starting another one, on other ports")
-    return _start_head(directory, cpus, on_wait)
+    return _start_head(directory, cpus, resources, on_wait)
 
 
-def _start_head(directory: Path, cpus: int, on_wait: Callable[[str], None]) -> RayHead:
+def _start_head(
+    directory: Path, cpus: int, resources: Mapping[str, float], on_wait: Callable[[str], None]
+) -> RayHead:
     executable = Path(sys.executable).with_name("ray")
     if not executable.is_file():
         raise HeadNotStarted(f"there is no {executable}; install ray[default] beside Python")
@@ -129,7 +140,8 @@ def _start_head(directory: Path, cpus: int, on_wait: Callable[[str], None]) -> R
                 f"--ray-client-server-port={client}",
                 # By default one fixed range; 0 lets the system choose.
                 "--min-worker-port=0", "--max-worker-port=0",
-                f"--num-cpus={cpus}", f"--object-store-memory={_OBJECT_STORE_BYTES}",
+                f"--num-cpus={cpus}", f"--resources={json.dumps(dict(resources))}",
+                f"--object-store-memory={_OBJECT_STORE_BYTES}",
                 "--disable-usage-stats", "--include-log-monitor=false", f"--temp-dir={own}",
             ],
             env=_head_environment(own),
