@@ -289,7 +289,7 @@ def l14(after: str) -> Arrange:
 
 
 HERO: dict[str, Any] = {"lane": "hero"}
-NO_RETENTION = {"checkpoints": {}}
+NO_RETENTION: dict[str, Any] = {"checkpoints": {}}
 FEW = "model: {num_params: 1e6, num_tokens: 1e9}\n"
 MANY = "model: {num_params: 400e9, num_tokens: 10e12}\n"
 KEEPS = "trainer: {checkpointer: {save_interval: 900s, max_to_keep: 10}}\n"
