@@ -70,17 +70,19 @@ _TEXTS = (
     RuleText(
         "L4",
         "tracker identity",
-        "The tracker's id, display name and resume policy are stated, and no other run bears the "
-        "name.",
-        "Whatever is missing or ambiguous blocks; a tracker that cannot be asked warns.",
+        "The tracker's id, display name and resume policy are stated, and by the tracker's own "
+        "word no other run bears the name.",
+        "Whatever is missing or ambiguous blocks, and so does no answer; a tracker that can never "
+        "be asked, such as W&B offline, warns.",
         f"{_GATE}_identity",
         f"{_HERO}, Launch",
     ),
     RuleText(
         "L5",
         "checkpoint retention",
-        "Permanent interval, temporary interval and rollback depth are chosen.",
-        "What is missing blocks a hero run and warns a daily one; other lanes keep rolling "
+        "Permanent interval, temporary interval and rollback depth are chosen, and the "
+        "launched configuration and command say the same where they say one.",
+        "What they contradict blocks; what only they say is inferred. What is missing blocks a hero run and warns a daily one; other lanes keep rolling "
         "temporary ones and the final one. A depth that `policy.temporary_retention` does not "
         "mean warns.",
         f"{_GATE}_identity",
@@ -91,7 +93,8 @@ _TEXTS = (
         "checkpoint to start from",
         "The path names a numeric step, the store answered, the checkpoint is complete, its "
         "metadata names the same step, it lies below this run's root, a stated ancestor's, or is "
-        "validated by a recorded run, and its region is the machines'.",
+        "validated by a recorded run, no recorded run rejected it, left its lineage, or started "
+        "that lineage from a rejected one, and its region is the machines'.",
         "Anything else blocks; a store without an answer blocks as `cannot tell`. A lineage that "
         "is not on record blocks hero and daily runs and warns elsewhere.",
         f"{_GATE}_place",
@@ -100,9 +103,9 @@ _TEXTS = (
     RuleText(
         "L7",
         "final step",
-        "The final step has a source in config or code, which is no progress bar, and the command "
-        "says the same number where it says one.",
-        "Anything else blocks.",
+        "The final step has a source in config or code, which is no progress bar, and command and "
+        "configuration say the same number where they say one.",
+        "Anything else blocks; a key that no configuration holds is inferred.",
         f"{_GATE}_command",
         f"{_HERO}, Launch; {_LOOP}, Report Progress",
     ),
@@ -110,17 +113,20 @@ _TEXTS = (
         "L8",
         "bundle or container",
         "What runs is identified where it can differ from the commit, was built from the commit, "
-        "and all images that command and environment name have the stated digest.",
-        "A mismatch blocks; digests are compared, never tags. What is missing blocks a hero run.",
+        "and all images that command and environment name have the stated digest. A package of "
+        "Ray's is one that the cluster holds.",
+        "A mismatch blocks; digests are compared, never tags. A package that the cluster does not "
+        "hold warns. What is missing blocks a hero run.",
         f"{_GATE}_code",
         f"{_HERO}, Launch: runtime package, source bundle, or container identity",
     ),
     RuleText(
         "L9",
         "DRI",
-        "A DRI is named, and launches or approved the launch; else the human who launches is "
-        "taken.",
-        "Nobody to ask blocks. A DRI who has not approved blocks hero and daily runs once another "
+        "A DRI is named, is listed as a human, and launches or approved the launch; else the human "
+        "who launches is taken.",
+        "Nobody to ask blocks, and so does an agent or a service; who is not listed is inferred. "
+        "A DRI who has not approved blocks hero and daily runs once another "
         "has, and warns elsewhere.",
         f"{_GATE}_people",
         f"{_HERO}, Launch: a DRI",
@@ -128,8 +134,10 @@ _TEXTS = (
     RuleText(
         "L10",
         "hardware",
-        "Type, and slice or node count or topology, are stated, or shown by the command.",
-        "What is missing blocks a hero run; what is inferred warns there.",
+        "Type, and slice or node count or topology, are stated, or shown by the command or by the "
+        "orchestrator's machines.",
+        "Machines of another type warn; a cluster that scales may have none yet. What is missing "
+        "blocks a hero run; what is inferred warns there.",
         f"{_GATE}_place",
         f"{_HERO}, Run Record: hardware/topology",
     ),
@@ -157,8 +165,9 @@ _TEXTS = (
     RuleText(
         "L13",
         "watch",
-        "A watch is arranged, or declined with a reason.",
-        "A contract that says neither blocks; a declined watch warns.",
+        "A watch is arranged, or declined with a reason; the built-in loop, where it is to hold the "
+        "watch, runs in this home.",
+        "A contract that says neither blocks; a declined watch warns, and so does no loop.",
         f"{_GATE}_people",
         f"{_HERO}, Operating Model",
     ),
@@ -174,8 +183,10 @@ _TEXTS = (
     RuleText(
         "L15",
         "retry owner",
-        "Exactly one owner of retries is named, and it can do them.",
-        "Naming none blocks; so does naming an orchestrator that retries nothing by itself.",
+        "Exactly one owner of retries is named, and it can do them; command and configuration name "
+        "no second one, such as `max_restarts`.",
+        "Naming none blocks; so does naming an orchestrator that retries nothing by itself. A job "
+        "that would start itself again warns.",
         f"{_GATE}_identity",
         "operating practice: two retriers make two writers on one output root",
     ),
