@@ -159,8 +159,8 @@ def l2_dirty(place: Place) -> Contract:
     return place.contract()
 
 
-def unreachable_remote() -> str:
-    return f"http://127.0.0.1:{closed_port()}/code.git"
+def remote_down(key: str) -> Arrange:
+    return lambda place: place.contract({key: f"http://127.0.0.1:{closed_port()}/code.git"})
 
 
 def l3_gcs(place: Place) -> Contract:
@@ -195,6 +195,10 @@ def l4(name: str) -> Arrange:
     return arrange
 
 
+def l4_down(place: Place) -> Contract:
+    return wandb(place, f"http://127.0.0.1:{closed_port()}")
+
+
 # --- L5 to L8 -------------------------------------------------------------------------------------
 
 
@@ -223,8 +227,13 @@ def l8(place: Place) -> Contract:
     head = place.have("ray_head")
     packed: dict[str, Any] = {"working_dir": str(place.checkout)}
     # Ray's own packing and upload, as `ray job submit --working-dir` does it.
-    JobSubmissionClient(head)._upload_working_dir_if_needed(packed)
+    packing: Any = JobSubmissionClient(head)
+    packing._upload_working_dir_if_needed(packed)
     return place.contract({**ray(head), "code.bundle": packed["working_dir"]})
+
+
+def l8_not_held(place: Place) -> Contract:
+    return place.contract({**ray(place.have("ray_head")), "code.bundle": NOT_HELD})
 
 
 NOT_HELD = "gcs://_ray_pkg_55c26154ca7c9975.zip"
@@ -301,8 +310,11 @@ def plain(changes: dict[str, Any] | None = None) -> Arrange:
     return lambda place: place.contract(changes)
 
 
-def with_closed(make: Callable[[str], dict[str, Any]]) -> Arrange:
-    return lambda place: place.contract(make(f"http://127.0.0.1:{closed_port()}"))
+def ray_down(changes: dict[str, Any]) -> Arrange:
+    def arrange(place: Place) -> Contract:
+        return place.contract({**ray(f"http://127.0.0.1:{closed_port()}"), **changes})
+
+    return arrange
 
 
 class Case(NamedTuple):
@@ -323,14 +335,14 @@ CASES = (
     Case("L1", "missing", plain({"command": []}), "block", "missing", "no command line"),
     Case("L2", "pass", plain(), "pass", "stated", "is clean at it"),
     Case("L2", "stop", l2_dirty, "block", "stated", "not committed: train_lm.py"),
-    Case("L2", "missing", lambda p: p.contract({"code.remote": unreachable_remote()}),
+    Case("L2", "missing", remote_down("code.remote"),
          "block", "missing", "cannot tell"),
     Case("L3", "pass", l3_gcs, "pass", "stated", "in us-central1 like the machines", ("gcs",)),
     Case("L3", "stop", l3_s3, "block", "stated", "is in eu-central-1, the machines", ("s3",)),
     Case("L3", "missing", l3_stopped, "block", "missing", "cannot tell: ", ("gcs",)),
     Case("L4", "pass", l4("Run 2"), "pass", "stated", "r1 (resume: allow)", ("wandb",)),
     Case("L4", "stop", l4("Run 1"), "block", "stated", "also the name of r0", ("wandb",)),
-    Case("L4", "missing", lambda p: wandb(p, f"http://127.0.0.1:{closed_port()}"),
+    Case("L4", "missing", l4_down,
          "block", "missing", "cannot tell: ", ("wandb",)),
     Case("L5", "pass", configured(KEEPS), "pass", "stated", "temporary every 15m, keep 10"),
     Case("L5", "stop", configured(KEEPS_LESS), "block", "stated", "max_to_keep in the config"),
@@ -346,9 +358,9 @@ CASES = (
          "in the configuration says 50"),
     Case("L7", "missing", configured("trainer: [\n", STEPS), "block", "missing", "cannot tell: "),
     Case("L8", "pass", l8, "pass", "stated", "which the orchestrator holds", ("ray",)),
-    Case("L8", "stop", lambda p: p.contract({**ray(p.have("ray_head")), "code.bundle": NOT_HELD}),
+    Case("L8", "stop", l8_not_held,
          "warn", "stated", f"does not hold {NOT_HELD}", ("ray",)),
-    Case("L8", "missing", with_closed(lambda u: {**ray(u), **HERO, "code.bundle": NOT_HELD}),
+    Case("L8", "missing", ray_down({**HERO, "code.bundle": NOT_HELD}),
          "block", "missing", "cannot tell: "),
     Case("L9", "pass", by_another, "pass", "stated", "dri, who approved it with a-1"),
     Case("L9", "stop", listing('[principals.dri]\nkind = "agent"\n'), "block", "stated",
@@ -356,7 +368,7 @@ CASES = (
     Case("L9", "missing", listing("principals = ["), "block", "missing", "cannot tell: "),
     Case("L10", "pass", l10("v4-8 (TPU-v4)"), "pass", "stated", "it has 4 x TPU-V4", ("ray",)),
     Case("L10", "stop", l10("8xh100"), "warn", "stated", "orchestrator has 4 x TPU-V4", ("ray",)),
-    Case("L10", "missing", with_closed(lambda url: {**ray(url), **HERO}), "block", "missing",
+    Case("L10", "missing", ray_down(HERO), "block", "missing",
          "cannot tell: "),
     Case("L11", "pass", by_another, "pass", "stated", "a-1 by dri"),
     # A revoked approval is none: the rule knows no other way to stop.
@@ -365,7 +377,7 @@ CASES = (
     Case("L12", "pass", plain({"issue": "https://example.com/issues/1"}), "pass", "stated",
          "issues/1; .agents/logbooks/tiny.md on main can be pushed"),
     Case("L12", "stop", plain({"issue": "none"}), "warn", "stated", "no issue, by a waiver"),
-    Case("L12", "missing", lambda p: p.contract({"logbook.remote": unreachable_remote()}),
+    Case("L12", "missing", remote_down("logbook.remote"),
          "block", "missing", "cannot tell: "),
     Case("L13", "pass", l13_watched, "pass", "stated", "which runs in this home"),
     Case("L13", "stop", plain(), "warn", "stated", "no watch runs in this home now"),
@@ -385,7 +397,7 @@ CASES = (
     Case("L16", "stop", configured(KEEPS + "checkpoint: {permanent_interval: 500}\n",
                                    {**NO_RETENTION, "lane": "hero", "hardware.type": ""}),
          "warn", "inferred", "L10 hardware"),
-    Case("L16", "missing", lambda p: p.contract({"lane": "daily", **NO_RETENTION}), "warn",
+    Case("L16", "missing", plain({"lane": "daily", **NO_RETENTION}), "warn",
          "missing", "unclear: L5 checkpoint policy"),
     Case("L17", "pass", configured(FEW, {"model": {}}), "pass", "inferred", "6.0e+15"),
     Case("L17", "stop", configured(MANY, {"model": {}}), "warn", "inferred", "2.4e+25"),

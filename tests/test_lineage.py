@@ -16,6 +16,7 @@ from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.events import RollbackPlanned
 from watchkeeper.domain.gate import Gate, preflight
 from watchkeeper.domain.phases import Sealed
 from watchkeeper.domain.plan import GateFinding
@@ -51,8 +52,9 @@ def rolled_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rolled]:
         put(site, 25, 24)
         watch_until(office, lambda runs: bool(runs["back"].rejected))
         planned = taken(plan_rollback(office.desk, runs_of(office)["back"], 30, DRI, "a jump"))
-        digest = planned.events[-1].data.digest[:12]  # type: ignore[union-attr]
-        approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=digest)
+        rollback = planned.events[-1].data
+        assert isinstance(rollback, RollbackPlanned)
+        approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=rollback.digest[:12])
         taken(office.ledger.handle("back", approval))
         watch_until(office, lambda runs: isinstance(runs["back"].phase, Sealed))
         yield office, site

@@ -16,6 +16,7 @@ from watchkeeper.adapters.principals import read_principals
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.gate_facts import HomeFacts
+from watchkeeper.domain.people import ActorKind
 from watchkeeper.ports import (
     CheckpointStore,
     GitRemote,
@@ -110,7 +111,8 @@ class Adapters:
             raise Unavailable(source, f"{first.file}: {first.expected}") from error
         except OSError as error:
             raise Unavailable(source, f"{error.strerror}: {error.filename}") from error
-        kinds = {name: listed[name].kind for name in principals if name in listed}
+        known = [name for name in principals if name in listed]
+        kinds: dict[str, ActorKind] = {name: listed[name].kind for name in known}
         return HomeFacts(kinds=kinds, watched=watched)
 
 

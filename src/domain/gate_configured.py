@@ -124,9 +124,9 @@ def _every(value: str) -> str:
         listed: Any = json.loads(value)
     except ValueError:
         return ""
-    steps: list[Any] = listed if isinstance(listed, list) else []
-    last: Any = steps[-1] if steps else None
-    found = cast("dict[str, Any]", last).get("every") if isinstance(last, dict) else None
+    steps = cast("list[object]", listed) if isinstance(listed, list) else []
+    last = steps[-1] if steps else None
+    found = cast("dict[str, object]", last).get("every") if isinstance(last, dict) else None
     return str(found) if isinstance(found, int) else ""
 
 

@@ -82,7 +82,8 @@ _TEXTS = (
         "checkpoint retention",
         "Permanent interval, temporary interval and rollback depth are chosen, and the "
         "launched configuration and command say the same where they say one.",
-        "What they contradict blocks; what only they say is inferred. What is missing blocks a hero run and warns a daily one; other lanes keep rolling "
+        "What they contradict blocks; what only they say is inferred. What is missing blocks a hero "
+        "run and warns a daily one; other lanes keep rolling "
         "temporary ones and the final one. A depth that `policy.temporary_retention` does not "
         "mean warns.",
         f"{_GATE}_identity",
@@ -165,8 +166,8 @@ _TEXTS = (
     RuleText(
         "L13",
         "watch",
-        "A watch is arranged, or declined with a reason; the built-in loop, where it is to hold the "
-        "watch, runs in this home.",
+        "A watch is arranged, or declined with a reason; the built-in loop, where it is to hold "
+        "the watch, runs in this home.",
         "A contract that says neither blocks; a declined watch warns, and so does no loop.",
         f"{_GATE}_people",
         f"{_HERO}, Operating Model",

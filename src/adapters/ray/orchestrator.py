@@ -277,15 +277,17 @@ _PACKAGE = re.compile(r"gcs://_ray_pkg_[0-9a-f]{16,64}\.(?:zip|whl)")
 
 
 def _machines(client: JobSubmissionClient) -> HardwareFacts:
-    # Ray publishes no client for its dashboard's other answers.
-    response: Any = client._do_request("GET", NODES)
+    # Ray publishes no client for its dashboard's other answers, and no types for these.
+    asking: Any = client
+    response: Any = asking._do_request("GET", NODES)
     if response.status_code != 200:
         raise _Refusal(int(response.status_code), str(response.text))
     return hardware_of(response.json())
 
 
 def _holds(client: JobSubmissionClient, package: str) -> bool:
-    return bool(client._package_exists(package))
+    asking: Any = client
+    return bool(asking._package_exists(package))
 
 
 _HTTP_ERROR = re.compile(r"Request failed with status code (\d+): (.*)", re.DOTALL)
