@@ -83,8 +83,8 @@ _TEXTS = (
         "Permanent interval, temporary interval and rollback depth are chosen, and the "
         "launched configuration and command say the same where they say one.",
         "What they contradict blocks; what only they say is inferred. What is missing blocks a "
-        "hero run and warns a daily one; other lanes keep rolling temporary ones and the final one. A depth that `policy.temporary_retention` does not "
-        "mean warns.",
+        "hero run and warns a daily one; other lanes keep rolling temporary ones and the final "
+        "one. A depth that `policy.temporary_retention` does not mean warns.",
         f"{_GATE}_identity",
         f"{_HERO}, Launch and Retention",
     ),
