@@ -98,6 +98,8 @@ def launch_source(run: Run) -> Checkpoint | None:
     stated = contract_of(run).initialize_from.rstrip("/")
     if newest.resume_step is None or not stated or newest.resume_from != stated:
         return None
+    if run.checkpoints:
+        return None  # It wrote some of its own: an empty listing is no proof that they are gone.
     return Checkpoint(newest.resume_step, newest.resume_from, CheckpointKind.PERMANENT, version=0)
 
 

@@ -152,6 +152,15 @@ def test_r10_asks_where_checkpoints_of_its_own_were_there_and_are_gone() -> None
     assert decided(answer) == (Action.ESCALATE, "R10")
 
 
+def test_r10_asks_where_the_first_instances_own_checkpoints_are_no_longer_listed() -> None:
+    source = "gs://example-us-central2/grug/earlier/checkpoints/step-900"
+    facts = clear_for(900, source=checkpoint(900, path=source))
+    history = History().launch(contract(initialize_from=source), facts)
+    history.train(1000, found=KEPT)
+    answer = history.fail(node_lost(), step=1100, found=listing())
+    assert decided(answer) == (Action.ESCALATE, "R10")
+
+
 @pytest.mark.parametrize(
     "found",
     [
