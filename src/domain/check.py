@@ -22,6 +22,14 @@ from watchkeeper.domain.progress import Progress as Shown
 from watchkeeper.domain.progress import parse_progress, parse_startup
 from watchkeeper.domain.startup_lines import startup_shown
 from watchkeeper.domain.state import Instance, Run, contract_of, end_asked, is_moving
+from watchkeeper.domain.state import (
+    CHECKPOINTS_KEPT,
+    Instance,
+    Run,
+    contract_of,
+    end_asked,
+    is_moving,
+)
 from watchkeeper.domain.stopping_points import sooner
 from watchkeeper.domain.tracker_links import TrackerLink, merged_links, parse_tracker_links
 from watchkeeper.domain.values import (
@@ -176,7 +184,10 @@ def _checkpoints(
     usable = [c for c in here if c.complete and not is_rejected(run, c)]
     done = sorted(usable, key=lambda c: c.step)
     half = sorted((c for c in here if not c.complete), key=lambda c: c.step)
-    new = [c for c in done if c.step not in run.checkpoints]
+    # What is older than all that a full state remembers was validated, and would be again for ever.
+    full = len(run.checkpoints) >= CHECKPOINTS_KEPT
+    oldest = min(run.checkpoints) if full else -1
+    new = [c for c in done if c.step not in run.checkpoints and c.step > oldest]
     return (
         tuple(c.step for c in done[-CHECKPOINTS_MAX:]),
         tuple(half[-INCOMPLETE_MAX:]),

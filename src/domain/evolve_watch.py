@@ -22,15 +22,13 @@ from watchkeeper.domain.phases import (
     Stabilizing,
 )
 from watchkeeper.domain.state import (
+    CHECKPOINTS_KEPT,
     Checkpoint,
     LastCheck,
     Run,
     Watch,
     is_moving,
 )
-
-_CHECKPOINTS_KEPT = 256
-"""Validated checkpoints remembered in state: the newest; older ones stay in the events."""
 
 
 def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
@@ -60,7 +58,7 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
         case CheckpointValidated():
             checkpoint = Checkpoint(data.step, data.path, data.kind, event.version, data.written_at)
             kept = {**run.checkpoints, data.step: checkpoint}
-            newest = sorted(kept)[-_CHECKPOINTS_KEPT:]
+            newest = sorted(kept)[-CHECKPOINTS_KEPT:]
             # Written anew after a rollback, a path stands for the new lineage.
             rejected = {path: why for path, why in run.rejected.items() if path != data.path}
             return replace(run, checkpoints={s: kept[s] for s in newest}, rejected=rejected)

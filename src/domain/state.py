@@ -27,6 +27,9 @@ UNACCOUNTED = "job_unaccounted"
 DRIFTED = "tracker_identity"
 """The finding that the run does not log under the identity that was agreed (H2)."""
 
+CHECKPOINTS_KEPT = 256
+"""Validated checkpoints remembered in state: the newest; older ones stay in the events."""
+
 MONITOR_STALE = "monitor_stale"
 """The finding that nobody checks a run; it says nothing about the run."""
 

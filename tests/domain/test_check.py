@@ -30,9 +30,10 @@ from watchkeeper.domain.check import (
     METRICS_MAX,
     source_is_fresh,
 )
-from watchkeeper.domain.events import CheckRecorded, Health, Progress
+from watchkeeper.domain.events import CheckpointValidated, CheckRecorded, Health, Progress
 from watchkeeper.domain.phases import Interrupted, Phase, Running, Stabilizing
 from watchkeeper.domain.refusals import Refusal
+from watchkeeper.domain.state import CHECKPOINTS_KEPT
 from watchkeeper.domain.values import JobState, Reading, SourceState
 
 SECONDS = timedelta(seconds=1)
@@ -365,3 +366,14 @@ def test_a_check_names_the_full_observation_by_its_digest() -> None:
     command = history.check_command().model_copy(update={"digest": "e" * 64, "actor": LOOP})
     assert history.when(command).the(CheckRecorded).observation == "e" * 64
     assert given().events == []
+
+
+def test_more_checkpoints_than_state_remembers_are_each_validated_once() -> None:
+    history = History().launch()
+    many = listing(*range(100, 100 * (CHECKPOINTS_KEPT + 100), 100))
+    for _ in range(2 + CHECKPOINTS_KEPT // CHECKPOINTS_MAX):
+        history.train(40_000, found=many)
+    assert not history.check(step=40_100, found=many).all(CheckpointValidated)
+    newer = listing(*(100 * n for n in range(1, CHECKPOINTS_KEPT + 101)))
+    validated = history.check(step=40_200, found=newer).the(CheckpointValidated)
+    assert validated.step == 100 * (CHECKPOINTS_KEPT + 100)
