@@ -88,7 +88,12 @@ from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.receiving import receive
 from watchkeeper.domain.recovery import Case, relaunch_on_answer, relaunch_what_never_ran
 from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.relaunching import approve_rollback, plan_rollback, request_relaunch
+from watchkeeper.domain.relaunching import (
+    approve_rollback,
+    decide_answered,
+    plan_rollback,
+    request_relaunch,
+)
 from watchkeeper.domain.seal import leave_to_seal, missing_for_seal, seal_of
 from watchkeeper.domain.state import UNACCOUNTED, Run, contract_of
 from watchkeeper.domain.superseding import name_ancestor, supersede
@@ -260,6 +265,9 @@ def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
         return [taken]
     if not isinstance(run.phase, Interrupted):
         return Refused(Refusal.ANSWER_NOT_POSSIBLE, command.question)
+    asked = decide_answered(foresee(run, [taken], command))
+    if asked is not None:
+        return asked if isinstance(asked, Refused) else [taken, *asked]
     if run.instances[-1].launched_at is None:
         return [taken, relaunch_what_never_ran(run.instances[-1].plan, command.question)]
     if not run.failures or run.last_check is None:

@@ -87,7 +87,7 @@ def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | Non
     if forbids_resuming(contract_of(run)):
         return Refused(Refusal.RESUME_NEVER, run.slug)
     newest = run.instances[-1].plan.instance
-    if asked_of(run) is not None:
+    if _under_way(run):
         return Refused(Refusal.RELAUNCH_DECIDED, newest)
     if not isinstance(run.phase, Interrupted):
         return Refused(Refusal.STOP_ASKED, newest) if end_asked(run, newest) else None
@@ -96,6 +96,32 @@ def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | Non
         return None
     # A rollback may replace a relaunch that was decided; the same again may not.
     return None if isinstance(command, PlanRollback) else Refused(Refusal.RELAUNCH_DECIDED, newest)
+
+
+def _under_way(run: Run) -> bool:
+    """Say whether what a human asked for is still to be done: not where the gate or R10 held it."""
+    if asked_of(run) is None:
+        return False
+    decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
+    return decided is None or decided.action is Action.RELAUNCH
+
+
+def decide_answered(run: Run) -> Outcome | None:
+    """Decide again on what a human asked for and what was held, since they answered: relaunch.
+
+    Returns:
+        The decision, from what is on record; the gate looks again at where it starts from. None
+        where nothing was asked for.
+    """
+    asked = asked_of(run)
+    if asked is None:
+        return None
+    if _under_way(run):
+        return Refused(Refusal.RELAUNCH_DECIDED, asked.instance)
+    if isinstance(asked, RelaunchRequested):
+        return _relaunch_of_ended(run, asked)
+    assert run.last_check is not None, "a rollback goes to a checkpoint that a check validated"
+    return _from(run, asked, run.checkpoints.get(asked.step), run.last_check.event)
 
 
 def _relaunch_of_ended(run: Run, asked: RelaunchRequested) -> list[RunEvent]:
@@ -214,7 +240,7 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
     if stale or not named or not planned.digest.startswith(command.digest):
         return Refused(Refusal.ROLLBACK_UNKNOWN, command.digest)
     newest = run.instances[-1].plan.instance
-    if end_asked(run, newest):
+    if _under_way(run) or run.stop_requested == newest:
         return Refused(Refusal.RELAUNCH_DECIDED, newest)
     chosen = run.checkpoints.get(planned.step)
     if chosen is None or chosen.path != planned.checkpoint:

@@ -34,7 +34,13 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story, successor
-from watchkeeper.domain.commands import ApproveLaunch, ReportRefusedLaunch, Stop, VerifySeal
+from watchkeeper.domain.commands import (
+    Acknowledge,
+    ApproveLaunch,
+    ReportRefusedLaunch,
+    Stop,
+    VerifySeal,
+)
 from watchkeeper.domain.commands_manoeuvres import (
     AdoptInstance,
     NameAncestor,
@@ -54,6 +60,7 @@ from watchkeeper.domain.events import (
     ConsentUsed,
     DecisionMade,
     EscalationAcknowledged,
+    EscalationRaised,
     FailureClassified,
     InstanceLaunched,
     LaunchApproved,
@@ -161,6 +168,51 @@ def test_what_never_ran_is_relaunched_from_where_it_was_to_start() -> None:
     history.tell(refused)
     decision = history.tell(relaunch(history)).the(DecisionMade)
     assert (decision.action, decision.resume_path) == (Action.RELAUNCH, "")
+
+
+def held_at_the_gate(history: History) -> str:
+    """The relaunch that was decided is held at the gate; the question about it."""
+    source = history.decision.resume_step if history.decision is not None else None
+    held = clear_for(source or 0, root_held_by="other i1")
+    history.tell(history.relaunch_command(held)).the(EscalationRaised)
+    return list(history.run.questions)[-1]
+
+
+def answer(history: History, question: str) -> Answer:
+    return history.tell(
+        Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch")
+    )
+
+
+def test_a_planned_relaunch_that_the_gate_held_goes_on_when_a_human_answers_so() -> None:
+    history = story(Interrupted).relaunch().train(1100, found=KEPT)
+    history.tell(relaunch(history))
+    history.fail(STOPPED, step=1150, found=KEPT)
+    question = held_at_the_gate(history)
+    decision = answer(history, question).the(DecisionMade)
+    assert (decision.instance, decision.rule, decision.resume_step) == ("i2", "R18", 1000)
+    history.tell(history.relaunch_command()).the(LaunchRequested)
+
+
+def test_a_planned_relaunch_that_the_gate_held_may_be_asked_for_again_or_become_a_rollback() -> (
+    None
+):
+    history = story(Running)
+    history.tell(relaunch(history))
+    history.fail(STOPPED, step=1100, found=KEPT)
+    history.when(rollback(history)).refused(Refusal.RELAUNCH_DECIDED)
+    held_at_the_gate(history)
+    assert decided(history.when(relaunch(history))) == (Action.RELAUNCH, "R18")
+    history.tell(rollback(history))
+    history.tell(approval(history)).the(RollbackApproved)
+    assert history.check(STOPPED, step=1100, found=KEPT).the(DecisionMade).resume_step == 900
+
+
+def test_a_rollback_that_the_gate_held_goes_on_as_that_rollback() -> None:
+    history, _ = rolled_back()
+    decision = answer(history, held_at_the_gate(history)).the(DecisionMade)
+    assert (decision.rule, decision.resume_step) == ("R18", 900)
+    assert history.tell(history.relaunch_command()).the(LaunchRequested).approval == "a-2"
 
 
 # --- Rollback ------------------------------------------------------------------------------------
