@@ -17,7 +17,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.gate import Gate, blocks, preflight
-from watchkeeper.domain.launching import launched_event, plan_first_instance
+from watchkeeper.domain.launching import consents_used, launched_event, plan_first_instance
 from watchkeeper.domain.observation import JobDescription
 from watchkeeper.domain.permissions import not_a_human
 from watchkeeper.domain.places import contract_root
@@ -88,9 +88,10 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
         preflight=run.version + 2,
         reason="adopt",
     )
+    asked = [approval, checked, *consents_used(run, findings), requested]
     began = min(job.started_at or command.now, command.now)
-    launched: InstanceLaunched = launched_event(run, plan, began)
-    return [approval, checked, requested, launched.model_copy(update={"adopted": True})]
+    launched: InstanceLaunched = launched_event(foresee(run, asked, command), plan, began)
+    return [*asked, launched.model_copy(update={"adopted": True})]
 
 
 def identity_differences(

@@ -110,10 +110,10 @@ def _request(run: Run, gate: Gate, reason: str, requester: str) -> list[RunEvent
         # A relaunch rests on the same standing waiver, so that its requester is remembered.
         requester=requester if approval is None else "",
     )
-    return [checked, *_consents_used(run, findings), requested]
+    return [checked, *consents_used(run, findings), requested]
 
 
-def _consents_used(run: Run, findings: tuple[GateFinding, ...]) -> list[RunEvent]:
+def consents_used(run: Run, findings: tuple[GateFinding, ...]) -> list[RunEvent]:
     """Use up the consents on which rules let the launch through."""
     names = {finding.consent for finding in findings if finding.consent}
     return [

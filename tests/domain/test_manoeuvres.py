@@ -8,19 +8,23 @@ import pytest
 from tests.domain.given import Answer, History, decided
 from tests.domain.samples import (
     AGENT,
+    DIRTY,
     DRI,
     KEPT,
     LOOP,
     OTHER_ROOT,
     OTHER_SHA,
+    PATCH,
     ROOT,
     SLUG,
     START,
     checkpoint,
     clear,
     clear_for,
+    consented_patch,
     contract,
     described,
+    dirty,
     exited,
     half_written,
     job,
@@ -509,6 +513,18 @@ def test_an_adopted_job_is_marked_and_cleared_by_the_human_who_adopts_it() -> No
     history.take_watch().train(1000, found=KEPT)
     assert decided(history.fail(killed(), step=1100, found=KEPT)) == (Action.RELAUNCH, "R1")
     history.relaunch()
+
+
+def test_an_adopted_job_of_a_dirty_tree_uses_the_consent_up_and_names_its_patch() -> None:
+    history = History().draft(contract(**DIRTY)).record(consented_patch(START), actor=DRI)
+    answer = history.tell(adopt(history, facts=dirty()))
+    assert answer.the(ConsentUsed).consent == "c-1"
+    assert (answer.the(InstanceLaunched).dirty, answer.the(InstanceLaunched).patch) == (True, PATCH)
+
+
+def test_whoever_adopts_is_the_dri_where_none_is_named() -> None:
+    history = History().draft(contract(dri=""))
+    assert history.tell(adopt(history)).the(InstanceLaunched).dri == DRI.principal
 
 
 def test_an_agent_adopts_nothing() -> None:
