@@ -96,7 +96,12 @@ def _checkpoints(run: Run, check: CheckRecorded) -> list[CheckpointValidated | C
         else:
             reason = ""
         if reason:
-            made.append(CheckpointRejected(step=found.step, path=found.path, reason=reason))
+            # With its time, so that what is written anew under this path is judged anew.
+            made.append(
+                CheckpointRejected(
+                    step=found.step, path=found.path, reason=reason, written_at=found.written_at
+                )
+            )
             continue
         made.append(
             CheckpointValidated(

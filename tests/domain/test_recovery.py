@@ -346,3 +346,21 @@ def test_such_an_end_is_retried_once_and_then_asked_about() -> None:
     answer = history.fail(killed(), step=2300, found=listing(900, 1000, 2300))
     assert decided(answer) == (Action.ESCALATE, "R19")
     assert "retried once" in answer.the(DecisionMade).because
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        checkpoint(1000, metadata_step=990, written_at=START + timedelta(minutes=1)),
+        checkpoint(1000, written_at=START - timedelta(days=3)),
+    ],
+)
+def test_what_is_written_anew_under_the_path_of_a_rejected_checkpoint_is_judged_anew(
+    wrong: Any,
+) -> None:
+    history = History().launch()
+    history.train(1000, found=listing(wrong))
+    assert history.check(step=1005, found=listing(wrong)).all(CheckpointRejected) == []
+    anew = listing(checkpoint(1000, written_at=history.now))
+    history.train(1010, found=anew)
+    assert history.fail(node_lost(), step=1020, found=anew).the(DecisionMade).resume_step == 1000
