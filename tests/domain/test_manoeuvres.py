@@ -318,6 +318,16 @@ def test_what_the_new_lineage_writes_under_the_same_paths_counts() -> None:
     assert answer.the(DecisionMade).resume_step == 1000
 
 
+def test_after_a_rollback_an_ordinary_failure_is_relaunched_under_its_approval() -> None:
+    history, _ = rolled_back()
+    history.relaunch().train(950, found=listing(900))
+    assert decided(history.fail(node_lost(), step=980, found=listing(900))) == (
+        Action.RELAUNCH,
+        "R1",
+    )
+    assert history.tell(history.relaunch_command()).the(LaunchRequested).approval == "a-2"
+
+
 def test_a_rollback_of_an_interrupted_run_waits_for_the_stores_listing() -> None:
     history = story(Interrupted)
     history.tell(rollback(history))
