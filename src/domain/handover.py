@@ -8,6 +8,7 @@ from watchkeeper.domain.commands_manoeuvres import DeclineWatch, HandOver
 from watchkeeper.domain.contract import cadence_of
 from watchkeeper.domain.events import Holder, Packet, RunEvent, WatchEnded, WatchHandedOver
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.permissions import not_a_human
 from watchkeeper.domain.phases import Finished, Interrupted, Running, Stabilizing, phase_name
 from watchkeeper.domain.planned import describe_act
 from watchkeeper.domain.progress import render_progress
@@ -53,7 +54,7 @@ def hand_over(run: Run, command: HandOver) -> Outcome:
         who = f"{watch.holder.principal}@{watch.holder.host}"
         return Refused(Refusal.WATCH_NOT_YOURS, f"{who}, lease until {_time(watch.lease_until)}")
     if command.force and command.actor.kind == "agent":
-        return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
+        return not_a_human(run, command)
     return [
         WatchHandedOver(
             former=watch.holder,
@@ -77,7 +78,7 @@ def _owns(holder: Holder, here: Holder, actor: Actor) -> bool:
 def decline(run: Run, command: DeclineWatch) -> Outcome:
     """End the watch for good because a human does not want one, with the reason."""
     if command.actor.kind != "human":
-        return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
+        return not_a_human(run, command)
     if not command.reason.strip():
         return Refused(Refusal.TEXT_EMPTY)
     if run.watch.ended:

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from watchkeeper.domain.commands import (
-    Abandon,
     Acknowledge,
     ApproveLaunch,
     Command,
     GiveConsent,
     Propose,
     Revoke,
-    Stop,
     TakeWatch,
     Waive,
 )
 from watchkeeper.domain.commands_manoeuvres import (
+    AdoptInstance,
+    AnnounceAct,
+    DeclineWatch,
     HandOver,
     PlanRollback,
     RequestRelaunch,
@@ -91,8 +92,7 @@ class Permit:
 
 def not_a_human(run: Run, command: Command) -> Refused:
     """Refuse what only a human may do, and record that it was tried: once a day each."""
-    name, target = _attempted(command)
-    who = command.actor.principal
+    (name, target), who = _attempted(command), command.actor.principal
     recent = {key: at for key, at in run.attempts.items() if command.now - at < ATTEMPT_AGAIN}
     key = attempt_key(who, name, target)
     if key in recent or len(recent) >= ATTEMPTS_MAX:
@@ -121,10 +121,6 @@ def _attempted(command: Command) -> tuple[str, str]:
             return "waive", command.subject
         case Revoke():
             return "revoke", command.name
-        case Stop():
-            return "stop", ""
-        case Abandon():
-            return "abandon", ""
         case TakeWatch():
             return "watch --force", ""
         case RequestRelaunch():
@@ -135,6 +131,12 @@ def _attempted(command: Command) -> tuple[str, str]:
             return "supersede", command.successor.run
         case HandOver():
             return "handover --force", command.to
+        case DeclineWatch():
+            return "decline", ""
+        case AnnounceAct():
+            return "announce", command.kind.value
+        case AdoptInstance():
+            return "adopt", command.found.job.submission_id
         case _:
             return type(command).__name__.lower(), ""
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from watchkeeper.domain.commands_manoeuvres import AnnounceAct, EndAct
 from watchkeeper.domain.events import ActKind, PlannedActAnnounced, PlannedActEnded, RunEvent
+from watchkeeper.domain.permissions import not_a_human
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.state import Run
 
@@ -26,7 +27,7 @@ to see the recovery, so it is recovered from as ever."""
 def announce(run: Run, command: AnnounceAct) -> list[RunEvent] | Refused:
     """Announce an act; only a human decides which alarms are expected."""
     if command.actor.kind != "human":
-        return Refused(Refusal.NOT_A_HUMAN, command.actor.principal)
+        return not_a_human(run, command)
     if not command.reason.strip():
         return Refused(Refusal.TEXT_EMPTY)
     if command.starts_at < command.now - LATE_MAX:

@@ -13,7 +13,9 @@ from tests.domain.samples import (
     SLUG,
     START,
     checkpoint,
+    clear,
     contract,
+    described,
     exited,
     job,
     listing,
@@ -38,8 +40,15 @@ from watchkeeper.domain.commands import (
     VerifySeal,
     Waive,
 )
+from watchkeeper.domain.commands_manoeuvres import (
+    AdoptInstance,
+    AnnounceAct,
+    DeclineWatch,
+    HandOver,
+)
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import (
+    ActKind,
     ActProposed,
     ApprovalRevoked,
     AttemptRefused,
@@ -90,7 +99,7 @@ def tell(history: History, kind: type[RunCommand], actor: Any = DRI, **said: Any
     return history.tell(asks(history, kind, actor, **said))
 
 
-def asks(history: History, kind: type[RunCommand], actor: Any = DRI, **said: Any) -> RunCommand:
+def asks(history: History, kind: type[RunCommand], actor: Any = DRI, /, **said: Any) -> RunCommand:
     return kind.model_validate({"now": history.now, "actor": actor, **said})
 
 
@@ -262,6 +271,14 @@ def test_anyone_proposes_and_only_a_human_agrees_at_once(actor: Any) -> None:
 
 # --- Attempts ------------------------------------------------------------------------------------
 
+ANNOUNCED: dict[str, Any] = {
+    "kind": ActKind.PAUSE,
+    "starts_at": START,
+    "ends_at": START + timedelta(hours=1),
+    "expects": (),
+    "reason": "me",
+}
+
 FORBIDDEN: list[tuple[type, type[RunCommand], dict[str, Any], str, str]] = [
     (Draft, ApproveLaunch, {"digest": "ab" * 6}, "approve", "ab" * 6),
     (Running, Acknowledge, {"question": "q-1"}, "ack", "q-1"),
@@ -271,6 +288,10 @@ FORBIDDEN: list[tuple[type, type[RunCommand], dict[str, Any], str, str]] = [
     (Interrupted, Abandon, {"reason": "me"}, "abandon", ""),
     (Interrupted, Stop, {"reason": "me"}, "stop", ""),
     (Running, TakeWatch, {"holder": RIVAL, "same_home": False, "force": True}, "watch --force", ""),
+    (Running, HandOver, {"here": RIVAL, "to": "bo", "force": True}, "handover --force", "bo"),
+    (Running, DeclineWatch, {"reason": "me"}, "decline", ""),
+    (Running, AnnounceAct, ANNOUNCED, "announce", "pause"),
+    (Draft, AdoptInstance, {"found": described(), "facts": clear()}, "adopt", "launched-by-hand"),
 ]
 
 
