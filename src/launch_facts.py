@@ -34,6 +34,7 @@ from watchkeeper.domain.gate_facts import (
     WorktreeFacts,
 )
 from watchkeeper.domain.observation import GateFacts
+from watchkeeper.domain.secrets import Scrubber, scrub_json
 from watchkeeper.domain.values import (
     CheckpointFacts,
     CheckpointListing,
@@ -78,6 +79,7 @@ def read_gate_facts(
     contract: Contract,
     source_path: str,
     known: Known,
+    scrubber: Scrubber,
     *,
     submission_id: str = "",
 ) -> GateFacts:
@@ -88,6 +90,8 @@ def read_gate_facts(
         contract: The run's contract.
         source_path: The checkpoint to start from; empty for a start from scratch.
         known: What the ledger knows.
+        scrubber: Takes secrets out of the configuration: the rules quote what differs in it, where
+            its name no longer tells that it is one, and compare it with what is recorded.
         submission_id: The id of a first launch, for which all sources are asked; empty for a
             relaunch.
     """
@@ -125,7 +129,7 @@ def read_gate_facts(
         readings=tuple(one.reading for one in asked if one is not None),
         repository=repository.answer,
         worktree=worktree.answer if worktree else None,
-        config=(config.answer or {}) if config else {},
+        config=_scrubbed(scrubber, (config.answer or {}) if config else {}),
         store=found_store.answer if found_store else None,
         names=found_names.answer if found_names else None,
         job=found_job.answer if found_job else None,
@@ -135,6 +139,12 @@ def read_gate_facts(
         hardware=found_hardware.answer if found_hardware else None,
         bundle=found_bundle.answer if found_bundle else None,
     )
+
+
+def _scrubbed(scrubber: Scrubber, config: dict[str, str]) -> dict[str, str]:
+    clean, _ = scrub_json(scrubber, dict(config))
+    assert isinstance(clean, dict)
+    return {name: str(value) for name, value in clean.items()}
 
 
 def ask_logbook(push: Callable[[], object]) -> Asked[LogbookFacts]:

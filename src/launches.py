@@ -71,6 +71,10 @@ def read_first_plan(
         tracked(contract, plan),
         plan.resume_from,
         known,
+        contract,
+        plan.resume_from,
+        known,
+        desk.ledger.scrubber,
         submission_id=plan.submission_id,
     )
     return plan, with_standing(desk, facts)
@@ -147,15 +151,15 @@ def relaunch(desk: Desk, run: Run, token: int) -> bool:
         lineage=lineage_of(desk.ledger, decision.resume_path, run),
         logbook=logbook_on_record(failing.reason if failing is not None else ""),
     )
-    facts = with_standing(
-        desk, read_gate_facts(desk.outside, contract, decision.resume_path, known)
+    facts = read_gate_facts(
+        desk.outside, contract, decision.resume_path, known, desk.ledger.scrubber
     )
     command = Relaunch(
         now=clock.now(),
         actor=SERVICE,
         token=token,
         submission_id=submission_id(desk, run.slug, len(run.instances) + 1),
-        facts=facts,
+        facts=with_standing(desk, facts),
     )
     outcome = desk.ledger.handle(run.slug, command)
     if isinstance(outcome, Handled) and not outcome.events:

@@ -47,7 +47,7 @@ def adopt(
         root_held_by=root_holder(desk.ledger, contract.output_root),
         lineage=lineage_of(desk.ledger, source),
     )
-    facts = read_gate_facts(desk.outside, contract, source, known)
+    facts = read_gate_facts(desk.outside, contract, source, known, desk.ledger.scrubber)
     command = AdoptInstance(now=clock.now(), actor=actor, found=found, facts=facts, note=note)
     outcome = desk.ledger.handle(contract.run, command)
     if not isinstance(outcome, Refused):
@@ -67,7 +67,7 @@ def plan_rollback(desk: Desk, run: Run, step: int, actor: Actor, reason: str) ->
         held = root_holder(desk.ledger, contract.output_root)
         others = "" if held.startswith(f"{run.slug} ") else held
         known = Known(root_held_by=others, lineage=lineage_of(desk.ledger, chosen.path, run))
-        facts = read_gate_facts(desk.outside, contract, chosen.path, known)
+        facts = read_gate_facts(desk.outside, contract, chosen.path, known, desk.ledger.scrubber)
     command = PlanRollback(
         now=clock.now(),
         actor=actor,

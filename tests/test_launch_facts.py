@@ -20,8 +20,12 @@ from watchkeeper.domain.commands import DraftRun
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.contract_parts import IGNORED
 from watchkeeper.domain.gate import Gate, preflight
+from watchkeeper.domain.gate_base import Prior
+from watchkeeper.domain.gate_drift import l14
+from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import GateFinding
+from watchkeeper.domain.secrets import scrub_json
 from watchkeeper.launches import read_first_plan, request_launch
 from watchkeeper.ports import Unavailable
 
@@ -209,6 +213,23 @@ def test_the_configuration_is_read_from_the_commit_or_from_the_checkout(
     absent = with_code(site, git_sha=sha, config=("configs/none.yaml",))
     finding = judged(office, absent, "L14")
     assert (finding.verdict.value, finding.provenance) == ("warn", "missing")
+
+
+def test_a_secret_of_the_configuration_is_gone_before_any_rule_can_quote_it(
+    office: Office, site: Site
+) -> None:
+    sha = commit(checkout_of(site), "conf/run.yaml", "lr: 1e-3\ndb: {password: hunter2x}\n")
+    git(checkout_of(site), "push", "--quiet", "origin", "main")
+    named = with_code(site, git_sha=sha, config=("conf/run.yaml",))
+    plan, facts = read_first_plan(office.desk, named)
+    recorded, _ = scrub_json(office.desk.ledger.scrubber, facts.model_dump(mode="json"))
+    assert facts.config["lr"]
+    assert GateFacts.model_validate(recorded).config == facts.config, "a relaunch compares them"
+    before = Prior(named, plan, {**facts.config, "db.password": "(absent)"})
+    again = plan.model_copy(update={"instance": "i2"})
+    finding = l14(Gate(named, again, facts, (), prior=before))
+    assert "config.db.password" in finding.says
+    assert "hunter2x" not in finding.says
 
 
 @pytest.mark.parametrize(
