@@ -183,9 +183,9 @@ class Ledger:
                     Refusal.RUN_UNREADABLE, f"{slug} after event {run.version}: {run.why}"
                 )
             outcome = decide(run, command)
+            if (isinstance(outcome, Refused) or not outcome) and attempt == 0 and self._stale(run):
+                continue  # No append would show that other writers went on since.
             if isinstance(outcome, Refused):
-                if attempt == 0 and self._stale(run):
-                    continue  # Refused on an old state: other writers went on since.
                 if outcome.records and not self._record_attempt(run, outcome, command):
                     continue
                 return outcome

@@ -14,7 +14,13 @@ from tests.office import DRI, taken
 from watchkeeper import clock
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.domain.commands import AddNote, ApproveLaunch, DraftRun, GrantStandingWaiver
+from watchkeeper.domain.commands import (
+    AddNote,
+    AmendContract,
+    ApproveLaunch,
+    DraftRun,
+    GrantStandingWaiver,
+)
 from watchkeeper.domain.contract import Lane
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refusal, Refused
@@ -116,6 +122,21 @@ def test_two_ledgers_on_one_file_decide_again_after_a_conflict(path: Path) -> No
         handled = taken(right.handle("demo", note("right")))
         assert handled.run.version == 3
         assert left.run("demo") == right.run("demo")
+
+
+def test_nothing_to_add_is_said_of_the_newest_state_only(path: Path) -> None:
+    with open_store(path) as one, open_store(path) as two:
+        left, right = Ledger(one, Scrubber(KEY)), Ledger(two, Scrubber(KEY))
+        drafted(left)
+        assert right.run("demo").version == 1
+        taken(left.handle("demo", amendment(goal="another one")))
+        # In the right one's cache the first words still hold, so they would be nothing new.
+        back = taken(right.handle("demo", amendment()))
+        assert (len(back.events), back.run.version) == (1, 3)
+
+
+def amendment(**changes: str) -> AmendContract:
+    return AmendContract(now=clock.now(), actor=DRI, contract=contract(run="demo", **changes))
 
 
 def test_many_writers_lose_nothing_and_double_nothing(path: Path) -> None:
