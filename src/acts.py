@@ -22,7 +22,7 @@ from watchkeeper.domain.events import EffectFailed, EffectRecovered
 from watchkeeper.domain.observation import SealFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import Finished, Stopped
-from watchkeeper.domain.policy import Act
+from watchkeeper.domain.policy import Act, due_acts
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import Run, contract_of, end_asked, live_instance
 from watchkeeper.domain.values import SourceState
@@ -60,6 +60,8 @@ def perform(desk: Desk, run: Run, act: Act, token: int) -> bool:
     fresh = desk.ledger.run(run.slug)
     if not isinstance(fresh, Run) or fresh.watch.token != token:
         return False  # Another holder took over: whoever is older no longer acts.
+    if act not in due_acts(fresh, desk.ledger.effects(run.slug), clock.now()):
+        return False  # Other writers went on since it was found due.
     try:
         recorded = _perform(desk, fresh, act, token)
     except (Unavailable, TagTaken, PushRaced) as error:

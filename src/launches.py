@@ -97,6 +97,14 @@ def submit(desk: Desk, run: Run) -> bool:
     orchestrator = desk.outside.orchestrator(contract_of(run))
     found = orchestrator.find(plan.submission_id)
     if found.state is JobState.NOT_FOUND:
+        # The answer may have taken long, and what was asked meanwhile counts.
+        fresh = desk.ledger.run(run.slug)
+        if not isinstance(fresh, Run) or (fresh.phase, fresh.watch.token) != (
+            run.phase,
+            run.watch.token,
+        ):
+            return False
+        run = fresh
         if run.stop_requested == plan.instance:
             return _not_submitted(desk, run, plan, "a person asked for its end first")
         if clearance_revoked(run):

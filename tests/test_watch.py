@@ -395,3 +395,43 @@ def test_an_approval_revoked_before_the_submit_starts_no_job(office: Office, sit
         "a-1 was revoked first"
     ]
     assert not office.ledger.roots().held
+
+
+@pytest.mark.parametrize("late", ["revoke", "stop", "takeover"])
+def test_what_people_ask_while_the_orchestrator_is_asked_still_stops_the_submit(
+    office: Office, site: Site, late: str
+) -> None:
+    promised = tiny_contract(site, "late")
+    run = requested(office, promised)
+    real = office.adapters.orchestrator(promised)
+
+    class Slow:
+        """Somebody takes it back between the question and its answer."""
+
+        def find(self, submission: str) -> Any:
+            found = real.find(submission)
+            if late == "revoke":
+                revoke = Revoke(now=clock.now(), actor=DRI, name="a-1", reason="wrong mesh")
+                taken(office.ledger.handle("late", revoke))
+            elif late == "stop":
+                stop = Stop(now=clock.now(), actor=DRI, reason="not now")
+                taken(office.ledger.handle("late", stop))
+            else:
+                taken(_take(office, "late", "ops-2", force=True))
+            return found
+
+        submit = real.submit
+
+    outside = Faulty(office.adapters, orchestrator=lambda _: Slow())
+    perform(replace(office.desk, outside=outside), run, Act.SUBMIT, run.watch.token)
+    assert real.find(submission_id(office.desk, "late", 1)).state == "not_found"
+
+
+def test_an_act_that_is_no_longer_due_is_left_and_is_no_fault(office: Office, site: Site) -> None:
+    run = requested(office, tiny_contract(site, "gone"))
+    stop = Stop(now=clock.now(), actor=DRI, reason="not now")
+    taken(office.ledger.handle("gone", stop))
+    perform(office.desk, run, Act.SUBMIT, run.watch.token)
+    # The board still shows the run as it was.
+    for act in (Act.SUBMIT, Act.CHECK, Act.RELAUNCH, Act.TAG, Act.MILESTONE, Act.CLOSE):
+        assert perform(office.desk, run, act, run.watch.token) is False
