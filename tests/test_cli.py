@@ -254,6 +254,25 @@ def test_wrong_usage_is_bad_input(arguments: list[str], capsys: pytest.CaptureFi
     assert capsys.readouterr().err
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["status", "\udcff"], "UTF-8"),
+        (["status", "--server", "http://[::1"], "expected a URL"),
+        (["init", "--home", "/proc/x"], "no home can be made at /proc/x"),
+        (["contract", "check", "/dev/zero"], "found a device or pipe"),
+    ],
+)
+def test_odd_input_is_one_sentence_and_no_bug(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 4
+    said = capsys.readouterr().err
+    assert says in said
+    assert "internal error" not in said
+
+
 @pytest.mark.parametrize("arguments", [["approve"], ["status", "--wrong"], ["nonsense"]])
 def test_wrong_usage_is_told_to_programs_too(
     arguments: list[str], capsys: pytest.CaptureFixture[str]

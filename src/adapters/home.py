@@ -101,13 +101,21 @@ class Home:
 
 
 def create_home(path: Path) -> Home:
-    """Make a home, or return the one that is there."""
+    """Make a home, or return the one that is there.
+
+    Raises:
+        HomeProblem: It cannot be made, or its marker cannot be read.
+    """
     path = path.expanduser().absolute()
-    path.mkdir(parents=True, exist_ok=True)
     marker = path / "deployment.json"
-    if not marker.exists():
-        fresh = {"deployment": secrets.token_hex(3), "key": secrets.token_hex(16)}
-        _write_whole(marker, (json.dumps(fresh) + "\n").encode(), mode=0o600)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if not marker.exists():
+            fresh = {"deployment": secrets.token_hex(3), "key": secrets.token_hex(16)}
+            _write_whole(marker, (json.dumps(fresh) + "\n").encode(), mode=0o600)
+    except OSError as error:
+        hint = f"no home can be made at {path}: {error.strerror}; choose a folder with --home"
+        raise HomeProblem(hint) from error
     return open_home(path)
 
 

@@ -106,14 +106,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
         arguments: Without the program's name; the process's own when none.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    given = sys.argv[1:] if arguments is None else arguments
     try:
+        _expect_text(given)
         answer = cli.main(args=arguments, prog_name="watchkeeper", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return EXIT_BAD_INPUT
     except click.ClickException as error:
         error.show()
-        if "--json" in (sys.argv[1:] if arguments is None else arguments):
+        if "--json" in given:
             # The sentence above is for people; a program reads one object, whatever is wrong.
             told = {"error": error.format_message(), "exit": EXIT_BAD_INPUT}
             click.echo(json.dumps(told, ensure_ascii=False))
@@ -128,6 +130,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - The last resort: the traceback goes to a file.
         return _fault(error)
     return answer if isinstance(answer, int) else EXIT_DONE
+
+
+def _expect_text(arguments: Sequence[str]) -> None:
+    """Refuse an argument whose bytes are no UTF-8: the ledger keeps text only."""
+    for place, word in enumerate(arguments, 1):
+        if any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise click.UsageError(f"argument {place}, {word!a}: expected UTF-8 text")
 
 
 def _fault(error: Exception) -> int:

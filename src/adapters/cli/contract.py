@@ -11,6 +11,7 @@ from watchkeeper.adapters.cli.common import Leave, json_errors, say
 from watchkeeper.adapters.contract_example import FILL_IN, example_contract
 from watchkeeper.adapters.contract_file import read_contract
 from watchkeeper.adapters.contract_schema import contract_schema
+from watchkeeper.adapters.documents import read_text
 from watchkeeper.domain.contract import Lane
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -73,8 +74,8 @@ def check(file: Path, as_json: bool) -> None:
 def _left_open(file: Path) -> list[Problem]:
     """Return the places of an example that nobody has filled in."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
+        lines = read_text(file, "a contract file").splitlines()
+    except BadInput:
         return []  # Reading it properly says what is wrong with it.
     found: list[Problem] = []
     for number, line in enumerate(lines, 1):

@@ -3,15 +3,16 @@
 import os
 import tempfile
 import traceback
-from pathlib import Path
 
 
 def told(error: Exception) -> str:
     """Write the description of an unexpected error; return what to say to the user."""
     first = f"internal error: {type(error).__name__}: {error}"
     try:
-        path = Path(tempfile.gettempdir()) / f"watchkeeper-fault-{os.getpid()}.txt"
-        path.write_text("".join(traceback.format_exception(error)))
+        # For the user's eyes only, and under a name that nobody can take beforehand.
+        file, path = tempfile.mkstemp(prefix="watchkeeper-fault-", suffix=".txt")
+        with os.fdopen(file, "w", errors="backslashreplace") as stream:
+            stream.writelines(traceback.format_exception(error))
         says = f"Please report it with {path}"
     except OSError as unwritten:
         says = f"Please report it; its description could not be written ({unwritten})"

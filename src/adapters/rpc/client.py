@@ -124,8 +124,7 @@ def acknowledge(
 
 
 def _ask(server: str, function: Callable[[WatchkeeperServiceClientSync], _Result]) -> _Result:
-    found = urlsplit(server)
-    if found.scheme not in ("http", "https") or not found.hostname or found.path.strip("/"):
+    if not _is_address(server):
         expected = "expected a URL such as http://127.0.0.1:8765"
         raise ServerSaid(f"--server {server}: {expected}", 4)
     client = WatchkeeperServiceClientSync(
@@ -144,6 +143,14 @@ def _ask(server: str, function: Callable[[WatchkeeperServiceClientSync], _Result
             if code != 2:
                 raise ServerSaid(error.message, code) from error
             raise ServerSaid(f"no answer from {server}: {_in_words(error)}", 2) from error
+
+
+def _is_address(server: str) -> bool:
+    try:
+        found = urlsplit(server)
+    except ValueError:
+        return False  # Such as an IPv6 address without its end.
+    return found.scheme in ("http", "https") and bool(found.hostname) and not found.path.strip("/")
 
 
 _NOT_REACHED = "not reached"
