@@ -507,6 +507,23 @@ def test_a_full_disk_below_the_watch_log_is_one_sentence(
     assert said.count("cannot be written") == 1
 
 
+def test_no_secret_of_an_outside_answer_reaches_the_watch_log(cli: Cli, home: Path) -> None:
+    assert cli("status").code == 0
+    secret = "0123456789abcdef" * 2 + "01234567"
+    root = logging.getLogger("watchkeeper")
+    before = (root.level, root.propagate)
+    with open_office(home) as office:
+        log_to(office)
+        try:
+            logging.getLogger("watchkeeper.acts").warning("failed: WANDB_API_KEY=%s", secret)
+        finally:
+            root.handlers.pop().close()
+            root.level, root.propagate = before
+        text = office.home.watch_log.read_text()
+    assert "failed: WANDB_API_KEY=" in text
+    assert secret not in text
+
+
 def test_a_launch_that_the_orchestrator_refuses_says_why_and_is_no_success(
     cli: Cli, site: Site, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ from watchkeeper.domain.phases import (
     Superseded,
 )
 from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.secrets import Scrubber, scrub
 from watchkeeper.domain.state import Run
 from watchkeeper.projections.figures import count
 from watchkeeper.watch import Watcher
@@ -165,10 +166,22 @@ class _WatchLog(logging.FileHandler):
         click.echo(f"{says} without it; look for free disk space", err=True)
 
 
+class _CleanFormatter(logging.Formatter):
+    """Takes out the secrets that words of the outside, or a traceback, may repeat."""
+
+    def __init__(self, scrubber: Scrubber) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
+        self._scrubber = scrubber
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record without secrets."""
+        return scrub(self._scrubber, super().format(record)).text
+
+
 def log_to(office: Office) -> None:
     """Write what the watch has to say to its operators beside the ledger."""
     handler = _WatchLog(office.home.watch_log)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(_CleanFormatter(office.ledger.scrubber))
     root = logging.getLogger("watchkeeper")
     root.addHandler(handler)
     root.setLevel(logging.INFO)
