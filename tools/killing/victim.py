@@ -253,8 +253,9 @@ def relaunch_submitting_first(desk: Desk, run: Run, token: int) -> bool:
         resume_step=decision.resume_step,
     )
     desk.outside.orchestrator(contract).submit(job_spec(plan))
+    known = Known(logbook=logbook_on_record(""))
     facts = read_gate_facts(
-        desk.outside, contract, decision.resume_path, Known(logbook=logbook_on_record(""))
+        desk.outside, contract, decision.resume_path, known, desk.ledger.scrubber
     )
     command = Relaunch(
         now=clock.now(), actor=SERVICE, token=token, submission_id=fresh, facts=facts
