@@ -422,7 +422,11 @@ def test_what_people_ask_while_the_orchestrator_is_asked_still_stops_the_submit(
 
         submit = real.submit
 
-    outside = Faulty(office.adapters, orchestrator=lambda *_: Slow())
+    def orchestrator(of: Contract) -> Slow:
+        del of
+        return Slow()
+
+    outside = Faulty(office.adapters, orchestrator=orchestrator)
     perform(replace(office.desk, outside=outside), run, Act.SUBMIT, run.watch.token)
     assert real.find(submission_id(office.desk, "late", 1)).state == "not_found"
 
