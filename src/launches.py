@@ -71,9 +71,6 @@ def read_first_plan(
         tracked(contract, plan),
         plan.resume_from,
         known,
-        contract,
-        plan.resume_from,
-        known,
         desk.ledger.scrubber,
         submission_id=plan.submission_id,
     )

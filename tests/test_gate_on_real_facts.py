@@ -287,7 +287,8 @@ def l14(after: str) -> Arrange:
         plan, first = read_first_plan(place.office.desk, contract)
         (place.checkout / CONFIG).write_text(after)
         known = Known(logbook=logbook_on_record(""))
-        facts = read_gate_facts(place.office.desk.outside, contract, "", known)
+        desk = place.office.desk
+        facts = read_gate_facts(desk.outside, contract, "", known, desk.ledger.scrubber)
         planned = make_plan(
             contract, number=2, submission_id="i2", resume_from="", resume_step=None
         )

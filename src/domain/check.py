@@ -21,7 +21,6 @@ from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.progress import Progress as Shown
 from watchkeeper.domain.progress import parse_progress, parse_startup
 from watchkeeper.domain.startup_lines import startup_shown
-from watchkeeper.domain.state import Instance, Run, contract_of, end_asked, is_moving
 from watchkeeper.domain.state import (
     CHECKPOINTS_KEPT,
     Instance,

@@ -272,13 +272,11 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
     )
     contract = contract_of(run)
     exact = tuple(one for one in run.approvals if one.digest == plan_digest(plan))
-    asked_back = isinstance(run.manoeuvres.asked, RollbackApproved)
     each = policy_of(contract).approvals == "each" and decision.rule not in BY_A_HUMAN
-    covered = decision.rule in COVERED_RULES and not asked_back and not each
     asked = run.manoeuvres.asked
     # Once the rollback's own instance was launched, what follows it is an ordinary relaunch.
     asked_back = isinstance(asked, RollbackApproved) and asked.instance == decision.instance
-    covered = decision.rule in COVERED_RULES and not asked_back
+    covered = decision.rule in COVERED_RULES and not asked_back and not each
     gate = Gate(
         contract,
         plan,
