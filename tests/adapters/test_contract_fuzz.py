@@ -165,6 +165,6 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_file_takes_long(tmp_path: Path, name: str) -> None:
-    started_s = time.monotonic()
+    started_s = time.process_time()
     read_or_refuse(tmp_path, HOSTILE[name][1], HOSTILE[name][0])
-    assert time.monotonic() - started_s < 20
+    assert time.process_time() - started_s < 20

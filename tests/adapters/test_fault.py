@@ -165,6 +165,8 @@ def test_the_training_of_another_run_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_was_complete_before_is_not_struck(tmp_path: Path) -> None:
     with started(training_command(tmp_path, "--step-delay", "5")) as training:
+        # A training that finds a complete checkpoint as it starts would not go on.
+        wait_for(tmp_path / "metrics.jsonl")
         checkpoint(tmp_path, 30).mkdir(parents=True)
         (checkpoint(tmp_path, 30) / "metadata.json").write_text("{}")
         with started(fault_command(tmp_path)) as striker:

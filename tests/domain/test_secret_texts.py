@@ -14,7 +14,8 @@ from watchkeeper.domain.secrets import Scrubber, find_secrets, find_secrets_in, 
 SCRUBBER = Scrubber(key=b"a deployment's key")
 _MARK = re.compile(r"«redacted:[a-z]+:[0-9a-f]{4}»")
 _SECONDS_MAX = 6.0
-"""Several times what a million characters take on a busy core; a quadratic pattern takes hours."""
+"""Of the processor: several times what a million characters take. A quadratic pattern takes
+hours."""
 
 # --- For every text -----------------------------------------------------------------------------
 
