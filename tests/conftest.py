@@ -1,18 +1,13 @@
-"""Servers for the tests, and what a run says about those that it could not have.
-
-A test that needs a server takes its fixture and carries its marker. Where the server cannot be
-had, the test is skipped with the reason, and the reason is repeated at the end of the run. The
-variable WATCHKEEPER_REQUIRE, such as `ray,gcs,s3,wandb,git`, names servers without which to fail.
-"""
+"""The fixtures and hooks of all tests, each from the module that says what it is."""
 
 import importlib
-import os
 from collections.abc import Iterator
-from typing import NoReturn
 
 import freezegun
 import pytest
+from hypothesis import HealthCheck, settings
 
+from tests.command_line import cli, cli_without_home, home, site
 from tests.gcs import gcs_bucket, gcs_bucket_to_stop, gcs_server
 from tests.pubsub import (
     PubsubNotStarted,
@@ -22,11 +17,24 @@ from tests.pubsub import (
     stop_pubsub,
 )
 from tests.s3 import S3NotStarted, s3_bucket, s3_bucket_to_stop, start_s3, stop_s3
+from tests.missing import (
+    cannot_have,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)  # fmt: skip
+from tests.office import office
+from tests.s3 import s3_bucket, s3_bucket_to_stop, s3_server
 from tests.wandb_stub import wandb_server
+from tests.workers import pytest_collection_modifyitems, pytest_xdist_auto_num_workers
 
 __all__ = [
     "gcs_bucket", "gcs_bucket_to_stop", "gcs_server", "pubsub_project", "pubsub_to_stop",
     "s3_bucket", "s3_bucket_to_stop", "wandb_server",
+    "cli", "cli_without_home", "gcs_bucket", "gcs_bucket_to_stop", "gcs_server", "home", "office",
+    "pytest_collection_modifyitems", "pytest_sessionfinish", "pytest_terminal_summary",
+    "pytest_testnodedown", "pytest_xdist_auto_num_workers", "s3_bucket", "s3_bucket_to_stop",
+    "s3_server", "site", "wandb_server",
 ]  # fmt: skip
 
 # Only the wall clock of our own code freezes. Frozen, these would wait for ever, or not at all.
@@ -36,23 +44,9 @@ freezegun.configure(
     ]
 )  # fmt: skip
 
-_MISSED = pytest.StashKey[dict[str, str]]()
-
-
-def cannot_have(config: pytest.Config, server: str, reason: str) -> NoReturn:
-    """Skip what needs a server, or fail where the server is required."""
-    config.stash.setdefault(_MISSED, {})[server] = reason
-    required = os.environ.get("WATCHKEEPER_REQUIRE", "").split(",")
-    if server in [name.strip() for name in required]:
-        pytest.fail(f"{server} is required by WATCHKEEPER_REQUIRE: {reason}", pytrace=False)
-    pytest.skip(f"{server}: {reason}")
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    for server, reason in config.stash.setdefault(_MISSED, {}).items():
-        terminalreporter.write_line(f"NOT TESTED against {server}: {reason}", yellow=True)
+# How long an example takes says how busy the machine is. A test that means it says `deadline`.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session")

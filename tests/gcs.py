@@ -10,55 +10,22 @@ import sys
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import fsspec
 import pytest
 
-from watchkeeper import clock
+from tests.missing import had
+from tests.server_process import Server, start_server
 
 LAUNCHER = Path(__file__).parent / "servers" / "gcs-emulator" / "run.py"
-START_LIMIT = timedelta(seconds=30)
 
 
-def start_emulator(folder: Path) -> tuple[str, subprocess.Popen[bytes]]:
-    """Start an emulator that logs to a folder; return its address once it answers."""
-    log = folder / "gcs-emulator.log"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
-    options = ("--host", "127.0.0.1", "--port", str(port), "-M", "-q")
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, str(LAUNCHER), "start", *options],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-
-    def answers() -> bool:
-        if process.poll() is not None:
-            raise RuntimeError(f"{LAUNCHER} ended before it answered; {log} says why")
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return True
-        return False
-
-    backoff = clock.ExponentialBackoff(initial=timedelta(milliseconds=20))
-    try:
-        backoff.wait_until_or_raise(answers, START_LIMIT, f"waiting for {LAUNCHER}")
-    except TimeoutError:
-        stop_emulator(process)
-        raise
-    return f"http://127.0.0.1:{port}", process
-
-
-def stop_emulator(process: subprocess.Popen[bytes]) -> None:
-    """Stop an emulator with all that is in its process group."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-    process.wait(timeout=START_LIMIT.total_seconds())
+def start_emulator(folder: Path) -> Server:
+    """Start an emulator that logs to a folder; return it once it answers."""
+    options = ("--host", "127.0.0.1", "--port", "0", "-M", "-q")
+    return start_server(LAUNCHER, "start", *options, log=folder / "gcs-emulator.log")
 
 
 def make_bucket() -> str:
@@ -90,13 +57,16 @@ def storage() -> Any:
 
 
 @pytest.fixture(scope="session")
-def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def gcs_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     """The address of an emulator of this test run."""
-    address, process = start_emulator(tmp_path_factory.mktemp("gcs"))
+    with had(request.config, "gcs"):
+        server = start_emulator(tmp_path_factory.mktemp("gcs"))
     try:
-        yield address
+        yield server.address
     finally:
-        stop_emulator(process)
+        server.stop()
 
 
 @pytest.fixture
@@ -108,12 +78,12 @@ def gcs_bucket(gcs_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def gcs_bucket_to_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gcs_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """The `gs://` URL of an empty bucket on a server of its own, and what stops that server."""
-    address, process = start_emulator(tmp_path)
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+    server = start_emulator(tmp_path)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.address)
     try:
-        yield make_bucket(), lambda: stop_emulator(process)
+        yield make_bucket(), server.stop
     finally:
-        stop_emulator(process)
+        server.stop()

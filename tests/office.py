@@ -3,15 +3,17 @@
 import contextlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, holder_of
+from watchkeeper.adapters.cli.common import Office, holder_of, open_office
+from watchkeeper.adapters.home import create_home
 from watchkeeper.desk import Desk
 from watchkeeper.domain.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.contract import Contract
@@ -24,6 +26,15 @@ from watchkeeper.watch import Watcher
 
 DRI = Actor(principal="dri", kind="human")
 LIMIT = timedelta(seconds=60)
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    """An open home; whatever was started below the test's folder ends with the test."""
+    create_home(tmp_path / "home")
+    with open_office(tmp_path / "home") as opened:
+        yield opened
+    end_processes(tmp_path)
 
 
 def ask_for_launch(office: Office, contract: Contract) -> Handled | Refused:

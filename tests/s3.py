@@ -1,23 +1,16 @@
 """An S3 server of the test run's own: moto's, on a free port."""
 
-import contextlib
 import os
-import signal
-import socket
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import fsspec
 import pytest
 
-from watchkeeper import clock
-
-START_LIMIT = timedelta(seconds=60)
+from tests.missing import had
+from tests.server_process import Server, start_server
 
 LAUNCHER = Path(__file__).parent / "servers" / "s3.py"
 
@@ -32,51 +25,13 @@ ENVIRONMENT = {
 }
 
 
-class S3NotStarted(Exception):
-    """The server cannot be had here; the message says why."""
-
-
-def start_s3(folder: Path, *, objects: int = 0) -> tuple[str, subprocess.Popen[bytes]]:
-    """Start a server that logs to a folder; return its address once it answers.
+def start_s3(folder: Path, *, objects: int = 0) -> Server:
+    """Start a server that logs to a folder; return it once it answers.
 
     Args:
         objects: Objects that lie in its bucket `large` from the start, below `run/`.
     """
-    log = folder / "s3.log"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, str(LAUNCHER), str(port), str(objects)],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={**os.environ, **ENVIRONMENT},
-        )
-
-    def answers() -> bool:
-        if process.poll() is not None:
-            why = log.read_text(errors="replace").strip().rpartition("\n")[2]
-            raise S3NotStarted(f"{LAUNCHER.name} ended before it answered: {why}")
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return True
-        return False
-
-    backoff = clock.ExponentialBackoff(initial=timedelta(milliseconds=20))
-    try:
-        backoff.wait_until_or_raise(answers, START_LIMIT, f"waiting for {LAUNCHER}")
-    except TimeoutError:
-        stop_s3(process)
-        raise
-    return f"http://127.0.0.1:{port}", process
-
-
-def stop_s3(process: subprocess.Popen[bytes]) -> None:
-    """Stop a server with all that is in its process group."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-    process.wait(timeout=START_LIMIT.total_seconds())
+    return start_server(LAUNCHER, "0", str(objects), log=folder / "s3.log", env=ENVIRONMENT)
 
 
 def point_to(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
@@ -103,6 +58,17 @@ def place_s3_bucket(beside: str, region: str) -> str:
     name = url.removeprefix("s3://")
     client.call_s3("create_bucket", Bucket=name, CreateBucketConfiguration=where)
     return url
+@pytest.fixture(scope="session")
+def s3_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The address of a server of this test run."""
+    with had(request.config, "s3"):
+        server = start_s3(tmp_path_factory.mktemp("s3"))
+    try:
+        yield server.address
+    finally:
+        server.stop()
 
 
 @pytest.fixture
@@ -117,9 +83,9 @@ def s3_bucket_to_stop(
     s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """The `s3://` URL of an empty bucket on a server of its own, and what stops that server."""
-    address, process = start_s3(tmp_path)
-    point_to(monkeypatch, address)
+    server = start_s3(tmp_path)
+    point_to(monkeypatch, server.address)
     try:
-        yield make_s3_bucket(), lambda: stop_s3(process)
+        yield make_s3_bucket(), server.stop
     finally:
-        stop_s3(process)
+        server.stop()

@@ -9,20 +9,18 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.office import end_processes
+from tests.command_line import Cli, launch, written
 from tests.test_tailer import damage_events
-from tests.training import Site, git, make_site, tiny_contract
+from tests.training import Site, git, tiny_contract
 from watchkeeper.adapters.cli import COMMANDS, reading, run
 from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.cli.watching import log_to
-from watchkeeper.adapters.contract_file import contract_to_yaml
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.store.lock import lock_path
 from watchkeeper.adapters.store.sqlite import open_store
@@ -31,62 +29,15 @@ from watchkeeper.event_store import KeyReused, VersionConflict, Write
 
 pytestmark = pytest.mark.git
 
-Cli = Callable[..., "Answer"]
-
-
-class Answer:
-    """What one command said."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code = code
-        self.out = out
-        self.err = err
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out.splitlines()[-1])
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "home"
-    end_processes(tmp_path)
-
-
-@pytest.fixture
-def cli(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    monkeypatch.setenv("WATCHKEEPER_HOME", str(home))
-    monkeypatch.setenv("WATCHKEEPER_PRINCIPAL", "dri")
-
-    def call(*arguments: str) -> Answer:
-        capsys.readouterr()
-        code = run(list(arguments))
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err + said.out
-        return Answer(code, said.out, said.err)
-
-    assert call("init", "--human", "dri").code == 0
-    return call
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return make_site(tmp_path)
-
 
 @pytest.fixture
 def contract(site: Site, tmp_path: Path) -> Path:
-    path = tmp_path / "tiny.yaml"
-    path.write_text(contract_to_yaml(tiny_contract(site, "tiny", steps=60, pace=0.05)))
-    return path
+    return Path(written(tmp_path, tiny_contract(site, "tiny", steps=60, pace=0.05)))
 
 
 @pytest.fixture
 def launched(cli: Cli, contract: Path) -> str:
-    held = cli("launch", str(contract), "--json")
-    assert held.code == 3
-    assert cli("approve", "tiny", "--plan", held.json["plan"]).code == 0
-    assert cli("launch", str(contract)).code == 0
+    launch(cli, str(contract), "tiny")
     return "tiny"
 
 
@@ -327,11 +278,10 @@ def start(cli: Cli, site: Site, tmp_path: Path, *, seals: bool = True, **tiny: A
     """Launch a tiny run by commands; it is watched by whoever watches next."""
     made = tiny_contract(site, "tiny", **tiny)
     made = made.model_copy(update={"seal": made.seal.model_copy(update={"auto": seals})})
-    path = tmp_path / "own.yaml"
-    path.write_text(contract_to_yaml(made))
-    plan = cli("launch", str(path), "--json").json["plan"]
+    path = written(tmp_path, made)
+    plan = cli("launch", path, "--json").json["plan"]
     assert cli("approve", "tiny", "--plan", plan, "--json").json["plan"] == plan
-    assert cli("launch", str(path), "--json").code == 0
+    assert cli("launch", path, "--json").code == 0
     return "tiny"
 
 
@@ -527,12 +477,11 @@ def test_no_secret_of_an_outside_answer_reaches_the_watch_log(cli: Cli, home: Pa
 def test_a_launch_that_the_orchestrator_refuses_says_why_and_is_no_success(
     cli: Cli, site: Site, tmp_path: Path
 ) -> None:
-    path = tmp_path / "nowhere.yaml"
     wrong = tiny_contract(site, "nowhere").model_copy(update={"working_dir": "/no/such/folder"})
-    path.write_text(contract_to_yaml(wrong))
-    plan = cli("launch", str(path), "--json").json["plan"]
+    path = written(tmp_path, wrong)
+    plan = cli("launch", path, "--json").json["plan"]
     assert cli("approve", "nowhere", "--plan", plan).code == 0
-    refused = cli("launch", str(path))
+    refused = cli("launch", path)
     assert refused.code == 3
     assert "/no/such/folder" in refused.out
     assert "NOT LAUNCHED" in refused.out

@@ -1,64 +1,18 @@
 """What handovers and manoeuvres print, their exit codes and their JSON, on real parts."""
 
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.office import end_processes
-from tests.test_cli import Answer
-from tests.training import Site, git, make_site, tiny_contract
+from tests.command_line import Cli, launch, written
+from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.cli.common import open_office
-from watchkeeper.adapters.contract_file import contract_to_yaml
-from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.state import Run
 from watchkeeper.domain.values import JobSpec
 
 pytestmark = pytest.mark.git
-
-Cli = Callable[..., Answer]
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "home"
-    end_processes(tmp_path)
-
-
-@pytest.fixture
-def cli(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    monkeypatch.setenv("WATCHKEEPER_HOME", str(home))
-    monkeypatch.setenv("WATCHKEEPER_PRINCIPAL", "dri")
-
-    def call(*arguments: str) -> Answer:
-        capsys.readouterr()
-        code = run(list(arguments))
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err + said.out
-        return Answer(code, said.out, said.err)
-
-    assert call("init", "--human", "dri").code == 0
-    return call
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return make_site(tmp_path)
-
-
-def written(tmp_path: Path, contract: Contract) -> str:
-    path = tmp_path / f"{contract.run}.yaml"
-    path.write_text(contract_to_yaml(contract))
-    return str(path)
-
-
-def launch(cli: Cli, path: str, slug: str) -> None:
-    plan = cli("launch", path, "--json").json["plan"]
-    assert cli("approve", slug, "--plan", plan).code == 0
-    assert cli("launch", path).code == 0
 
 
 def failed_run(cli: Cli, site: Site, tmp_path: Path, slug: str = "tiny") -> str:

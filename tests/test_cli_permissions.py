@@ -1,23 +1,17 @@
 """`propose`, `consent`, `waive`, `revoke` and guarded acts, with a real list of principals."""
 
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.office import end_processes
-from tests.test_cli import Answer
-from tests.training import Site, git, make_site, tiny_contract
-from watchkeeper.adapters.cli import run
+from tests.command_line import Cli, launch, written
+from tests.training import Site, git, tiny_contract
 from watchkeeper.adapters.cli.common import open_office
-from watchkeeper.adapters.contract_file import contract_to_yaml
 from watchkeeper.clock import ExponentialBackoff
-from watchkeeper.domain.contract import Contract, Lane, WatchPart
+from watchkeeper.domain.contract import Lane, WatchPart
 
 pytestmark = pytest.mark.git
-
-Cli = Callable[..., Answer]
 
 AGENT = ("--as", "codex")
 PRINCIPALS = """\
@@ -31,45 +25,17 @@ kind = "agent"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "home"
-    end_processes(tmp_path)
-
-
-@pytest.fixture
-def cli(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    monkeypatch.setenv("WATCHKEEPER_HOME", str(home))
-    monkeypatch.setenv("WATCHKEEPER_PRINCIPAL", "dri")
-
-    def call(*arguments: str) -> Answer:
-        capsys.readouterr()
-        code = run(list(arguments))
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err + said.out
-        return Answer(code, said.out, said.err)
-
-    assert call("init").code == 0
+def cli(cli_without_home: Cli, home: Path) -> Cli:
+    """As everywhere, with an agent beside the human, each known by a name of its own."""
+    assert cli_without_home("init").code == 0
     (home / "principals.toml").write_text(PRINCIPALS)
-    return call
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return make_site(tmp_path)
-
-
-def written(tmp_path: Path, contract: Contract) -> str:
-    path = tmp_path / f"{contract.run}.yaml"
-    path.write_text(contract_to_yaml(contract))
-    return str(path)
+    return cli_without_home
 
 
 @pytest.fixture
 def launched(cli: Cli, site: Site, tmp_path: Path) -> str:
-    contract = written(tmp_path, tiny_contract(site, "tiny", steps=2000, pace=0.05))
-    plan = cli("launch", contract, "--json").json["plan"]
-    assert cli("approve", "tiny", "--plan", plan).code == 0
-    assert cli("launch", contract).code == 0
+    contract = written(tmp_path, tiny_contract(site, "tiny", steps=2000, pace=0.05, cadence_s=10))
+    launch(cli, contract, "tiny")
     return "tiny"
 
 

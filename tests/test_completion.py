@@ -11,7 +11,7 @@ import click
 import pytest
 
 from bench.status import fill
-from tests.conftest import cannot_have
+from tests.missing import cannot_have
 from watchkeeper.adapters.cli import COMMANDS, cli, run
 from watchkeeper.adapters.cli.completion import NAMES_MAX, NO_RUN, run_names
 

@@ -1,18 +1,21 @@
 """The demo, the README's main job, as a user runs it: every fault, on both orchestrators."""
 
+import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from tests.conftest import cannot_have
+from tests.missing import cannot_have
 from tests.office import processes_of
 from tests.training import git
 from watchkeeper import clock
@@ -177,7 +180,6 @@ def test_without_a_fault_one_instance_is_sealed(
 )
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, orchestrator: str, signals: int) -> None:
     home = tmp_path / "home"
-    heads = {process.pid for process in processes_of(Path("/tmp/wkray-"))}
     process = subprocess.Popen(
         [str(WATCHKEEPER), "demo", "--home", str(home), "--orchestrator", orchestrator],
         stdout=subprocess.PIPE,
@@ -188,6 +190,9 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, orchestrator: str, sign
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
     trains = backoff.wait_until(lambda: (output / "metrics.jsonl").exists(), timedelta(seconds=90))
     assert trains or process.poll() is None
+    below = psutil.Process(process.pid).children(recursive=True)
+    heads = heads_of(below)
+    assert len(heads) == (1 if orchestrator == "ray" else 0)
     os.kill(process.pid, signal.SIGINT)
     for _ in range(signals - 1):
         # What an impatient hand does; there is no condition to wait for.
@@ -196,8 +201,29 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, orchestrator: str, sign
     process.communicate(timeout=90)
     assert process.returncode == 130
     assert not processes_of(home)
-    # Other tests of this run may have a Ray head of their own.
-    assert {found.pid for found in processes_of(Path("/tmp/wkray-"))} <= heads
+    assert not living(below)
+    # A job on Ray is not below its head.
+    assert not heads & heads_of(psutil.process_iter())
+    assert not any(Path(head).exists() for head in heads)
+
+
+def living(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Those that have not ended, whoever has to notice it."""
+    found: list[psutil.Process] = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def heads_of(processes: Iterable[psutil.Process]) -> set[str]:
+    """The folders of the Ray heads that some processes belong to."""
+    found: set[str] = set()
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            found |= {process.environ().get("WK_RAY_HEAD", "")}
+    return found - {""}
 
 
 def test_without_git_the_demo_says_so(tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
 """Who watches, over real processes, real files and a real git remote."""
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from tests.office import (
     DRI,
     data_of,
-    end_processes,
     phase_of,
     requested,
     runs_of,
@@ -20,10 +18,9 @@ from tests.office import (
     topics,
     watch_until,
 )
-from tests.training import Site, make_site, tiny_contract
+from tests.training import Site, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, holder_of, open_office
-from watchkeeper.adapters.home import create_home
+from watchkeeper.adapters.cli.common import Office, holder_of
 from watchkeeper.desk import SERVICE
 from watchkeeper.domain.commands import Stop, TakeWatch
 from watchkeeper.domain.commands_manoeuvres import AnnounceAct, HandOver, ReportStaleMonitor
@@ -47,19 +44,6 @@ from watchkeeper.domain.stopping import StoppingPart
 from watchkeeper.watch import Watcher
 
 pytestmark = pytest.mark.git
-
-
-@pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    create_home(tmp_path / "home")
-    with open_office(tmp_path / "home") as opened:
-        yield opened
-    end_processes(tmp_path)
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return make_site(tmp_path)
 
 
 @contextmanager

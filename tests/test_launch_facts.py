@@ -1,17 +1,16 @@
 """What the gate reads from real git remotes, checkouts and stores, and what it says of it."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.office import taken
-from tests.training import Site, git, make_site, tiny_contract
+from tests.training import Site, commit, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Office
 from watchkeeper.adapters.contract_file import contract_to_yaml
 from watchkeeper.adapters.git.worktree import read_worktree
 from watchkeeper.adapters.home import create_home
@@ -32,18 +31,6 @@ from watchkeeper.ports import Unavailable
 DRI = Actor(principal="dri", kind="human")
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return make_site(tmp_path)
-
-
-@pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    create_home(tmp_path / "home")
-    with open_office(tmp_path / "home") as opened:
-        yield opened
-
-
 def with_code(site: Site, **code: Any) -> Contract:
     made = tiny_contract(site, "tiny")
     return made.model_copy(update={"code": made.code.model_copy(update=code)})
@@ -55,34 +42,21 @@ def judged(office: Office, contract: Contract, rule: str) -> GateFinding:
     return next(finding for finding in findings if finding.rule == rule)
 
 
-def checkout_of(site: Site) -> Path:
-    return site.folder / "site" / "code"
-
-
-def commit(checkout: Path, name: str, text: str) -> str:
-    (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-    (checkout / name).write_text(text)
-    git(checkout, "add", ".")
-    person = ("-c", "user.name=ann", "-c", "user.email=ann@localhost")
-    git(checkout, *person, "commit", "--quiet", "-m", name)
-    return git(checkout, "rev-parse", "HEAD").strip()
-
-
 def test_a_pushed_commit_in_a_clean_checkout_passes(office: Office, site: Site) -> None:
-    named = with_code(site, worktree=str(checkout_of(site)))
+    named = with_code(site, worktree=str(site.checkout))
     finding = judged(office, named, "L2")
     assert (finding.verdict.value, "is clean at it" in finding.says) == ("pass", True), finding
 
 
 def test_a_commit_that_was_not_pushed_blocks(office: Office, site: Site) -> None:
-    sha = commit(checkout_of(site), "new.py", "x = 1\n")
+    sha = commit(site.checkout, "new.py", "x = 1\n")
     finding = judged(office, with_code(site, git_sha=sha), "L2")
     assert finding.verdict.value == "block"
     assert finding.fix == "git push origin main"
 
 
 def test_a_commit_on_another_branch_blocks_and_names_it(office: Office, site: Site) -> None:
-    checkout = checkout_of(site)
+    checkout = site.checkout
     git(checkout, "checkout", "--quiet", "-b", "wip/x")
     sha = commit(checkout, "new.py", "x = 1\n")
     git(checkout, "push", "--quiet", "origin", "wip/x")
@@ -98,7 +72,7 @@ def test_a_remote_without_an_answer_is_no_missing_commit(office: Office, site: S
 
 
 def test_a_checkout_behind_its_upstream_warns(office: Office, site: Site) -> None:
-    checkout = checkout_of(site)
+    checkout = site.checkout
     commit(checkout, "newer.py", "x = 1\n")
     git(checkout, "push", "--quiet", "origin", "main")
     git(checkout, "reset", "--quiet", "--hard", site.sha)
@@ -109,7 +83,7 @@ def test_a_checkout_behind_its_upstream_warns(office: Office, site: Site) -> Non
 def test_what_can_affect_training_makes_a_tree_dirty_and_nothing_else_does(
     office: Office, site: Site
 ) -> None:
-    checkout = checkout_of(site)
+    checkout = site.checkout
     (checkout / "notes.md").write_text("nothing\n")
     (checkout / "tests").mkdir()
     (checkout / "tests" / "test_x.py").write_text("nothing\n")
@@ -124,7 +98,7 @@ def test_what_can_affect_training_makes_a_tree_dirty_and_nothing_else_does(
 
 
 def test_a_patch_s_identity_follows_every_byte_that_matters_and_writes_nothing(site: Site) -> None:
-    checkout = checkout_of(site)
+    checkout = site.checkout
     index = (checkout / ".git" / "index").read_bytes()
 
     def patch() -> str:
@@ -157,9 +131,9 @@ def test_a_folder_without_git_is_a_definite_answer_and_a_broken_one_is_not(
     plain.mkdir()
     assert read_worktree(str(plain), IGNORED) is None
     assert read_worktree(str(tmp_path / "absent"), IGNORED) is None
-    (checkout_of(site) / ".git" / "index").write_bytes(b"broken")
+    (site.checkout / ".git" / "index").write_bytes(b"broken")
     with pytest.raises(Unavailable, match="git status ended with code"):
-        read_worktree(str(checkout_of(site)), IGNORED)
+        read_worktree(str(site.checkout), IGNORED)
 
 
 def test_checkpoints_that_lie_below_a_new_output_root_block(office: Office, site: Site) -> None:
@@ -198,7 +172,7 @@ def test_the_logbook_is_on_its_remote_before_anything_is_submitted(
 def test_the_configuration_is_read_from_the_commit_or_from_the_checkout(
     office: Office, site: Site
 ) -> None:
-    checkout = checkout_of(site)
+    checkout = site.checkout
     sha = commit(checkout, "configs/run.yaml", "trainer: {num_train_steps: 40, seed: 0}\n")
     git(checkout, "push", "--quiet", "origin", "main")
     named = with_code(site, git_sha=sha, config=("configs/run.yaml",))

@@ -2,7 +2,7 @@
 
 import importlib
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,15 @@ from tests.office import (
     DRI,
     ask_for_launch,
     data_of,
-    end_processes,
     phase_of,
     requested,
     runs_of,
     taken,
     watch_until,
 )
-from tests.training import Site, git, make_site, tiny_contract
+from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, open_office
-from watchkeeper.adapters.home import create_home
+from watchkeeper.adapters.cli.common import Office
 from watchkeeper.domain.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.commands_manoeuvres import RequestRelaunch
 from watchkeeper.domain.contract import Contract, OrchestratorPart
@@ -48,19 +46,6 @@ from watchkeeper.manoeuvres import adopt, plan_rollback, supersede, verify_miles
 from watchkeeper.projections.logbook import render_at
 
 pytestmark = pytest.mark.git
-
-
-@pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    create_home(tmp_path / "home")
-    with open_office(tmp_path / "home") as opened:
-        yield opened
-    end_processes(tmp_path)
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return make_site(tmp_path)
 
 
 def running_past(slug: str, step: int) -> Callable[[dict[str, Run]], bool]:

@@ -6,11 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.test_checkpoints import put_checkpoint
-from tests.test_cli import Cli, cli, home, site
+from tests.command_line import Cli, launch, written
 from tests.training import Site, tiny_contract
-from watchkeeper.adapters.contract_file import contract_to_yaml
-
-__all__ = ["cli", "home", "site"]
 
 
 @pytest.mark.s3
@@ -20,11 +17,7 @@ def test_a_run_with_checkpoints_on_s3_is_sealed_on_its_final_one(
     root = f"{s3_bucket}/tiny/checkpoints"
     made = tiny_contract(site, "tiny", steps=60, pace=0.05)
     made = made.model_copy(update={"output_root": f"{s3_bucket}/tiny"})
-    contract = tmp_path / "tiny.yaml"
-    contract.write_text(contract_to_yaml(made))
-    plan = cli("launch", str(contract), "--json").json["plan"]
-    assert cli("approve", "tiny", "--plan", plan).code == 0
-    assert cli("launch", str(contract)).code == 0
+    launch(cli, written(tmp_path, made), "tiny")
     # The tiny trainer writes to a disk; what it would upload is put here while it runs.
     put_checkpoint(root, 40)
     put_checkpoint(root, 60, temporary=False)

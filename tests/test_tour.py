@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import cannot_have
+from tests.missing import cannot_have
 from tests.office import processes_of
 from tests.training import git
 

@@ -5,7 +5,6 @@ its rule and with a sentence that says what to do.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,10 @@ from typing import Any
 import fsspec
 import pytest
 
-from tests.office import data_of, end_processes, requested, runs_of, watch_until
-from tests.training import Site, git, make_site, tiny_contract
-from watchkeeper.adapters.cli import run
+from tests.command_line import Answer, Cli, written
+from tests.office import data_of, requested, runs_of, watch_until
+from tests.training import Site, commit, git, tiny_contract
 from watchkeeper.adapters.cli.common import open_office
-from watchkeeper.adapters.contract_file import contract_to_yaml
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import InstanceLaunched, PreflightRecorded
@@ -32,28 +30,16 @@ class Desk:
 
     home: Path
     site: Site
-    capsys: pytest.CaptureFixture[str]
+    cli: Cli
 
-    @property
-    def checkout(self) -> Path:
-        return self.site.folder / "site" / "code"
-
-    def command(self, *arguments: str) -> tuple[int, str]:
-        self.capsys.readouterr()
-        code = run([*arguments, "--home", str(self.home), "--as", "dri"])
-        said = self.capsys.readouterr()
-        assert "Traceback" not in said.out + said.err
-        return code, said.out + said.err
-
-    def launch(self, promised: Contract) -> tuple[int, str]:
-        file = self.site.folder / f"{promised.run}.yaml"
-        file.write_text(contract_to_yaml(promised))
-        return self.command("launch", str(file))
+    def launch(self, promised: Contract) -> Answer:
+        return self.cli("launch", written(self.site.folder, promised))
 
     def assert_blocked(self, promised: Contract, rule: str, *words: str) -> None:
         """The launch is held back by a rule, with its sentence and what to do; nothing starts."""
-        code, said = self.launch(promised)
-        assert code == 3, said
+        answer = self.launch(promised)
+        said = answer.said
+        assert answer.code == 3, said
         lines = said.splitlines()
         [place] = [n for n, line in enumerate(lines) if line.split()[:2] == ["BLOCK", rule]]
         for word in words:
@@ -62,21 +48,10 @@ class Desk:
         jobs = self.home / "jobs"
         assert not jobs.exists() or not any(p for p in jobs.iterdir() if p.name[0] != ".")
 
-    def commit(self, name: str, text: str) -> str:
-        (self.checkout / name).parent.mkdir(parents=True, exist_ok=True)
-        (self.checkout / name).write_text(text)
-        git(self.checkout, "add", ".")
-        person = ("-c", "user.name=ann", "-c", "user.email=ann@localhost")
-        git(self.checkout, *person, "commit", "--quiet", "-m", name)
-        return git(self.checkout, "rev-parse", "HEAD").strip()
-
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
-    made = Desk(tmp_path / "home", make_site(tmp_path), capsys)
-    assert run(["init", "--home", str(made.home), "--human", "dri"]) == 0
-    yield made
-    end_processes(tmp_path)
+def desk(cli: Cli, home: Path, site: Site) -> Desk:
+    return Desk(home, site, cli)
 
 
 def changed(promised: Contract, part: str, **changes: Any) -> Contract:
@@ -120,37 +95,35 @@ def test_a_wrong_checkpoint_is_blocked(
 
 
 def test_a_commit_that_is_not_pushed_is_blocked(desk: Desk) -> None:
-    sha = desk.commit("new.py", "x = 1\n")
+    sha = commit(desk.site.checkout, "new.py", "x = 1\n")
     promised = changed(tiny_contract(desk.site, "tiny"), "code", git_sha=sha)
     desk.assert_blocked(promised, "L2", "is not on any remote branch", "git push origin main")
 
 
 def test_a_commit_of_another_branch_is_blocked(desk: Desk) -> None:
-    git(desk.checkout, "checkout", "--quiet", "-b", "wip/x")
-    sha = desk.commit("new.py", "x = 1\n")
-    git(desk.checkout, "push", "--quiet", "origin", "wip/x")
+    git(desk.site.checkout, "checkout", "--quiet", "-b", "wip/x")
+    sha = commit(desk.site.checkout, "new.py", "x = 1\n")
+    git(desk.site.checkout, "push", "--quiet", "origin", "wip/x")
     promised = changed(tiny_contract(desk.site, "tiny"), "code", git_sha=sha)
     desk.assert_blocked(promised, "L2", "is on wip/x")
 
 
 def test_a_dirty_tree_is_blocked_until_a_human_consents_to_its_very_patch(desk: Desk) -> None:
-    (desk.checkout / "train_lm.py").write_text("print('changed')\n")
+    (desk.site.checkout / "train_lm.py").write_text("print('changed')\n")
     promised = changed(
-        tiny_contract(desk.site, "tiny"), "code", worktree=str(desk.checkout), dirty=True
+        tiny_contract(desk.site, "tiny"), "code", worktree=str(desk.site.checkout), dirty=True
     )
     desk.assert_blocked(promised, "L2", "train_lm.py", "dirty_launch")
-    _, said = desk.launch(promised)
+    said = desk.launch(promised).said
     [line] = [line for line in said.splitlines() if "dirty_launch" in line]
     patch = line.split("dirty_launch ")[1].split()[0]
-    code, said = desk.command(
-        "propose", "tiny", "dirty_launch", patch, "--reason", "a log line", "--agree"
-    )
-    assert code == 0, said
-    _, said = desk.launch(promised)
+    agreed = desk.cli("propose", "tiny", "dirty_launch", patch, "--reason", "a log line", "--agree")
+    assert agreed.code == 0, agreed.said
+    said = desk.launch(promised).said
     assert " warn   L2 " in said
     assert "BLOCK  L2" not in said
     # Another byte is another patch.
-    (desk.checkout / "train_lm.py").write_text("print('changed again')\n")
+    (desk.site.checkout / "train_lm.py").write_text("print('changed again')\n")
     desk.assert_blocked(promised, "L2", "train_lm.py")
 
 
@@ -223,17 +196,19 @@ def test_a_relaunch_under_another_configuration_is_blocked_and_asked_about(
     tmp_path: Path, desk: Desk
 ) -> None:
     config = "configs/run.yaml"
-    sha = desk.commit(config, "trainer: {num_train_steps: 400, train_batch_size: 1024}\n")
-    git(desk.checkout, "push", "--quiet", "origin", "main")
+    sha = commit(
+        desk.site.checkout, config, "trainer: {num_train_steps: 400, train_batch_size: 1024}\n"
+    )
+    git(desk.site.checkout, "push", "--quiet", "origin", "main")
     create_home(tmp_path / "other")
     with open_office(tmp_path / "other") as office:
         promised = changed(
             tiny_contract(desk.site, "drifts", steps=400, die="kill@20"), "code",
-            git_sha=sha, worktree=str(desk.checkout), config=(config,), ignore=("configs/*",),
+            git_sha=sha, worktree=str(desk.site.checkout), config=(config,), ignore=("configs/*",),
         )  # fmt: skip
         requested(office, promised)
         watch_until(office, lambda _: bool(data_of(office, "drifts", InstanceLaunched)))
-        (desk.checkout / config).write_text(
+        (desk.site.checkout / config).write_text(
             "trainer: {num_train_steps: 400, train_batch_size: 512}\n"
         )
         watch_until(office, lambda runs: bool(runs["drifts"].questions))

@@ -67,6 +67,11 @@ class Site:
     sha: str
     script: Path
 
+    @property
+    def checkout(self) -> Path:
+        """The checkout that its code was pushed from."""
+        return self.folder / "site" / "code"
+
 
 def make_site(folder: Path) -> Site:
     """Make a git remote with a commit, and the training script."""
@@ -142,3 +147,13 @@ def git(repository: Path, *arguments: str) -> str:
         check=True,
     )
     return done.stdout
+
+
+def commit(checkout: Path, name: str, text: str) -> str:
+    """Commit a file, without a push, and return the commit."""
+    (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+    (checkout / name).write_text(text)
+    git(checkout, "add", ".")
+    person = ("-c", "user.name=ann", "-c", "user.email=ann@localhost")
+    git(checkout, *person, "commit", "--quiet", "-m", name)
+    return git(checkout, "rev-parse", "HEAD").strip()

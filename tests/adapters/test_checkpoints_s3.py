@@ -11,7 +11,7 @@ import pytest
 
 from tests.adapters.test_checkpoints import SOON, put, put_checkpoint, steps
 from tests.adapters.test_checkpoints_faults import server
-from tests.s3 import point_to, start_s3, stop_s3
+from tests.s3 import point_to, start_s3
 from watchkeeper import clock
 from watchkeeper.adapters.checkpoint_sizes import Size, measure
 from watchkeeper.adapters.checkpoints import FsspecCheckpoints
@@ -205,14 +205,14 @@ print(len(listing.checkpoints), size.objects, size.size_bytes, repr(size.cut), a
 def test_any_number_of_objects_is_listed_in_bounded_memory(
     s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    address, process = start_s3(tmp_path, objects=number)
+    server = start_s3(tmp_path, objects=number)
     try:
-        point_to(monkeypatch, address)
+        point_to(monkeypatch, server.address)
         done = subprocess.run(
             [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=250, check=True
         )
     finally:
-        stop_s3(process)
+        server.stop()
     checkpoints, objects, size, cut, grown_kb = done.stdout.split()
     assert (int(checkpoints), int(objects), cut) == (9, number, "''")
     assert int(size) > 8 * (number - 9)

@@ -53,7 +53,11 @@ class Rig:
         return facts
 
 
-@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.ray)])
+# Its group by hand: that this rig asks for the fixture `ray_head` is seen only when it is made.
+ON_RAY = [pytest.mark.ray, pytest.mark.xdist_group("ray_head")]
+
+
+@pytest.fixture(params=["local", pytest.param("ray", marks=ON_RAY)])
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     jobs = tmp_path / "jobs"
     new: Callable[[], Orchestrator]

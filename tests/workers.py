@@ -1,0 +1,50 @@
+"""How the tests are spread over the workers of pytest-xdist."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+WORKERS_MORE = 1
+"""Workers more than processors: most tests wait for a process that they started."""
+
+ONE_WORKER = ("ray_head",)
+"""Fixtures of a whole run that one worker alone shall pay for: a Ray head is ten processes and
+half a GiB. A Cloud Storage or S3 server is a second and 60 MB, which each worker may have."""
+
+SLOWEST = (
+    "test_tour.py", "test_demo.py", "test_demo_trackers.py", "test_kill_watch.py",
+    "test_launch_races.py", "test_serve.py",
+)  # fmt: skip
+"""Begun first: a worker that came to them last would let the others wait."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """No worker where test files are named: what a person runs again and again starts at once."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    if named and all(_is_file(config, argument) for argument in config.args):
+        return 0
+    return len(os.sched_getaffinity(0)) + WORKERS_MORE
+
+
+def _is_file(config: pytest.Config, argument: str) -> bool:
+    return Path(config.invocation_params.dir, argument.partition("::")[0]).is_file()
+
+
+# First, as pytest-xdist writes the group into the test's id.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put what needs one server into one group, and begin with it and with what takes longest."""
+    for item in items:
+        for fixture in _one_worker_fixtures(item):
+            item.add_marker(pytest.mark.xdist_group(fixture))
+    items.sort(key=lambda item: (not _one_worker_fixtures(item), item.path.name not in SLOWEST))
+
+
+def _one_worker_fixtures(item: pytest.Item) -> list[str]:
+    used = getattr(item, "fixturenames", ())
+    marked = [str(mark.args[0]) for mark in item.iter_markers("xdist_group")]
+    return [fixture for fixture in ONE_WORKER if fixture in used or fixture in marked]
