@@ -9,14 +9,6 @@ from hypothesis import HealthCheck, settings
 
 from tests.command_line import cli, cli_without_home, home, site
 from tests.gcs import gcs_bucket, gcs_bucket_to_stop, gcs_server
-from tests.pubsub import (
-    PubsubNotStarted,
-    pubsub_project,
-    pubsub_to_stop,
-    start_pubsub,
-    stop_pubsub,
-)
-from tests.s3 import S3NotStarted, s3_bucket, s3_bucket_to_stop, start_s3, stop_s3
 from tests.missing import (
     cannot_have,
     pytest_sessionfinish,
@@ -24,17 +16,32 @@ from tests.missing import (
     pytest_testnodedown,
 )  # fmt: skip
 from tests.office import office
+from tests.pubsub import pubsub_project, pubsub_server, pubsub_to_stop
 from tests.s3 import s3_bucket, s3_bucket_to_stop, s3_server
 from tests.wandb_stub import wandb_server
 from tests.workers import pytest_collection_modifyitems, pytest_xdist_auto_num_workers
 
 __all__ = [
-    "gcs_bucket", "gcs_bucket_to_stop", "gcs_server", "pubsub_project", "pubsub_to_stop",
-    "s3_bucket", "s3_bucket_to_stop", "wandb_server",
-    "cli", "cli_without_home", "gcs_bucket", "gcs_bucket_to_stop", "gcs_server", "home", "office",
-    "pytest_collection_modifyitems", "pytest_sessionfinish", "pytest_terminal_summary",
-    "pytest_testnodedown", "pytest_xdist_auto_num_workers", "s3_bucket", "s3_bucket_to_stop",
-    "s3_server", "site", "wandb_server",
+    "cli",
+    "cli_without_home",
+    "gcs_bucket",
+    "gcs_bucket_to_stop",
+    "gcs_server",
+    "home",
+    "office",
+    "pubsub_project",
+    "pubsub_server",
+    "pubsub_to_stop",
+    "pytest_collection_modifyitems",
+    "pytest_sessionfinish",
+    "pytest_terminal_summary",
+    "pytest_testnodedown",
+    "pytest_xdist_auto_num_workers",
+    "s3_bucket",
+    "s3_bucket_to_stop",
+    "s3_server",
+    "site",
+    "wandb_server",
 ]  # fmt: skip
 
 # Only the wall clock of our own code freezes. Frozen, these would wait for ever, or not at all.
@@ -62,29 +69,3 @@ def ray_head(
         cannot_have(request.config, "ray", str(error))
     yield head.address
     head.stop()
-
-
-@pytest.fixture(scope="session")
-def s3_server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """The address of an S3 server of this test run."""
-    try:
-        address, process = start_s3(tmp_path_factory.mktemp("s3"))
-    except (S3NotStarted, TimeoutError) as error:
-        cannot_have(request.config, "s3", str(error))
-    yield address
-    stop_s3(process)
-
-
-@pytest.fixture(scope="session")
-def pubsub_server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """The `host:port` of a Pub/Sub emulator of this test run."""
-    try:
-        address, process = start_pubsub(tmp_path_factory.mktemp("pubsub"))
-    except PubsubNotStarted as error:
-        cannot_have(request.config, "pubsub", str(error))
-    yield address
-    stop_pubsub(process)

@@ -1,12 +1,7 @@
 """A Cloud Storage server of the test run's own: gcp-storage-emulator, on a free port."""
 
-import contextlib
 import json
 import os
-import signal
-import socket
-import subprocess
-import sys
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator

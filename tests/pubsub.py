@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.missing import had
+from tests.server_process import ServerNotStarted
 from watchkeeper import clock
 
 SERVER = Path(__file__).parent / "servers" / "pubsub-emulator"
@@ -22,15 +24,11 @@ BUILD_LIMIT = timedelta(minutes=3)
 START_LIMIT = timedelta(seconds=30)
 
 
-class PubsubNotStarted(Exception):
-    """There is no emulator to be had here; the message says why."""
-
-
 def emulator_program() -> Path:
     """Return the emulator's program, built once for each state of its source.
 
     Raises:
-        PubsubNotStarted: It cannot be built here.
+        ServerNotStarted: It cannot be built here.
     """
     source = SERVER / "main.go"
     name = f"pubsub-emulator-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
@@ -40,7 +38,7 @@ def emulator_program() -> Path:
     if program.exists():
         return program
     if shutil.which("go") is None:
-        raise PubsubNotStarted(
+        raise ServerNotStarted(
             "no `go`: apt-get install --no-install-recommends golang-go golang-google-cloud-dev"
         )
     with tempfile.TemporaryDirectory(dir=folder) as built:
@@ -54,7 +52,7 @@ def emulator_program() -> Path:
             check=False,
         )
         if done.returncode != 0:
-            raise PubsubNotStarted(f"{SERVER}/build.sh failed: {done.stderr.strip()[-500:]}")
+            raise ServerNotStarted(f"{SERVER}/build.sh failed: {done.stderr.strip()[-500:]}")
         new.replace(program)
     return program
 
@@ -63,7 +61,7 @@ def start_pubsub(folder: Path, port: int = 0) -> tuple[str, subprocess.Popen[byt
     """Start an emulator that logs to a folder; return its `host:port` once it answers.
 
     Raises:
-        PubsubNotStarted: It cannot be built here.
+        ServerNotStarted: It cannot be built here.
     """
     program = emulator_program()
     log = folder / "pubsub-emulator.log"
@@ -97,6 +95,19 @@ def stop_pubsub(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)  # SIGTERM waits for every open stream.
     process.wait(timeout=START_LIMIT.total_seconds())
+
+
+@pytest.fixture(scope="session")
+def pubsub_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The `host:port` of an emulator of this test run."""
+    with had(request.config, "pubsub"):
+        address, process = start_pubsub(tmp_path_factory.mktemp("pubsub"))
+    try:
+        yield address
+    finally:
+        stop_pubsub(process)
 
 
 @pytest.fixture

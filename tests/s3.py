@@ -58,6 +58,8 @@ def place_s3_bucket(beside: str, region: str) -> str:
     name = url.removeprefix("s3://")
     client.call_s3("create_bucket", Bucket=name, CreateBucketConfiguration=where)
     return url
+
+
 @pytest.fixture(scope="session")
 def s3_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

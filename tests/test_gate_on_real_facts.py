@@ -15,8 +15,8 @@ import fsspec
 import pytest
 from ray.job_submission import JobSubmissionClient
 
-from tests.conftest import cannot_have
 from tests.gcs import place_bucket
+from tests.missing import cannot_have
 from tests.office import approved, taken
 from tests.s3 import place_s3_bucket
 from tests.sockets import closed_port

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -57,13 +56,6 @@ def message(*signals: Signal, **changes: Any) -> Delivery:
         "received_at": START,
     }
     return Delivery(**{**fields, **changes})
-
-
-@pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    home = create_home(tmp_path / "home")
-    with open_office(home.path) as office:
-        yield office
 
 
 @pytest.fixture

@@ -192,8 +192,8 @@ def test_the_configuration_is_read_from_the_commit_or_from_the_checkout(
 def test_a_secret_of_the_configuration_is_gone_before_any_rule_can_quote_it(
     office: Office, site: Site
 ) -> None:
-    sha = commit(checkout_of(site), "conf/run.yaml", "lr: 1e-3\ndb: {password: hunter2x}\n")
-    git(checkout_of(site), "push", "--quiet", "origin", "main")
+    sha = commit(site.checkout, "conf/run.yaml", "lr: 1e-3\ndb: {password: hunter2x}\n")
+    git(site.checkout, "push", "--quiet", "origin", "main")
     named = with_code(site, git_sha=sha, config=("conf/run.yaml",))
     plan, facts = read_first_plan(office.desk, named)
     recorded, _ = scrub_json(office.desk.ledger.scrubber, facts.model_dump(mode="json"))

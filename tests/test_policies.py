@@ -1,7 +1,6 @@
 """A contract's policy switches over real processes, real logs and a real git remote."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,16 +8,14 @@ import pytest
 from tests.office import (
     DRI,
     data_of,
-    end_processes,
     requested,
     runs_of,
     taken,
     watch_until,
 )
-from tests.training import Site, make_site, tiny_contract
+from tests.training import Site, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, open_office
-from watchkeeper.adapters.home import create_home
+from watchkeeper.adapters.cli.common import Office
 from watchkeeper.domain.commands import Acknowledge
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.contract_parts import PolicyPart
@@ -45,19 +42,6 @@ OUT_OF_MEMORY = """
 if [ $code = 3 ]; then python3 -c 'raise MemoryError("no room for a batch")'; fi
 exit $code
 """
-
-
-@pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    create_home(tmp_path / "home")
-    with open_office(tmp_path / "home") as opened:
-        yield opened
-    end_processes(tmp_path)
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return make_site(tmp_path)
 
 
 def _policy(promised: Contract, before: str = "", **switches: Any) -> Contract:
