@@ -5,7 +5,7 @@ events, and every act outside can be asked about before it is repeated.
 """
 
 import logging
-from datetime import timedelta
+from collections.abc import Callable, Mapping
 
 from watchkeeper import clock
 from watchkeeper.desk import SERVICE, Desk, recorded
@@ -18,31 +18,33 @@ from watchkeeper.domain.commands import (
 from watchkeeper.domain.contract import seal_tag_of
 from watchkeeper.domain.durations import local_day
 from watchkeeper.domain.effects import Effects
-from watchkeeper.domain.events import EffectFailed, EffectRecovered
+from watchkeeper.domain.events import EffectConfirmed, EffectEvent, EffectFailed, EffectRecovered
 from watchkeeper.domain.observation import SealFacts
+from watchkeeper.domain.outbox import (
+    REASON_MAX,
+    attempted,
+    next_attempt,
+    rejected,
+    target_of,
+    troubled,
+    wait_before,
+)
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import Finished, Stopped
 from watchkeeper.domain.policy import Act, due_acts
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import Run, contract_of, end_asked, live_instance
-from watchkeeper.domain.values import SourceState
+from watchkeeper.domain.values import JobState, SourceState
 from watchkeeper.launches import relaunch, submit
 from watchkeeper.ledger import Handled
 from watchkeeper.observe import observe, read_seal_facts, scrub_observation
-from watchkeeper.ports import (
-    Orchestrator,
-    PushRaced,
-    TagTaken,
-    Unavailable,
-)
-from watchkeeper.publish import push_logbook, push_milestone_tag, push_seal_tag
+from watchkeeper.ports import Orchestrator, PushRaced, TagTaken, Unavailable
+from watchkeeper.publish import Pushed, push_logbooks
+from watchkeeper.tags import push_milestone_tag, push_seal_tag
 
 log = logging.getLogger(__name__)
 
-
-BACKOFF_FIRST = timedelta(seconds=2)
-BACKOFF_LONGEST = timedelta(minutes=10)
-"""Waits between tries of a failed effect: they double from the first to the longest."""
+_OVER = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
 
 
 def perform(desk: Desk, run: Run, act: Act, token: int) -> bool:
@@ -65,9 +67,9 @@ def perform(desk: Desk, run: Run, act: Act, token: int) -> bool:
     try:
         recorded = _perform(desk, fresh, act, token)
     except (Unavailable, TagTaken, PushRaced) as error:
-        return _failed(desk, fresh.slug, act, str(error))
+        return _failed(desk, fresh, act, error)
     failing = desk.ledger.effects(fresh.slug).failing
-    if act.value in failing:
+    if act.value in failing and act is not Act.LOGBOOK:
         effect = EffectRecovered(effect=act.value)
         desk.ledger.record_effects(fresh.slug, [effect], SERVICE)
     return recorded
@@ -86,7 +88,7 @@ def _perform(desk: Desk, run: Run, act: Act, token: int) -> bool:
         case Act.VERIFY:
             return verify(desk, run, SERVICE)
         case Act.LOGBOOK:
-            return push_logbook(desk.ledger, desk.outside, run, SERVICE)
+            return bool(push_together(desk, {run.slug: token}))
         case Act.TAG:
             return push_seal_tag(desk.ledger, desk.outside, run, SERVICE)
         case Act.MILESTONE:
@@ -95,26 +97,108 @@ def _perform(desk: Desk, run: Run, act: Act, token: int) -> bool:
             return close(desk, run)
 
 
-def _failed(desk: Desk, slug: str, act: Act, reason: str) -> bool:
-    effects = desk.ledger.effects(slug)
-    event = next_failure(effects, act.value, reason)
-    log.warning("%s: %s failed (try %d): %s", slug, act.value, event.attempt, reason)
-    desk.ledger.record_effects(slug, [event], SERVICE)
+def _failed(desk: Desk, run: Run, act: Act, error: Unavailable | TagTaken | PushRaced) -> bool:
+    effects = desk.ledger.effects(run.slug)
+    attempt, target = next_attempt({run.slug: effects}, act.value), target_of(contract_of(run), act)
+    retry_after = error.retry_after if isinstance(error, Unavailable) else None
+    retry_at = clock.now() + wait_before(attempt, desk.draw(), retry_after)
+    event: EffectEvent
+    if isinstance(error, TagTaken):
+        event = rejected(effects, act.value, str(error), retry_at, target=target)
+    else:
+        event = troubled(effects, act.value, str(error), retry_at, target=target)
+    log.warning("%s: %s failed (try %d): %s", run.slug, act.value, attempt, error)
+    desk.ledger.record_effects(run.slug, [event], SERVICE)
     return False
 
 
-def next_failure(effects: Effects, effect: str, reason: str) -> EffectFailed:
-    """Return the event of one more failure, with a wait that doubles each time."""
-    before = effects.failing.get(effect)
-    attempt = before.attempt + 1 if before is not None else 1
-    # The exponent is capped, so that days of failures do not overflow.
-    wait = min(BACKOFF_FIRST * 2 ** min(attempt - 1, 20), BACKOFF_LONGEST)
+def next_failure(effects: Effects, effect: str, reason: str, draw: float = 1.0) -> EffectFailed:
+    """Return the event of a failure in which nobody outside has a part, such as a fault of ours.
+
+    Args:
+        effects: What became of the run's effects so far.
+        effect: Which act failed.
+        reason: Why.
+        draw: A random number from 0 to 1; the longest wait by default.
+    """
+    attempt = next_attempt({"": effects}, effect)
+    retry_at = clock.now() + wait_before(attempt, draw)
     return EffectFailed(
-        effect=effect, attempt=attempt, reason=reason[:500], retry_at=clock.now() + wait
+        effect=effect, attempt=attempt, reason=reason[:REASON_MAX], retry_at=retry_at
     )
 
 
-# --- Launch --------------------------------------------------------------------------------------
+# --- Logbooks ------------------------------------------------------------------------------------
+
+
+def push_together(
+    desk: Desk, tokens: Mapping[str, int], told_to_leave: Callable[[], bool] = lambda: False
+) -> set[str]:
+    """Bring the logbooks of runs of one branch up to date in one commit, and record how it went.
+
+    Args:
+        desk: What to work with.
+        tokens: The watch's fencing token for each run, by slug; a run with a newer one elsewhere
+            is left out.
+        told_to_leave: Asked before each look at the remote. What is interrupted then is recorded
+            by nobody: the attempt on record says that its outcome is unknown.
+
+    Returns:
+        The runs for which it was recorded that the remote holds their logbook.
+    """
+    found = {slug: desk.ledger.run(slug) for slug in tokens}
+    runs = {
+        slug: run
+        for slug, run in found.items()
+        if isinstance(run, Run) and run.watch.token == tokens[slug]
+    }
+    if not runs:
+        return set()
+    try:
+        pushed = push_logbooks(
+            desk.ledger, desk.outside, list(runs.values()), SERVICE, told_to_leave
+        )
+    except (Unavailable, PushRaced) as error:
+        if not told_to_leave():
+            _all_failed(desk, runs, error)
+        return set()
+    _left_out(desk, runs, pushed)
+    return pushed.recorded
+
+
+def _all_failed(desk: Desk, runs: Mapping[str, Run], error: Unavailable | PushRaced) -> None:
+    """Record that a branch gives no answer: its runs wait for it together."""
+    act = Act.LOGBOOK.value
+    effects = {slug: desk.ledger.effects(slug) for slug in runs}
+    attempt = next_attempt(effects, act)
+    retry_after = error.retry_after if isinstance(error, Unavailable) else None
+    retry_at = clock.now() + wait_before(attempt, desk.draw(), retry_after)
+    target = target_of(contract_of(next(iter(runs.values()))), Act.LOGBOOK)
+    log.warning("logbooks of %s failed (try %d): %s", ", ".join(runs), attempt, error)
+    events = {
+        slug: [troubled(one, act, str(error), retry_at, target=target)]
+        for slug, one in effects.items()
+    }
+    desk.ledger.record_effects_of(events, SERVICE)
+
+
+def _left_out(desk: Desk, runs: Mapping[str, Run], pushed: Pushed) -> None:
+    """Record what is wrong with single runs; the others of the branch went on."""
+    events: dict[str, list[EffectEvent]] = {}
+    act = Act.LOGBOOK.value
+    for slug, why in pushed.left_out.items():
+        log.warning("%s: its logbook is left out: %s", slug, why)
+        effects = desk.ledger.effects(slug)
+        wait = wait_before(next_attempt({slug: effects}, act), desk.draw())
+        target = target_of(contract_of(runs[slug]), Act.LOGBOOK)
+        no = rejected(effects, act, why, clock.now() + wait, target=target)
+        events[slug] = [no]
+    for slug, error in pushed.faults.items():
+        log.error("%s: its logbook failed", slug, exc_info=error)
+        reason = f"internal error, please report: {type(error).__name__}: {error}"
+        events[slug] = [next_failure(desk.ledger.effects(slug), act, reason, desk.draw())]
+    if events:
+        desk.ledger.record_effects_of(events, SERVICE)
 
 
 # --- Watch ---------------------------------------------------------------------------------------
@@ -137,12 +221,26 @@ def check(desk: Desk, run: Run, token: int) -> bool:
 
 
 def stop(desk: Desk, run: Run) -> bool:
-    """Ask the orchestrator for the end that a human consented to; its word ends the instance."""
+    """Ask the orchestrator for the end that a human consented to; its word ends the instance.
+
+    It is asked first whether the job still lives. One that does is asked to end again, since a
+    stop may be repeated; that it was taken is recorded once.
+    """
     instance = live_instance(run)
     if instance is None or not end_asked(run, instance.plan.instance):
         return False
     orchestrator: Orchestrator = desk.outside.orchestrator(contract_of(run))
+    if orchestrator.find(instance.plan.submission_id).state in _OVER:
+        return False  # The next check records how it ended.
+    effects = desk.ledger.effects(run.slug)
+    tried = attempted(run, effects, Act.STOP)
+    known = effects.confirmed.get(tried.effect) == tried.key
+    if not known:
+        desk.ledger.record_effects(run.slug, [tried], SERVICE)
     orchestrator.stop(instance.plan.submission_id)
+    if not known:
+        taken = EffectConfirmed(effect=tried.effect, key=tried.key, target=tried.target)
+        desk.ledger.record_effects(run.slug, [taken], SERVICE)
     return False
 
 

@@ -1,6 +1,8 @@
 """What the acts work with: the ledger, the ports, and the name of whoever acts by itself."""
 
 import logging
+import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from eventsourcing.persistence import ApplicationRecorder
@@ -30,6 +32,8 @@ class Desk:
         evidence: Where full observations are kept.
         deployment: Short id of this home; part of every submission id, so that two homes that
             use one orchestrator never name the same job.
+        draw: Gives random numbers from 0 to 1, for waits. What came of them is recorded, so that a
+            replay draws nothing.
     """
 
     ledger: Ledger
@@ -37,6 +41,7 @@ class Desk:
     outside: Outside
     evidence: Evidence
     deployment: str
+    draw: Callable[[], float] = random.random
 
 
 def submission_id(desk: Desk, run: str, number: int) -> str:

@@ -9,9 +9,11 @@ from watchkeeper.domain.commands import (
     RequestLaunch,
 )
 from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.events import EffectConfirmed
 from watchkeeper.domain.gate_facts import LogbookFacts
 from watchkeeper.domain.launching import clearance_revoked, plan_first_instance
 from watchkeeper.domain.observation import GateFacts
+from watchkeeper.domain.outbox import attempted, key_of, rejected, target_of
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import Cleared, Draft, Interrupted, Launching
 from watchkeeper.domain.plan import LaunchPlan, tracked
@@ -109,19 +111,44 @@ def submit(desk: Desk, run: Run) -> bool:
         if has_mark(plan.model_dump_json()):
             # What stands for a secret is not the secret: the job would run with other words.
             return _not_submitted(desk, run, plan, "a secret was scrubbed from the plan (L1)")
+        tried = attempted(run, desk.ledger.effects(run.slug), Act.SUBMIT)
+        desk.ledger.record_effects(run.slug, [tried], SERVICE)
         try:
             orchestrator.submit(job_spec(plan))
         except SubmitRefused as error:
+            no = rejected(
+                desk.ledger.effects(run.slug),
+                tried.effect,
+                str(error),
+                clock.now(),
+                target=tried.target,
+                final=True,
+            )
+            desk.ledger.record_effects(run.slug, [no], SERVICE)
             return _not_submitted(desk, run, plan, str(error))
         found = orchestrator.find(plan.submission_id)
     if found.state is JobState.NOT_FOUND:
         raise Unavailable(plan.orchestrator, "the job that was just submitted is not there yet")
+    _confirm(desk, run)
     now = clock.now()
     launched_at = found.started_at or now
     command = ConfirmLaunched(
         now=now, actor=SERVICE, instance=plan.instance, launched_at=min(launched_at, now)
     )
     return recorded(desk.ledger.handle(run.slug, command), "confirm launch")
+
+
+def _confirm(desk: Desk, run: Run) -> None:
+    """Record that the orchestrator has the job, where a try stands on record."""
+    effects, name = desk.ledger.effects(run.slug), Act.SUBMIT.value
+    if name not in {*effects.attempted, *effects.failing}:
+        return  # It was there before anything was tried here.
+    done = EffectConfirmed(
+        effect=name,
+        key=key_of(run, effects, Act.SUBMIT),
+        target=target_of(contract_of(run), Act.SUBMIT),
+    )
+    desk.ledger.record_effects(run.slug, [done], SERVICE)
 
 
 def _not_submitted(desk: Desk, run: Run, plan: LaunchPlan, reason: str) -> bool:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from threading import Lock
 from typing import Any
 
@@ -262,23 +263,38 @@ class Ledger:
         self, slug: str, events: Sequence[EffectEvent], actor: Actor, *, key: str | None = None
     ) -> Effects:
         """Record results of effects; they never move the run's own head."""
+        return self.record_effects_of({slug: events}, actor, key=key)[slug]
+
+    def record_effects_of(
+        self,
+        results: Mapping[str, Sequence[EffectEvent]],
+        actor: Actor,
+        *,
+        key: str | None = None,
+    ) -> dict[str, Effects]:
+        """Record results of effects of several runs in one transaction, by their slugs."""
         for _ in range(CONFLICTS_MAX):
-            effects = self.effects(slug)
-            cause = Cause(actor, clock.now(), key, slug)
-            stream = effects_stream(slug)
-            write, made = fix_bytes(self.scrubber, stream, effects.version, events, cause)
-            for event in made:
-                effects = evolve_effects(effects, event)
-            row = StatusRow(slug, "effects", to_json(effects_row(effects)))
+            writes: list[Write] = []
+            after: dict[str, Effects] = {}
+            for slug, events in results.items():
+                effects = self.effects(slug)
+                cause = Cause(actor, clock.now(), key, slug)
+                write, made = fix_bytes(
+                    self.scrubber, effects_stream(slug), effects.version, events, cause
+                )
+                writes.append(write)
+                after[slug] = reduce(evolve_effects, made, effects)
+            rows = [StatusRow(s, "effects", to_json(effects_row(e))) for s, e in after.items()]
             try:
-                if self.store.append([write], key=key, status=[row]).repeated:
-                    return self.effects(slug)
+                if self.store.append(writes, key=key, status=rows).repeated:
+                    return {slug: self.effects(slug) for slug in results}
             except VersionConflict:
                 continue
             with self._lock:
-                self._effects[slug] = effects
-            return effects
-        raise VersionConflict(f"{slug}: other writers came first {CONFLICTS_MAX} times in a row")
+                self._effects |= after
+            return after
+        who = ", ".join(results)
+        raise VersionConflict(f"{who}: other writers came first {CONFLICTS_MAX} times in a row")
 
     def _record_attempt(self, run: Run, refused: Refused, command: Command) -> bool:
         """Record what a refusal leaves on record; false when another writer came first."""

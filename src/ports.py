@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 from watchkeeper.domain.contract import Contract
@@ -30,13 +30,15 @@ class Unavailable(Exception):
     Args:
         source: Which one, such as `ray http://127.0.0.1:8265`.
         reason: What happened, in words, without secrets.
+        retry_after: How long the source asked to be left alone; none when it did not say.
     """
 
-    def __init__(self, source: str, reason: str) -> None:
+    def __init__(self, source: str, reason: str, retry_after: timedelta | None = None) -> None:
         """Keep source and reason apart, for status."""
         super().__init__(f"{source}: {reason}")
         self.source = source
         self.reason = reason
+        self.retry_after = retry_after
 
 
 class SubmitRefused(Exception):
@@ -218,10 +220,19 @@ class GitRemote(Protocol):
         """Return a file's bytes at a head, or none where it does not exist there."""
         ...
 
+    def read_files(self, head: BranchHead, paths: Sequence[str]) -> Mapping[str, bytes | None]:
+        """Return several files' bytes at a head, or none where one does not exist there.
+
+        A path that holds something else than a file is left out.
+        """
+        ...
+
     def newest_for_run(self, head: BranchHead, run: str) -> LogbookCommit | None:
         """Return the newest commit at or before a head with `Watchkeeper-Run: <run>`.
 
-        Only first parents are followed. Where a trailer repeats, its last value counts.
+        Only first parents are followed. A commit may speak of several runs: the trailers of one
+        are its `Watchkeeper-Run` and what follows, up to the next. Where one of them repeats, its
+        last value counts.
         """
         ...
 
@@ -238,6 +249,15 @@ class GitRemote(Protocol):
             content: The whole file.
             message: The whole message, with the trailers in its last paragraph.
             at: The commit's time, aware; whole seconds are kept, in UTC.
+        """
+        ...
+
+    def commit_files(
+        self, head: BranchHead, files: Mapping[str, bytes], message: str, *, at: datetime
+    ) -> str:
+        """Write a commit as `commit_file` does that changes several files, by their paths.
+
+        Raises `Unavailable` also where something else stands at one of the paths or above it.
         """
         ...
 
@@ -290,6 +310,13 @@ class GitRemote(Protocol):
 
         Empty when the remote would take it, as far as it can say without moving anything: a rule
         that it asks only at a real push can still refuse.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """End the git commands that are under way, from another thread; later ones begin as ever.
+
+        Whoever waits for one of them gets `Unavailable`: whether it took effect is unknown.
         """
         ...
 

@@ -1,32 +1,30 @@
-"""Brings logbook and seal tag to a git remote, so that a remote nobody here controls is a witness.
+"""Brings logbooks to a git remote, so that a remote nobody here controls is a witness.
 
-The logbook is a projection, so a lost race is settled by rendering again on the new head: nothing
-is ever rebased, merged or forced. What stands in the file must be what was rendered there last;
-anything else was written by somebody else, and the push stops and says so.
+One commit takes in all runs of a branch that are behind. The logbook is a projection, so a lost
+race is settled by rendering again on the new head: nothing is ever rebased, merged or forced. What
+stands in a file must be what was rendered there last; anything else was written by somebody else,
+and that run alone is left out and told of.
 """
 
 import hashlib
 import logging
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from watchkeeper import clock
 from watchkeeper.domain.contract import logbook_path_of, logbook_remote_of
+from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import (
-    LogbookPushed,
-    MilestoneTagPushed,
-    MilestoneVerified,
-    SealVerified,
-    TagPushed,
-)
+from watchkeeper.domain.events import EffectAttempted, LogbookPushed
+from watchkeeper.domain.outbox import attempted, logbook_key
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import Finished
-from watchkeeper.domain.policy import milestone_waiting
+from watchkeeper.domain.policy import Act
 from watchkeeper.domain.state import Run, contract_of
 from watchkeeper.ledger import Ledger
 from watchkeeper.ports import BranchHead, GitRemote, Outside, PushRaced, Unavailable
-from watchkeeper.projections.headlines import commit_message
+from watchkeeper.projections.headlines import branch_message
 from watchkeeper.projections.logbook import RENDERER, render_at
 
 log = logging.getLogger(__name__)
@@ -37,8 +35,51 @@ RACES_MAX = 20
 _HEAD = re.compile(r"^(\d+) sha256:[0-9a-f]{64}$")
 
 
+@dataclass(slots=True)
+class Pushed:
+    """What became of the logbooks of one branch.
+
+    Attributes:
+        recorded: Runs whose logbook is on the remote, as was recorded now.
+        left_out: Why a run has no part in the commit, by run: its file is not ours alone.
+        faults: Bugs of ours that one run's logbook met, by run; the others went on.
+    """
+
+    recorded: set[str] = field(default_factory=set[str])
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    faults: dict[str, Exception] = field(default_factory=dict[str, Exception])
+
+
+class _NotOurs(Exception):
+    """The file on the remote is not what this ledger rendered there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """One run's logbook as it is now, beside what stands on the remote.
+
+    Attributes:
+        there: The bytes on the remote; none where there is no file yet.
+        since: The version that they were rendered at; 0 where there is none.
+    """
+
+    run: Run
+    effects: Effects
+    path: str
+    events: Sequence[Event]
+    head: str
+    content: bytes
+    there: bytes | None
+    since: int
+
+    @property
+    def version(self) -> int:
+        """The event up to which it was rendered."""
+        return self.events[-1].version
+
+
 def push_logbook(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> bool:
-    """Bring the run's logbook on its remote up to date.
+    """Bring one run's logbook on its remote up to date, at once.
 
     Returns:
         Whether something was recorded: not where the rendered bytes are on the remote already.
@@ -47,33 +88,66 @@ def push_logbook(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> bo
         Unavailable: The remote gives no answer, or holds something that is not ours.
         PushRaced: Other writers came first too many times in a row.
     """
-    contract = contract_of(run)
-    path = logbook_path_of(contract)
-    remote = outside.git(logbook_remote_of(contract), contract.logbook.branch)
+    pushed = push_logbooks(ledger, outside, [run], actor)
+    for error in pushed.faults.values():
+        raise error
+    for why in pushed.left_out.values():
+        raise Unavailable("git", why)
+    return run.slug in pushed.recorded
+
+
+def push_logbooks(
+    ledger: Ledger,
+    outside: Outside,
+    runs: Sequence[Run],
+    actor: Actor,
+    told_to_leave: Callable[[], bool] = lambda: False,
+) -> Pushed:
+    """Bring the logbooks of runs that share a remote and branch up to date, in one commit.
+
+    The remote is asked before anything is sent: what landed before a crash, or without an answer,
+    is found there and recorded, and not sent again.
+
+    Args:
+        ledger: Where it is recorded.
+        outside: The ports.
+        runs: At least one; all of one remote and branch.
+        actor: Who pushes.
+        told_to_leave: Asked before each look at the remote.
+
+    Raises:
+        Unavailable: The remote gives no answer. Runs that were tried have that on record.
+        PushRaced: Other writers came first too many times in a row.
+    """
+    contract = contract_of(runs[0])
+    branch = contract.logbook.branch
+    remote = outside.git(logbook_remote_of(contract), branch)
     backoff = clock.ExponentialBackoff(
         initial=timedelta(milliseconds=200), maximum=timedelta(seconds=5), factor=2, jitter=1
     )
+    result = Pushed()
     for _ in range(RACES_MAX):
-        events, head = ledger.history_and_head(run.slug)
-        branch = remote.fetch()
-        there, since = _what_stands_there(remote, branch, path, events)
-        content = render_at(events)
-        version = events[-1].version
-        if content == there:
-            return _record_held(ledger, run, branch, version, head, content, actor)
-        subject = commit_message(run.slug, events[since:])
-        message = f"{subject}\n\n{trailers(run.slug, head)}"
-        at = events[-1].envelope.recorded_at
-        commit = remote.commit_file(branch, path, content, message, at=at)
+        if told_to_leave():
+            raise Unavailable("git", "the watch was told to stop")
+        head = remote.fetch()
+        books = _books(ledger, remote, head, runs, result)
+        _record_held(ledger, books, head, actor, result)
+        changed = [book for book in books if book.content != book.there]
+        commit = _commit(remote, head, changed, result)
+        changed = [book for book in changed if book.run.slug not in result.left_out]
+        if commit is None or not changed:
+            return result
+        _record_attempts(ledger, changed, actor)
         try:
-            remote.push(commit, branch)
+            remote.push(commit, head)
         except PushRaced:
-            log.info("%s: another writer moved %s first", run.slug, contract.logbook.branch)
+            log.info("another writer moved %s first", branch)
             clock.sleep(backoff.next_wait())
             continue
-        pushed = _pushed(run, version, head, content, commit)
-        ledger.record_effects(run.slug, [pushed], actor)
-        return True
+        events = {book.run.slug: [_pushed(book, commit)] for book in changed}
+        ledger.record_effects_of(events, actor)
+        result.recorded |= events.keys()
+        return result
     raise PushRaced(f"other writers came first {RACES_MAX} times in a row")
 
 
@@ -82,131 +156,152 @@ def trailers(run: str, head: str) -> str:
     return f"Watchkeeper-Run: {run}\nWatchkeeper-Head: {head}\nWatchkeeper-Renderer: {RENDERER}\n"
 
 
-def _what_stands_there(
-    remote: GitRemote, branch: BranchHead, path: str, events: list[Event]
-) -> tuple[bytes | None, int]:
-    """Return the file on the remote and the version it was rendered at; 0 when it is new.
+def _books(
+    ledger: Ledger, remote: GitRemote, head: BranchHead, runs: Sequence[Run], result: Pushed
+) -> list[_Book]:
+    """Render every logbook and read what stands in its place; what is wrong concerns one run."""
+    paths = {run.slug: logbook_path_of(contract_of(run)) for run in runs}
+    there = remote.read_files(head, tuple(dict.fromkeys(paths.values())))
+    books: list[_Book] = []
+    taken: dict[str, str] = {}
+    for run in runs:
+        path = paths[run.slug]
+        if run.slug in result.left_out or run.slug in result.faults:
+            continue
+        try:
+            if path in taken:
+                raise _NotOurs(f"{path} is the logbook of {taken[path]}: choose another path")
+            if path not in there:
+                raise _NotOurs(f"{path} is there and no file: choose another logbook.path")
+            books.append(_book(ledger, remote, head, run, there[path]))
+        except _NotOurs as error:
+            result.left_out[run.slug] = str(error)
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - One run's bug stops no other run's logbook.
+            result.faults[run.slug] = error
+        taken.setdefault(path, run.slug)
+    return books
+
+
+def _book(
+    ledger: Ledger, remote: GitRemote, head: BranchHead, run: Run, there: bytes | None
+) -> _Book:
+    effects = ledger.effects(run.slug)
+    events, newest = ledger.history_and_head(run.slug)
+    path = logbook_path_of(contract_of(run))
+    known = effects.pushed
+    if known is not None and there is not None and _digest(there) == known.content:
+        # Just as it was left: the branch's history need not be searched.
+        since = known.version
+    else:
+        since = _rendered_at(remote, head, path, events, there)
+    return _Book(run, effects, path, events, newest, render_at(events), there, since)
+
+
+def _rendered_at(
+    remote: GitRemote, head: BranchHead, path: str, events: Sequence[Event], there: bytes | None
+) -> int:
+    """Return the version that the file on the remote was rendered at; 0 where there is none.
 
     Raises:
-        Unavailable: Its bytes are not what this ledger rendered there.
+        _NotOurs: Its bytes are not what this ledger rendered there.
     """
-    slug = events[0].envelope.correlation
-    there = remote.read_file(branch, path)
-    newest = remote.newest_for_run(branch, slug)
+    newest = remote.newest_for_run(head, events[0].envelope.correlation)
     if newest is None:
         if there is None:
-            return None, 0
-        raise Unavailable("git", f"{path} is there and not ours: choose another logbook.path")
+            return 0
+        raise _NotOurs(f"{path} is there and not ours: choose another logbook.path")
     match = _HEAD.match(newest.trailers.get("Watchkeeper-Head", ""))
     if match is None:
-        raise Unavailable("git", f"commit {newest.commit[:8]} has no readable Watchkeeper-Head")
+        raise _NotOurs(f"commit {newest.commit[:8]} has no readable Watchkeeper-Head")
     since = int(match[1])
     if since > events[-1].version:
         why = f"is at event {since}, the ledger at {events[-1].version}: was an old copy restored?"
-        raise Unavailable("git", f"the remote's logbook {why}")
+        raise _NotOurs(f"the remote's logbook {why}")
     if there != render_at(events, version=since):
         fix = "revert it, or record it with `watchkeeper note`; nothing is overwritten"
-        raise Unavailable("git", f"{path} was edited after {newest.commit[:8]}: {fix}")
-    return there, since
+        raise _NotOurs(f"{path} was edited after {newest.commit[:8]}: {fix}")
+    return since
 
 
 def _record_held(
-    ledger: Ledger,
-    run: Run,
-    branch: BranchHead,
-    version: int,
-    head: str,
-    content: bytes,
-    actor: Actor,
-) -> bool:
-    """Record that the remote holds these bytes already.
+    ledger: Ledger, books: Sequence[_Book], head: BranchHead, actor: Actor, result: Pushed
+) -> None:
+    """Record which logbooks the remote holds already.
 
     So it is after a push that landed before a crash, or whose answer was lost, and after an event
     that shows nowhere in the logbook.
     """
-    known = ledger.effects(run.slug).pushed
-    if known is not None and known.version >= version:
+    events: dict[str, list[LogbookPushed]] = {}
+    for book in books:
+        known, effects = book.effects.pushed, book.effects
+        tried = Act.LOGBOOK.value in effects.attempted
+        behind = known is None or known.version < book.version
+        if book.content == book.there and (behind or tried):
+            events[book.run.slug] = [_pushed(book, head.commit or "")]
+    if events:
+        ledger.record_effects_of(events, actor)
+        result.recorded |= events.keys()
+
+
+def _commit(
+    remote: GitRemote, head: BranchHead, changed: Sequence[_Book], result: Pushed
+) -> str | None:
+    """Write one commit for all that changed; what stands in one run's way leaves out that run."""
+    if not changed:
+        return None
+    try:
+        return _write(remote, head, changed)
+    except Unavailable as error:
+        if len(changed) == 1:
+            result.left_out[changed[0].run.slug] = error.reason
+            return None
+        fitting = [book for book in changed if _fits(remote, head, book, result)]
+        if len(fitting) in (0, len(changed)):
+            raise
+    return _write(remote, head, fitting)
+
+
+def _fits(remote: GitRemote, head: BranchHead, book: _Book, result: Pushed) -> bool:
+    try:
+        _write(remote, head, [book])
+    except Unavailable as error:
+        result.left_out[book.run.slug] = error.reason
         return False
-    commit = branch.commit or ""
-    ledger.record_effects(run.slug, [_pushed(run, version, head, content, commit)], actor)
     return True
 
 
-def _pushed(run: Run, version: int, head: str, content: bytes, commit: str) -> LogbookPushed:
-    contract = contract_of(run)
+def _write(remote: GitRemote, head: BranchHead, books: Sequence[_Book]) -> str:
+    subject = branch_message({book.run.slug: book.events[book.since :] for book in books})
+    signed = "".join(trailers(book.run.slug, book.head) for book in books)
+    at = max(book.events[-1].envelope.recorded_at for book in books)
+    files = {book.path: book.content for book in books}
+    return remote.commit_files(head, files, f"{subject}\n\n{signed}", at=at)
+
+
+def _record_attempts(ledger: Ledger, books: Sequence[_Book], actor: Actor) -> None:
+    """Record before the push what is tried; after a lost race only what is another version."""
+    events: dict[str, list[EffectAttempted]] = {}
+    for book in books:
+        key = logbook_key(contract_of(book.run), book.version)
+        tried = book.effects.attempted.get(Act.LOGBOOK.value)
+        if tried is None or tried.key != key:
+            events[book.run.slug] = [attempted(book.run, book.effects, Act.LOGBOOK, key)]
+    if events:
+        ledger.record_effects_of(events, actor)
+
+
+def _pushed(book: _Book, commit: str) -> LogbookPushed:
     return LogbookPushed(
-        version=version,
-        head=head,
-        content=hashlib.sha256(content).hexdigest(),
+        version=book.version,
+        head=book.head,
+        content=_digest(book.content),
         commit=commit,
-        branch=contract.logbook.branch,
-        path=logbook_path_of(contract),
+        branch=contract_of(book.run).logbook.branch,
+        path=book.path,
     )
 
 
-def push_seal_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> bool:
-    """Push the annotated seal tag on the exact launch commit.
-
-    Raises:
-        Unavailable: The remote gives no answer, or refuses.
-        TagTaken: The tag exists on another commit; it is never moved.
-    """
-    assert isinstance(run.phase, Finished), "only a finished run is tagged"
-    verified = run.phase.verified
-    assert verified is not None, "only a verified seal is tagged"
-    contract = contract_of(run)
-    # The head of the verification itself: a second try after a crash names the same one.
-    verified_at = max(e.version for e in ledger.history(run.slug) if e.data == verified)
-    head = ledger.head_at(run.slug, verified_at)
-    remote = outside.git(contract.code.remote, contract.code.branch)
-    message = f"{seal_text(run.slug, verified)}\n\n{trailers(run.slug, head)}"
-    target = remote.push_tag(verified.tag, verified.commit, message, at=clock.now())
-    pushed = TagPushed(tag=verified.tag, target=target, head=head)
-    ledger.record_effects(run.slug, [pushed], actor)
-    return True
-
-
-def push_milestone_tag(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> bool:
-    """Push the annotated tag of the oldest verified milestone that has none on the remote.
-
-    Raises:
-        Unavailable: The remote gives no answer, or refuses.
-        TagTaken: The tag exists on another commit; it is never moved.
-    """
-    verified = milestone_waiting(run, ledger.effects(run.slug))
-    assert verified is not None, "only a verified milestone is tagged"
-    contract = contract_of(run)
-    at = next(e.version for e in ledger.history(run.slug) if e.data == verified)
-    head = ledger.head_at(run.slug, at)
-    remote = outside.git(contract.code.remote, contract.code.branch)
-    message = f"{milestone_text(run.slug, verified)}\n\n{trailers(run.slug, head)}"
-    target = remote.push_tag(verified.tag, verified.commit, message, at=clock.now())
-    pushed = MilestoneTagPushed(tag=verified.tag, target=target, head=head)
-    ledger.record_effects(run.slug, [pushed], actor)
-    return True
-
-
-def milestone_text(run: str, verified: MilestoneVerified) -> str:
-    """Return what the tag of a milestone says to a person."""
-    metrics = ", ".join(f"{name} {value:.4g}" for name, value in verified.metrics.items())
-    return (
-        f"{run} at step {verified.step}, a milestone: the run goes on\n\n"
-        f"Checkpoint: {verified.checkpoint}\n"
-        f"Tracker: {verified.tracker_id} ({verified.display_name})\n"
-        f"Output root: {verified.output_root}\n"
-        f"Metrics: {metrics}"
-    )
-
-
-def seal_text(run: str, verified: SealVerified) -> str:
-    """Return what a seal tag says to a person."""
-    metrics = ", ".join(f"{name} {value:.4g}" for name, value in verified.metrics.items())
-    caveats = "; ".join(verified.caveats) or "none"
-    return (
-        f"{run} sealed at step {verified.final_step}\n\n"
-        f"Checkpoint: {verified.checkpoint}\n"
-        f"Tracker: {verified.tracker_id} ({verified.display_name}), {verified.tracker_state}\n"
-        f"Output root: {verified.output_root}\n"
-        f"Metrics: {metrics}\n"
-        f"Caveats: {caveats}"
-    )
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -6,11 +6,11 @@ process takes the watch over and goes on.
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Event as Signal
-from typing import Protocol
+from typing import Any, Protocol
 
 from watchkeeper import clock
 from watchkeeper.acts import next_failure, perform
@@ -19,21 +19,23 @@ from watchkeeper.domain.commands import ReleaseWatch, TakeWatch
 from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.envelope import Undecodable
-from watchkeeper.domain.events import Holder
+from watchkeeper.domain.events import EffectRecovered, Holder
 from watchkeeper.domain.freshness import stale_since
 from watchkeeper.domain.handover import is_held
+from watchkeeper.domain.outbox import no_longer_asked, target_of
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import Abandoned, Cleared, Draft, Sealed, Stopped, Superseded, Unborn
-from watchkeeper.domain.policy import JOB_ACTS, Act, due_acts
+from watchkeeper.domain.policy import JOB_ACTS, OUTBOUND, Act, due_acts, waits, wanted_acts
 from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.state import MONITOR_STALE, Run, Unreadable
+from watchkeeper.domain.state import MONITOR_STALE, Run, Unreadable, contract_of
 from watchkeeper.event_store import StoreFailure, VersionConflict
+from watchkeeper.reactor import EVERY, Due, Reactor
 from watchkeeper.tailer import Tailer
 
 log = logging.getLogger(__name__)
 
 WORKERS = 16
-"""Runs that are looked at, and runs that are pushed, at one time; more wait their turn."""
+"""Runs that are looked at at one time; more wait their turn."""
 
 TURN = timedelta(milliseconds=500)
 """The longest wait between two looks at what is due. New events end it early."""
@@ -78,6 +80,7 @@ class Watcher:
             where `forced_by` says so. All others of the home are watched in any case: one process
             acts for a home, and what people ask of any run is carried out by it.
         forced_by: The human who takes the watch from whoever holds it; none to wait for its lease.
+        every: The least time between two commits of a branch for which nobody waits.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Watcher:
         states: StateFiles,
         named: frozenset[str] = frozenset(),
         forced_by: Actor | None = None,
+        every: timedelta = EVERY,
     ) -> None:
         """Begin with an empty board; `run` fills it from the ledger."""
         self._desk = desk
@@ -97,8 +101,9 @@ class Watcher:
         self._forced: set[str] = set()
         self._boards: dict[str, _Board] = {}
         self._tailer = Tailer(desk.recorder, desk.ledger.store)
-        self._busy: dict[tuple[str, bool], Future[tuple[Act, bool]]] = {}
-        self._doing: dict[tuple[str, bool], Act] = {}
+        self._reactor = Reactor(desk, every)
+        self._busy: dict[str, Future[bool]] = {}
+        self._doing: dict[str, tuple[Act, str]] = {}
 
     def run(self, stop: Signal, until: Callable[[dict[str, Run]], bool] | None = None) -> None:
         """Watch until told to stop.
@@ -110,30 +115,45 @@ class Watcher:
         Raises:
             StoreFailure: The ledger failed: without it nothing may be done.
         """
-        # Git has workers of its own: a remote that hangs never keeps a check waiting.
-        with (
-            ThreadPoolExecutor(WORKERS, thread_name_prefix="job") as jobs,
-            ThreadPoolExecutor(WORKERS, thread_name_prefix="git") as pushes,
-        ):
-            try:
-                while not stop.is_set():
-                    self._turn(jobs, pushes)
-                    if until is not None and self._at_rest() and until(self._runs()):
-                        return
-                    self._rest()
-            finally:
-                self._leave()
+        jobs = ThreadPoolExecutor(WORKERS, thread_name_prefix="job")
+        try:
+            while not stop.is_set():
+                ending = self._turn(jobs, until)
+                if ending and self._at_rest():
+                    return
+                self._rest()
+        finally:
+            # What waits for its turn is found due again by the next watch.
+            jobs.shutdown(wait=False, cancel_futures=True)
+            # Git has workers of its own: a remote that hangs never keeps a check waiting.
+            self._reactor.leave()
+            self._leave()
+            jobs.shutdown()
 
     # --- One turn ----------------------------------------------------------------------------
 
-    def _turn(self, jobs: ThreadPoolExecutor, pushes: ThreadPoolExecutor) -> None:
+    def _turn(
+        self, jobs: ThreadPoolExecutor, until: Callable[[dict[str, Run]], bool] | None
+    ) -> bool:
+        """Take in what ended, and begin what is due; say whether the watch ends after it."""
         self._collect()
         self._refresh()
+        ending = until is not None and until(self._runs())
+        now = clock.now()
+        due: list[Due] = []
         for slug, board in self._boards.items():
             if board.token == 0:
                 self._take(slug, board)
             if board.token != 0:
-                self._start_due(jobs, pushes, slug, board)
+                acts = wanted_acts(board.run, board.effects, now)
+                due.append(Due(board.run, board.effects, board.token, acts))
+        # What changes something at an orchestrator is done there one after another; of those who
+        # wait for it, whom a human wants stopped comes first.
+        targets = {target for _, target in self._doing.values()}
+        for one in sorted(due, key=lambda one: Act.STOP not in one.acts):
+            self._start_due(jobs, one, now, targets)
+        self._reactor.start(due, now, ending=ending)
+        return ending
 
     def _runs(self) -> dict[str, Run]:
         return {slug: board.run for slug, board in self._boards.items()}
@@ -141,16 +161,20 @@ class Watcher:
     def _at_rest(self) -> bool:
         """Say whether nothing is under way, due, or waiting for a retry."""
         now = clock.now()
-        return not self._busy and not any(
+        return not self._under_way() and not any(
             board.effects.failing or due_acts(board.run, board.effects, now)
             for board in self._boards.values()
         )
 
+    def _under_way(self) -> list[Future[Any]]:
+        return [*self._busy.values(), *self._reactor.under_way]
+
     def _rest(self) -> None:
-        if self._busy:
+        under_way = self._under_way()
+        if under_way:
             # An act that ends is a reason to look again as well as a new event is.
-            wait(list(self._busy.values()), timeout=0.05)
-        self._tailer.wait(TURN if not self._busy else timedelta(milliseconds=20))
+            wait(under_way, timeout=0.05, return_when=FIRST_COMPLETED)
+        self._tailer.wait(TURN if not under_way else timedelta(milliseconds=20))
 
     def _refresh(self) -> None:
         """Bring the board up to date with what any process appended."""
@@ -225,55 +249,75 @@ class Watcher:
             log.info("%s: %s", slug, outcome.sentence)
 
     def _start_due(
-        self, jobs: ThreadPoolExecutor, pushes: ThreadPoolExecutor, slug: str, board: _Board
+        self, jobs: ThreadPoolExecutor, one: Due, now: datetime, targets: set[str]
     ) -> None:
-        """Start at most one act for the job and one for git; a slow one delays no other run."""
-        acts = due_acts(board.run, board.effects, clock.now())
-        for is_job in (True, False):
-            lane = (slug, is_job)
-            if lane in self._busy:
+        """Start at most one act for the run's job; a slow one delays no other run's check."""
+        slug, board = one.run.slug, self._boards[one.run.slug]
+        if slug in self._busy:
+            return
+        self._close_leftovers(slug, board)
+        for act in one.acts:
+            paused = board.pauses.get(act)
+            if act not in JOB_ACTS or waits(one.effects, act, now):
                 continue
-            for act in acts:
-                paused = board.pauses.get(act)
-                if (act in JOB_ACTS) is not is_job or (paused and not paused.expired()):
-                    continue
-                self._doing[lane] = act
-                pool = jobs if is_job else pushes
-                self._busy[lane] = pool.submit(self._perform, board.run, act, board.token)
-                break
+            if paused and not paused.expired():
+                continue
+            target = target_of(contract_of(one.run), act) if act in OUTBOUND else ""
+            if target and target in targets:
+                continue
+            self._doing[slug] = act, target
+            targets.add(target)
+            token = max(one.token, 0)
+            self._busy[slug] = jobs.submit(perform, self._desk, one.run, act, token)
+            return
 
-    def _perform(self, run: Run, act: Act, token: int) -> tuple[Act, bool]:
-        return act, perform(self._desk, run, act, max(token, 0))
+    def _close_leftovers(self, slug: str, board: _Board) -> None:
+        """Record what the run's own history has settled, such as a stop of what ended by itself."""
+        names = no_longer_asked(board.run, board.effects)
+        if names:
+            over = [EffectRecovered(effect=name) for name in names]
+            board.effects = self._desk.ledger.record_effects(slug, over, SERVICE)
 
     def _collect(self) -> None:
         """Take in what ended; a failure of the store ends the watch, another one is recorded."""
-        for lane, future in list(self._busy.items()):
+        for slug, future in list(self._busy.items()):
             if not future.done():
                 continue
-            del self._busy[lane]
-            act = self._doing.pop(lane)
+            del self._busy[slug]
+            act, _ = self._doing.pop(slug)
             error = future.exception()
-            if isinstance(error, StoreFailure):
-                raise error
-            if isinstance(error, VersionConflict):
-                log.warning("%s: %s", lane[0], error)
-            elif error is not None:
-                self._record_fault(lane[0], act, error)
-            elif not future.result()[1] and act in PAUSES:
-                board = self._boards.get(lane[0])
+            if error is not None:
+                self._failed((slug,), act, error)
+            elif not future.result() and act in PAUSES:
+                board = self._boards.get(slug)
                 if board is not None:
                     board.pauses[act] = clock.Deadline.after(PAUSES[act])
+        for ended in self._reactor.collect():
+            if ended.error is not None:
+                self._failed(ended.slugs, ended.act, ended.error)
+
+    def _failed(self, slugs: tuple[str, ...], act: Act, error: BaseException) -> None:
+        if isinstance(error, StoreFailure):
+            raise error
+        for slug in slugs:
+            if isinstance(error, VersionConflict):
+                log.warning("%s: %s", slug, error)
+            else:
+                self._record_fault(slug, act, error)
 
     def _record_fault(self, slug: str, act: Act, error: BaseException) -> None:
         """A bug of ours in one act: loud in log and status, and no other run is touched."""
         log.error("%s: %s failed", slug, act.value, exc_info=error)
         reason = f"internal error, please report: {type(error).__name__}: {error}"
-        failed = next_failure(self._desk.ledger.effects(slug), act.value, reason)
+        draw = self._desk.draw()
+        failed = next_failure(self._desk.ledger.effects(slug), act.value, reason, draw)
         self._desk.ledger.record_effects(slug, [failed], SERVICE)
 
     def _leave(self) -> None:
         """Let acts under way end, and say on record that nobody watches from here."""
-        wait(list(self._busy.values()), timeout=LEAVING.total_seconds())
+        # What was cancelled never becomes done for `wait`, only for itself.
+        begun = [future for future in self._busy.values() if not future.done()]
+        wait(begun, timeout=LEAVING.total_seconds())
         for slug, board in self._boards.items():
             run = self._desk.ledger.run(slug)
             if not isinstance(run, Run) or run.watch.holder != self._holder or board.token <= 0:

@@ -72,14 +72,24 @@ def watch_until(
     *,
     desk: Desk | None = None,
     limit: timedelta = LIMIT,
+    every: timedelta = timedelta(0),
 ) -> None:
     """Run the watch until a condition over all runs holds, asked at every turn.
+
+    Args:
+        office: The home.
+        condition: Over all runs.
+        desk: What the watch works with; the office's own by default.
+        limit: How long to wait.
+        every: The least time between two commits of a branch; none by default, since tests whose
+            jobs live for seconds have no minute.
 
     Raises:
         TimeoutError: It did not hold within the limit.
     """
     stop = threading.Event()
-    watcher = Watcher(desk or office.desk, holder_of(office.home, "watchkeeper"), office.home)
+    holder = holder_of(office.home, "watchkeeper")
+    watcher = Watcher(desk or office.desk, holder, office.home, every=every)
     failure: list[BaseException] = []
     thread = threading.Thread(target=_run, args=(watcher, stop, failure), daemon=True)
     thread.start()

@@ -2,19 +2,30 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TypeVar
 
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
+    EffectAttempted,
+    EffectConfirmed,
     EffectFailed,
     EffectRecovered,
+    EffectRejected,
+    EffectUnknown,
     LogbookPushed,
     MilestoneTagPushed,
     SignalCameLate,
     TagPushed,
 )
 
+Kept = TypeVar("Kept")
+
 EFFECTS = ("submit", "stop", "relaunch", "seal", "logbook", "tag", "milestone")
 """Every effect that can fail and is tried again, by name."""
+
+Trouble = EffectFailed | EffectUnknown | EffectRejected
+"""Why an effect did not get through: nothing was sent, no answer came, or the answer was no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +38,24 @@ class Effects:
         milestones: Commits that the tags of milestones name, once the remote holds them.
         late_signals: How many signals came after the run was over.
         failing: Effects that did not get through yet, by name.
+        attempted: Effects that were tried and have no result yet, by name: either somebody is at
+            it, or its process died and whether it landed is unknown.
+        since: Since when an effect is tried or fails, by name.
+        confirmed: Key of the newest effect that the other side confirmed, by name; pushes and tags
+            have events of their own.
+        pushed_at: When the newest logbook was recorded as pushed.
     """
 
     version: int = 0
     pushed: LogbookPushed | None = None
     tag: TagPushed | None = None
-    failing: Mapping[str, EffectFailed] = field(default_factory=dict[str, EffectFailed])
+    failing: Mapping[str, Trouble] = field(default_factory=dict[str, Trouble])
     milestones: Mapping[str, str] = field(default_factory=dict[str, str])
     late_signals: int = 0
+    attempted: Mapping[str, EffectAttempted] = field(default_factory=dict[str, EffectAttempted])
+    since: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
+    pushed_at: datetime | None = None
+    confirmed: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def effects_stream(run: str) -> str:
@@ -47,21 +68,51 @@ def evolve_effects(effects: Effects, event: Event) -> Effects:
     now = replace(effects, version=event.version)
     match event.data:
         case LogbookPushed():
-            return replace(now, pushed=event.data, failing=_without(now, "logbook"))
+            at = event.envelope.recorded_at
+            return replace(_through(now, "logbook"), pushed=event.data, pushed_at=at)
         case TagPushed():
-            return replace(now, tag=event.data, failing=_without(now, "tag"))
+            return replace(_through(now, "tag"), tag=event.data)
         case MilestoneTagPushed(tag=tag, target=target):
             known = {**now.milestones, tag: target}
-            return replace(now, milestones=known, failing=_without(now, "milestone"))
-        case EffectFailed(effect=effect):
-            return replace(now, failing={**now.failing, effect: event.data})
         case SignalCameLate():
             return replace(now, late_signals=now.late_signals + 1)
+            return replace(_through(now, "milestone"), milestones=known)
+        case EffectAttempted(effect=effect):
+            tried = {**now.attempted, effect: event.data}
+            return replace(now, attempted=tried, since=_begun(now, effect, event))
+        case EffectFailed() | EffectUnknown():
+            return _troubled(now, event.data, event)
+        case EffectRejected(effect=effect, final=final):
+            return _through(now, effect) if final else _troubled(now, event.data, event)
         case EffectRecovered(effect=effect):
-            return replace(now, failing=_without(now, effect))
+            return _through(now, effect)
+        case EffectConfirmed(effect=effect, key=key):
+            return replace(_through(now, effect), confirmed={**now.confirmed, effect: key})
         case _:
             return now
 
 
-def _without(effects: Effects, effect: str) -> dict[str, EffectFailed]:
-    return {name: failed for name, failed in effects.failing.items() if name != effect}
+def _troubled(effects: Effects, trouble: Trouble, event: Event) -> Effects:
+    return replace(
+        effects,
+        failing={**effects.failing, trouble.effect: trouble},
+        attempted=_without(effects.attempted, trouble.effect),
+        since=_begun(effects, trouble.effect, event),
+    )
+
+
+def _through(effects: Effects, effect: str) -> Effects:
+    return replace(
+        effects,
+        failing=_without(effects.failing, effect),
+        attempted=_without(effects.attempted, effect),
+        since=_without(effects.since, effect),
+    )
+
+
+def _begun(effects: Effects, effect: str, event: Event) -> dict[str, datetime]:
+    return {effect: event.envelope.recorded_at, **effects.since}
+
+
+def _without(known: Mapping[str, Kept], effect: str) -> dict[str, Kept]:
+    return {name: kept for name, kept in known.items() if name != effect}

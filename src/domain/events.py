@@ -16,6 +16,13 @@ from watchkeeper.domain.events_decisions import (
     Outlook,
     StopRequested,
 )
+from watchkeeper.domain.events_effects import (
+    EffectAttempted,
+    EffectConfirmed,
+    EffectRejected,
+    EffectUnknown,
+    TriedEvent,
+)
 from watchkeeper.domain.events_ends import (
     EffectFailed,
     EffectRecovered,
@@ -118,9 +125,13 @@ __all__ = [
     "ContractAmended",
     "CorrectionRecorded",
     "DecisionMade",
+    "EffectAttempted",
+    "EffectConfirmed",
     "EffectEvent",
     "EffectFailed",
     "EffectRecovered",
+    "EffectRejected",
+    "EffectUnknown",
     "EndEvent",
     "EscalationAcknowledged",
     "EscalationRaised",
@@ -181,6 +192,7 @@ __all__ = [
     "StopRequested",
     "TagPushed",
     "TrackerAnnounced",
+    "TriedEvent",
     "WaiverGranted",
     "WaiverRevoked",
     "WatchEnded",
@@ -216,6 +228,12 @@ RunEvent = (
 )
 RootEvent = OutputRootClaimed | OutputRootReleased
 EffectEvent = (
-    LogbookPushed | TagPushed | MilestoneTagPushed | EffectFailed | EffectRecovered | SignalCameLate
+    LogbookPushed
+    | TagPushed
+    | MilestoneTagPushed
+    | EffectFailed
+    | EffectRecovered
+    | TriedEvent
+    | SignalCameLate
 )
 PeopleEvent = StandingWaiverGranted | StandingWaiverRevoked | StandingAttemptRefused

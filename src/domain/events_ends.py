@@ -138,12 +138,14 @@ class TagPushed(Fact):
 
 
 class EffectFailed(Fact):
-    """An effect did not get through; it is tried again.
+    """An effect did not get through, and nothing was sent; it is tried again.
 
     Attributes:
         effect: `submit`, `stop`, `relaunch`, `seal`, `logbook`, `tag` or `milestone`.
         attempt: How many times in a row it failed.
         retry_at: When it is tried again.
+        key: Its effect key; empty for an act that sends nothing.
+        target: The serial queue that it stands in; empty for an act that sends nothing.
     """
 
     topic: ClassVar[str] = "effects.failed.1"
@@ -151,10 +153,12 @@ class EffectFailed(Fact):
     attempt: PositiveInt
     reason: str
     retry_at: AwareDatetime
+    key: str = ""
+    target: str = ""
 
 
 class EffectRecovered(Fact):
-    """An effect that had failed got through."""
+    """An effect that had not got through did, or nothing asks for it any more."""
 
     topic: ClassVar[str] = "effects.recovered.1"
     effect: str

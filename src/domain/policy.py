@@ -24,6 +24,9 @@ class Act(StrEnum):
     CLOSE = "close"
 
 
+OUTBOUND = (Act.SUBMIT, Act.STOP, Act.LOGBOOK, Act.TAG, Act.MILESTONE)
+"""What changes something outside. The other acts read there, and record."""
+
 JOB_ACTS = frozenset({Act.SUBMIT, Act.STOP, Act.CHECK, Act.RELAUNCH, Act.VERIFY})
 """What is done to a job, one after another; the other acts concern git."""
 
@@ -36,8 +39,18 @@ def due_acts(run: Run, effects: Effects, now: datetime) -> list[Act]:
         effects: What became of its effects; a failed one waits for its retry.
         now: The time.
     """
-    wanted = _job_acts(run, now) + _git_acts(run, effects)
-    return [act for act in wanted if not _waits(effects, act, now)]
+    return [act for act in wanted_acts(run, effects, now) if not waits(effects, act, now)]
+
+
+def wanted_acts(run: Run, effects: Effects, now: datetime | None = None) -> list[Act]:
+    """Return what the record asks for, whether it waits for a retry or not.
+
+    Args:
+        run: The run as recorded.
+        effects: What became of its effects.
+        now: The time, for checks; none to leave them out.
+    """
+    return _job_acts(run, now) + _git_acts(run, effects)
 
 
 def next_time(run: Run, effects: Effects) -> datetime | None:
@@ -48,7 +61,8 @@ def next_time(run: Run, effects: Effects) -> datetime | None:
     return min(times, default=None)
 
 
-def _waits(effects: Effects, act: Act, now: datetime) -> bool:
+def waits(effects: Effects, act: Act, now: datetime) -> bool:
+    """Say whether an act failed and its next try has not come."""
     failed = effects.failing.get(act.value)
     return failed is not None and failed.retry_at > now
 
@@ -62,7 +76,7 @@ def _is_checked(run: Run) -> bool:
     return isinstance(run.phase, Stabilizing | Running)
 
 
-def _job_acts(run: Run, now: datetime) -> list[Act]:
+def _job_acts(run: Run, now: datetime | None) -> list[Act]:
     match run.phase:
         case Launching():
             return [Act.SUBMIT]
@@ -79,9 +93,11 @@ def _job_acts(run: Run, now: datetime) -> list[Act]:
             return []
 
 
-def _check(run: Run, now: datetime) -> list[Act]:
+def _check(run: Run, now: datetime | None) -> list[Act]:
     due = run.watch.next_due
-    return [Act.CHECK] if _is_checked(run) and due is not None and due <= now else []
+    if now is None or due is None or due > now:
+        return []
+    return [Act.CHECK] if _is_checked(run) else []
 
 
 def _git_acts(run: Run, effects: Effects) -> list[Act]:

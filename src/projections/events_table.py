@@ -18,9 +18,13 @@ from watchkeeper.domain.events import (
     ContractAmended,
     CorrectionRecorded,
     DecisionMade,
+    EffectAttempted,
+    EffectConfirmed,
     EffectEvent,
     EffectFailed,
     EffectRecovered,
+    EffectRejected,
+    EffectUnknown,
     EscalationAcknowledged,
     EscalationRaised,
     FailureClassified,
@@ -59,6 +63,7 @@ from watchkeeper.domain.events import (
     StopRequested,
     TagPushed,
     TrackerAnnounced,
+    TriedEvent,
     WaiverGranted,
     WaiverRevoked,
     WatchReleased,
@@ -327,6 +332,25 @@ def _around(data: RootEvent | EffectEvent) -> str:
             return f"{data.effect} got through"
         case SignalCameLate():
             return late_summary(data.signal)
+        case EffectAttempted() | EffectUnknown() | EffectRejected() | EffectConfirmed():
+            return _tried(data)
+        case _:
+            assert_never(data)
+
+
+def _tried(data: TriedEvent) -> str:
+    match data:
+        case EffectAttempted():
+            return f"{data.effect} tried, try {data.attempt}: {data.key}"
+        case EffectUnknown():
+            asked = data.retry_at.astimezone(UTC).strftime("%H:%M:%S UTC")
+            return f"{data.effect} without an answer, asked about {asked}: {data.reason}"
+        case EffectRejected():
+            again = data.retry_at.astimezone(UTC).strftime("%H:%M:%S UTC")
+            when = "for good" if data.final else f"looked at again {again}"
+            return f"{data.effect} rejected, {when}: {data.reason}"
+        case EffectConfirmed():
+            return f"{data.effect} confirmed: {data.key}"
         case _:
             assert_never(data)
 

@@ -1,6 +1,6 @@
 """What is worth a headline: the subject of a logbook's commit, and whether it may wait."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import assert_never
 
@@ -133,6 +133,24 @@ def commit_message(run: str, events: Iterable[Event]) -> str:
     """
     found = [words for words in map(headline, events) if words is not None]
     return f"{run}: {min(found, key=_ORDER.__getitem__, default=Headline.CHECK)}"
+
+
+def branch_message(changes: Mapping[str, Iterable[Event]]) -> str:
+    """Return the subject of one commit for several runs, and a line for each of them below it.
+
+    Args:
+        changes: Events since each run's last push, by slug; the most important run comes first.
+    """
+    if len(changes) == 1:
+        return next(commit_message(run, events) for run, events in changes.items())
+    words: dict[str, Headline] = {}
+    for run, events in changes.items():
+        found = [said for said in map(headline, events) if said is not None]
+        words[run] = min(found, key=_ORDER.__getitem__, default=Headline.CHECK)
+    runs = sorted(words, key=lambda run: (_ORDER[words[run]], run))
+    first, others = runs[0], len(runs) - 1
+    subject = f"{first}: {words[first]}, and {others} more run{'s' if others > 1 else ''}"
+    return "\n".join([subject, "", *(f"- {run}: {words[run]}" for run in runs)])
 
 
 def _headline(data: RunEvent) -> Headline | None:

@@ -1,6 +1,6 @@
-"""Reads one file of a commit, and writes the tree that differs from a commit's by one file."""
+"""Reads files of a commit, and writes the tree that differs from a commit's by some files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from watchkeeper.adapters.git.plumbing import Git, full_id, run_git
 from watchkeeper.adapters.git.trees import (
@@ -33,33 +33,107 @@ def read_file_at(git: Git, commit: str | None, path: str, deadline: Deadline) ->
     return run_git(git, ["cat-file", "blob", entry.oid.hex()], deadline=deadline).out
 
 
-def write_tree_with(
-    git: Git, commit: str | None, path: str, content: bytes, deadline: Deadline
-) -> str:
-    """Write the tree of a commit with one file added or replaced; return its id.
+def read_files_at(
+    git: Git, commit: str | None, paths: Sequence[str], deadline: Deadline
+) -> dict[str, bytes | None]:
+    """Return several files' bytes in a commit, none for those that are not there.
 
-    A file that is replaced keeps its mode; every other entry stays byte for byte.
+    A path that holds something else than a file is left out; a symbolic link reads as the name
+    that it points at, which is no logbook either.
 
     Raises:
-        ValueError: The path is none within a repository.
+        ValueError: A path is none within a repository.
+        Unavailable: Git failed.
+    """
+    if commit is None or not paths:
+        return dict.fromkeys(paths)
+    odd = [path for path in paths if "\n" in path]
+    if odd:
+        # Its questions are lines; such a name cannot stand in one.
+        plain = [path for path in paths if path not in odd]
+        alone = {path: read_file_at(git, commit, path, deadline) for path in odd}
+        return {**read_files_at(git, commit, plain, deadline), **alone}
+    asked = [b"/".join(_parts(path)) for path in paths]
+    head = full_id(commit).encode()
+    # One command for all of them: a branch may hold the logbooks of a thousand runs.
+    stdin = b"".join(b"%s:%s\n" % (head, path) for path in asked)
+    out = run_git(git, ["cat-file", "--batch"], deadline=deadline, stdin=stdin).out
+    found: dict[str, bytes | None] = {}
+    at = 0
+    for path, name in zip(paths, asked, strict=True):
+        end = out.index(b"\n", at)
+        told, at = out[at:end], end + 1
+        if told == b"%s:%s missing" % (head, name):
+            found[path] = None
+            continue
+        _, kind, size = told.rsplit(b" ", 2)
+        if kind == b"blob":
+            found[path] = out[at : at + int(size)]
+        at += int(size) + 1
+    return found
+
+
+def write_tree_with(
+    git: Git, commit: str | None, files: Mapping[str, bytes], deadline: Deadline
+) -> str:
+    """Write the tree of a commit with files added or replaced; return its id.
+
+    A file that is replaced keeps its mode; every other entry stays byte for byte. Each folder on
+    the way is read and written once.
+
+    Raises:
+        ValueError: A path is none within a repository, or one of them lies below another.
         Unavailable: Something else than a file is there, or above it, or git failed.
     """
-    parts = _parts(path)
-    levels = _walk(git, commit, parts, deadline)
-    for depth, (_, entry) in enumerate(levels, start=1):
-        if entry is None:
-            break
-        if depth < len(parts) and not entry.is_folder:
-            raise _in_the_way(git, commit, parts[:depth], entry, "a folder")
-        if depth == len(parts) and not entry.is_file:
-            raise _in_the_way(git, commit, parts, entry, "a file")
-    mode, kind, written = NEW_FILE_MODE, "blob", content
-    # From the file up to the root: each tree gets the new id of what lies below it.
-    for name, (raw, entry) in zip(reversed(parts), reversed(levels), strict=True):
-        oid = bytes.fromhex(_write(git, kind, written, deadline))
-        new = TreeEntry(mode if entry is None else entry.mode, name, oid)
-        mode, kind, written = TREE_MODE, "tree", tree_with(raw, new)
-    return _write(git, kind, written, deadline)
+    split = {tuple(_parts(path)): content for path, content in files.items()}
+    root = None if commit is None else full_id(commit)
+    return _write_folder(git, (commit, root), (), split, deadline)
+
+
+def _write_folder(
+    git: Git,
+    place: tuple[str | None, str | None],
+    above: tuple[bytes, ...],
+    files: Mapping[tuple[bytes, ...], bytes],
+    deadline: Deadline,
+) -> str:
+    """Write one folder's tree, and those below it that change.
+
+    Args:
+        git: The mirror.
+        place: The commit, for messages, and the folder's tree in it.
+        above: The folder's own path.
+        files: The contents by their paths from here.
+        deadline: When it is given up.
+    """
+    commit, tree = place
+    raw = b"" if tree is None else run_git(git, ["cat-file", "tree", tree], deadline=deadline).out
+    entries = {entry.name: entry for entry in parse_tree(raw)}
+    folders: dict[bytes, dict[tuple[bytes, ...], bytes]] = {}
+    own: dict[bytes, bytes] = {}
+    for (name, *below_it), content in files.items():
+        if below_it:
+            folders.setdefault(name, {})[tuple(below_it)] = content
+        else:
+            own[name] = content
+    for name, content in own.items():
+        entry = entries.get(name)
+        if name in folders:
+            raise ValueError(f"{b'/'.join((*above, name)).decode()!r} is a file and a folder")
+        if entry is not None and not entry.is_file:
+            raise _in_the_way(git, commit, (*above, name), entry, "a file")
+        oid = bytes.fromhex(_write(git, "blob", content, deadline))
+        mode = NEW_FILE_MODE if entry is None else entry.mode
+        raw = tree_with(raw, TreeEntry(mode, name, oid))
+    for name, below in folders.items():
+        entry = entries.get(name)
+        if entry is not None and not entry.is_folder:
+            raise _in_the_way(git, commit, (*above, name), entry, "a folder")
+        inner = entry.oid.hex() if entry is not None else None
+        written = _write_folder(git, (commit, inner), (*above, name), below, deadline)
+        mode = TREE_MODE if entry is None else entry.mode
+        raw = tree_with(raw, TreeEntry(mode, name, bytes.fromhex(written)))
+    return _write(git, "tree", raw, deadline)
 
 
 def _parts(path: str) -> list[bytes]:

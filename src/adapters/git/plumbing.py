@@ -13,11 +13,12 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Lock
 
 from watchkeeper.adapters.git.address import Remote, scrub
 from watchkeeper.clock import Deadline, ExponentialBackoff
@@ -58,6 +59,36 @@ _HELPER = (
 """A credential helper as git-credential(1) defines it: a shell function that answers `get`."""
 
 
+@dataclass(slots=True)
+class Running:
+    """The git commands that are under way, so that another thread can end them."""
+
+    lock: Lock = field(default_factory=Lock)
+    processes: set["subprocess.Popen[bytes]"] = field(
+        default_factory=set["subprocess.Popen[bytes]"]
+    )
+
+    @contextmanager
+    def listed(self, process: "subprocess.Popen[bytes]") -> Generator[None]:
+        """List a process for the length of a block."""
+        with self.lock:
+            self.processes.add(process)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.processes.discard(process)
+
+    def interrupt(self) -> None:
+        """Ask every listed process to end, with all that it started; its own caller reaps it."""
+        with self.lock:
+            # One that was reaped is unlisted by its own caller within a moment.
+            for process in self.processes:
+                if process.returncode is None:
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGTERM)
+
+
 @dataclass(frozen=True, slots=True)
 class Git:
     """The mirror that commands run in, the remote that they speak to, and their limit."""
@@ -65,6 +96,7 @@ class Git:
     mirror: Path
     remote: Remote
     limit: timedelta
+    running: Running = field(default_factory=Running, compare=False)
 
     @property
     def source(self) -> str:
@@ -138,7 +170,7 @@ def run_git(
             )
         except OSError as error:
             raise Unavailable(git.source, f"the git command could not start: {error}") from error
-        with process:
+        with process, git.running.listed(process):
             try:
                 out, _ = process.communicate(stdin, timeout=deadline.remaining().total_seconds())
             except subprocess.TimeoutExpired as error:

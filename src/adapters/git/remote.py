@@ -5,7 +5,7 @@ The mirror may be deleted at any time; the next call makes it again and fetches 
 
 import re
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from watchkeeper.adapters.git.fetching import (
     reached,
     tag_at,
 )
-from watchkeeper.adapters.git.files import read_file_at, write_tree_with
+from watchkeeper.adapters.git.files import read_file_at, read_files_at, write_tree_with
 from watchkeeper.adapters.git.plumbing import Answer, Git, failure, full_id, make_mirror, run_git
 from watchkeeper.clock import Deadline
 from watchkeeper.domain.gate_facts import RepositoryFacts
@@ -83,6 +83,10 @@ class GitRemoteMirror:
         """Return a file's bytes at a head, or none where it does not exist there."""
         return read_file_at(self._git, head.commit, path, self._begin())
 
+    def read_files(self, head: BranchHead, paths: Sequence[str]) -> dict[str, bytes | None]:
+        """Return several files' bytes at a head, or none where one does not exist there."""
+        return read_files_at(self._git, head.commit, paths, self._begin())
+
     def newest_for_run(self, head: BranchHead, run: str) -> LogbookCommit | None:
         """Return the newest commit at or before a head with `Watchkeeper-Run: <run>`."""
         deadline = self._begin()
@@ -104,9 +108,9 @@ class GitRemoteMirror:
             if not found:
                 return None
             commit, parents, *fields = found.split("\0")
-            trailers = dict(zip(fields[::2], fields[1::2], strict=False))
+            trailers = _trailers_of(run, list(zip(fields[::2], fields[1::2], strict=False)))
             # The pattern also finds lines that are quoted in the body and are no trailers.
-            if trailers.get(RUN_TRAILER) == run:
+            if trailers:
                 return LogbookCommit(commit, trailers)
             start = next(iter(parents.split()), None)
         return None
@@ -115,9 +119,15 @@ class GitRemoteMirror:
         self, head: BranchHead, path: str, content: bytes, message: str, *, at: datetime
     ) -> str:
         """Write a commit on top of a head that changes one file only; return its id."""
+        return self.commit_files(head, {path: content}, message, at=at)
+
+    def commit_files(
+        self, head: BranchHead, files: Mapping[str, bytes], message: str, *, at: datetime
+    ) -> str:
+        """Write a commit on top of a head that changes several files; return its id."""
         deadline = self._begin()
         date = f"@{_unix(at)} +0000"
-        tree = write_tree_with(self._git, head.commit, path, content, deadline)
+        tree = write_tree_with(self._git, head.commit, files, deadline)
         parent = [] if head.commit is None else ["-p", full_id(head.commit)]
         name, email = self._author
         answer = run_git(
@@ -212,6 +222,10 @@ class GitRemoteMirror:
         answer = run_git(self._git, [*push, spec], deadline=deadline, codes=_PUSH_ENDED)
         return "" if answer.code == 0 else _refusal(self._git, answer)[1]
 
+    def interrupt(self) -> None:
+        """End the git commands that are under way, from another thread."""
+        self._git.running.interrupt()
+
     def _begin(self) -> Deadline:
         deadline = Deadline.after(self._git.limit)
         make_mirror(self._git, deadline)
@@ -280,6 +294,18 @@ class GitRemoteMirror:
             f"{self._git.source}: tag {name} is on {found.commit}, expected {target}; it is "
             "never moved: find out who made it, and use another name or have them remove it"
         )
+
+
+def _trailers_of(run: str, pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return a run's own trailers of a commit; none where it does not speak of the run."""
+    found: dict[str, str] = {}
+    ours = False
+    for name, value in pairs:
+        if name == RUN_TRAILER:
+            ours = value == run
+        if ours:
+            found[name] = value
+    return found
 
 
 def _refusal(git: Git, answer: Answer) -> tuple[str, str]:
