@@ -146,7 +146,7 @@ def push_together(
     Returns:
         The runs for which it was recorded that the remote holds their logbook.
     """
-    found = {slug: desk.ledger.run(slug) for slug in tokens}
+    found = {slug: desk.ledger.run(slug) for slug in sorted(tokens)}
     runs = {
         slug: run
         for slug, run in found.items()

@@ -9,7 +9,7 @@ and that run alone is left out and told of.
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -161,27 +161,56 @@ def _books(
 ) -> list[_Book]:
     """Render every logbook and read what stands in its place; what is wrong concerns one run."""
     paths = {run.slug: logbook_path_of(contract_of(run)) for run in runs}
-    there = remote.read_files(head, tuple(dict.fromkeys(paths.values())))
+    there = _there(remote, head, paths, result)
     books: list[_Book] = []
-    taken: dict[str, str] = {}
-    for run in runs:
-        path = paths[run.slug]
+    files: dict[str, str] = {}
+    folders: dict[str, str] = {}
+    # Whoever has a logbook there keeps its place; among newcomers the first by name has it.
+    for run in sorted(runs, key=lambda run: ledger.effects(run.slug).pushed is None):
+        path, above = paths[run.slug], _above(paths[run.slug])
         if run.slug in result.left_out or run.slug in result.faults:
             continue
+        rivals = [files.get(path), folders.get(path), *(files.get(folder) for folder in above)]
+        rival = next((slug for slug in rivals if slug is not None), None)
         try:
-            if path in taken:
-                raise _NotOurs(f"{path} is the logbook of {taken[path]}: choose another path")
+            if rival is not None:
+                raise _NotOurs(f"{path} meets the logbook of {rival}: choose another logbook.path")
             if path not in there:
                 raise _NotOurs(f"{path} is there and no file: choose another logbook.path")
             books.append(_book(ledger, remote, head, run, there[path]))
         except _NotOurs as error:
             result.left_out[run.slug] = str(error)
+            continue
         except Unavailable:
             raise
         except Exception as error:  # noqa: BLE001 - One run's bug stops no other run's logbook.
             result.faults[run.slug] = error
-        taken.setdefault(path, run.slug)
+            continue
+        files[path] = run.slug
+        folders |= dict.fromkeys(above, run.slug)
     return books
+
+
+def _above(path: str) -> list[str]:
+    """Return the folders that a path lies in."""
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def _there(
+    remote: GitRemote, head: BranchHead, paths: Mapping[str, str], result: Pushed
+) -> dict[str, bytes | None]:
+    """Read what stands at every run's path; one that git does not take leaves out its run."""
+    try:
+        return dict(remote.read_files(head, tuple(paths.values())))
+    except ValueError:
+        found: dict[str, bytes | None] = {}
+    for slug, path in paths.items():
+        try:
+            found |= remote.read_files(head, [path])
+        except ValueError as error:
+            result.left_out[slug] = f"logbook.path: {error}"
+    return found
 
 
 def _book(

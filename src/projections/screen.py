@@ -19,6 +19,7 @@ from watchkeeper.projections.views import (
     fleet,
     run_document,
     summary_line,
+    troubles,
     when,
 )
 
@@ -41,6 +42,9 @@ _SHOWN_MAX = 10
 
 _WRAPPED_MIN = 40
 """A sentence is wrapped no narrower than this, however narrow the terminal."""
+
+_LATE_SHOWN = 10
+"""Late effects shown for the fleet: a remote that is gone is late for every run."""
 
 _NEEDS_SHOWN = 3
 """Reasons shown for one run; the others are counted."""
@@ -201,13 +205,16 @@ def _footer(seen: Fleet, width: int) -> list[str]:
             silent.update(name for name, state in sources if state not in SETTLED)
     troubles = ", ".join(f"{name} silent for {count(n, 'run')}" for name, n in silent.items())
     parts.append(f"SOURCES  {troubles or 'all answer'}.")
+    again = f", {seen.retried} tried again" if seen.retried else ""
     if not seen.late:
-        return [cut("  ".join([*parts, "EFFECTS  none late."]), width)]
+        return [cut("  ".join([*parts, f"EFFECTS  none late{again}."]), width)]
     late = [f"  {run}: {one_line(why)}" for run, why in seen.late]
+    more = len(late) - _LATE_SHOWN
     return [
         cut("  ".join(parts), width),
-        f"EFFECTS  {len(late)} late",
-        *(cut(t, width) for t in late),
+        f"EFFECTS  {len(late)} late{again}",
+        *(cut(t, width) for t in late[:_LATE_SHOWN]),
+        *([f"  ... {more} more (watchkeeper doctor)"] if more > 0 else []),
     ]
 
 
@@ -245,8 +252,8 @@ def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
     pushed += f", {count(behind, 'event')} not pushed yet" if behind else ", up to date"
     details.append(("logbook", pushed if effects["pushed_version"] else "not pushed yet"))
     return details + [
-        ("late", f"{f['effect']}, try {f['attempt']}: {one_line(f['reason'])}")
-        for f in effects["failing"]
+        ("late" if is_late else "tried again", one_line(says))
+        for says, is_late in troubles(effects, now)
     ]
 
 

@@ -10,6 +10,7 @@ from watchkeeper.domain.contract_tracker import tracker_place
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import Action, DecisionMade
 from watchkeeper.domain.guarded import open_proposals
+from watchkeeper.domain.outbox import state_of
 from watchkeeper.domain.phases import (
     Abandoned,
     Draft,
@@ -36,6 +37,7 @@ from watchkeeper.projections.status_rows import (
     EffectsRow,
     FailingRow,
     FindingRow,
+    OutboxRow,
     PermissionRow,
     ProposalRow,
     QuestionRow,
@@ -59,7 +61,7 @@ def status_row(run: Run | Unreadable) -> RunRow:
 def effects_row(effects: Effects) -> EffectsRow:
     """Return the row of a run's effects."""
     pushed, tag = effects.pushed, effects.tag
-    return EffectsRow(
+    row = EffectsRow(
         shape=SHAPE,
         failing=[
             FailingRow(
@@ -73,6 +75,24 @@ def effects_row(effects: Effects) -> EffectsRow:
         pushed_commit=pushed.commit if pushed is not None else "",
         pushed_version=pushed.version if pushed is not None else 0,
         tag=tag.tag if tag is not None else "",
+    )
+    # Absent where there is nothing to say, so that rows from before it are still as rebuilt.
+    if effects.since:
+        row["outbox"] = [_outbox_row(effects, name) for name in sorted(effects.since)]
+    return row
+
+
+def _outbox_row(effects: Effects, name: str) -> OutboxRow:
+    tried, failed = effects.attempted.get(name), effects.failing.get(name)
+    known = tried or failed
+    assert known is not None, "what is on record since some time was tried"
+    return OutboxRow(
+        effect=name,
+        state=state_of(effects, name).value,
+        key=known.key,
+        target=known.target,
+        attempt=known.attempt,
+        since=_iso(effects.since[name]),
     )
 
 

@@ -169,10 +169,29 @@ class FailingRow(TypedDict):
     retry_at: str
 
 
+class OutboxRow(TypedDict):
+    """How far an effect has come that was tried and is not confirmed.
+
+    Attributes:
+        state: `attempted`, `unknown`, `rejected`, or `requested` where nothing was sent.
+        key: What the other side can be asked about; empty for an act that sends nothing.
+        target: The serial queue that it stands in; empty for an act that sends nothing.
+        since: When it was first tried.
+    """
+
+    effect: str
+    state: str
+    key: str
+    target: str
+    attempt: int
+    since: str
+
+
 class EffectsRow(TypedDict):
     """What became of a run's effects.
 
     Attributes:
+        outbox: What was tried and is not confirmed; absent where there is nothing.
         pushed_version: The newest event in the logbook that the remote holds; 0 before the first.
         tag: The seal tag, once the remote holds it.
     """
@@ -182,3 +201,4 @@ class EffectsRow(TypedDict):
     pushed_commit: str
     pushed_version: int
     tag: str
+    outbox: NotRequired[list[OutboxRow]]

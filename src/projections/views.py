@@ -11,10 +11,16 @@ from typing import Any, Protocol, cast
 
 from watchkeeper.projections.figures import count, elapsed
 from watchkeeper.projections.quoting import one_line
-from watchkeeper.projections.status_rows import SHAPE, EffectsRow, RunRow
+from watchkeeper.projections.status_rows import SHAPE, EffectsRow, OutboxRow, RunRow
 
 _STALE_CADENCES = 2
 """More cadences than this without a check, while something is due, are a stale monitor (H1)."""
+
+LATE_AFTER = timedelta(minutes=10)
+"""An effect that was first tried longer ago than this, and is not confirmed, is late."""
+
+_LATE_ATTEMPTS = 3
+"""As is one that failed as often as this: a remote that blinks once needs nobody."""
 
 _OVER = ("sealed", "stopped", "abandoned", "superseded")
 
@@ -86,13 +92,15 @@ class Fleet:
 
     Attributes:
         runs: Those that need someone, then those that go on, then those that are over.
-        late: Effects that did not get through, as run and why.
+        late: Effects that did not get through for long or often, as run and why.
+        retried: How many did not get through yet, and are tried again before anybody need look.
         checked_at: The newest check of any run.
     """
 
     runs: tuple[View, ...]
     late: tuple[tuple[str, str], ...]
     checked_at: datetime | None
+    retried: int = 0
 
     @property
     def needing(self) -> tuple[View, ...]:
@@ -122,14 +130,15 @@ def fleet(rows: Iterable[StoredRow], now: datetime) -> Fleet:
         parts.setdefault(stored.run, {})[stored.part] = stored.row
     found = _linked([_view(run, found, now) for run, found in parts.items()])
     views = sorted(found, key=_order)
-    late = [
-        (view.run, f"{failed['effect']}: {failed['reason']} ({_retry(failed['retry_at'], now)})")
+    told = [
+        (view.run, says, late)
         for view in views
         if view.effects is not None
-        for failed in view.effects["failing"]
+        for says, late in troubles(view.effects, now)
     ]
+    late = tuple((run, says) for run, says, is_late in told if is_late)
     checks = [at for view in views if view.row and (at := when(view.row["last_check"]))]
-    return Fleet(tuple(views), tuple(late), max(checks, default=None))
+    return Fleet(tuple(views), late, max(checks, default=None), len(told) - len(late))
 
 
 def _linked(views: list[View]) -> list[View]:
@@ -270,6 +279,31 @@ def _order(view: View) -> tuple[int, int, str, str]:
         since = first.since.isoformat() if first.since is not None else "~"
         return 0, KINDS.index(first.kind), since, view.run
     return (2 if view.phase in _OVER else 1), 0, "", view.run
+
+
+def troubles(effects: EffectsRow, now: datetime) -> Iterable[tuple[str, bool]]:
+    """Yield what of a run did not get through, each with whether it is late."""
+    tried = {row["effect"]: row for row in effects.get("outbox", [])}
+    for failed in effects["failing"]:
+        row = tried.pop(failed["effect"], None)
+        says = f"{failed['effect']}: {failed['reason']} ({_retry(failed['retry_at'], now)})"
+        if row is None:
+            yield says, True  # Since when is not on record: better told too soon.
+            continue
+        what = f"{failed['effect']} {row['state']}, try {failed['attempt']}"
+        often = failed["attempt"] >= _LATE_ATTEMPTS or row["state"] == "rejected"
+        says = f"{what}: {failed['reason']} ({_retry(failed['retry_at'], now)})"
+        # The reason comes first: what is cut on a screen is the queue that it stands in.
+        yield says + (f" [{row['target']}]" if row["target"] else ""), often or _is_old(row, now)
+    for row in tried.values():
+        # Tried, and no result: somebody is at it, or died at it.
+        if _is_old(row, now):
+            ago = elapsed(now - datetime.fromisoformat(row["since"]))
+            yield f"{row['effect']} tried {ago} ago, no result yet [{row['target']}]", True
+
+
+def _is_old(row: OutboxRow, now: datetime) -> bool:
+    return now - datetime.fromisoformat(row["since"]) > LATE_AFTER
 
 
 def _retry(at: str, now: datetime) -> str:

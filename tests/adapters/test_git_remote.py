@@ -596,6 +596,53 @@ def test_the_newest_of_a_runs_commits_is_found_along_first_parents(
     assert found.commit == second
 
 
+def test_a_commit_for_several_runs_tells_of_each_its_own(remote: GitRemote, bare: Path) -> None:
+    alone = publish(remote, b"0", message="log\n\nWatchkeeper-Run: c\nWatchkeeper-Head: 1 x\n")
+    head = remote.fetch()
+    files = {"logs/a.md": b"a\n", "logs/deep/b.md": b"b\n", LOGBOOK: b"c\n"}
+    message = (
+        "a: log launch, and 1 more run\n\n- a: log launch\n- b: log check\n\n"
+        "Watchkeeper-Run: a\nWatchkeeper-Head: 7 x\nWatchkeeper-Renderer: logbook@1\n"
+        "Watchkeeper-Run: b\nWatchkeeper-Head: 9 y\nWatchkeeper-Renderer: logbook@2\n"
+    )
+    commit = remote.commit_files(head, files, message, at=AT)
+    remote.push(commit, head)
+    head = remote.fetch()
+    a, b, c = (remote.newest_for_run(head, name) for name in "abc")
+    assert a is not None
+    assert b is not None
+    assert c is not None
+    assert (a.commit, b.commit, c.commit) == (commit, commit, alone)
+    assert a.trailers == {
+        "Watchkeeper-Run": "a",
+        "Watchkeeper-Head": "7 x",
+        "Watchkeeper-Renderer": "logbook@1",
+    }
+    assert b.trailers["Watchkeeper-Head"] == "9 y"
+    assert says(bare, "diff-tree", "-r", "--name-only", f"{alone}..{commit}").split() == [
+        *sorted(files)
+    ]
+    asked = ["logs/a.md", "logs", "nowhere.md", "logs/deep/b.md", "a\nb"]
+    assert remote.read_files(head, asked) == {
+        "logs/a.md": b"a\n",
+        "nowhere.md": None,
+        "logs/deep/b.md": b"b\n",
+        "a\nb": None,
+    }
+
+
+def test_a_call_that_hangs_is_ended_from_another_thread(mirror: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        remote = opened(mirror, f"http://127.0.0.1:{listener.getsockname()[1]}/x.git")
+        timer = Timer()
+        told = threading.Timer(0.5, remote.interrupt)
+        told.start()
+        with pytest.raises(Unavailable):
+            remote.fetch()
+        assert timer.elapsed() < timedelta(seconds=10)
+        told.join()
+
+
 # --- Tags and commits ------------------------------------------------------------------------
 
 

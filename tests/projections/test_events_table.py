@@ -9,9 +9,13 @@ from tests.projections.tales import events_of
 from watchkeeper.domain.contract import Lane
 from watchkeeper.domain.events import (
     CheckpointRejected,
+    EffectAttempted,
+    EffectConfirmed,
     EffectEvent,
     EffectFailed,
     EffectRecovered,
+    EffectRejected,
+    EffectUnknown,
     Fact,
     LogbookPushed,
     MessageQuarantined,
@@ -57,6 +61,10 @@ AROUND: tuple[Fact, ...] = (
         size=3,
     ),
     QuarantineReplayed(quarantine="quarantine-1", outcome="recorded"),
+    EffectAttempted(effect="stop", key="stop/r-i1", target="orchestrator local", attempt=1),
+    EffectUnknown(effect="tag", attempt=1, reason="no answer", retry_at=START),
+    EffectRejected(effect="logbook", attempt=1, reason="was edited", retry_at=START),
+    EffectConfirmed(effect="stop", key="stop/r-i1", target="orchestrator local"),
     StandingWaiverGranted(
         waiver="sw-1", lane=Lane.CANARY, rule="L11", requester="dri", reason="daily", until=START
     ),

@@ -25,11 +25,14 @@ from watchkeeper.adapters.home import create_home, is_watched, open_home
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
+from watchkeeper.domain.envelope import decode
 from watchkeeper.domain.freshness import stale_since
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import Run
-from watchkeeper.projections.figures import count
-from watchkeeper.projections.screen import fleet
+from watchkeeper.ledger import run_stream
+from watchkeeper.projections.figures import count, elapsed
+from watchkeeper.projections.screen import Fleet, fleet
+from watchkeeper.projections.views import LATE_AFTER
 
 DISK_FREE_MIN = 0.05
 """Share of the disk below which `doctor` warns: a ledger that cannot grow stops the watch."""
@@ -105,11 +108,35 @@ def _watch_checks(office: Office) -> list[tuple[str, bool, str]]:
     text = "a watch runs" if watched else "no watch runs: watchkeeper watch"
     stale = [view.run for view in seen.runs if view.monitor_stale]
     late = [f"{run}: {why}" for run, why in seen.late]
+    late += _not_tried(office, seen) if watched else []
     return [
         ("watch", watched or not live, text),
         ("monitor", not stale, f"stale: {', '.join(stale)}" if stale else "fresh"),
         ("effects", not late, "; ".join(late) or "none late"),
     ]
+
+
+def _not_tried(office: Office, seen: Fleet) -> list[str]:
+    """Return logbooks that a watch should have pushed long ago and never tried to."""
+    found: list[str] = []
+    for view in seen.runs:
+        row, effects = view.row, view.effects
+        held = effects["pushed_version"] if effects is not None else 0
+        quiet = effects is None or not (effects["failing"] or effects.get("outbox"))
+        if (
+            row is None
+            or not quiet
+            or row["declined"]
+            or not row["token"]
+            or row["version"] <= held
+        ):
+            continue
+        [first] = office.ledger.store.read(run_stream(view.run), after=held, limit=1)
+        event = decode(first.stream, first.version, first.topic, first.state)
+        age = clock.now() - event.envelope.recorded_at
+        if age > LATE_AFTER:
+            found.append(f"{view.run}: logbook asked for {elapsed(age)} ago, not tried yet")
+    return found
 
 
 def _recorded(office: Office, principal: str | None) -> str:

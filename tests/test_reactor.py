@@ -1,0 +1,471 @@
+"""What goes out to git: together, one thing at a time for each target, asked before repeated."""
+
+import contextlib
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.office import DRI, LIMIT, end_processes, taken, watch_until
+from tests.training import Site, git, make_site, tiny_contract
+from watchkeeper import clock
+from watchkeeper.acts import push_together
+from watchkeeper.adapters.cli.common import Office, holder_of, open_office
+from watchkeeper.adapters.home import create_home
+from watchkeeper.audit import Report, audit
+from watchkeeper.domain.commands import AddNote, DraftRun
+from watchkeeper.domain.contract import Contract, LogbookPart, logbook_path_of
+from watchkeeper.domain.effects import effects_stream
+from watchkeeper.domain.envelope import decode
+from watchkeeper.domain.events import (
+    EffectAttempted,
+    EffectFailed,
+    EffectRejected,
+    EffectUnknown,
+    LogbookPushed,
+)
+from watchkeeper.domain.outbox import requested
+from watchkeeper.domain.policy import due_acts
+from watchkeeper.domain.state import Run
+from watchkeeper.ledger import Ledger
+from watchkeeper.ports import BranchHead, GitRemote, Unavailable
+from watchkeeper.projections.logbook import render_at
+from watchkeeper.publish import push_logbook
+from watchkeeper.watch import Watcher
+
+pytestmark = pytest.mark.git
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    create_home(tmp_path / "home")
+    with open_office(tmp_path / "home") as opened:
+        yield opened
+    end_processes(tmp_path)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return make_site(tmp_path)
+
+
+def draft(office: Office, contract: Contract) -> None:
+    command = DraftRun(now=clock.now(), actor=DRI, contract=contract)
+    taken(office.ledger.handle(contract.run, command))
+
+
+def drafts(office: Office, site: Site, count: int) -> list[str]:
+    names = [f"run-{number:02}" for number in range(count)]
+    for name in names:
+        draft(office, tiny_contract(site, name))
+    return names
+
+
+def note(office: Office, slug: str, text: str = "look here") -> None:
+    taken(office.ledger.handle(slug, AddNote(now=clock.now(), actor=DRI, text=text)))
+
+
+def is_pushed(office: Office, slug: str) -> bool:
+    pushed = office.ledger.effects(slug).pushed
+    return pushed is not None and pushed.version == office.ledger.run(slug).version
+
+
+def all_pushed(office: Office, names: list[str]) -> bool:
+    return all(is_pushed(office, name) for name in names)
+
+
+def commits(site: Site) -> list[str]:
+    """The messages of our commits on the branch, newest first."""
+    told = git(site.remote, "log", "--format=%B%x00", "main").split("\0")
+    return [message.strip() for message in told if "Watchkeeper-Run:" in message]
+
+
+def book(site: Site, office: Office, slug: str) -> bytes:
+    run = office.ledger.run(slug)
+    assert isinstance(run, Run)
+    assert run.contract is not None
+    return git(site.remote, "show", f"main:{logbook_path_of(run.contract)}").encode()
+
+
+def tries(office: Office, slug: str, kind: type[Any]) -> list[Any]:
+    stream = effects_stream(slug)
+    read = office.ledger.store.read(stream)
+    events = [decode(r.stream, r.version, r.topic, r.state) for r in read]
+    return [event.data for event in events if isinstance(event.data, kind)]
+
+
+# --- One commit for a branch and minute ----------
+
+
+def test_twenty_runs_of_one_branch_share_a_commit(office: Office, site: Site) -> None:
+    names = drafts(office, site, 20)
+    watch_until(office, lambda _: all_pushed(office, names), every=HOUR)
+    [message] = commits(site)
+    assert re.findall(r"^Watchkeeper-Run: (.*)$", message, re.MULTILINE) == names
+    assert message.splitlines()[0] == "run-00: start run logbook, and 19 more runs"
+    for name in names:
+        assert book(site, office, name) == render_at(office.ledger.history(name))
+    report = Report([], [])
+    audit(office.ledger.store, office.adapters, report, remotes=True)
+    assert report.exit_code == 0, report.problems + report.unchecked
+
+
+def test_commits_of_a_branch_keep_their_distance_and_lose_nothing(
+    office: Office, site: Site
+) -> None:
+    names = drafts(office, site, 20)
+    every = timedelta(seconds=3)
+    timer = clock.Timer()
+    told = 0
+
+    def noted_for_a_while(_: dict[str, Run]) -> bool:
+        nonlocal told
+        if timer.elapsed() < timedelta(seconds=10):
+            note(office, names[told % len(names)], f"note {told}")
+            told += 1
+            return False
+        return all_pushed(office, names)
+
+    watch_until(office, noted_for_a_while, every=every)
+    assert told >= 20
+    # The first goes at once; then one for each interval that has begun.
+    assert 3 <= len(commits(site)) <= timer.elapsed() / every + 1
+    for name in names:
+        assert book(site, office, name) == render_at(office.ledger.history(name))
+
+
+def test_the_distance_is_kept_by_the_next_watch_too(office: Office, site: Site) -> None:
+    names = drafts(office, site, 3)
+    watch_until(office, lambda _: all_pushed(office, names), every=HOUR)
+    note(office, names[0])
+    timer = clock.Timer()
+    watch_until(office, lambda _: timer.elapsed() > timedelta(seconds=2), every=HOUR)
+    assert not is_pushed(office, names[0])
+    assert len(commits(site)) == 1
+
+
+def test_a_person_s_command_and_the_end_of_a_watch_wait_for_no_company(
+    office: Office, site: Site
+) -> None:
+    [first, second] = drafts(office, site, 2)
+    watch_until(office, lambda _: all_pushed(office, [first, second]), every=HOUR)
+    note(office, first)
+    run = office.ledger.run(first)
+    assert isinstance(run, Run)
+    assert push_logbook(office.ledger, office.adapters, run, DRI)
+    note(office, second)
+    holder = holder_of(office.home, "watchkeeper")
+    watcher = Watcher(office.desk, holder, office.home, every=HOUR)
+    watcher.run(threading.Event(), lambda _: True)
+    assert all_pushed(office, [first, second])
+    assert len(commits(site)) == 3
+
+
+def test_nothing_is_pushed_while_the_rendered_bytes_are_the_same(
+    office: Office, site: Site
+) -> None:
+    [name] = drafts(office, site, 1)
+    watch_until(office, lambda _: is_pushed(office, name))
+    # What was recorded is forgotten by a copy of the ledger's caches, not by the remote.
+    before = tries(office, name, EffectAttempted)
+    run = office.ledger.run(name)
+    assert isinstance(run, Run)
+    assert push_logbook(office.ledger, office.adapters, run, DRI) is False
+    assert len(commits(site)) == 1
+    assert tries(office, name, EffectAttempted) == before
+
+
+# --- What is wrong with one run, or with the remote ----------
+
+
+def persons_clone(site: Site) -> Path:
+    clone = site.folder / "person"
+    git(site.folder, "clone", "--quiet", str(site.remote), str(clone))
+    git(clone, "config", "user.name", "p")
+    git(clone, "config", "user.email", "p@x")
+    return clone
+
+
+def test_an_edited_logbook_leaves_out_its_own_run_only(office: Office, site: Site) -> None:
+    names = drafts(office, site, 3)
+    watch_until(office, lambda _: all_pushed(office, names))
+    clone = persons_clone(site)
+    edited = clone / ".agents/logbooks/run-01.md"
+    edited.write_text(edited.read_text() + "\neverything is fine\n")
+    git(clone, "commit", "--quiet", "-am", "edit")
+    git(clone, "push", "--quiet", "origin", "HEAD:main")
+    for name in names:
+        note(office, name)
+    others = [names[0], names[2]]
+    watch_until(
+        office,
+        lambda _: all_pushed(office, others) and bool(office.ledger.effects(names[1]).failing),
+    )
+    [trouble] = office.ledger.effects(names[1]).failing.values()
+    assert isinstance(trouble, EffectRejected)
+    assert "was edited after" in trouble.reason
+    assert not any(office.ledger.effects(name).failing for name in others)
+    assert b"everything is fine" in book(site, office, names[1])
+    # And the others go on while it waits for a person.
+    note(office, names[0])
+    watch_until(office, lambda _: is_pushed(office, names[0]))
+    git(clone, "pull", "--quiet", "--ff-only", "origin", "main")
+    git(
+        clone, "revert", "--no-edit", git(clone, "log", "-1", "--format=%H", "--grep=^edit").strip()
+    )
+    git(clone, "push", "--quiet", "origin", "HEAD:main")
+    watch_until(office, lambda _: is_pushed(office, names[1]))
+    assert not office.ledger.effects(names[1]).failing
+
+
+def test_a_path_that_is_taken_leaves_out_its_own_run_only(office: Office, site: Site) -> None:
+    def at(name: str, path: str) -> None:
+        part = LogbookPart(branch="main", path=path)
+        draft(office, tiny_contract(site, name).model_copy(update={"logbook": part}))
+
+    at("b-first", "logs/one.md")
+    watch_until(office, lambda _: is_pushed(office, "b-first"))
+    note(office, "b-first")
+    at("c-twin", "logs/one.md")
+    at("a-below", "logs/one.md/two.md")
+    at("d-well", "logs/two.md")
+    at("e-twin", "logs/two.md")
+    good = ["b-first", "d-well"]
+    failing = ["a-below", "c-twin", "e-twin"]
+
+    def settled(_: dict[str, Run]) -> bool:
+        return all_pushed(office, good) and all(office.ledger.effects(n).failing for n in failing)
+
+    watch_until(office, settled)
+    for name in failing:
+        assert isinstance(office.ledger.effects(name).failing["logbook"], EffectRejected), name
+    assert git(site.remote, "ls-tree", "-r", "--name-only", "main", "logs/").split() == [
+        "logs/one.md",
+        "logs/two.md",
+    ]
+
+
+def test_a_second_writer_loses_nothing_and_stops_nothing(office: Office, site: Site) -> None:
+    names = drafts(office, site, 5)
+    clone = persons_clone(site)
+    done = threading.Event()
+    pushed: list[str] = []
+
+    def write() -> None:
+        for number in range(8):
+            (clone / f"notes-{number}.txt").write_text("mine\n")
+            git(clone, "add", ".")
+            git(clone, "commit", "--quiet", "-m", f"notes {number}")
+            for _ in range(20):
+                with contextlib.suppress(Exception):
+                    git(clone, "pull", "--quiet", "--rebase", "origin", "main")
+                    git(clone, "push", "--quiet", "origin", "HEAD:main")
+                    pushed.append(f"notes-{number}.txt")
+                    break
+        done.set()
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    told = 0
+
+    def until_both_are_done(_: dict[str, Run]) -> bool:
+        nonlocal told
+        if not done.is_set():
+            note(office, names[told % 5])
+            told += 1
+            return False
+        return all_pushed(office, names)
+
+    watch_until(office, until_both_are_done)
+    assert len(pushed) == 8
+    there = git(site.remote, "ls-tree", "--name-only", "main").split()
+    assert set(pushed) <= set(there)
+    for name in names:
+        assert book(site, office, name) == render_at(office.ledger.history(name))
+
+
+def test_a_remote_that_is_gone_is_waited_for_by_all_its_runs_together(
+    office: Office, site: Site
+) -> None:
+    names = drafts(office, site, 4)
+    hidden = site.remote.with_name("hidden.git")
+    site.remote.rename(hidden)
+    desk = replace(office.desk, draw=lambda: 1.0)
+    watch_until(office, lambda _: all(office.ledger.effects(n).failing for n in names), desk=desk)
+    # A run that is drafted now asks the silent remote no earlier than the others do.
+    draft(office, tiny_contract(site, "late"))
+    names.append("late")
+    tried = len(tries(office, names[0], EffectFailed))
+    watch_until(
+        office, lambda _: len(tries(office, names[0], EffectFailed)) >= tried + 2, desk=desk
+    )
+    retries = {office.ledger.effects(name).failing["logbook"].retry_at for name in names}
+    assert len(retries) == 1
+    assert not tries(office, names[0], EffectAttempted), "nothing was sent"
+    hidden.rename(site.remote)
+    watch_until(office, lambda _: all_pushed(office, names), desk=desk)
+    assert len(commits(site)) == 1
+    assert not any(office.ledger.effects(name).failing for name in names)
+
+
+# --- Asked before repeated ----------
+
+
+class LostAnswer:
+    """A fake over the real remote, for an answer that is lost after the push landed."""
+
+    def __init__(self, inner: GitRemote) -> None:
+        self._inner = inner
+        self.lost = 0
+
+    def push(self, commit: str, onto: BranchHead) -> None:
+        self._inner.push(commit, onto)
+        if not self.lost:
+            self.lost += 1
+            raise Unavailable("git", "the line went dead", retry_after=timedelta(seconds=1))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class Through:
+    """The real adapters with another git remote."""
+
+    def __init__(self, inner: Any, remote: Any) -> None:
+        self._inner = inner
+        self._remote = remote
+
+    def git(self, remote: str, branch: str) -> GitRemote:
+        del remote, branch
+        return cast(GitRemote, self._remote)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_a_push_without_an_answer_is_unknown_and_is_asked_about_and_not_repeated(
+    office: Office, site: Site
+) -> None:
+    names = drafts(office, site, 2)
+    remote = LostAnswer(office.adapters.git(str(site.remote), "main"))
+    desk = replace(office.desk, outside=cast(Any, Through(office.adapters, remote)))
+    assert push_together(desk, dict.fromkeys(names, 0)) == set()
+    for name in names:
+        [unknown] = tries(office, name, EffectUnknown)
+        [tried] = tries(office, name, EffectAttempted)
+        assert unknown.key == tried.key
+        assert unknown.key.startswith(f"logbook/{site.remote}#main:.agents/logbooks/{name}.md@")
+        # What the other side asked for is never undercut.
+        assert unknown.retry_at - clock.now() > timedelta(milliseconds=100)
+    assert push_together(desk, dict.fromkeys(names, 0)) == set(names)
+    assert len(commits(site)) == 1, "it was asked about, not repeated"
+    for name in names:
+        assert is_pushed(office, name)
+        assert not office.ledger.effects(name).failing
+        assert len(tries(office, name, EffectAttempted)) == 1
+
+
+def test_an_attempt_that_a_crash_left_is_asked_about(office: Office, site: Site) -> None:
+    [name] = drafts(office, site, 1)
+    real = office.adapters.git(str(site.remote), "main")
+
+    class Dies:
+        def push(self, commit: str, onto: BranchHead) -> None:
+            real.push(commit, onto)
+            raise KeyboardInterrupt
+
+        def __getattr__(self, asked: str) -> Any:
+            return getattr(real, asked)
+
+    desk = replace(office.desk, outside=cast(Any, Through(office.adapters, Dies())))
+    with pytest.raises(KeyboardInterrupt):
+        push_together(desk, {name: 0})
+    assert list(office.ledger.effects(name).attempted) == ["logbook"]
+    assert office.ledger.effects(name).pushed is None
+    watch_until(office, lambda _: is_pushed(office, name))
+    assert len(commits(site)) == 1
+    assert len(tries(office, name, LogbookPushed)) == 1
+    assert not office.ledger.effects(name).attempted
+
+
+# --- Leaving, and replaying ----------
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A remote that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        kept: list[socket.socket] = []
+        ended = threading.Event()
+
+        def take() -> None:
+            listener.settimeout(0.2)
+            while not ended.is_set():
+                with contextlib.suppress(TimeoutError):
+                    kept.append(listener.accept()[0])
+
+        thread = threading.Thread(target=take, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/code.git"
+        ended.set()
+        thread.join(timeout=5)
+        for one in kept:
+            one.close()
+
+
+def test_a_watch_over_many_runs_stops_at_once_though_their_git_hangs(
+    office: Office, site: Site, silent: str
+) -> None:
+    for number in range(200):
+        part = LogbookPart(branch=f"b{number % 40}", remote=silent)
+        one = tiny_contract(site, f"hung-{number:03}")
+        draft(office, one.model_copy(update={"logbook": part}))
+    stop = threading.Event()
+    watcher = Watcher(office.desk, holder_of(office.home, "watchkeeper"), office.home)
+    thread = threading.Thread(target=watcher.run, args=(stop,), daemon=True)
+    thread.start()
+    backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
+    assert backoff.wait_until(lambda: _git_threads() >= 16, LIMIT)
+    stop.set()
+    timer = clock.Timer()
+    thread.join(timeout=40)
+    assert not thread.is_alive()
+    assert timer.elapsed() < timedelta(seconds=10)
+
+
+def _git_threads() -> int:
+    return sum(thread.name.startswith("git") for thread in threading.enumerate())
+
+
+class Forbidden:
+    """No port may be asked while a history is replayed."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"replay asked for {name}")
+
+
+def test_replay_never_acts(office: Office, site: Site) -> None:
+    names = drafts(office, site, 3)
+    watch_until(office, lambda _: all_pushed(office, names))
+    note(office, names[0])
+    before = office.ledger.store.read_all(limit=10_000)
+    again = Ledger(office.ledger.store, office.ledger.scrubber)
+    for slug in again.slugs():
+        run, effects = again.run(slug), again.effects(slug)
+        assert isinstance(run, Run)
+        render_at(again.history(slug))
+        due_acts(run, effects, clock.now())
+        wanted = [effect.act.value for effect in requested(run, effects)]
+        assert wanted == (["logbook"] if slug == names[0] else [])
+    report = Report([], [])
+    audit(office.ledger.store, cast(Any, Forbidden()), report, remotes=False)
+    assert report.exit_code == 0, report.problems
+    assert office.ledger.store.read_all(limit=10_000) == before
