@@ -5,10 +5,11 @@
 Several small training jobs run on the `local` orchestrator, each with a contract of its own; some
 are killed by a fault of their own as well. The watch is a real process that is killed by SIGKILL:
 half of the times at a random moment, half of the times right after a named act (an append, a first
-submit, a relaunch's submit, a push, a tag). The named points are wrapped around the ports here,
-from outside; the product holds no switch for it. After the last kill the watch runs to the end, and
-the history is checked against the orchestrator's own folders, the remote's seal tags, and a record
-of answered appends that is written outside the store.
+submit, a relaunch's submit, a push, a tag, the record of a try or of its result). The named points
+are wrapped around the ports here, from outside; the product holds no switch for it. After the last
+kill the watch runs to the end, and the history is checked against the orchestrator's own folders,
+the remote's commits and seal tags, and a record of answered appends that is written outside the
+store.
 """
 
 import argparse

@@ -28,6 +28,8 @@ class EffectUnknown(Fact):
     """An effect was tried and no answer came: the other side is asked before anything is sent.
 
     Attributes:
+        key: Its effect key: what the other side is asked about.
+        target: The serial queue that it stands in.
         attempt: How many times in a row it did not get through.
         retry_at: When the other side is asked.
     """
@@ -45,6 +47,8 @@ class EffectRejected(Fact):
     """The other side said no, for certain, or holds what is not ours: a person has to look.
 
     Attributes:
+        key: Its effect key; empty where nothing was sent.
+        target: The serial queue that it stands in.
         attempt: How many times in a row it did not get through.
         retry_at: When it is looked at again, in case a person mended it.
         final: It is not tried again: the run's own history says what follows.
@@ -61,7 +65,12 @@ class EffectRejected(Fact):
 
 
 class EffectConfirmed(Fact):
-    """The other side has what was asked for, and there is no event of its own that says so."""
+    """The other side has what was asked for, and there is no event of its own that says so.
+
+    Attributes:
+        key: Its effect key: what the other side was asked about.
+        target: The serial queue that it stood in.
+    """
 
     topic: ClassVar[str] = "effects.confirmed.1"
     effect: str

@@ -22,7 +22,15 @@ from watchkeeper.launches import request_launch
 
 TOOL = Path(__file__).parents[1] / "kill_watch.py"
 
-NAMED_LIMITS_S = {"append": 30.0, "submit": 30.0, "resubmit": 180.0, "push": 30.0, "tag": 180.0}
+NAMED_LIMITS_S = {
+    "append": 30.0,
+    "submit": 30.0,
+    "resubmit": 180.0,
+    "push": 30.0,
+    "tag": 180.0,
+    "attempt": 30.0,
+    "confirm": 30.0,
+}
 """How long each point may take to come. A relaunch comes once a run was hit by its fault, a tag at
 its end: some 20 s for one run alone, and several share the machine."""
 

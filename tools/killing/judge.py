@@ -46,6 +46,7 @@ def judge(campaign: Campaign) -> tuple[list[str], dict[str, int]]:
             wrong += _history_problems(office, slug)
             wrong += _resume_problems(office, slug)
             wrong += _tag_problems(office, scene)
+            wrong += _doubled_commits(scene)
         wrong += _lost_answers(office.ledger.store, answers_path(campaign.home))
     spans: dict[str, list[tuple[str, str, str]]] = {}
     for folder in sorted((campaign.home / "jobs").iterdir()):
@@ -126,6 +127,22 @@ def _tag_problems(office: Office, scene: Scene) -> list[str]:
             named = heads or done.stderr.strip()
             wrong.append(f"{slug}: tag {seal.tag} names head {named}, RunSealed {seal.head}")
     return wrong
+
+
+def _doubled_commits(scene: Scene) -> list[str]:
+    """A logbook of one event is pushed once: what was tried without an answer is asked about."""
+    part, slug = scene.contract.logbook, scene.contract.run
+    told = subprocess.run(
+        ["git", "-C", part.remote or scene.contract.code.remote, "log", "--format=%B", part.branch],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=GIT_LIMIT_S,
+        check=True,
+    ).stdout
+    heads = re.findall(rf"^Watchkeeper-Run: {slug}\nWatchkeeper-Head: (\S+)", told, re.MULTILINE)
+    times = Counter(heads).items()
+    return [f"{slug}: the logbook of event {n} was pushed {k} times" for n, k in times if k > 1]
 
 
 def _lost_answers(store: EventStore, path: Path) -> list[str]:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,12 +37,24 @@ from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.ports import BranchHead, GitRemote, Orchestrator
 from watchkeeper.watch import Watcher
 
-POINTS = ("append", "submit", "resubmit", "push", "tag")
+POINTS = ("append", "submit", "resubmit", "push", "tag", "attempt", "confirm")
 """Right after which of them the watch kills itself, once it was told to.
 
-`submit` is a run's first launch, `resubmit` a relaunch. Every second kill takes the next of them,
-so ten kills take each once.
+`submit` is a run's first launch, `resubmit` a relaunch. `attempt` is the record that an effect is
+about to be tried, `confirm` the record of its result; `push` and `tag` lie between the two. Every
+second kill takes the next of them, so fourteen kills take each once.
 """
+
+EVERY = timedelta(seconds=2)
+"""Between two commits of a branch, instead of the watch's minute: a kill waits for one."""
+
+TRIED = "effects.attempted.1"
+CONFIRMED = (
+    "effects.logbook_pushed.1",
+    "effects.tag_pushed.1",
+    "effects.milestone_tag_pushed.1",
+    "effects.confirmed.1",
+)
 
 
 @dataclass(slots=True)
@@ -127,6 +140,11 @@ class KillingStore:
         answer = self.inner.append(writes, key=key, digest=digest, status=status)
         self.answers.keep(writes, answer)
         self.trigger.passed("append")
+        topics = {topic for write in writes for topic, _ in write.events}
+        if TRIED in topics:
+            self.trigger.passed("attempt")
+        if topics & set(CONFIRMED):
+            self.trigger.passed("confirm")
         return answer
 
     def __getattr__(self, name: str) -> Any:
@@ -223,7 +241,8 @@ def work(options: argparse.Namespace) -> int:
         ledger = Ledger(store, office.ledger.scrubber)
         outside: Any = KillingOutside(office.adapters, trigger)
         desk = Desk(ledger, office.recorder, outside, office.home, office.home.deployment)
-        watcher = Watcher(desk, holder_of(office.home, "watchkeeper"), office.home)
+        holder = holder_of(office.home, "watchkeeper")
+        watcher = Watcher(desk, holder, office.home, every=EVERY)
         watcher.run(threading.Event(), idle)
     return 0
 
