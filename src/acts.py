@@ -38,7 +38,8 @@ from watchkeeper.domain.values import JobState, SourceState
 from watchkeeper.launches import relaunch, submit
 from watchkeeper.ledger import Handled
 from watchkeeper.observe import observe, read_seal_facts, scrub_observation
-from watchkeeper.ports import Orchestrator, PushRaced, TagTaken, Unavailable
+from watchkeeper.ports import Orchestrator, Unavailable
+from watchkeeper.ports_git import PushRaced, TagTaken
 from watchkeeper.publish import Pushed, push_logbooks
 from watchkeeper.tags import push_milestone_tag, push_seal_tag
 

@@ -48,10 +48,10 @@ from watchkeeper.ports import (
     HardwareOrchestrator,
     NamesTracker,
     Outside,
-    PushRaced,
     RegionStore,
     Unavailable,
 )
+from watchkeeper.ports_git import PushRaced
 
 log = logging.getLogger(__name__)
 

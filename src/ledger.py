@@ -34,7 +34,7 @@ from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.domain.signal_box import SIGNALS, SignalBox, evolve_box
 from watchkeeper.domain.standing import PEOPLE, People, decide_people, evolve_people
 from watchkeeper.domain.state import Run, Unreadable
-from watchkeeper.event_store import Appended, EventStore, StatusRow, VersionConflict
+from watchkeeper.event_store import Appended, EventStore, StatusRow, VersionConflict, Write
 from watchkeeper.projections.status import effects_row, status_row
 from watchkeeper.recording import Cause, fix_bytes, to_json
 

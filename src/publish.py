@@ -23,7 +23,8 @@ from watchkeeper.domain.people import Actor
 from watchkeeper.domain.policy import Act
 from watchkeeper.domain.state import Run, contract_of
 from watchkeeper.ledger import Ledger
-from watchkeeper.ports import BranchHead, GitRemote, Outside, PushRaced, Unavailable
+from watchkeeper.ports import Outside, Unavailable
+from watchkeeper.ports_git import BranchHead, GitRemote, PushRaced
 from watchkeeper.projections.headlines import branch_message
 from watchkeeper.projections.logbook import RENDERER, render_at
 

@@ -34,7 +34,8 @@ from watchkeeper.domain.outbox import requested
 from watchkeeper.domain.policy import due_acts
 from watchkeeper.domain.state import Run
 from watchkeeper.ledger import Ledger
-from watchkeeper.ports import BranchHead, GitRemote, Unavailable
+from watchkeeper.ports import Unavailable
+from watchkeeper.ports_git import BranchHead, GitRemote
 from watchkeeper.projections.logbook import render_at
 from watchkeeper.publish import push_logbook
 from watchkeeper.watch import Watcher

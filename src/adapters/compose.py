@@ -17,14 +17,8 @@ from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.gate_facts import HomeFacts
 from watchkeeper.domain.people import ActorKind
-from watchkeeper.ports import (
-    CheckpointStore,
-    GitRemote,
-    LaunchSource,
-    Orchestrator,
-    Tracker,
-    Unavailable,
-)
+from watchkeeper.ports import CheckpointStore, LaunchSource, Orchestrator, Tracker, Unavailable
+from watchkeeper.ports_git import GitRemote
 
 BOT = ("watchkeeper", "watchkeeper@localhost")
 """Name and address under which commits and tags are made; no person's."""

@@ -14,7 +14,8 @@ from watchkeeper import outside
 from watchkeeper.adapters.git.worktree import read_worktree
 from watchkeeper.domain.flat import flat
 from watchkeeper.domain.gate_facts import NOT_THERE, WorktreeFacts
-from watchkeeper.ports import BranchHead, GitRemote, Unavailable
+from watchkeeper.ports import Unavailable
+from watchkeeper.ports_git import BranchHead, GitRemote
 
 CONFIG_BYTES_MAX = 1 << 20
 """Bytes of a configuration file; a launch's has some thousands."""

@@ -74,9 +74,9 @@ def evolve_effects(effects: Effects, event: Event) -> Effects:
             return replace(_through(now, "tag"), tag=event.data)
         case MilestoneTagPushed(tag=tag, target=target):
             known = {**now.milestones, tag: target}
+            return replace(_through(now, "milestone"), milestones=known)
         case SignalCameLate():
             return replace(now, late_signals=now.late_signals + 1)
-            return replace(_through(now, "milestone"), milestones=known)
         case EffectAttempted(effect=effect):
             tried = {**now.attempted, effect: event.data}
             return replace(now, attempted=tried, since=_begun(now, effect, event))

@@ -34,7 +34,8 @@ from watchkeeper.event_store import Appended, EventStore, StatusRow, Write
 from watchkeeper.launch_facts import Known, logbook_on_record, read_gate_facts
 from watchkeeper.launches import job_spec
 from watchkeeper.ledger import Handled, Ledger
-from watchkeeper.ports import BranchHead, GitRemote, Orchestrator
+from watchkeeper.ports import Orchestrator
+from watchkeeper.ports_git import BranchHead, GitRemote
 from watchkeeper.watch import Watcher
 
 POINTS = ("append", "submit", "resubmit", "push", "tag", "attempt", "confirm")

@@ -25,7 +25,8 @@ from watchkeeper.adapters.git.files import read_file_at, read_files_at, write_tr
 from watchkeeper.adapters.git.plumbing import Answer, Git, failure, full_id, make_mirror, run_git
 from watchkeeper.clock import Deadline
 from watchkeeper.domain.gate_facts import RepositoryFacts
-from watchkeeper.ports import BranchHead, LogbookCommit, PushRaced, TagTaken, Unavailable
+from watchkeeper.ports import Unavailable
+from watchkeeper.ports_git import BranchHead, LogbookCommit, PushRaced, TagTaken
 
 RUN_TRAILER = "Watchkeeper-Run"
 """Names the run that a logbook commit belongs to."""
