@@ -40,7 +40,7 @@ def plain(delivery: Delivery, scrubber: Scrubber) -> Parsed:
         document = json.loads(delivery.data)
     except ValueError as error:
         return Poison(f"not JSON: {error}")
-    made = document if isinstance(document, list) else [document]
+    made: list[Any] = document if isinstance(document, list) else [document]
     return tuple(Signal.model_validate(one) for one in made)
 
 
