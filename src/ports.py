@@ -1,7 +1,8 @@
 """What the service asks of the outside. Each docstring is the whole contract of its port."""
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 from watchkeeper.domain.contract import Contract
@@ -19,6 +20,7 @@ from watchkeeper.domain.values import (
     TrackerFacts,
 )
 from watchkeeper.ports_git import GitRemote
+from watchkeeper.projections.cloud_event import CloudEvent
 
 
 class Unavailable(Exception):
@@ -248,4 +250,53 @@ class Evidence(Protocol):
 
     def keep(self, digest: str, content: bytes) -> None:
         """Keep a scrubbed observation durably under the SHA-256 of its bytes, in hex."""
+        ...
+
+
+class AskedToWait(Unavailable):
+    """The other side is there, and says when it wants to be asked again.
+
+    Args:
+        retry_after: How long to leave it alone.
+    """
+
+    def __init__(self, source: str, reason: str, retry_after: timedelta) -> None:
+        """Keep the wait beside source and reason."""
+        super().__init__(source, reason)
+        self.retry_after = retry_after
+
+
+class EventTarget(Protocol):
+    """Takes the ledger's events, in order; used by one thread."""
+
+    @property
+    def name(self) -> str:
+        """What people call it: its address without secrets."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """What its position is kept under: the same for the same address, fit for a file name."""
+        ...
+
+    @property
+    def batch_max(self) -> int:
+        """Events in one `send`: as many as it can confirm at once."""
+        ...
+
+    def send(self, events: Sequence[CloudEvent]) -> None:
+        """Hand events over, oldest first, and return once all of them are confirmed.
+
+        Events of one partition key arrive in the order given. After a failure the same events
+        come again, perhaps followed by more; those that had arrived may then arrive twice, under
+        the same ids.
+
+        Raises:
+            Unavailable: Not all were confirmed; which of them arrived is unknown.
+            AskedToWait: The same, and it says how long to leave it alone.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; safe to call twice."""
         ...

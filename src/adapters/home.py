@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from watchkeeper.domain.state import Run
+from watchkeeper.ports import Unavailable
+from watchkeeper.projections.delivery import Delivery, read, written
 from watchkeeper.projections.monitoring_state import monitoring_state
 
 
@@ -87,6 +89,26 @@ class Home:
     def watch_log(self) -> Path:
         """What the watch writes for its operators."""
         return self.path / "watch.log"
+
+    @property
+    def deliveries(self) -> Path:
+        """How far each target of `--publish` has come; one file each."""
+        return self.path / "publish"
+
+    def read_delivery(self, key: str) -> Delivery | None:
+        """Return how far a target has come, or none for a new one; see `publisher`."""
+        path = self.deliveries / f"{key}.json"
+        try:
+            return read(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            advice = "restore it from a backup, or remove it to send everything again"
+            raise Unavailable(path.name, f"{path} cannot be read ({error}): {advice}") from error
+
+    def write_delivery(self, key: str, delivery: Delivery) -> None:
+        """Keep durably how far a target has come."""
+        _write_whole(self.deliveries / f"{key}.json", written(delivery).encode())
 
     def keep(self, digest: str, content: bytes) -> None:
         """Keep a scrubbed observation durably under its SHA-256."""

@@ -18,6 +18,8 @@ from watchkeeper.adapters.cli.common import (
     open_office,
     say,
 )
+from watchkeeper.adapters.cli.deliveries import late_deliveries
+from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
 from watchkeeper.adapters.cli.watching import log_to, told_to_stop
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.adapters.rpc.server import LISTEN_DEFAULT, application, is_loopback, served
@@ -67,13 +69,17 @@ class _Turns(threading.Event):
     is_flag=True,
     help="Listen beyond this machine: whoever reaches the port can act as anyone.",
 )
+@publish_option
 @home_option
 @json_errors
-def serve(listen: str, allow_remote: bool, home: Path, as_json: bool) -> None:
+def serve(
+    listen: str, allow_remote: bool, publish: tuple[str, ...], home: Path, as_json: bool
+) -> None:
     """Watch all runs of the home, as `watch` does, and answer RPCs, until Ctrl-C.
 
     `status`, `events` and `ack` ask it with --server URL. GET /healthz answers 200 while the watch
-    goes round, no run's monitor is stale and no effect is late, else 503 with the reasons.
+    goes round, no run's monitor is stale, no effect is late and every target of --publish takes
+    its events, else 503 with the reasons.
     """
     host, port = _place(listen)
     if not is_loopback(host) and not allow_remote:
@@ -83,6 +89,7 @@ def serve(listen: str, allow_remote: bool, home: Path, as_json: bool) -> None:
             "your network keeps others out",
             4,
         )
+    targets = chosen(publish)
     with open_office(home) as office, told_to_stop() as stop, watch_lock(office.home, "watch"):
         log_to(office)
         listener = _bound(host, port)
@@ -91,7 +98,7 @@ def serve(listen: str, allow_remote: bool, home: Path, as_json: bool) -> None:
         turns = _Turns(stop)
         service = Service(office)
         answer = application(service, _problems(office, turns.last), remote=not is_loopback(host))
-        with served(answer, listener, turns):
+        with published(office, targets), served(answer, listener, turns):
             text = f"serving {url}; watching all runs of {office.home.path}; Ctrl-C ends"
             say(as_json, {"url": url, "home": str(office.home.path)}, text)
             watcher = Watcher(office.desk, holder_of(office.home, "watchkeeper"), office.home)
@@ -140,6 +147,8 @@ def _problems(office: Office, last: clock.Timer) -> Callable[[], list[str]]:
             return [*found, f"the ledger cannot be read: {type(error).__name__}"]
         found += [f"{view.run}: its monitor is stale" for view in seen.runs if view.monitor_stale]
         found += [f"{run}: late effect: {says}" for run, says in seen.late]
+        late = late_deliveries(office.home.path, clock.now())
+        found += [f"publishing to {says}" for says in late]
         more = len(found) - PROBLEMS_MAX
         return [*found[:PROBLEMS_MAX], f"{more} more"] if more > 0 else found
 

@@ -21,6 +21,7 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
+from watchkeeper.adapters.cli.deliveries import late_deliveries, read_deliveries
 from watchkeeper.adapters.home import create_home, is_watched, open_home
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.sqlite import open_store
@@ -113,6 +114,7 @@ def _watch_checks(office: Office) -> list[tuple[str, bool, str]]:
         ("watch", watched or not live, text),
         ("monitor", not stale, f"stale: {', '.join(stale)}" if stale else "fresh"),
         ("effects", not late, "; ".join(late) or "none late"),
+        *_publish_checks(office),
     ]
 
 
@@ -137,6 +139,17 @@ def _not_tried(office: Office, seen: Fleet) -> list[str]:
         if age > LATE_AFTER:
             found.append(f"{view.run}: logbook asked for {elapsed(age)} ago, not tried yet")
     return found
+
+
+def _publish_checks(office: Office) -> list[tuple[str, bool, str]]:
+    """Check how far the targets are that the last watch published to; none where it did not."""
+    used = [one for one in read_deliveries(office.home.path) if one.active]
+    if not used:
+        return []
+    late = late_deliveries(office.home.path, clock.now())
+    newest = office.recorder.max_notification_id() or 0
+    told = [f"{one.target}: {count(newest - one.position, 'event')} to go" for one in used]
+    return [("publish", not late, "; ".join(late or told))]
 
 
 def _recorded(office: Office, principal: str | None) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple, NoReturn
 import click
 
 from watchkeeper import clock
+from watchkeeper.adapters.cli.deliveries import late_deliveries
 from watchkeeper.adapters.cli.remote import ServerSaid, server_option
 from watchkeeper.adapters.load import load
 from watchkeeper.projections.screen import (
@@ -55,10 +56,15 @@ def status(
     seen = fleet(rows, now)
     width = shutil.get_terminal_size((100, 24)).columns
     if run is None:
+        # A server's own targets are in its /healthz; what lies in a home here is not its.
+        late = [] if server else late_deliveries(home, now)
         if as_json:
-            click.echo(json.dumps(document(seen), ensure_ascii=False))
+            told = {**document(seen), "publishing_late": late}
+            click.echo(json.dumps(told, ensure_ascii=False))
         else:
             click.echo(render_fleet(seen, now, width, everything=everything))
+            for says in late:
+                click.echo(f"publishing to {says}")
         return
     view = next((view for view in seen.runs if view.run == run), None)
     if view is None:

@@ -25,6 +25,7 @@ from watchkeeper.adapters.cli.common import (
     who,
 )
 from watchkeeper.adapters.cli.narrator import narrated
+from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.domain.contract import seals_itself
 from watchkeeper.domain.events import Action
@@ -56,6 +57,7 @@ from watchkeeper.watch import Watcher
     help="Who holds the watch, such as somebody it was handed over to.",
 )
 @click.option("--force", is_flag=True, help="Take RUNS from whoever holds them. Only a human can.")
+@publish_option
 @home_option
 @actor_option
 @json_errors
@@ -64,6 +66,7 @@ def watch(
     until_idle: bool,
     force: bool,
     holder: str,
+    publish: tuple[str, ...],
     home: Path,
     as_json: bool,
     principal: str | None,
@@ -77,6 +80,7 @@ def watch(
         raise Leave("--holder: expected a principal's name without spaces, such as alice", 4)
     if force and not runs:
         raise Leave("--force names the runs that are taken: watchkeeper watch RUN --force", 4)
+    targets = chosen(publish)
     with open_office(home) as office, told_to_stop() as stop, ExitStack() as stack:
         for slug in runs:
             known_run(office.ledger, slug)
@@ -92,6 +96,7 @@ def watch(
         watcher = Watcher(office.desk, held_by, office.home, frozenset(runs), forced_by)
         if not as_json:
             stack.enter_context(narrated(office, _tell))
+        stack.enter_context(published(office, targets))
         watcher.run(stop, idle if until_idle else None)
         slugs = [slug for slug in office.ledger.slugs() if _is_watched(office, slug, runs)]
         text = f"the watch over {count(len(slugs), 'run')} has ended"

@@ -1,0 +1,67 @@
+"""`--publish` of `watch` and `serve`: where events go, for the length of a command."""
+
+import logging
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import ParamSpec, TypeVar
+
+import click
+
+from watchkeeper.adapters.cli.common import Leave, Office
+from watchkeeper.adapters.targets.address import TargetMistake, targets
+from watchkeeper.ports import EventTarget, Unavailable
+from watchkeeper.publisher import publishing
+
+log = logging.getLogger(__name__)
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+def publish_option(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Add `--publish`."""
+    return click.option(
+        "--publish",
+        multiple=True,
+        envvar="WATCHKEEPER_PUBLISH",
+        metavar="TARGET",
+        help="Publish every event to pubsub://projects/P/topics/T, https://HOST/PATH or "
+        "file:///PATH; repeatable (or WATCHKEEPER_PUBLISH, separated by spaces).",
+    )(command)
+
+
+def chosen(addresses: Sequence[str]) -> list[EventTarget]:
+    """Return the targets of `--publish`.
+
+    Raises:
+        Leave: One of them cannot be published to.
+    """
+    try:
+        return targets(addresses, os.environ)
+    except TargetMistake as error:
+        raise Leave(str(error), 4) from error
+
+
+@contextmanager
+def published(office: Office, found: Sequence[EventTarget]) -> Generator[None, None, None]:
+    """Publish every event of a home for the length of a block."""
+    _retire(office, {one.key for one in found})
+    home = office.home
+    with publishing(office.recorder, office.ledger.store, home, home.deployment, found):
+        yield
+
+
+def _retire(office: Office, used: set[str]) -> None:
+    """Mark the targets that are no longer named, so that nobody is told that they lag."""
+    for path in office.home.deliveries.glob("*.json"):
+        if path.stem in used:
+            continue
+        try:
+            kept = office.home.read_delivery(path.stem)
+            if kept is not None and kept.active:
+                office.home.write_delivery(path.stem, replace(kept, active=False))
+        except (Unavailable, OSError) as error:
+            # It is told by `status` as a target that fails; the watch goes on.
+            log.warning("%s: %s", path, error)

@@ -1,0 +1,124 @@
+"""A webhook as a target: one signed POST for each event, by Standard Webhooks and CloudEvents."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
+from urllib.parse import quote
+
+import httpx
+from standardwebhooks import Webhook
+
+from watchkeeper import clock
+from watchkeeper.ports import AskedToWait, Unavailable
+from watchkeeper.projections.cloud_event import STRUCTURED, CloudEvent, binary, structured
+
+REQUEST_LIMIT = timedelta(seconds=15)
+"""One POST with its answer. A receiver answers at once and works afterwards."""
+
+STEP_LIMIT = timedelta(seconds=10)
+"""Connecting, writing, or waiting for the next byte of an answer."""
+
+ANSWER_BYTES_MAX = 65_536
+"""Read of an answer, so that its connection can be used again; a longer one is cut off."""
+
+_PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
+"""What stands in a header as it is; CloudEvents has all else percent-encoded."""
+
+
+class WebhookTarget:
+    """Posts events to one URL, in binary mode; only a 2xx answer confirms.
+
+    Redirects are not followed: they would carry events to where nobody sent them.
+
+    Args:
+        url: Where to post.
+        name: The URL without what may be secret.
+        key: See `EventTarget`.
+        secret: Signs what is sent, as `whsec_<base64>`.
+        is_structured: Send attributes in the body, where the signature covers them.
+    """
+
+    batch_max = 1
+
+    def __init__(
+        self, url: str, name: str, key: str, secret: str, *, is_structured: bool = False
+    ) -> None:
+        """Make the client; nothing is sent yet."""
+        self.name = name
+        self.key = key
+        self._url = url
+        self._signer = Webhook(secret)
+        self._is_structured = is_structured
+        self._client = httpx.Client(
+            timeout=STEP_LIMIT.total_seconds(),
+            follow_redirects=False,
+            headers={"user-agent": f"watchkeeper/{version('watchkeeper')}"},
+        )
+
+    def send(self, events: Sequence[CloudEvent]) -> None:
+        """Post events one after another; see the port."""
+        for event in events:
+            self._post(event)
+
+    def close(self) -> None:
+        """Close the connections; see the port."""
+        self._client.close()
+
+    def _post(self, event: CloudEvent) -> None:
+        headers, body = self._message(event)
+        deadline = clock.Deadline.after(REQUEST_LIMIT)
+        try:
+            # Built from the bare URL each time: a cookie that was set is not sent back.
+            with self._client.stream("POST", self._url, headers=headers, content=body) as answer:
+                self._read(answer, deadline)
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            # Only the kind of error: its text may repeat the URL with its query.
+            raise Unavailable(self.name, f"no answer ({type(error).__name__})") from error
+        if answer.is_success:
+            return
+        reason = f"answered {answer.status_code} {answer.reason_phrase}".rstrip()
+        wait = retry_after(answer.headers, clock.now())
+        if wait is not None:
+            raise AskedToWait(self.name, reason, wait)
+        raise Unavailable(self.name, reason)
+
+    def _message(self, event: CloudEvent) -> tuple[dict[str, str], bytes]:
+        if self._is_structured or not event.is_json:
+            # What is signed must be a text; other bytes stand in base64 there.
+            headers, body = {"content-type": STRUCTURED}, structured(event)
+        else:
+            plain, body = binary(event)
+            headers = {name: quote(value, safe=_PRINTABLE) for name, value in plain.items()}
+            headers["content-type"] = plain["content-type"]
+        now = clock.now()
+        signed = {
+            "webhook-id": event.id,
+            "webhook-timestamp": str(int(now.timestamp())),
+            "webhook-signature": self._signer.sign(event.id, now, body.decode()),
+        }
+        return {**headers, **signed}, body
+
+    def _read(self, answer: httpx.Response, deadline: clock.Deadline) -> None:
+        """Read the rest of an answer, within limits; what it says is of no interest."""
+        read = 0
+        for block in answer.iter_raw():
+            read += len(block)
+            if read > ANSWER_BYTES_MAX or deadline.expired():
+                return
+
+
+def retry_after(headers: Mapping[str, str], now: datetime) -> timedelta | None:
+    """Return how long an answer asks us to wait: seconds, or until a date; none when it does not.
+
+    >>> retry_after({"retry-after": "120"}, datetime.now(UTC))  # doctest: +ELLIPSIS
+    datetime.timedelta(seconds=120)
+    """
+    text = headers.get("retry-after", "").strip()
+    if text.isdecimal():
+        return timedelta(seconds=min(int(text), 10**9))
+    try:
+        at = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(timedelta(0), (at if at.tzinfo else at.replace(tzinfo=UTC)) - now)

@@ -1,0 +1,93 @@
+"""How far a target of events has come, as it is kept and shown. Standard library only."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from watchkeeper.projections.figures import count, elapsed
+
+LATE = timedelta(seconds=60)
+"""A target that takes events is behind for less than this, unless it is too slow for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How far one target has come. Times are ISO 8601 and aware.
+
+    Attributes:
+        target: Its name, without secrets.
+        position: Every event up to this place in the ledger was confirmed; 0 for none yet.
+        event_id: Of the event at that position, by which another ledger is recognised.
+        newest: The newest position in the ledger when this was written.
+        behind_since: Since when something has been waiting; none when all was confirmed.
+        attempts: Failed tries in a row.
+        reason: What the last of them said, in words; empty when the last one succeeded.
+        retry_at: When it is tried again.
+        active: Whether the last watch of the home was told to publish there.
+    """
+
+    target: str
+    position: int = 0
+    event_id: str = ""
+    newest: int = 0
+    behind_since: str | None = None
+    attempts: int = 0
+    reason: str = ""
+    retry_at: str | None = None
+    active: bool = True
+
+
+def written(delivery: Delivery) -> str:
+    """Return the text of a delivery's file."""
+    return json.dumps(asdict(delivery), indent=2, ensure_ascii=False) + "\n"
+
+
+def read(text: str) -> Delivery:
+    """Read a delivery's file.
+
+    Raises:
+        ValueError: It is no such file.
+    """
+    try:
+        found: dict[str, Any] = json.loads(text)
+        known = {field.name for field in fields(Delivery)}
+        delivery = Delivery(**{name: value for name, value in found.items() if name in known})
+        assert isinstance(delivery.position, int), "a position is a number"
+    except (ValueError, TypeError, AttributeError, AssertionError) as error:
+        raise ValueError(f"not the state of a delivery: {error}") from error
+    return delivery
+
+
+def late(delivery: Delivery, now: datetime) -> str:
+    """Say in a sentence what is wrong with a target; empty when it is well or not in use."""
+    if not delivery.active:
+        return ""
+    behind = count(max(0, delivery.newest - delivery.position), "event")
+    since = _since(delivery, now)
+    if delivery.reason:
+        tries = count(delivery.attempts, "try", "tries")
+        again = _again(delivery, now)
+        return (
+            f"{delivery.target}: fails {since}, {tries}, {behind} behind: {delivery.reason}{again}"
+        )
+    if delivery.behind_since is None or now - _at(delivery.behind_since) < LATE:
+        return ""
+    return f"{delivery.target}: slow, {behind} behind {since}"
+
+
+def _since(delivery: Delivery, now: datetime) -> str:
+    if delivery.behind_since is None:
+        return "now"
+    return f"for {elapsed(now - _at(delivery.behind_since))}"
+
+
+def _again(delivery: Delivery, now: datetime) -> str:
+    if delivery.retry_at is None:
+        return ""
+    wait = _at(delivery.retry_at) - now
+    return f" (again in {elapsed(wait)})" if wait > timedelta(0) else " (again as a watch runs)"
+
+
+def _at(text: str) -> datetime:
+    return datetime.fromisoformat(text)
