@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from tests.pubsub import start_pubsub, stop_pubsub
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.cli.deliveries import late_deliveries, read_deliveries
+from watchkeeper.adapters.home import is_watched, open_home
 from watchkeeper.adapters.targets.address import target
 from watchkeeper.ports import AskedToWait, EventTarget, Unavailable
 from watchkeeper.projections.cloud_event import CloudEvent
@@ -170,7 +171,7 @@ def test_a_target_that_asks_for_time_gets_it(office: Office) -> None:
         office.recorder, office.ledger.store, office.home, office.home.deployment, [one]
     ):
         wait_for(lambda: bool(read_deliveries(office.home.path)[0].reason), "the failure")
-        retry_at = clock.now().fromisoformat(kept(office, one).retry_at or "")
+        retry_at = datetime.fromisoformat(kept(office, one).retry_at or "")
         assert timedelta(minutes=19) < retry_at - clock.now() <= timedelta(minutes=20)
     assert one.got == []
 
@@ -308,23 +309,27 @@ def killed(process: subprocess.Popen[bytes]) -> None:
     process.wait(timeout=LIMIT.total_seconds())
 
 
+def ended(process: subprocess.Popen[bytes]) -> None:
+    """Tell a watch to end, and see that it does so in order."""
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=LIMIT.total_seconds()) == 0
+
+
 def test_a_watch_publishes_all_it_records_to_all_targets(home: Path, tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     with receiving(Receiver()) as receiver:
-        done = run(
-            "watch", "--until-idle", "--home", str(home),
-            "--publish", f"file://{path}", "--publish", receiver.url,
-            WATCHKEEPER_WEBHOOK_SECRET=SECRET,
-        )  # fmt: skip
-    assert done.returncode == 0, done
+        process = watching(home, f"file://{path}", receiver.url)
+        wait_for(lambda: len(receiver.confirmed) >= len(events_of(home)), "all confirmed")
+        ended(process)
     wanted = ids(events_of(home))
     assert [json.loads(line)["id"] for line in path.read_bytes().splitlines()] == wanted
     assert receiver.confirmed == wanted
     stored = [file.read_text() for file in home.rglob("*") if file.suffix in (".json", ".log")]
     assert SECRET[6:] not in "".join(stored)
     # A later watch without them does not let anyone wait for them.
-    assert run("watch", "--until-idle", "--home", str(home)).returncode == 0
-    assert [one.active for one in read_deliveries(home)] == [False, False]
+    process = watching(home)
+    wait_for(lambda: not any(one.active for one in read_deliveries(home)), "retired")
+    ended(process)
 
 
 @pytest.mark.parametrize("command", ["watch", "serve"])
@@ -357,8 +362,7 @@ def test_nothing_is_lost_or_reordered_when_the_watch_is_killed_again_and_again(
         proceed.release(1000)
         last = watching(home, receiver.url, f"file://{path}")
         wait_for(lambda: len(set(receiver.confirmed)) >= len(wanted), "all of them")
-        last.send_signal(signal.SIGTERM)
-        assert last.wait(timeout=LIMIT.total_seconds()) == 0
+        ended(last)
     wanted = events_of(home)
     assert first_seen([post.id for post in receiver.got]) == ids(wanted)
     assert len(receiver.got) > len(wanted), "what was under way at a kill came again"
@@ -383,8 +387,8 @@ def test_pubsub_gets_all_in_order_when_publisher_and_emulator_are_killed(
     killed(process)
     last = watching(home, f"pubsub://{topic}")
     wait_for(lambda: read_deliveries(home)[0].position >= 302, "all confirmed")
-    last.send_signal(signal.SIGTERM)
-    assert last.wait(timeout=LIMIT.total_seconds()) == 0
+    wait_for(lambda: is_watched(open_home(home)), "the watch")
+    ended(last)
     wanted = events_of(home)
     heard += pulled(topic, len(wanted) - len({one.attributes["ce-id"] for one in heard}))
     assert_in_order(heard, wanted)
