@@ -157,6 +157,7 @@ def steps(fast: bool) -> list[Step]:
         Step("planted errors", planted_errors_are_found),
         Step("reference", lambda: run("python", "scripts/generate_reference.py", "--check")),
         Step("commands", lambda: run("python", "scripts/generate_commands.py", "--check")),
+        Step("schemas", lambda: run("python", "scripts/generate_schemas.py", "--check")),
         Step("protos", lambda: run("python", "scripts/generate_protos.py", "--check")),
         Step("docs", lambda: run("mkdocs", "build", "--strict", "--quiet", "--site-dir", _site())),
     ]

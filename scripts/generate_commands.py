@@ -31,7 +31,8 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 | prepare | [contract](#contract) |
 | launch and watch | [launch](#launch), [approve](#approve), [adopt](#adopt), [watch](#watch), \
 [serve](#serve), [handover](#handover), [announce](#announce), [decline](#decline) |
-| read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints) |
+| read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints), \
+[subscribe](#subscribe), [schema](#schema) |
 | say | [note](#note), [correct](#correct) |
 | decide | [ack](#ack), [stop](#stop), [relaunch](#relaunch), \
 [rollback](#rollback), [supersede](#supersede), [abandon](#abandon) |

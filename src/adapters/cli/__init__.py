@@ -35,6 +35,8 @@ COMMANDS = {
     "events": "reading",
     "logbook": "reading",
     "checkpoints": "checkpoints",
+    "subscribe": "subscribing",
+    "schema": "schema",
     "note": "people",
     "correct": "people",
     "ack": "people",

@@ -12,7 +12,19 @@ from click.shell_completion import CompletionItem, get_completion_class
 from watchkeeper.adapters.cli.status import HOME_DEFAULT
 
 NO_RUN = frozenset(
-    {"init", "doctor", "demo", "contract", "launch", "adopt", "serve", "verify", "completion"}
+    {
+        "init",
+        "doctor",
+        "demo",
+        "contract",
+        "launch",
+        "adopt",
+        "serve",
+        "verify",
+        "completion",
+        "subscribe",
+        "schema",
+    }
 )
 """Commands whose first argument is no run."""
 

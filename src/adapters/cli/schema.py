@@ -1,0 +1,52 @@
+"""`schema`: what programs that read events may rely on."""
+
+import json
+from difflib import get_close_matches
+
+import click
+
+from watchkeeper.adapters.cli.common import Leave, json_errors, say
+from watchkeeper.domain.registry import type_of
+from watchkeeper.projections.cloud_event import type_name
+from watchkeeper.projections.event_schemas import event_schema
+
+
+@click.group()
+def schema() -> None:
+    """Print what events look like, for programs that read them; no home is needed."""
+
+
+@schema.command()
+@click.option("--type", "name", metavar="TYPE", help="Print this type's JSON Schema.")
+@click.option("--json", "as_json", is_flag=True, help="Print every type with its JSON Schema.")
+@json_errors
+def events(name: str | None, as_json: bool) -> None:
+    """List the types of events, or print the JSON Schema of one.
+
+    A schema describes the data of a CloudEvent. Within a version fields are only added; readers
+    ignore those that they do not know.
+    """
+    if name is not None:
+        click.echo(json.dumps(event_schema(_topic(name)), indent=2, ensure_ascii=False))
+        return
+    schemas = {type_name(topic): event_schema(topic) for topic in sorted(type_of)}
+    width = max(len(one) for one in schemas)
+    lines = [f"{one:<{width}}  {found['description']}" for one, found in schemas.items()]
+    say(as_json, {"types": schemas}, "\n".join(lines))
+
+
+def _topic(name: str) -> str:
+    """Return the topic of a type, named as subscribers or the ledger do, or without its version.
+
+    Raises:
+        Leave: There is none.
+    """
+    known: dict[str, str] = {}
+    for topic in sorted(type_of):
+        # Of several versions the newest comes last.
+        known |= {type_name(topic): topic, topic: topic, topic.rpartition(".")[0]: topic}
+    if name in known:
+        return known[name]
+    near = get_close_matches(name, known, n=3)
+    hint = f"did you mean {', '.join(near)}?" if near else "see `watchkeeper schema events`"
+    raise Leave(f"--type {name}: there is no such event; {hint}", 4)

@@ -1,0 +1,115 @@
+"""`subscribe`: the ledger as a stream of JSON lines."""
+
+import select
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import click
+
+from watchkeeper.adapters.cli.common import Leave, home_option, json_errors
+from watchkeeper.adapters.cli.watching import told_to_stop
+from watchkeeper.adapters.subscriptions import (
+    Position,
+    SubscriptionMistake,
+)
+from watchkeeper.adapters.subscriptions import (
+    subscribe as subscribed,
+)
+from watchkeeper.projections.cloud_event import structured
+
+_LOOK_EVERY_MS = 500
+
+
+@click.command()
+@click.option(
+    "--from",
+    "from_position",
+    default="beginning",
+    show_default=True,
+    metavar="POSITION|beginning|now",
+    help="Begin behind a position, such as that of the last event handled.",
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="GLOB",
+    help="Only these types, such as 'run.finding_*'; repeatable. See `schema events`.",
+)
+@click.option(
+    "--run", "runs", multiple=True, metavar="RUN", help="Only this run's events; repeatable."
+)
+@click.option(
+    "--follow/--no-follow",
+    default=True,
+    show_default=True,
+    help="Wait for what is recorded later, until Ctrl-C.",
+)
+@home_option
+@json_errors
+def subscribe(
+    from_position: str,
+    types: tuple[str, ...],
+    runs: tuple[str, ...],
+    follow: bool,
+    home: Path,
+    as_json: bool,
+) -> None:
+    """Print every event as it is recorded: one CloudEvent as JSON on each line.
+
+    `position` is where to resume: give the last one that was handled to --from.
+    """
+    del as_json  # It is JSON in any case; the option is for how errors are told.
+    begin = _position(from_position)
+    with told_to_stop() as stop, _ended_by_reader(stop):
+        try:
+            events = subscribed(
+                home, from_position=begin, types=types, runs=runs, follow=follow, stop=stop
+            )
+            with closing(events):
+                for event in events:
+                    sys.stdout.buffer.write(structured(event) + b"\n")
+                    sys.stdout.buffer.flush()
+        except SubscriptionMistake as error:
+            raise Leave(str(error), 4) from error
+
+
+def _position(text: str) -> Position:
+    if text == "beginning":
+        return "beginning"
+    if text == "now":
+        return "now"
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise Leave(f"--from {text}: expected a position such as 120, `beginning` or `now`", 4)
+
+
+@contextmanager
+def _ended_by_reader(stop: threading.Event) -> Generator[None, None, None]:
+    """Set an event once nobody reads our output any more, also while there is nothing to print."""
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):
+        # No real file: nobody can leave it.
+        yield
+        return
+    over = threading.Event()
+    watcher = threading.Thread(
+        target=_watch_reader, args=(poll, over, stop), name="reader", daemon=True
+    )
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _watch_reader(poll: select.poll, over: threading.Event, stop: threading.Event) -> None:
+    while not over.is_set():
+        if any(found & select.POLLERR for _, found in poll.poll(_LOOK_EVERY_MS)):
+            stop.set()
+            return

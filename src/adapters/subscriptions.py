@@ -1,0 +1,115 @@
+"""The ledger as a stream of events for a Python program: `subscribe`.
+
+from watchkeeper.adapters.subscriptions import subscribe
+
+for event in subscribe("~/.watchkeeper", types=["run.escalation_raised"]):
+print(event.run, event.envelope["data"]["question"])
+"""
+
+import threading
+from collections.abc import Generator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from watchkeeper.adapters.home import open_home
+from watchkeeper.adapters.store.recorder import SqliteRecorder
+from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
+from watchkeeper.domain.registry import UPCASTS, type_of
+from watchkeeper.projections.cloud_event import CloudEvent, cloud_event, is_wanted, matches
+from watchkeeper.tailer import Tailer
+
+LOOK_EVERY = timedelta(milliseconds=500)
+"""How long `stop` may have to wait; a new event is given at once."""
+
+Position = int | Literal["beginning", "now"]
+"""Where to begin: behind a position of the ledger, at its beginning, or with what is new."""
+
+
+class SubscriptionMistake(ValueError):
+    """What was asked for can never be given. The message says what to do."""
+
+
+def subscribe(
+    home: str | Path,
+    *,
+    from_position: Position = "beginning",
+    types: Sequence[str] = (),
+    runs: Sequence[str] = (),
+    follow: bool = True,
+    stop: threading.Event | None = None,
+) -> Generator[CloudEvent, None, None]:
+    """Give the events of a home, in the order in which they were recorded, each once.
+
+    Keep `event.position` after an event was handled, and begin behind it the next time: then
+    nothing is missed, and at most the last event comes twice, with the same `event.id`. The home's
+    ledger is open until the iterator ends or is closed; reading never holds up a watch.
+
+    Args:
+        home: Folder of the ledger, on this machine.
+        from_position: Begin behind this position. 0 is the beginning.
+        types: Globs over types, such as `run.finding_*`; one must match. All types when empty.
+        runs: Slugs; only these runs' events, their effects among them. Everything when empty.
+        follow: Wait for what is recorded later; else end with what there is.
+        stop: Ends the iterator when set, by a signal handler or another thread.
+
+    Raises:
+        SubscriptionMistake: No event has such a type, or the position lies beyond the ledger.
+        HomeProblem: There is no such home.
+        StoreFailure: The ledger cannot be read.
+    """
+    for glob in types:
+        if not any(matches(topic, glob) for topic in (*type_of, *UPCASTS)):
+            raise SubscriptionMistake(
+                f"no event has a type like {glob}: `watchkeeper schema events` lists them"
+            )
+    if isinstance(from_position, int) and from_position < 0:
+        raise SubscriptionMistake(f"position {from_position}: expected 0 or more")
+    return _stream(Path(home), from_position, types, runs, follow, stop or threading.Event())
+
+
+def _stream(
+    path: Path,
+    from_position: Position,
+    types: Sequence[str],
+    runs: Sequence[str],
+    follow: bool,
+    stop: threading.Event,
+) -> Generator[CloudEvent, None, None]:
+    home = open_home(path)
+    with open_store(home.ledger) as store:
+        tailer = Tailer(SqliteRecorder(store), store, after=_first(store, from_position))
+        while not stop.is_set():
+            for page in tailer.pages():
+                for row in page:
+                    event = cloud_event(
+                        home.deployment,
+                        position=row.id,
+                        stream=str(row.originator_id),
+                        version=row.originator_version,
+                        topic=row.topic,
+                        state=row.state,
+                    )
+                    if is_wanted(event, types, runs):
+                        yield event
+                    if stop.is_set():
+                        return
+            if not follow:
+                return
+            while not stop.is_set() and not tailer.wait(LOOK_EVERY):
+                pass
+
+
+def _first(store: SqliteStore, from_position: Position) -> int:
+    newest = store.position()
+    if from_position == "beginning":
+        return 0
+    if from_position == "now":
+        return newest
+    if from_position > newest:
+        # It would wait for events that have other positions here, and miss all before them.
+        raise SubscriptionMistake(
+            f"position {from_position} lies beyond the ledger's newest event, {newest}: it is of "
+            "another home, or this one was restored from a backup; begin at a lower one"
+        )
+    return from_position
