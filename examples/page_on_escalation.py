@@ -57,7 +57,7 @@ def main() -> None:
     options = parser.parse_args()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda _number, _frame: stop.set())
     begin, follow = kept(options.position), not options.no_follow
     for event in subscribe(
         options.home, from_position=begin, types=TYPES, follow=follow, stop=stop

@@ -48,9 +48,10 @@ def fold(table: sqlite3.Connection, event: CloudEvent) -> None:
             )
         if event.topic == "run.check_recorded.1":
             told = event.envelope["data"]
-            seen = (told["health"], (told["progress"] or {}).get("step"), event.run)
+            step = told["progress"]["step"] if told["progress"] else None
             table.execute(
-                "UPDATE runs SET health = ?, step = coalesce(?, step) WHERE run = ?", seen
+                "UPDATE runs SET health = ?, step = coalesce(?, step) WHERE run = ?",
+                (told["health"], step, event.run),
             )
         table.execute("UPDATE place SET position = ?", (event.position,))
 
@@ -64,7 +65,7 @@ def main() -> None:
     options = parser.parse_args()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda _number, _frame: stop.set())
     with closing(sqlite3.connect(options.table)) as table:
         table.executescript(SCHEMA)
         (position,) = table.execute("SELECT position FROM place").fetchone()
