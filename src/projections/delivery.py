@@ -68,18 +68,17 @@ def late(delivery: Delivery, now: datetime) -> str:
     if delivery.reason:
         tries = count(delivery.attempts, "try", "tries")
         again = _again(delivery, now)
-        return (
-            f"{delivery.target}: fails {since}, {tries}, {behind} behind: {delivery.reason}{again}"
-        )
+        says = f"fails for {since}, {tries}, {behind} behind: {delivery.reason}{again}"
+        return f"{delivery.target}: {says}"
     if delivery.behind_since is None or now - _at(delivery.behind_since) < LATE:
         return ""
-    return f"{delivery.target}: slow, {behind} behind {since}"
+    return f"{delivery.target}: slow, {behind} behind for {since}"
 
 
 def _since(delivery: Delivery, now: datetime) -> str:
     if delivery.behind_since is None:
-        return "now"
-    return f"for {elapsed(now - _at(delivery.behind_since))}"
+        return "an unknown time"
+    return elapsed(now - _at(delivery.behind_since))
 
 
 def _again(delivery: Delivery, now: datetime) -> str:

@@ -378,3 +378,18 @@ def test_a_bad_address_is_told_without_its_secrets(address: str, says: str) -> N
 def test_a_target_named_twice_is_told() -> None:
     with pytest.raises(TargetMistake, match="named twice"):
         targets(["file:///tmp/a.jsonl", "file:///tmp/a.jsonl"], {})
+
+
+def test_the_verifier_of_the_docs_verifies(receiver: Receiver, webhook: Made) -> None:
+    webhook().send(EVENTS[:1])
+    [post] = receiver.got
+    page = (Path(__file__).parents[2] / "docs" / "subscribers.md").read_text(encoding="utf-8")
+    section = page.partition("## Verify a webhook")[2]
+    snippet = section.partition("```python\n")[2].partition("```")[0]
+    known: dict[str, Any] = {}
+    exec(snippet, known)
+    verify = known["verify"]
+    assert verify(post.headers, post.body, SECRET)
+    assert not verify(post.headers, post.body + b" ", SECRET)
+    assert not verify({**post.headers, "webhook-timestamp": "1"}, post.body, SECRET)
+    assert not verify({**post.headers, "webhook-signature": "v1,AAAA"}, post.body, SECRET)
