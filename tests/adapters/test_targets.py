@@ -76,6 +76,13 @@ def test_a_line_that_a_crash_tore_is_mended(path: Path, cut: int) -> None:
     assert positions(path) == [1, 2, 3, 4]
 
 
+def test_nothing_is_left_of_a_torn_line_that_was_longer(path: Path) -> None:
+    FileTarget(path, "k").send([EVENTS[0], event(2, text="x" * 5000)])
+    os.truncate(path, path.stat().st_size - 10)
+    FileTarget(path, "k").send(EVENTS[:3])
+    assert positions(path) == [1, 2, 3]
+
+
 def test_a_torn_first_line_is_mended(path: Path) -> None:
     path.write_bytes(structured(EVENTS[0])[:10])
     FileTarget(path, "k").send(EVENTS[:2])
