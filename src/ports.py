@@ -1,8 +1,7 @@
 """What the service asks of the outside. Each docstring is the whole contract of its port."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
 from watchkeeper.domain.contract import Contract
@@ -253,19 +252,6 @@ class Evidence(Protocol):
         ...
 
 
-class AskedToWait(Unavailable):
-    """The other side is there, and says when it wants to be asked again.
-
-    Args:
-        retry_after: How long to leave it alone.
-    """
-
-    def __init__(self, source: str, reason: str, retry_after: timedelta) -> None:
-        """Keep the wait beside source and reason."""
-        super().__init__(source, reason)
-        self.retry_after = retry_after
-
-
 class EventTarget(Protocol):
     """Takes the ledger's events, in order; used by one thread."""
 
@@ -293,7 +279,6 @@ class EventTarget(Protocol):
 
         Raises:
             Unavailable: Not all were confirmed; which of them arrived is unknown.
-            AskedToWait: The same, and it says how long to leave it alone.
         """
         ...
 

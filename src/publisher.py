@@ -17,7 +17,7 @@ from eventsourcing.persistence import ApplicationRecorder, Notification, Persist
 
 from watchkeeper import clock, outside
 from watchkeeper.event_store import EventStore, StoreFailure
-from watchkeeper.ports import AskedToWait, EventTarget, Unavailable
+from watchkeeper.ports import EventTarget, Unavailable
 from watchkeeper.projections.cloud_event import CloudEvent, cloud_event
 from watchkeeper.projections.delivery import Delivery
 from watchkeeper.tailer import Tailer
@@ -227,8 +227,9 @@ class _Line:
 
     def _failed(self, reason: str, error: Exception) -> timedelta:
         wait = self._backoff.next_wait()
-        if isinstance(error, AskedToWait):
-            wait = max(wait, min(error.retry_after, RETRY_AFTER_MAX))
+        asked = error.retry_after if isinstance(error, Unavailable) else None
+        if asked is not None:
+            wait = max(wait, min(asked, RETRY_AFTER_MAX))
         if reason != self._state.reason:
             # Once: `status` counts the tries, and a log that repeats them hides what else it says.
             log.warning("%s: %s; it is tried again", self.name, reason)

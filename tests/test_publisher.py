@@ -32,7 +32,7 @@ from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.cli.deliveries import late_deliveries, read_deliveries
 from watchkeeper.adapters.home import is_watched, open_home
 from watchkeeper.adapters.targets.address import target
-from watchkeeper.ports import AskedToWait, EventTarget, Unavailable
+from watchkeeper.ports import EventTarget, Unavailable
 from watchkeeper.projections.cloud_event import CloudEvent
 from watchkeeper.projections.delivery import Delivery
 from watchkeeper.publisher import publishing
@@ -166,7 +166,7 @@ def test_a_target_that_fails_is_told_by_status_doctor_and_its_log(
 
 
 def test_a_target_that_asks_for_time_gets_it(office: Office) -> None:
-    one = Fickle([AskedToWait("x", "answered 429", timedelta(minutes=20))])
+    one = Fickle([Unavailable("x", "answered 429", timedelta(minutes=20))])
     with publishing(
         office.recorder, office.ledger.store, office.home, office.home.deployment, [one]
     ):

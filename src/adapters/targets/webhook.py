@@ -10,7 +10,7 @@ import httpx
 from standardwebhooks import Webhook
 
 from watchkeeper import clock
-from watchkeeper.ports import AskedToWait, Unavailable
+from watchkeeper.ports import Unavailable
 from watchkeeper.projections.cloud_event import STRUCTURED, CloudEvent, binary, structured
 
 REQUEST_LIMIT = timedelta(seconds=15)
@@ -79,9 +79,7 @@ class WebhookTarget:
             return
         reason = f"answered {answer.status_code} {answer.reason_phrase}".rstrip()
         wait = retry_after(answer.headers, clock.now())
-        if wait is not None:
-            raise AskedToWait(self.name, reason, wait)
-        raise Unavailable(self.name, reason)
+        raise Unavailable(self.name, reason, wait)
 
     def _message(self, event: CloudEvent) -> tuple[dict[str, str], bytes]:
         if self._is_structured or not event.is_json:
