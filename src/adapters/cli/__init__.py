@@ -27,6 +27,7 @@ COMMANDS = {
     "approve": "launching",
     "watch": "watching",
     "serve": "serving",
+    "bridge": "bridging",
     "handover": "handover",
     "announce": "handover",
     "decline": "handover",

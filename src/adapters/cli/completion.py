@@ -26,6 +26,10 @@ NO_RUN = frozenset(
         "schema",
     }
 )
+        "init", "doctor", "demo", "contract", "launch", "adopt", "serve", "bridge", "verify",
+        "completion",
+    }
+)  # fmt: skip
 """Commands whose first argument is no run."""
 
 NAMES_MAX = 200

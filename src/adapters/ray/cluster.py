@@ -68,6 +68,7 @@ class RayHead:
         pid: The process of `ray start --head --block`, leader of its own session.
         directory: Ray's own folder, short as socket paths must be; removed by `stop`.
         log: What the head wrote.
+        gcs: Where other nodes join, `127.0.0.1:PORT`.
     """
 
     address: str
@@ -75,6 +76,7 @@ class RayHead:
     directory: Path
     log: Path
     process: "subprocess.Popen[bytes]"
+    gcs: str = ""
 
     def stop(self) -> None:
         """End the head and everything below it, jobs included; safe to call twice.
@@ -96,6 +98,9 @@ def start_head(
     *,
     resources: Mapping[str, float] = _NO_RESOURCES,
     on_wait: Callable[[str], None] = lambda _: None,
+    on_wait: Callable[[str], None] = lambda _: None,
+    variables: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> RayHead:
     """Start a Ray head on free ports and wait until it accepts a job.
 
@@ -107,6 +112,8 @@ def start_head(
         cpus: How many CPUs the head offers.
         resources: What else it says that it has, by Ray's names, such as `TPU`.
         on_wait: Told once for each new reason why the head is not ready.
+        variables: More of its environment, such as what switches its exports on.
+        port: Of its dashboard; any free one where none is given.
 
     Raises:
         HeadNotStarted: The head died, or accepted no job within `START_LIMIT`, twice.
@@ -121,6 +128,18 @@ def start_head(
 
 def _start_head(
     directory: Path, cpus: int, resources: Mapping[str, float], on_wait: Callable[[str], None]
+            return _start_head(directory, cpus, on_wait, variables or {}, port)
+        except HeadNotStarted as error:
+            on_wait(f"{str(error).splitlines()[0]}; starting another one, on other ports")
+    return _start_head(directory, cpus, on_wait, variables or {}, port)
+
+
+def _start_head(
+    directory: Path,
+    cpus: int,
+    on_wait: Callable[[str], None],
+    variables: Mapping[str, str],
+    port: int | None,
 ) -> RayHead:
     executable = Path(sys.executable).with_name("ray")
     if not executable.is_file():
@@ -128,7 +147,8 @@ def _start_head(
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "ray-head.log"
     own = Path(tempfile.mkdtemp(prefix="wkray-", dir="/tmp"))
-    agent, dashboard, gcs, client = _free_ports(4)
+    agent, free, gcs, client = _free_ports(4)
+    dashboard = port or free
     with log.open("ab") as output:
         process = subprocess.Popen(
             [
@@ -144,13 +164,14 @@ def _start_head(
                 f"--object-store-memory={_OBJECT_STORE_BYTES}",
                 "--disable-usage-stats", "--include-log-monitor=false", f"--temp-dir={own}",
             ],
-            env=_head_environment(own),
+            env={**_head_environment(own), **variables},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
-    head = RayHead(f"http://127.0.0.1:{dashboard}", process.pid, own, log, process)
+    address, joined = f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{gcs}"
+    head = RayHead(address, process.pid, own, log, process, joined)
     try:
         _wait_until_ready(head, on_wait)
     except BaseException:
