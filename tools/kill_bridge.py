@@ -37,7 +37,8 @@ from watchkeeper.adapters.ray.cluster import start_head
 from watchkeeper.adapters.ray.messages import is_object
 
 POINT_LIMIT_S = 30.0
-LAST_LIMIT = timedelta(seconds=120)
+QUIET_LIMIT = timedelta(seconds=30)
+"""Nothing new for so long, from a bridge that is left alone, means that nothing more will come."""
 
 PUTTER = """
 import asyncio, sys
@@ -192,9 +193,11 @@ def finish(happened: list[str], subscription: tuple[Any, str], received: list[An
     def missing() -> list[str]:
         return sorted(set(happened) - {fact_of(each) for each in received})
 
-    deadline = clock.Deadline.after(LAST_LIMIT)
+    deadline = clock.Deadline.after(QUIET_LIMIT)
     while missing() and not deadline.expired():
-        received += pulled(subscription)
+        if found := pulled(subscription):
+            received += found
+            deadline = clock.Deadline.after(QUIET_LIMIT)
     return [f"{fact} was lost" for fact in missing()]
 
 

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from watchkeeper.adapters.ray import export_log
+from watchkeeper.adapters.ray.bridge import Bridge
 from watchkeeper.adapters.ray.export_log import follow
+from watchkeeper.adapters.ray.job_poll import Poller
 from watchkeeper.adapters.ray.messages import CLUSTER_EVENT, JOB_OBSERVED, UNREADABLE, Writer
+from watchkeeper.adapters.ray.publishing import TopicPublisher
 from watchkeeper.adapters.ray.spool import Spool, open_spool
 from watchkeeper.domain.secrets import Scrubber
 
@@ -169,5 +172,16 @@ def test_events_of_the_cluster_are_told_from_their_files(
     assert json.loads(told.data)["event"]["event_id"] == payload["event_id"]
 
 
-def test_a_session_that_is_not_there_yet_is_waited_for(spool: Spool, tmp_path: Path) -> None:
-    assert follow(tmp_path / "session_latest", spool, WRITER).kept == 0
+def test_a_session_that_is_not_there_is_told_and_waited_for(spool: Spool, tmp_path: Path) -> None:
+    session = tmp_path / "session_latest"
+    bridge = Bridge(
+        spool, WRITER, Poller("http://x", spool, WRITER), TopicPublisher("projects/p/topics/t"),
+        session,
+    )  # fmt: skip
+    bridge.follow()
+    assert bridge.counts().unread == f"{session}/logs is not there"
+    made(session).write_text(line(1))
+    bridge.follow()
+    assert bridge.counts().unread == ""
+    kinds = [each.attributes["ce-type"].rpartition(".")[2] for each in spool.oldest(9, 10**6)]
+    assert kinds == ["unreachable", "observed", "reachable"]

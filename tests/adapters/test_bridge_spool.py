@@ -49,7 +49,7 @@ def test_what_was_told_is_not_told_again_after_it_was_published(spool: Spool) ->
     spool.offer([running])
     spool.remove([1])
     assert spool.offer([running]).known == 1
-    assert spool.told("job") == {"wk-1": (["a"], "RUNNING")}
+    assert spool.told("job") == {("wk-1", ""): {"a": "RUNNING"}}
     # What has no source that is asked again is published again if it comes again.
     spool.offer([message("b")])
     spool.remove([2])

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from watchkeeper import clock
 from watchkeeper.adapters.ray.events_http import received
-from watchkeeper.adapters.ray.export_log import follow
-from watchkeeper.adapters.ray.job_poll import Poller
+from watchkeeper.adapters.ray.export_log import follow, unreadable
+from watchkeeper.adapters.ray.job_poll import Poller, tell_reach
 from watchkeeper.adapters.ray.messages import ALIVE, Writer, stamp
 from watchkeeper.adapters.ray.publishing import BATCH_BYTES, BATCH_MESSAGES, TopicPublisher
 from watchkeeper.adapters.ray.spool import Spool
@@ -106,12 +106,13 @@ class Bridge:
         """Read on in the head's files once."""
         if self.session is None:
             return
-        kept, full, unread = 0, False, ""
+        kept, full = 0, False
         try:
             read = follow(self.session, self.spool, self.writer)
-            kept, full = read.kept, read.full
+            kept, full, unread = read.kept, read.full, unreadable(self.session)
         except OSError as error:
             unread = str(error)
+        kept += tell_reach(self.spool, self.writer, "files", unread)
         with self.lock:
             counts = self._counts
             self._counts = replace(counts, kept=counts.kept + kept, full=full, unread=unread)

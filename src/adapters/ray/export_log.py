@@ -11,6 +11,7 @@ is a new one. What was read and how far is kept in one transaction; a file is it
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -80,6 +81,17 @@ def follow(session: Path, spool: Spool, writer: Writer) -> Followed:
             if read.full:
                 return Followed(kept, unreadable, True)
     return Followed(kept, unreadable, False)
+
+
+def unreadable(session: Path) -> str:
+    """Say why the files of a session cannot be followed; empty when they can."""
+    logs = session / "logs"
+    if not logs.is_dir():
+        return f"{logs} is not there"
+    for folder in (logs, logs / "export_events", logs / "events"):
+        if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
+            return f"{folder} may not be read by this user"
+    return ""
 
 
 def _files(session: Path) -> list[Path]:

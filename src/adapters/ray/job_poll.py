@@ -16,7 +16,15 @@ from ray.job_submission import JobSubmissionClient
 from ray.util.state import list_nodes
 
 from watchkeeper import clock, outside
-from watchkeeper.adapters.ray.messages import ENDED, Message, Told, Worth, Writer, job_subject
+from watchkeeper.adapters.ray.messages import (
+    ENDED,
+    Message,
+    Told,
+    Worth,
+    Writer,
+    job_life,
+    job_subject,
+)
 from watchkeeper.adapters.ray.spool import Spool
 from watchkeeper.ports import Unavailable
 
@@ -54,7 +62,9 @@ class Poller:
     spool: Spool
     writer: Writer
     limit: timedelta = CALL_LIMIT
-    _missing: dict[Told, int] = field(default_factory=dict[Told, int], init=False)
+    _missing: dict[tuple[str, str, str], int] = field(
+        default_factory=dict[tuple[str, str, str], int], init=False
+    )
 
     def poll(self) -> tuple[int, tuple[str, ...]]:
         """Ask for everything once, and keep what changed.
@@ -76,9 +86,9 @@ class Poller:
                 kept += ask()
             except Unavailable as error:
                 silent.append(part)
-                kept += self._reach(part, error.reason)
+                kept += tell_reach(self.spool, self.writer, part, error.reason)
             else:
-                kept += self._reach(part, "")
+                kept += tell_reach(self.spool, self.writer, part, "")
         return kept, tuple(silent)
 
     def _jobs(self) -> int:
@@ -87,7 +97,8 @@ class Poller:
         at = clock.now()
         ids = {self.writer.job_id(row): row for row in rows}
         kept = self._changes("job", ids, lambda row: self.writer.job(row, at, "poll"))
-        return kept + self._forgotten("job", {job_subject(row) for row in rows}, at)
+        listed = {(job_subject(row), job_life(row)) for row in rows}
+        return kept + self._forgotten("job", listed, at)
 
     def _nodes(self) -> int:
         address, limit = self.address, self.limit
@@ -95,7 +106,7 @@ class Poller:
         at = clock.now()
         ids = {self.writer.node_id(row): row for row in rows}
         kept = self._changes("node", ids, lambda row: self.writer.node(row, at))
-        return kept + self._forgotten("node", {str(row.get("node_id")) for row in rows}, at)
+        return kept + self._forgotten("node", {(str(row.get("node_id")), "") for row in rows}, at)
 
     def _changes(
         self,
@@ -103,45 +114,36 @@ class Poller:
         rows: Mapping[str, Mapping[str, Any]],
         write: Callable[[Mapping[str, Any]], Message],
     ) -> int:
-        known = {identity for ids, _ in self.spool.told(part).values() for identity in ids}
+        known = {identity for states in self.spool.told(part).values() for identity in states}
         # Written only where new: to scrub a thousand logs at each poll would cost seconds.
         messages = [write(row) for identity, row in rows.items() if identity not in known]
         # What finds no room is not told, so the next poll offers it again.
         return self.spool.offer(messages).taken if messages else 0
 
-    def _forgotten(self, part: str, listed: set[str], at: datetime) -> int:
+    def _forgotten(self, part: str, listed: set[tuple[str, str]], at: datetime) -> int:
         """Keep that things are not listed any more which were neither ended nor dead."""
-        before = self.spool.told(part)
         absent = {
-            Told(part, subject, state): ids
-            for subject, (ids, state) in before.items()
-            if subject not in listed
+            (part, *thing): states
+            for thing, states in self.spool.told(part).items()
+            if thing not in listed
         }
-        for known in [told for told in self._missing if told.part == part and told not in absent]:
-            del self._missing[known]
+        self._missing = {
+            known: count
+            for known, count in self._missing.items()
+            if known[0] != part or known in absent
+        }
         messages: list[Message] = []
-        subjects: list[str] = []
-        for told, ids in absent.items():
-            self._missing[told] = self._missing.get(told, 0) + 1
-            if self._missing[told] < MISSING_MIN:
+        gone: list[tuple[str, str]] = []
+        for known, states in absent.items():
+            self._missing[known] = self._missing.get(known, 0) + 1
+            if self._missing[known] < MISSING_MIN:
                 continue
-            subjects.append(told.subject)
-            if told.state not in _DONE[part]:
-                messages.append(self.writer.unknown(told, at, ids))
-        return self.spool.forget(part, subjects, messages).taken if subjects else 0
-
-    def _reach(self, part: str, reason: str) -> int:
-        """Keep that a part went silent, or answers again; nothing where that is known."""
-        name = f"silent/{part}"
-        since = self.spool.note(name)
-        if bool(since) == bool(reason):
-            return 0
-        now = clock.now()
-        began = datetime.fromisoformat(since) if since else now
-        message = self.writer.reach(part, began, now, reason)
-        notes = {name: now.isoformat() if reason else None}
-        # Without room it stays unsaid, and the next poll says it.
-        return self.spool.offer((message,), notes, all_of=Worth.DETAIL).taken
+            _, subject, life = known
+            gone.append((subject, life))
+            if not _DONE[part] & set(states.values()):
+                last = Told(part, subject, list(states.values())[-1], life)
+                messages.append(self.writer.unknown(last, at, list(states)))
+        return self.spool.forget(part, gone, messages).taken if gone else 0
 
     def _ask(self, part: str, ask: Callable[[], _Answer]) -> _Answer:
         source = f"ray {self.address} {part}"
@@ -156,6 +158,30 @@ class Poller:
                 raise Unavailable(source, f"{type(error).__name__}: {text}") from error
 
         return outside.call(source, self.limit, attempt)
+
+
+def tell_reach(spool: Spool, writer: Writer, part: str, reason: str) -> int:
+    """Keep that a part went silent, or answers again; nothing where that is known.
+
+    Args:
+        spool: Where it stands since when a part is silent.
+        writer: Writes the message.
+        part: `jobs`, `nodes` or `files`.
+        reason: Why there is no answer; empty when there is one.
+
+    Returns:
+        How many messages were kept.
+    """
+    name = f"silent/{part}"
+    since = spool.note(name)
+    if bool(since) == bool(reason):
+        return 0
+    now = clock.now()
+    began = datetime.fromisoformat(since) if since else now
+    message = writer.reach(part, began, now, reason)
+    # Without room it stays unsaid, and the next look says it.
+    notes = {name: now.isoformat() if reason else None}
+    return spool.offer((message,), notes, all_of=Worth.DETAIL).taken
 
 
 def _refuse_redirects(source: str, address: str) -> None:

@@ -75,11 +75,13 @@ class Told:
         part: What kind of thing: `job` or `node`.
         subject: Which one.
         state: Its state, in Ray's words.
+        life: When it began, for a name that a restarted head takes a second time.
     """
 
     part: str
     subject: str
     state: str
+    life: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ class Writer:
             at,
             {"observed_at": stamp(at), "via": via, "job": dict(job)},
             Worth.END if status in ENDED else Worth.STATE,
-            Told("job", subject, status),
+            Told("job", subject, status, job_life(job)),
         )
 
     def node(self, node: Mapping[str, Any], at: datetime) -> Message:
@@ -198,6 +200,7 @@ class Writer:
             "observed_at": stamp(at),
             last.part: last.subject,
             "last_state": last.state,
+            "start_time": int(last.life) if last.life.isdigit() else None,
             "reason": "the cluster answers and no longer lists it, as after a restart of its head;"
             " whether and how it ended is unknown",
         }
@@ -317,6 +320,11 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 def job_subject(job: Mapping[str, Any]) -> str:
     """Return the name of a job: its submission id; a driver that nobody submitted has a job id."""
     return _text(job.get("submission_id") or job.get("job_id") or "unnamed")
+
+
+def job_life(job: Mapping[str, Any]) -> str:
+    """Return what tells a job from another one under its name: its start in milliseconds."""
+    return str(job.get("start_time") or "")
 
 
 def stamp(at: datetime) -> str:

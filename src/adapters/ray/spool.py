@@ -41,8 +41,8 @@ CREATE TABLE IF NOT EXISTS spool (
 );
 CREATE INDEX IF NOT EXISTS spool_worth ON spool (worth, seq, bytes);
 CREATE TABLE IF NOT EXISTS told (
-    id TEXT PRIMARY KEY, part TEXT NOT NULL, subject TEXT NOT NULL, state TEXT NOT NULL,
-    seq INTEGER NOT NULL
+    id TEXT PRIMARY KEY, part TEXT NOT NULL, subject TEXT NOT NULL, life TEXT NOT NULL,
+    state TEXT NOT NULL, seq INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS told_subject ON told (part, subject);
 CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -154,24 +154,32 @@ class Spool:
         with self._writing() as sql:
             sql.executemany("DELETE FROM spool WHERE seq = ?", [(seq,) for seq in published])
 
-    def told(self, part: str) -> Mapping[str, tuple[list[str], str]]:
-        """Return what was told of a kind of thing: by subject its ids, and the newest state."""
-        found: dict[str, tuple[list[str], str]] = {}
+    def told(self, part: str) -> Mapping[tuple[str, str], dict[str, str]]:
+        """Return what was told of a kind of thing: by subject and life its states, by their ids.
+
+        They stand in the order in which they were told, which is not that in which they happened:
+        of two sources, the slower one tells the earlier state.
+        """
+        found: dict[tuple[str, str], dict[str, str]] = {}
         with self.lock:
             rows = self.connection.execute(
-                "SELECT subject, id, state FROM told WHERE part = ? ORDER BY seq", (part,)
+                "SELECT subject, life, id, state FROM told WHERE part = ? ORDER BY seq", (part,)
             )
-            for subject, identity, state in rows:
-                found[subject] = ([*found.get(subject, ([], ""))[0], identity], state)
+            for subject, life, identity, state in rows:
+                found.setdefault((subject, life), {})[identity] = state
         return found
 
-    def forget(self, part: str, subjects: Sequence[str], messages: Sequence[Message]) -> Offered:
+    def forget(
+        self, part: str, things: Sequence[tuple[str, str]], messages: Sequence[Message]
+    ) -> Offered:
         """Keep messages, and forget what was told of things that are not listed any more."""
         offered = self.offer(messages, all_of=Worth.DETAIL)
         if not offered.refused:
             with self._writing() as sql:
-                rows = [(part, subject) for subject in subjects]
-                sql.executemany("DELETE FROM told WHERE part = ? AND subject = ?", rows)
+                rows = [(part, subject, life) for subject, life in things]
+                sql.executemany(
+                    "DELETE FROM told WHERE part = ? AND subject = ? AND life = ?", rows
+                )
         return offered
 
     def note(self, name: str) -> str | None:
@@ -359,8 +367,8 @@ def _insert(sql: sqlite3.Connection, message: Message) -> None:
     if message.told is not None:
         told = message.told
         sql.execute(
-            "INSERT INTO told (id, part, subject, state, seq) VALUES (?, ?, ?, ?, ?)",
-            (identity, told.part, told.subject, told.state, written.lastrowid),
+            "INSERT INTO told (id, part, subject, life, state, seq) VALUES (?, ?, ?, ?, ?, ?)",
+            (identity, told.part, told.subject, told.life, told.state, written.lastrowid),
         )
 
 
