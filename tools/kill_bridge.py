@@ -36,6 +36,8 @@ from watchkeeper import clock
 from watchkeeper.adapters.ray.cluster import start_head
 from watchkeeper.adapters.ray.messages import is_object
 
+HEAVY = ["watchkeeper.adapters.ray.bridge", "watchkeeper.adapters.cli.watching"]
+
 POINT_LIMIT_S = 30.0
 QUIET_LIMIT = timedelta(seconds=30)
 """Nothing new for so long, from a bridge that is left alone, means that nothing more will come."""
@@ -135,8 +137,9 @@ def campaign(options: argparse.Namespace) -> int:
     chance = random.Random(options.seed)
     feeder = Feeder(setting, head.gcs, random.Random(options.seed))
     thread = threading.Thread(target=feeder.feed, name="feeder")
-    # Forked from a process that has imported everything: a start costs no seconds.
+    # Forked from a process that has imported what is slow: a start costs no seconds.
     context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(HEAVY)
     kills: Counter[str] = Counter()
     received: list[Any] = []
     wrong: list[str] = []

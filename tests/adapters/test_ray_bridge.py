@@ -254,6 +254,7 @@ def test_a_bridge_ends_clean_with_nothing_left(station: Station) -> None:
     assert not station.heard.told("bridge.line_unreadable")
 
 
+@pytest.mark.long
 def test_a_restarted_head_makes_jobs_unknown_and_never_stopped(
     emulator: None, tmp_path: Path
 ) -> None:
