@@ -20,16 +20,13 @@ NO_RUN = frozenset(
         "launch",
         "adopt",
         "serve",
+        "bridge",
         "verify",
         "completion",
         "subscribe",
         "schema",
     }
 )
-        "init", "doctor", "demo", "contract", "launch", "adopt", "serve", "bridge", "verify",
-        "completion",
-    }
-)  # fmt: skip
 """Commands whose first argument is no run."""
 
 NAMES_MAX = 200

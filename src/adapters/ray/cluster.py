@@ -98,7 +98,6 @@ def start_head(
     *,
     resources: Mapping[str, float] = _NO_RESOURCES,
     on_wait: Callable[[str], None] = lambda _: None,
-    on_wait: Callable[[str], None] = lambda _: None,
     variables: Mapping[str, str] | None = None,
     port: int | None = None,
 ) -> RayHead:
@@ -118,29 +117,24 @@ def start_head(
     Raises:
         HeadNotStarted: The head died, or accepted no job within `START_LIMIT`, twice.
     """
+    what = _Wanted(cpus, resources, variables or {}, port)
     for _ in range(START_ATTEMPTS - 1):
         try:
-            return _start_head(directory, cpus, resources, on_wait)
+            return _start_head(directory, what, on_wait)
         except HeadNotStarted as error:
             on_wait(f"{str(error).splitlines()[0]}; starting another one, on other ports")
-    return _start_head(directory, cpus, resources, on_wait)
+    return _start_head(directory, what, on_wait)
 
 
-def _start_head(
-    directory: Path, cpus: int, resources: Mapping[str, float], on_wait: Callable[[str], None]
-            return _start_head(directory, cpus, on_wait, variables or {}, port)
-        except HeadNotStarted as error:
-            on_wait(f"{str(error).splitlines()[0]}; starting another one, on other ports")
-    return _start_head(directory, cpus, on_wait, variables or {}, port)
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    cpus: int
+    resources: Mapping[str, float]
+    variables: Mapping[str, str]
+    port: int | None
 
 
-def _start_head(
-    directory: Path,
-    cpus: int,
-    on_wait: Callable[[str], None],
-    variables: Mapping[str, str],
-    port: int | None,
-) -> RayHead:
+def _start_head(directory: Path, what: _Wanted, on_wait: Callable[[str], None]) -> RayHead:
     executable = Path(sys.executable).with_name("ray")
     if not executable.is_file():
         raise HeadNotStarted(f"there is no {executable}; install ray[default] beside Python")
@@ -148,7 +142,7 @@ def _start_head(
     log = directory / "ray-head.log"
     own = Path(tempfile.mkdtemp(prefix="wkray-", dir="/tmp"))
     agent, free, gcs, client = _free_ports(4)
-    dashboard = port or free
+    dashboard = what.port or free
     with log.open("ab") as output:
         process = subprocess.Popen(
             [
@@ -160,11 +154,11 @@ def _start_head(
                 f"--ray-client-server-port={client}",
                 # By default one fixed range; 0 lets the system choose.
                 "--min-worker-port=0", "--max-worker-port=0",
-                f"--num-cpus={cpus}", f"--resources={json.dumps(dict(resources))}",
+                f"--num-cpus={what.cpus}", f"--resources={json.dumps(dict(what.resources))}",
                 f"--object-store-memory={_OBJECT_STORE_BYTES}",
                 "--disable-usage-stats", "--include-log-monitor=false", f"--temp-dir={own}",
             ],
-            env={**_head_environment(own), **variables},
+            env={**_head_environment(own), **what.variables},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
