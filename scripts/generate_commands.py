@@ -27,13 +27,16 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 
 | group | commands |
 |---|---|
-| set up | [init](#init), [doctor](#doctor), [demo](#demo), [completion](#completion) |
+| set up | [init](#init), [doctor](#doctor), [setup](#setup), [demo](#demo), [completion](#completion) |
 | prepare | [contract](#contract) |
 | launch and watch | [launch](#launch), [approve](#approve), [adopt](#adopt), [watch](#watch), \
 [serve](#serve), [bridge](#bridge), [handover](#handover), [announce](#announce), \
 [decline](#decline) |
 | read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints), \
 [subscribe](#subscribe), [schema](#schema) |
+[serve](#serve), [handover](#handover), [announce](#announce), [decline](#decline) |
+| read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints), \
+[signals](#signals) |
 | say | [note](#note), [correct](#correct) |
 | decide | [ack](#ack), [stop](#stop), [relaunch](#relaunch), \
 [rollback](#rollback), [supersede](#supersede), [abandon](#abandon) |

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from watchkeeper.adapters.listening import FILE as SIGNALS_FILE
 from watchkeeper.domain.state import Run
 from watchkeeper.ports import Unavailable
 from watchkeeper.projections.delivery import Delivery, read, written
@@ -113,6 +114,10 @@ class Home:
     def keep(self, digest: str, content: bytes) -> None:
         """Keep a scrubbed observation durably under its SHA-256."""
         _write_whole(self.evidence / digest[:2] / f"{digest}.json", content)
+
+    def write_signals(self, content: bytes) -> None:
+        """Write how the sources of signals do, for `status` and `doctor`."""
+        _write_whole(self.path / SIGNALS_FILE, content)
 
     def write_state(self, run: Run) -> None:
         """Write a run's `monitoring_state.json` for scripts that read it."""

@@ -21,6 +21,7 @@ EXIT_INTERRUPTED = 130
 COMMANDS = {
     "init": "setup",
     "doctor": "setup",
+    "setup": "provisioning",
     "demo": "demo",
     "contract": "contract",
     "launch": "launching",
@@ -38,6 +39,7 @@ COMMANDS = {
     "checkpoints": "checkpoints",
     "subscribe": "subscribing",
     "schema": "schema",
+    "signals": "signalling",
     "note": "people",
     "correct": "people",
     "ack": "people",

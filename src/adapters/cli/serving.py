@@ -20,6 +20,7 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.cli.deliveries import late_deliveries
 from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
+from watchkeeper.adapters.cli.listening import asked_for, listening, signals_option
 from watchkeeper.adapters.cli.watching import log_to, told_to_stop
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.adapters.rpc.server import LISTEN_DEFAULT, application, is_loopback, served
@@ -74,6 +75,11 @@ class _Turns(threading.Event):
 @json_errors
 def serve(
     listen: str, allow_remote: bool, publish: tuple[str, ...], home: Path, as_json: bool
+@signals_option
+@home_option
+@json_errors
+def serve(
+    listen: str, allow_remote: bool, subscriptions: tuple[str, ...], home: Path, as_json: bool
 ) -> None:
     """Watch all runs of the home, as `watch` does, and answer RPCs, until Ctrl-C.
 
@@ -90,6 +96,7 @@ def serve(
             4,
         )
     targets = chosen(publish)
+    sources = asked_for(subscriptions)
     with open_office(home) as office, told_to_stop() as stop, watch_lock(office.home, "watch"):
         log_to(office)
         listener = _bound(host, port)
@@ -103,7 +110,8 @@ def serve(
             say(as_json, {"url": url, "home": str(office.home.path)}, text)
             watcher = Watcher(office.desk, holder_of(office.home, "watchkeeper"), office.home)
             try:
-                watcher.run(turns)
+                with listening(office, sources):
+                    watcher.run(turns)
             finally:
                 service.close()
         if not stop.is_set():

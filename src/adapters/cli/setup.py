@@ -23,6 +23,7 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.cli.deliveries import late_deliveries, read_deliveries
 from watchkeeper.adapters.home import create_home, is_watched, open_home
+from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
@@ -111,6 +112,7 @@ def _watch_checks(office: Office) -> list[tuple[str, bool, str]]:
     late = [f"{run}: {why}" for run, why in seen.late]
     late += _not_tried(office, seen) if watched else []
     return [
+        *_source_checks(office),
         ("watch", watched or not live, text),
         ("monitor", not stale, f"stale: {', '.join(stale)}" if stale else "fresh"),
         ("effects", not late, "; ".join(late) or "none late"),
@@ -150,6 +152,12 @@ def _publish_checks(office: Office) -> list[tuple[str, bool, str]]:
     newest = office.recorder.max_notification_id() or 0
     told = [f"{one.target}: {count(newest - one.position, 'event')} to go" for one in used]
     return [("publish", not late, "; ".join(late or told))]
+def _source_checks(office: Office) -> list[tuple[str, bool, str]]:
+    """Check the subscriptions that the newest watch reads or read."""
+    told = read_told(office.home.path)
+    if told is None:
+        return []
+    return [("signals", *sentence(source, told, clock.now())) for source in told.sources]
 
 
 def _recorded(office: Office, principal: str | None) -> str:

@@ -4,14 +4,17 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.deliveries import late_deliveries
 from watchkeeper.adapters.cli.remote import ServerSaid, server_option
+from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.load import load
 from watchkeeper.projections.screen import (
     document,
@@ -65,6 +68,15 @@ def status(
             click.echo(render_fleet(seen, now, width, everything=everything))
             for says in late:
                 click.echo(f"publishing to {says}")
+        sources = [] if server else _sources(home, now)
+        if as_json:
+            told = {**document(seen), "signals": [row for _, _, row in sources]}
+            click.echo(json.dumps(told, ensure_ascii=False))
+            return
+        click.echo(render_fleet(seen, now, width, everything=everything))
+        for well, says, _ in sources:
+            if everything or not well:
+                click.echo(f"signals: {says}")
         return
     view = next((view for view in seen.runs if view.run == run), None)
     if view is None:
@@ -72,6 +84,18 @@ def status(
         _leave(as_json, says, 3)
     detail = json.dumps(run_document(view), ensure_ascii=False)
     click.echo(detail if as_json else render_run(view, now, width))
+
+
+def _sources(home: Path, now: datetime) -> list[tuple[bool, str, dict[str, Any]]]:
+    """Return for each subscription whether it is well, a line, and all that is known of it."""
+    told = read_told(home.expanduser())
+    if told is None:
+        return []
+    found: list[tuple[bool, str, dict[str, Any]]] = []
+    for source in told.sources:
+        well, says = sentence(source, told, now)
+        found.append((well, says, {**asdict(source), "well": well}))
+    return found
 
 
 def _read(home: Path, run: str | None, as_json: bool) -> list[Row]:

@@ -24,6 +24,7 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
+from watchkeeper.adapters.cli.listening import asked_for, listening, signals_option
 from watchkeeper.adapters.cli.narrator import narrated
 from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
 from watchkeeper.adapters.home import watch_lock
@@ -58,6 +59,7 @@ from watchkeeper.watch import Watcher
 )
 @click.option("--force", is_flag=True, help="Take RUNS from whoever holds them. Only a human can.")
 @publish_option
+@signals_option
 @home_option
 @actor_option
 @json_errors
@@ -67,6 +69,7 @@ def watch(
     force: bool,
     holder: str,
     publish: tuple[str, ...],
+    subscriptions: tuple[str, ...],
     home: Path,
     as_json: bool,
     principal: str | None,
@@ -81,6 +84,7 @@ def watch(
     if force and not runs:
         raise Leave("--force names the runs that are taken: watchkeeper watch RUN --force", 4)
     targets = chosen(publish)
+    sources = asked_for(subscriptions)
     with open_office(home) as office, told_to_stop() as stop, ExitStack() as stack:
         for slug in runs:
             known_run(office.ledger, slug)
@@ -97,6 +101,7 @@ def watch(
         if not as_json:
             stack.enter_context(narrated(office, _tell))
         stack.enter_context(published(office, targets))
+        stack.enter_context(listening(office, sources))
         watcher.run(stop, idle if until_idle else None)
         slugs = [slug for slug in office.ledger.slugs() if _is_watched(office, slug, runs)]
         text = f"the watch over {count(len(slugs), 'run')} has ended"

@@ -1,0 +1,123 @@
+"""`setup`: what the outside needs so that it can tell us; shown before it is made."""
+
+import re
+
+import click
+
+from watchkeeper.adapters.cli.common import Leave, json_errors, leave_quietly, say
+from watchkeeper.adapters.gcp.commands import making, shell
+from watchkeeper.adapters.gcp.plan import Settings, plan
+from watchkeeper.adapters.gcp.rendering import as_commands, as_rows, as_text, subject
+from watchkeeper.adapters.load import load
+from watchkeeper.projections.figures import count
+
+_PROJECT = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]")
+_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,60}[a-z0-9])?")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
+_MEMBER = re.compile(r"(?:serviceAccount|user|group|principal|principalSet):\S+")
+
+
+@click.group()
+def setup() -> None:
+    """Prepare the outside so that its signals reach watchkeeper; no home is needed."""
+
+
+@setup.command()
+@click.option("--project", required=True, help="The project's id.")
+@click.option("--plan", "planning", is_flag=True, help="Show what is needed and why.")
+@click.option("--apply", "applying", is_flag=True, help="Make what is missing; change nothing.")
+@click.option("--commands", is_flag=True, help="With --plan: only the commands, for a shell.")
+@click.option("--bucket", "buckets", multiple=True, help="With checkpoints; may be given again.")
+@click.option("--prefix", "prefixes", multiple=True, help="Of objects in each bucket; again too.")
+@click.option("--account", default="", help="Whom the watch runs as: serviceAccount:NAME@...")
+@click.option("--name", default="watchkeeper", show_default=True, help="All names begin with it.")
+@click.option("--location", default="us-central1", show_default=True, help="Of the Scheduler job.")
+@click.option("--schedule", default="*/15 * * * *", show_default=True, help="Of the Scheduler job.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@json_errors
+def gcp(
+    project: str,
+    planning: bool,
+    applying: bool,
+    commands: bool,
+    buckets: tuple[str, ...],
+    prefixes: tuple[str, ...],
+    account: str,
+    name: str,
+    location: str,
+    schedule: str,
+    as_json: bool,
+) -> None:
+    """Plan or make topics, subscriptions, sinks, notifications, channel, tick and rights.
+
+    --apply makes topics and subscriptions itself; for the rest it shows and runs gcloud, and where
+    gcloud is not installed it prints the commands. Exit 1 when something failed or differs.
+    """
+    if planning is applying:
+        raise Leave("give either --plan, which changes nothing, or --apply", 4)
+    if commands and applying:
+        raise Leave("--commands goes with --plan", 4)
+    buckets = tuple(one.removeprefix("gs://").rstrip("/") for one in buckets)
+    settings = Settings(
+        project, name, buckets, tuple(prefixes), account, location=location, schedule=schedule
+    )
+    _check(settings)
+    if applying:
+        _apply(settings, as_json)
+        return
+    resources = plan(settings)
+    document = {"project": project, "resources": as_rows(settings, resources)}
+    text = (as_commands if commands else as_text)(settings, resources)
+    say(as_json, document, text)
+
+
+def _check(settings: Settings) -> None:
+    rules = [
+        ("--project", (settings.project,), _PROJECT, "a project's id, such as my-project-123"),
+        ("--name", (settings.name,), _NAME, "small letters, digits and -, such as watchkeeper"),
+        ("--bucket", settings.buckets, _BUCKET, "a bucket's name; what lies in it is --prefix"),
+        ("--account", (settings.account,) if settings.account else (), _MEMBER,
+         "such as serviceAccount:NAME@PROJECT.iam.gserviceaccount.com"),
+    ]  # fmt: skip
+    for option, values, form, expected in rules:
+        for value in values:
+            if not form.fullmatch(value):
+                raise Leave(f"{option} {value}: expected {expected}", 4)
+    if settings.prefixes and not settings.buckets:
+        raise Leave("--prefix names objects of a bucket: add --bucket", 4)
+    for prefix in settings.prefixes:
+        if prefix.startswith(("/", "gs://")) or '"' in prefix:
+            raise Leave(f"--prefix {prefix}: expected such as checkpoints/, without its bucket", 4)
+
+
+def _apply(settings: Settings, as_json: bool) -> None:
+    def tell(command: str) -> None:
+        click.echo(f"$ {command}", err=as_json)
+
+    resources = plan(settings)
+    rows: list[dict[str, str]] = []
+    to_run: list[str] = []
+    for done in load("gcp.applying", "apply")(resources, settings.project, tell):
+        row = {"what": subject(done.resource), "state": done.state, "says": done.says}
+        rows.append(row)
+        if done.state == "not run":
+            to_run.append(shell(making(done.resource, settings.project), settings.project))
+        elif not as_json:
+            says = f": {done.says}" if done.says else ""
+            click.echo(f"  {done.state:<8} {row['what']}{says}")
+    states = [row["state"] for row in rows]
+    numbers = {state: states.count(state) for state in dict.fromkeys(states)}
+    lines: list[str] = []
+    if to_run:
+        lines += ["", "NOT made: there is no gcloud here, or Pub/Sub is an emulator. To be run:"]
+        lines += to_run
+        lines.append("")
+    lines.append(", ".join(f"{number} {state}" for state, number in numbers.items()))
+    if "differs" in states:
+        lines.append("What differs is left as it is: change it, or take another --name")
+    if "failed" in states:
+        lines.append(f"{count(states.count('failed'), 'resource')} failed: mend it and apply again")
+    document = {"project": settings.project, "resources": rows, "to_run": to_run}
+    say(as_json, document, "\n".join(lines))
+    if {"failed", "differs"} & set(states):
+        leave_quietly(1)

@@ -1,0 +1,342 @@
+"""`signals`: what the outside says, what nobody could place or read, and feeding some by hand."""
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.adapters.bad_input import visible
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    Office,
+    actor_option,
+    home_option,
+    json_errors,
+    known_run,
+    open_office,
+    refusal,
+    say,
+    who,
+)
+from watchkeeper.adapters.cli.listening import inbox_of
+from watchkeeper.adapters.cli.table import table
+from watchkeeper.adapters.load import load
+from watchkeeper.adapters.messages_file import read_messages
+from watchkeeper.adapters.pubsub.names import BadName, subscription_name
+from watchkeeper.domain.durations import parse_duration
+from watchkeeper.domain.effects import effects_stream
+from watchkeeper.domain.envelope import Event, decode
+from watchkeeper.domain.events import MessageQuarantined
+from watchkeeper.domain.people import Actor
+from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.signals import Delivery
+from watchkeeper.domain.state import Run
+from watchkeeper.inbound import Outcome
+from watchkeeper.projections.figures import count, elapsed
+from watchkeeper.projections.signal_rows import (
+    Row,
+    kept_rows,
+    newest,
+    quarantine_rows,
+    signal_rows,
+)
+
+FILE_BYTES_MAX = 100_000_000
+"""Bytes of a file that `take` reads at once; ten of the largest messages that Pub/Sub carries."""
+
+_CELL = 60
+
+
+@click.group()
+def signals() -> None:
+    """Show what the outside says happened; bind, replay or feed signals by hand."""
+
+
+@signals.command("list")
+@click.option("--run", default=None, metavar="RUN", help="Only this run's.")
+@click.option("--last", type=click.IntRange(min=1), default=20, show_default=True)
+@home_option
+@json_errors
+def list_signals(run: str | None, last: int, home: Path, as_json: bool) -> None:
+    """List the newest signals that were bound to runs, oldest first."""
+    with open_office(home) as office:
+        if run is not None:
+            known_run(office.ledger, run)
+        slugs = office.ledger.slugs() if run is None else [run]
+        rows = newest([row for slug in slugs for row in _rows(office, slug)], last)
+    lines = [count(len(rows), "signal")]
+    if rows:
+        heads = ("happened", "late by", "kind", "run", "source", "says")
+        lines += table(heads, [_cells(row) for row in rows])
+    say(as_json, {"run": run, "signals": rows}, "\n".join(lines))
+
+
+def _rows(office: Office, slug: str) -> list[Row]:
+    if not isinstance(office.ledger.run(slug), Run):
+        return []  # `status` lists what cannot be read.
+    beside = office.ledger.store.read(effects_stream(slug))
+    events: list[Event] = office.ledger.history(slug)
+    events += [decode(one.stream, one.version, one.topic, one.state) for one in beside]
+    return signal_rows(slug, events)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    subject = f"{row['subject']}: " if row["subject"] else ""
+    after = "  (after the run was over)" if row["late"] else ""
+    return (
+        _stamp(row["occurred_at"]),
+        elapsed(timedelta(seconds=float(str(row["late_s"])))),
+        str(row["kind"]),
+        str(row["run"]) + (f" {row['instance']}" if row["instance"] else ""),
+        str(row["source"]),
+        visible(f"{subject}{row['summary']}") + after,
+    )
+
+
+@signals.command()
+@home_option
+@json_errors
+def unbound(home: Path, as_json: bool) -> None:
+    """List the signals that led to no run, or to several; they are tried again by themselves."""
+    with open_office(home) as office:
+        rows = kept_rows(office.ledger.box())
+    lines = [f"{count(len(rows), 'signal')} that no run has"]
+    if rows:
+        heads = ("name", "happened", "why", "says")
+        lines += table(heads, [_kept_cells(row) for row in rows])
+        lines.append("bind one: watchkeeper signals bind NAME RUN")
+    say(as_json, {"unbound": rows}, "\n".join(lines))
+
+
+def _kept_cells(row: Row) -> tuple[str, ...]:
+    among = row["candidates"]
+    assert isinstance(among, list), "a row has them as a list"
+    between = f": {', '.join(map(str, among))}" if among else ""
+    says = f"{row['kind']}: {row['summary']}"
+    return (
+        visible(str(row["signal"])),
+        _stamp(row["occurred_at"]),
+        f"{row['why']}{between}",
+        visible(says),
+    )
+
+
+@signals.command()
+@click.argument("name")
+@click.argument("run")
+@home_option
+@actor_option
+@json_errors
+def bind(name: str, run: str, home: Path, as_json: bool, principal: str | None) -> None:
+    """Bind the kept signal NAME, as `signals unbound` names it, to RUN. Only a human can."""
+    with open_office(home) as office:
+        known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        if actor.kind != "human":
+            raise refusal(Refused(Refusal.NOT_A_HUMAN, actor.principal))
+        if name not in office.ledger.box().kept:
+            raise Leave(
+                f"{visible(name)}: no such signal is kept; `watchkeeper signals unbound` names "
+                "those that are",
+                4,
+            )
+        outcome = inbox_of(office).bind_by_hand(name, run, actor)
+        if isinstance(outcome, Refused):
+            raise refusal(outcome)
+        says = {
+            Outcome.RECORDED: f"{visible(name)} now stands in the history of {run}",
+            Outcome.LATE: f"{run} is over: {visible(name)} is kept beside its history",
+        }.get(outcome, f"{run} knows this already, or something newer about the same subject")
+        say(as_json, {"signal": name, "run": run, "outcome": outcome.value}, says)
+
+
+@signals.command()
+@home_option
+@json_errors
+def quarantine(home: Path, as_json: bool) -> None:
+    """List the messages that could not be read; their bytes are kept."""
+    with open_office(home) as office:
+        rows = quarantine_rows(office.ledger.box())
+    lines = [f"{count(len(rows), 'message')} in quarantine"]
+    if rows:
+        heads = ("name", "bytes", "came by", "reason")
+        cells = [
+            (
+                str(row["quarantine"]),
+                str(row["size_bytes"]),
+                visible(str(row["transport"]))[:_CELL],
+                visible(str(row["reason"])),
+            )
+            for row in rows
+        ]
+        lines += table(heads, cells)
+        lines.append("after a fix: watchkeeper signals replay NAME, or --all")
+    say(as_json, {"quarantine": rows}, "\n".join(lines))
+
+
+@signals.command()
+@click.argument("name", required=False)
+@click.option("--all", "everything", is_flag=True, help="Each message in quarantine.")
+@home_option
+@actor_option
+@json_errors
+def replay(
+    name: str | None, everything: bool, home: Path, as_json: bool, principal: str | None
+) -> None:
+    """Read the quarantined message NAME again, after a fix. Exit 1 when it still cannot be read."""
+    if (name is None) is not everything:
+        raise Leave("name one, such as quarantine-3, or give --all", 4)
+    with open_office(home) as office:
+        actor = who(office.home, principal)
+        aside = office.ledger.box().quarantined
+        if name is not None and name not in aside:
+            hint = "`watchkeeper signals quarantine` names those that are"
+            raise Leave(f"{visible(name)}: no such message is in quarantine; {hint}", 4)
+        chosen = [one for one in aside.values() if name in (None, one.quarantine)]
+        rows = _replayed(office, chosen, actor)
+    lines = [f"{row['quarantine']}: {row['says']}" for row in rows]
+    say(as_json, {"replayed": rows}, "\n".join(lines) or "nothing is in quarantine")
+    if any(row["outcome"] in (Outcome.QUARANTINED.value, "gone") for row in rows):
+        raise click.exceptions.Exit(1)
+
+
+def _replayed(office: Office, chosen: list[MessageQuarantined], actor: Actor) -> list[Row]:
+    inbox = inbox_of(office)
+    rows: list[Row] = []
+    for one in chosen:
+        message = _as_kept(office, one)
+        if message is None:
+            says = "its bytes are gone from evidence/, so it cannot be read again"
+            rows.append({"quarantine": one.quarantine, "outcome": "gone", "says": says})
+            continue
+        outcome = inbox.replay(one.quarantine, message, actor)
+        says = outcome.value
+        if outcome is Outcome.QUARANTINED:
+            says = "still cannot be read; it stays in quarantine"
+        rows.append({"quarantine": one.quarantine, "outcome": outcome.value, "says": says})
+    return rows
+
+
+def _as_kept(office: Office, one: MessageQuarantined) -> Delivery | None:
+    path = office.home.evidence / one.digest[:2] / f"{one.digest}.json"
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return Delivery(
+        transport=one.transport,
+        message_id=one.message_id,
+        data=str(kept["data"]).encode(),
+        attributes={str(k): str(v) for k, v in kept["attributes"].items()},
+        published_at=None,
+        received_at=clock.now(),
+    )
+
+
+@signals.command()
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True, dir_okay=False))
+@home_option
+@json_errors
+def take(file: Path, home: Path, as_json: bool) -> None:
+    """Take in the messages of FILE (- for standard input): JSON in Pub/Sub's REST form.
+
+    One message, a list, or one message in each line: {"message": {"data": "<base64>",
+    "attributes": {...}, "messageId": "...", "publishTime": "..."}}. What is known changes nothing.
+    """
+    messages = read_messages(_text_of(file), str(file), clock.now())
+    with open_office(home) as office:
+        inbox = inbox_of(office)
+        rows = [
+            {"message": message.message_id, "outcome": inbox.take(message).value}
+            for message in messages
+        ]
+    numbers: dict[str, int] = {}
+    for row in rows:
+        numbers[row["outcome"]] = numbers.get(row["outcome"], 0) + 1
+    told = ", ".join(f"{number} {outcome}" for outcome, number in numbers.items())
+    lines = [f"{count(len(rows), 'message')}: {told}"]
+    if Outcome.QUARANTINED.value in numbers:
+        lines.append("see why: watchkeeper signals quarantine")
+    if Outcome.KEPT.value in numbers:
+        lines.append("no run has these yet: watchkeeper signals unbound")
+    say(as_json, {"messages": rows, "outcomes": numbers}, "\n".join(lines))
+
+
+def _text_of(file: Path) -> str:
+    try:
+        if str(file) == "-":
+            content = sys.stdin.buffer.read(FILE_BYTES_MAX + 1)
+        else:
+            with file.open("rb") as opened:
+                content = opened.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise Leave(f"{file} cannot be read: {error.strerror}", 4) from error
+    if len(content) > FILE_BYTES_MAX:
+        raise Leave(f"{file}: expected at most {FILE_BYTES_MAX:,} bytes; split it by lines", 4)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise Leave(f"{file}: expected JSON as UTF-8 text ({error.reason})", 4) from error
+
+
+@signals.command()
+@click.argument("subscription")
+@click.option("--to", "moment", default="", help="A time such as 2026-11-21T18:00Z, or 2h ago: 2h.")
+@click.option("--snapshot", default="", metavar="NAME", help="What `signals snapshot` kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@json_errors
+def seek(subscription: str, moment: str, snapshot: str, as_json: bool) -> None:
+    """Have SUBSCRIPTION deliver again what came since a time or a snapshot; what is known stays."""
+    if bool(moment) is bool(snapshot):
+        raise Leave("give either --to TIME or --snapshot NAME", 4)
+    at = _moment(moment) if moment else None
+    _asked("seek", subscription, to=at, snapshot=snapshot)
+    since = f"snapshot {snapshot}" if at is None else at.isoformat()
+    says = f"{subscription} delivers again what came since {since}; what is known changes nothing"
+    say(as_json, {"subscription": subscription, "since": since}, says)
+
+
+@signals.command()
+@click.argument("subscription")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@json_errors
+def snapshot(subscription: str, name: str, as_json: bool) -> None:
+    """Keep the place of SUBSCRIPTION as NAME for 7 days, such as before a deploy."""
+    whole = _asked("take_snapshot", subscription, name)
+    says = f"kept as {whole}; back to it: watchkeeper signals seek {subscription} --snapshot {name}"
+    say(as_json, {"subscription": subscription, "snapshot": whole}, says)
+
+
+def _asked(what: str, subscription: str, *args: object, **more: object) -> Any:
+    try:
+        name = subscription_name(subscription)
+        return load("pubsub.admin", what)(name, *args, **more)
+    except BadName as error:
+        raise Leave(str(error), 4) from error
+
+
+def _moment(text: str) -> datetime:
+    hint = f"--to {text}: expected a time such as 2026-11-21T18:00Z, or how long ago, such as 2h"
+    try:
+        return clock.now() - parse_duration(text)
+    except ValueError:
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Leave(hint, 4) from error
+    if at.tzinfo is None:
+        raise Leave(f"{hint}; add the zone, such as Z", 4)
+    if at > clock.now():
+        # It would acknowledge everything unread, which nobody asks for by this name.
+        raise Leave(f"--to {text} lies ahead: that would drop what is not read yet", 4)
+    return at.astimezone(UTC)
+
+
+def _stamp(text: object) -> str:
+    return datetime.fromisoformat(str(text)).astimezone(UTC).strftime("%m-%d %H:%M:%S")

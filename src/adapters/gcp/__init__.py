@@ -1,0 +1,1 @@
+"""A GCP project that tells watchkeeper what happens: planned as data, shown, and made."""

@@ -1,0 +1,311 @@
+"""Makes what a plan names, once: asks first, changes nothing that is there, and says what differs.
+
+Topics and subscriptions are made by Google's client, which an emulator serves too. For the rest
+there is `gcloud`, where it is installed; a project that lives in an emulator never gets there.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from google.api_core import exceptions as google_errors
+from google.auth import exceptions as auth_errors
+from google.cloud import pubsub_v1
+from pydantic import JsonValue
+
+from watchkeeper.adapters.gcp.commands import (
+    asking,
+    making,
+    number_of,
+    shell,
+    sink_of,
+    writer_of,
+)
+from watchkeeper.adapters.gcp.plan import NUMBER, Resource
+from watchkeeper.adapters.pubsub.admin import CALL_LIMIT
+from watchkeeper.adapters.pubsub.consumer import explained
+
+GCLOUD_LIMIT = timedelta(seconds=90)
+"""One `gcloud` command; it starts slowly, and asks several services."""
+
+State = Literal["made", "there", "differs", "failed", "not run"]
+
+_MISSING = ("NOT_FOUND", "not found", "does not exist", "was not found", "404")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of one resource.
+
+    Attributes:
+        resource: What the plan names.
+        state: `made`, `there`, `differs`, `failed`, or `not run` where only the command is told.
+        says: What differs or failed.
+    """
+
+    resource: Resource
+    state: State
+    says: str = ""
+
+
+class _NoAnswer(Exception):
+    """It is unknown whether something is there, so it is not made."""
+
+
+def apply(
+    resources: Sequence[Resource], project: str, tell: Callable[[str], None]
+) -> Iterator[Done]:
+    """Make what is missing, in the plan's order, and yield what became of each.
+
+    Args:
+        resources: The plan.
+        project: Its project.
+        tell: Told each `gcloud` command before it is run.
+    """
+    gcloud = shutil.which("gcloud")
+    if os.environ.get("PUBSUB_EMULATOR_HOST"):
+        gcloud = None
+    for resource in resources:
+        if resource.kind in ("topic", "subscription"):
+            yield _by_client(resource)
+        elif gcloud is None:
+            yield Done(resource, "not run")
+        else:
+            yield _by_gcloud(resource, project, tell)
+
+
+# --- Google's client -----------------------------------------------------------------------------
+
+
+def _by_client(resource: Resource) -> Done:
+    try:
+        if resource.kind == "topic":
+            return _topic(resource)
+        return _subscription(resource)
+    except (google_errors.GoogleAPICallError, google_errors.RetryError) as error:
+        return Done(resource, "failed", explained(error, resource.name))
+    except auth_errors.GoogleAuthError as error:
+        return Done(resource, "failed", explained(error, resource.name))
+
+
+def _topic(resource: Resource) -> Done:
+    client: Any = pubsub_v1.PublisherClient()
+    try:
+        client.create_topic(
+            request={"name": resource.name}, timeout=CALL_LIMIT.total_seconds(), retry=None
+        )
+    except google_errors.AlreadyExists:
+        return Done(resource, "there")
+    finally:
+        client.transport.close()
+    return Done(resource, "made")
+
+
+def _subscription(resource: Resource) -> Done:
+    client: Any = pubsub_v1.SubscriberClient()
+    limit = CALL_LIMIT.total_seconds()
+    try:
+        client.create_subscription(request=_request(resource), timeout=limit, retry=None)
+    except google_errors.AlreadyExists:
+        found = client.get_subscription(
+            request={"subscription": resource.name}, timeout=limit, retry=None
+        )
+        differs = differences(resource.settings, told_of(found))
+        return Done(resource, "differs" if differs else "there", "; ".join(differs))
+    finally:
+        client.close()
+    return Done(resource, "made")
+
+
+def _request(resource: Resource) -> dict[str, Any]:
+    told: Mapping[str, Any] = resource.settings
+    request: dict[str, Any] = {
+        "name": resource.name,
+        "topic": told["topic"],
+        "ack_deadline_seconds": told["ack_deadline_s"],
+        "enable_exactly_once_delivery": told["exactly_once"],
+        "message_retention_duration": timedelta(seconds=told["retention_s"]),
+        # Present and without a time to live: it never expires, however long nobody reads it.
+        "expiration_policy": {},
+        "retry_policy": {
+            "minimum_backoff": timedelta(seconds=told["retry_first_s"]),
+            "maximum_backoff": timedelta(seconds=told["retry_longest_s"]),
+        },
+    }
+    if "dead_letter_topic" in told:
+        request["dead_letter_policy"] = {
+            "dead_letter_topic": told["dead_letter_topic"],
+            "max_delivery_attempts": told["max_delivery_attempts"],
+        }
+    if "filter" in told:
+        request["filter"] = told["filter"]
+    return request
+
+
+def told_of(found: Any) -> dict[str, JsonValue]:
+    """Return a subscription of the client in the plan's words."""
+    dead = found.dead_letter_policy
+    told: dict[str, JsonValue] = {
+        "topic": found.topic,
+        "ack_deadline_s": found.ack_deadline_seconds,
+        "exactly_once": found.enable_exactly_once_delivery,
+        "retention_s": round(found.message_retention_duration.total_seconds()),
+        "expires": bool(found.expiration_policy.ttl),
+        "retry_first_s": round(found.retry_policy.minimum_backoff.total_seconds()),
+        "retry_longest_s": round(found.retry_policy.maximum_backoff.total_seconds()),
+    }
+    if dead.dead_letter_topic:
+        told["dead_letter_topic"] = dead.dead_letter_topic
+        told["max_delivery_attempts"] = dead.max_delivery_attempts
+    if found.filter:
+        told["filter"] = found.filter
+    return told
+
+
+def differences(wanted: Mapping[str, JsonValue], found: Mapping[str, JsonValue]) -> list[str]:
+    """Say in which settings something that is there differs from the plan.
+
+    >>> differences({"ack_deadline_s": 60}, {"ack_deadline_s": 10})
+    ['ack deadline s is 10, the plan says 60']
+    """
+    return [
+        f"{name.replace('_', ' ')} is {found.get(name)}, the plan says {wanted.get(name)}"
+        for name in dict.fromkeys((*wanted, *found))
+        if wanted.get(name) != found.get(name)
+    ]
+
+
+# --- gcloud --------------------------------------------------------------------------------------
+
+
+def _by_gcloud(resource: Resource, project: str, tell: Callable[[str], None]) -> Done:
+    try:
+        member = _member(resource, project)
+        found = _found(resource, member, _answer(asking(resource, project)))
+        if found is not None:
+            return found
+        command = [_filled(word, resource, member) for word in making(resource, project)]
+        tell(shell(command, project))
+        done = _run(command)
+    except _NoAnswer as error:
+        return Done(resource, "failed", str(error))
+    if done.returncode == 0:
+        return Done(resource, "made")
+    return Done(resource, "failed", _last_line(done.stderr))
+
+
+def _member(resource: Resource, project: str) -> str:
+    """Return the account of a binding, with what only the project can tell."""
+    member = str(resource.settings.get("member", ""))
+    sink = sink_of(member)
+    if sink:
+        return _told(writer_of(sink, project))
+    if NUMBER in member:
+        return member.replace(NUMBER, _told(number_of(project)))
+    return member
+
+
+def _filled(word: str, resource: Resource, member: str) -> str:
+    planned = f"--member={resource.settings.get('member', '')}"
+    return f"--member={member}" if member and word == planned else word
+
+
+def _told(command: Sequence[str]) -> str:
+    done = _run(command)
+    text = done.stdout.strip()
+    if done.returncode != 0 or not text:
+        raise _NoAnswer(f"{' '.join(command[:4])}: {_last_line(done.stderr) or 'no answer'}")
+    return text
+
+
+def _answer(command: Sequence[str]) -> Any:
+    """Return what is there as JSON, none when it definitely is not there."""
+    done = _run(command)
+    if done.returncode != 0:
+        if any(word in done.stderr for word in _MISSING):
+            return None
+        raise _NoAnswer(f"unknown whether it is there: {_last_line(done.stderr) or 'no answer'}")
+    try:
+        return json.loads(done.stdout or "null")
+    except ValueError as error:
+        raise _NoAnswer("unknown whether it is there: gcloud answered no JSON") from error
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,  # It must never wait for an answer that nobody gives.
+            timeout=GCLOUD_LIMIT.total_seconds(),
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        says = f"gcloud gave no answer within {GCLOUD_LIMIT.total_seconds():g} s"
+        raise _NoAnswer(says) from error
+
+
+def _found(resource: Resource, member: str, answer: Any) -> Done | None:
+    """Say what is there already; none when nothing is."""
+    if answer is None:
+        return None
+    told = resource.settings
+    match resource.kind:
+        case "sink":
+            wanted: dict[str, JsonValue] = {
+                "filter": told["filter"],
+                "destination": f"pubsub.googleapis.com/{told['topic']}",
+            }
+            differs = differences(wanted, {name: answer.get(name) for name in wanted})
+        case "tick":
+            target = answer.get("pubsubTarget") or {}
+            wanted = {"schedule": told["schedule"], "topic": told["topic"]}
+            there = {"schedule": answer.get("schedule"), "topic": target.get("topicName")}
+            differs = differences(wanted, there)
+        case "notification":
+            if not any(_is_ours(one, resource) for one in _objects(answer)):
+                return None
+            differs = []
+        case "channel":
+            topics = [(one.get("labels") or {}).get("topic") for one in answer]
+            if not topics:
+                return None
+            differs = [] if told["topic"] in topics else [f"topic is {topics[0]}"]
+        case _:
+            if not any(_grants(one, told["role"], member) for one in answer.get("bindings", [])):
+                return None
+            differs = []
+    return Done(resource, "differs" if differs else "there", "; ".join(differs))
+
+
+def _objects(answer: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in an answer: versions of gcloud nest notifications differently."""
+    if isinstance(answer, dict):
+        yield answer
+        for value in answer.values():
+            yield from _objects(value)
+    elif isinstance(answer, list):
+        for one in answer:
+            yield from _objects(one)
+
+
+def _is_ours(one: Mapping[str, Any], resource: Resource) -> bool:
+    told = resource.settings
+    prefix = one.get("object_name_prefix") or one.get("objectNamePrefix") or ""
+    return str(one.get("topic", "")).endswith(str(told["topic"])) and prefix == told["prefix"]
+
+
+def _grants(one: Mapping[str, Any], role: object, member: str) -> bool:
+    # What holds under a condition only is not what the plan asks for.
+    return one.get("role") == role and member in one.get("members", []) and not one.get("condition")
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""

@@ -1,0 +1,135 @@
+"""Messages in a file, in the REST form of Pub/Sub: by hand, from a relay, or from a test."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from watchkeeper.adapters.bad_input import BadInput, Problem, shown
+from watchkeeper.domain.signals import Delivery
+
+BY_HAND = "by hand"
+"""What is named as the transport of a message that names no subscription."""
+
+MESSAGE_FORM = (
+    '{"message": {"data": "<base64>", "attributes": {"name": "text"}, "messageId": "1", '
+    '"publishTime": "2026-11-21T04:00:00Z"}}'
+)
+
+
+class _Wrong(Exception):
+    """One message is not of the form; field, what was found, what was expected."""
+
+    def __init__(self, field: str, found: object, expected: str) -> None:
+        super().__init__(field)
+        self.problem = (field, found, expected)
+
+
+def read_messages(text: str, file: str, received_at: datetime) -> list[Delivery]:
+    """Read one message, a list of messages, or a message in each line.
+
+    Args:
+        text: What the file holds.
+        file: Its name, for errors and as the id of messages without one.
+        received_at: Now.
+
+    Raises:
+        BadInput: Something is no message; every such place is named, and nothing is returned.
+    """
+    found: list[Delivery] = []
+    problems: list[Problem] = []
+    for line, document in _documents(text, file):
+        if isinstance(document, Problem):
+            problems.append(document)
+            continue
+        try:
+            found.append(_delivery(document, f"{file}:{line or 1}", received_at))
+        except _Wrong as error:
+            field, was, expected = error.problem
+            problems.append(Problem(file, line, field, shown(was, [field]), expected))
+    if not found and not problems:
+        problems.append(Problem(file, None, "", "no message in it", f"such as {MESSAGE_FORM}"))
+    if problems:
+        raise BadInput(tuple(problems))
+    return found
+
+
+def _documents(text: str, file: str) -> Iterator[tuple[int | None, JsonValue | Problem]]:
+    """Yield each document with its line; a whole file is one document, or a list of them."""
+    try:
+        whole: JsonValue = json.loads(text)
+    except ValueError:
+        pass
+    else:
+        for one in whole if isinstance(whole, list) else [whole]:
+            yield None, one
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            yield number, json.loads(line)
+        except ValueError as error:
+            yield number, Problem(file, number, "", f"no JSON: {error}", f"such as {MESSAGE_FORM}")
+
+
+def _delivery(document: JsonValue, place: str, received_at: datetime) -> Delivery:
+    if not isinstance(document, dict):
+        raise _Wrong("message", document, f"an object such as {MESSAGE_FORM}")
+    message = document.get("message", document)
+    if not isinstance(message, dict) or not ({"data", "attributes"} & message.keys()):
+        raise _Wrong("message", message, f"data or attributes, such as {MESSAGE_FORM}")
+    attributes = message.get("attributes") or {}
+    if not isinstance(attributes, dict):
+        raise _Wrong("attributes", attributes, "an object of texts")
+    attempt = document.get("deliveryAttempt")
+    return Delivery(
+        transport=_text(document, ("subscription",)) or BY_HAND,
+        message_id=_text(message, ("messageId", "message_id")) or place,
+        data=_data(message.get("data")),
+        attributes={name: _attribute(name, value) for name, value in attributes.items()},
+        published_at=_time(_text(message, ("publishTime", "publish_time"))),
+        received_at=received_at,
+        attempt=attempt if isinstance(attempt, int) and not isinstance(attempt, bool) else None,
+    )
+
+
+def _attribute(name: str, value: JsonValue) -> str:
+    if not isinstance(value, str):
+        raise _Wrong(f"attributes.{name}", value, "a text")
+    return value
+
+
+def _text(document: dict[str, JsonValue], names: tuple[str, ...]) -> str:
+    for name in names:
+        value = document.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, str | int):
+            raise _Wrong(name, value, "a text")
+        return str(value)
+    return ""
+
+
+def _data(value: JsonValue) -> bytes:
+    if value is None:
+        return b""
+    if not isinstance(value, str):
+        raise _Wrong("data", value, "the message's bytes in base64, as a text")
+    try:
+        return base64.b64decode(value, validate=True)
+    except binascii.Error as error:
+        raise _Wrong("data", value, f"the message's bytes in base64 ({error})") from error
+
+
+def _time(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise _Wrong("publishTime", text, "a time such as 2026-11-21T04:00:00Z") from error
+    return told.astimezone(UTC) if told.tzinfo else told.replace(tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""Google Cloud Pub/Sub: reads subscriptions, and makes topics, subscriptions and snapshots."""

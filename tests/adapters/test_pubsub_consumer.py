@@ -1,0 +1,274 @@
+"""The consumer by Google's real client, against the emulator."""
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.cloud import pubsub_v1
+
+from tests.domain.samples import contract
+from tests.office import DRI, taken
+from tests.plain_signals import parse_plain, plain_message
+from tests.pubsub import start_pubsub, stop_pubsub
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.home import create_home
+from watchkeeper.adapters.listening import Board, Source
+from watchkeeper.adapters.pubsub.consumer import Consumer, Take
+from watchkeeper.domain.commands import DraftRun
+from watchkeeper.domain.events import SignalReceived
+from watchkeeper.domain.signals import Delivery
+from watchkeeper.event_store import StoreFailure, VersionConflict
+from watchkeeper.inbound import Inbox
+
+pytestmark = [pytest.mark.pubsub, pytest.mark.timeout(240)]
+
+LIMIT = timedelta(seconds=90)
+RUN = "hero"
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    create_home(tmp_path / "home")
+    with open_office(tmp_path / "home") as opened:
+        draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=RUN))
+        taken(opened.ledger.handle(RUN, draft))
+        yield opened
+
+
+@pytest.fixture
+def subscription(pubsub_project: str) -> str:
+    return subscribed(pubsub_project)
+
+
+def subscribed(project: str, *, deadline_s: int = 60, topic: str = "signals") -> str:
+    """Make a topic with a subscription of the same name."""
+    with pubsub_v1.SubscriberClient() as subscriber:
+        named = f"projects/{project}/topics/{topic}"
+        pubsub_v1.PublisherClient().create_topic(name=named)
+        name = f"projects/{project}/subscriptions/{topic}"
+        subscriber.create_subscription(
+            request={"name": name, "topic": named, "ack_deadline_seconds": deadline_s}
+        )
+    return name
+
+
+def publish(subscription: str, *messages: bytes) -> None:
+    client: Any = pubsub_v1.PublisherClient()
+    topic = subscription.replace("/subscriptions/", "/topics/")
+    for sent in [client.publish(topic, message) for message in messages]:
+        sent.result(timeout=60)
+
+
+def inbox(office: Office) -> Inbox:
+    return Inbox(office.ledger, office.recorder, office.home, parse_plain)
+
+
+def board_of(office: Office) -> Board:
+    return Board(office.home.write_signals, print)
+
+
+@contextmanager
+def consuming(subscription: str, take: Take, board: Board) -> Iterator[Consumer]:
+    consumer = Consumer(subscription, take, board)
+    consumer.start()
+    try:
+        yield consumer
+    finally:
+        consumer.stop(timedelta(seconds=40))
+
+
+def until(condition: Any, doing: str) -> None:
+    backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
+    backoff.wait_until_or_raise(condition, LIMIT, doing)
+
+
+def received(office: Office) -> list[str]:
+    """The keys of all signals in the run's history, in order."""
+    return [
+        event.data.signal.key
+        for event in office.ledger.history(RUN)
+        if isinstance(event.data, SignalReceived)
+    ]
+
+
+def left(subscription: str) -> int:
+    """How many messages the server hands out now: those that nobody acknowledged."""
+    with pubsub_v1.SubscriberClient() as subscriber:
+        pulled = subscriber.pull(subscription=subscription, max_messages=100, timeout=60)
+        return len(pulled.received_messages)
+
+
+def test_what_is_published_is_recorded_and_acknowledged(office: Office, subscription: str) -> None:
+    board = board_of(office)
+    with consuming(subscription, inbox(office).take, board):
+        publish(subscription, *(plain_message(number, RUN) for number in range(5)))
+        until(lambda: board.source(subscription).taken >= 5, "taking")
+    assert sorted(received(office)) == [f"{RUN}-{number}" for number in range(5)]
+    told = board.source(subscription)
+    assert told.state == "stopped"
+    assert told.last_at
+    assert told.lag_s is not None
+    assert left(subscription) == 0
+
+
+def test_one_signal_by_two_messages_is_recorded_once(office: Office, subscription: str) -> None:
+    """The service gives each its own id, as a publisher's retry or a dead letter has."""
+    board = board_of(office)
+    way_in = inbox(office)
+    with consuming(subscription, way_in.take, board):
+        publish(subscription, *[plain_message(1, RUN)] * 3)
+        until(lambda: board.source(subscription).taken >= 3, "taking")
+    assert received(office) == [f"{RUN}-1"]
+    assert way_in.counts == {"recorded": 1, "known": 2}
+
+
+def test_a_dead_letter_is_read_like_any_other(office: Office, pubsub_project: str) -> None:
+    first = subscribed(pubsub_project)
+    dead = subscribed(pubsub_project, topic="signals-dead")
+    board = board_of(office)
+    take = inbox(office).take
+    with consuming(first, take, board), consuming(dead, take, board):
+        publish(first, plain_message(1, RUN))
+        publish(dead, plain_message(1, RUN), plain_message(2, RUN))
+        until(lambda: board.source(dead).taken >= 2 and board.source(first).taken >= 1, "taking")
+    assert sorted(received(office)) == [f"{RUN}-1", f"{RUN}-2"]
+
+
+def test_a_message_whose_lease_expired_elsewhere_comes_here(
+    office: Office, pubsub_project: str
+) -> None:
+    subscription = subscribed(pubsub_project, deadline_s=2)
+    publish(subscription, plain_message(1, RUN))
+    assert left(subscription) == 1, "somebody takes it and dies without an answer"
+    board = board_of(office)
+    with consuming(subscription, inbox(office).take, board):
+        until(lambda: board.source(subscription).taken >= 1, "the redelivery")
+    assert received(office) == [f"{RUN}-1"]
+    clock.sleep(timedelta(seconds=3))  # Longer than its lease: it would come again by now.
+    assert left(subscription) == 0
+
+
+@pytest.mark.parametrize(
+    "failure", [StoreFailure("the disk is full"), VersionConflict("raced"), KeyError("a bug")]
+)
+def test_what_our_side_fails_on_is_given_back_and_comes_again(
+    office: Office, subscription: str, failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fake failure: disks that are full in truth are tested below the store."""
+    way_in = inbox(office)
+    failures = [failure, failure]
+    states: list[Source] = []
+    board = board_of(office)
+
+    def take(delivery: Delivery) -> None:
+        if failures:
+            raise failures.pop()
+        states.append(board.source(subscription))
+        way_in.take(delivery)
+
+    with consuming(subscription, take, board):
+        publish(subscription, plain_message(1, RUN))
+        until(lambda: board.source(subscription).taken >= 1, "the redelivery")
+    assert received(office) == [f"{RUN}-1"]
+    assert states[0].returned == 2
+    assert left(subscription) == 0
+
+
+def test_while_the_ledger_fails_it_says_so_and_pulls_nothing(
+    office: Office, subscription: str
+) -> None:
+    """Each delivery counts towards the dead letter, so a full disk must not use them up."""
+    tries: list[str] = []
+
+    def take(delivery: Delivery) -> None:
+        tries.append(delivery.message_id)
+        raise StoreFailure("the disk is full")
+
+    board = board_of(office)
+    with consuming(subscription, take, board):
+        publish(subscription, *(plain_message(number, RUN) for number in range(3)))
+        until(lambda: board.source(subscription).returned >= 2, "the second try")
+        told = board.source(subscription)
+    # 8 callbacks may have begun by the time the first one fails; then all wait together.
+    assert told.returned <= 6
+    assert "the disk is full" in (office.home.path / "signals.json").read_text() or told.says
+
+
+def test_the_server_goes_away_and_comes_back(
+    office: Office, pubsub_to_stop: tuple[str, subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    address, process = pubsub_to_stop
+    subscription = subscribed("test-project")
+    board = board_of(office)
+    with consuming(subscription, inbox(office).take, board) as consumer:
+        publish(subscription, plain_message(1, RUN))
+        until(lambda: board.source(subscription).taken == 1, "the first")
+        stop_pubsub(process)
+        until(lambda: board.source(subscription).state == "unreachable", "its absence to be told")
+        assert "no answer" in board.source(subscription).says
+        # This one forgets everything: its subscription is gone, as if somebody had deleted it.
+        _, again = start_pubsub(tmp_path, int(address.rpartition(":")[2]))
+        try:
+            until(lambda: "does not exist" in board.source(subscription).says, "its new state")
+            assert board.source(subscription).state == "failing"
+            subscribed("test-project")
+            publish(subscription, plain_message(2, RUN))
+            until(lambda: board.source(subscription).taken == 2, "the second")
+            assert board.source(subscription).state == "listening"
+        finally:
+            consumer.tell_to_stop()
+            consumer.stop(timedelta(seconds=40))
+            stop_pubsub(again)
+    assert received(office) == [f"{RUN}-1", f"{RUN}-2"]
+
+
+def test_a_stop_finishes_what_is_in_hand_and_leaves_the_rest(
+    office: Office, subscription: str
+) -> None:
+    way_in = inbox(office)
+    board = board_of(office)
+    began, go_on = threading.Event(), threading.Event()
+    handled: list[str] = []
+
+    def take(delivery: Delivery) -> None:
+        began.set()
+        assert go_on.wait(timeout=60)
+        way_in.take(delivery)
+        handled.append(delivery.message_id)
+
+    publish(subscription, *(plain_message(number, RUN) for number in range(30)))
+    consumer = Consumer(subscription, take, board)
+    consumer.start()
+    assert began.wait(timeout=60)
+    consumer.tell_to_stop()
+    threading.Timer(1.5, go_on.set).start()
+    assert consumer.stop(timedelta(seconds=60))
+    done = len(handled)
+    assert 1 <= done <= 30
+    assert len(received(office)) == done
+    # Nothing is lost: what was not begun comes again, and only that.
+    found = 0
+    deadline = clock.Deadline.after(LIMIT)
+    while found < 30 - done and not deadline.expired():
+        found += left(subscription)
+    assert found == 30 - done
+
+
+def test_no_server_at_all_is_told_and_a_stop_is_quick(
+    office: Office, pubsub_project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", "127.0.0.1:9")
+    board = board_of(office)
+    name = f"projects/{pubsub_project}/subscriptions/signals"
+    consumer = Consumer(name, inbox(office).take, board)
+    consumer.start()
+    until(lambda: board.source(name).state == "unreachable", "its absence to be told")
+    timer = clock.Timer()
+    assert consumer.stop(timedelta(seconds=40))
+    assert timer.elapsed() < timedelta(seconds=30)
