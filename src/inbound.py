@@ -173,6 +173,10 @@ class Inbox:
         return min(outcomes, key=list(Outcome).index)
 
     def _to_run(self, signal: Signal, bound: Bound, actor: Actor) -> Outcome:
+        key = _key(signal, bound.run)
+        if self._ledger.store.answer(key) is not None:
+            # The ledger would say so, too, and read the run's whole history for its first answer.
+            return Outcome.KNOWN
         command = ReceiveSignal(
             now=clock.now(),
             actor=actor,
@@ -180,7 +184,7 @@ class Inbox:
             instance=bound.instance,
             bound_by=bound.by[:TEXT_MAX],
         )
-        handled = self._ledger.handle(bound.run, command, key=_key(signal, bound.run))
+        handled = self._ledger.handle(bound.run, command, key=key)
         if isinstance(handled, Refused):
             return self._late(signal, bound, handled)
         if handled.repeated or not handled.events:

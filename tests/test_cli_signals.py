@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.domain.commands import DraftRun
+from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.domain.signals import Delivery, Parsed
 
 Call = Callable[..., tuple[int, str]]
 
@@ -137,15 +140,10 @@ def test_what_cannot_be_read_is_put_aside_and_replayed_after_a_fix(
     assert "watchkeeper signals replay NAME" in said
     code, said = call("signals", "replay", "quarantine-1")
     assert (code, "still cannot be read" in said) == (1, True)
-    mended = lambda delivery, scrubber: parse_plain(  # noqa: E731
-        type(delivery)(
-            **{
-                name: getattr(delivery, name) for name in type(delivery).__slots__ if name != "data"
-            },
-            data=delivery.data.replace(b"lostt", b"lost"),
-        ),
-        scrubber,
-    )
+
+    def mended(delivery: Delivery, scrubber: Scrubber) -> Parsed:
+        return parse_plain(replace(delivery, data=delivery.data.replace(b"tt", b"t")), scrubber)
+
     monkeypatch.setattr(listening, "parser", lambda: mended)
     assert document(call, "signals", "replay", "--all")["replayed"][0]["outcome"] == "recorded"
     assert document(call, "signals", "quarantine")["quarantine"] == []

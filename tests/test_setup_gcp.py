@@ -47,12 +47,12 @@ def test_what_feeds_comes_after_what_keeps() -> None:
 
 def test_every_right_is_on_one_resource_and_needed() -> None:
     bindings = [one for one in plan(FULL) if one.kind == "binding"]
-    roles = {one.settings["role"] for one in bindings}
+    roles = {str(one.settings["role"]) for one in bindings}
     assert roles == {
         "roles/pubsub.publisher", "roles/pubsub.subscriber", "roles/storage.objectViewer",
     }  # fmt: skip
     assert not any(one.name == f"projects/{PROJECT}" for one in bindings), "none on the project"
-    ours = {one.settings["role"] for one in bindings if one.settings["member"] == ACCOUNT}
+    ours = {str(one.settings["role"]) for one in bindings if one.settings["member"] == ACCOUNT}
     assert ours == {"roles/pubsub.subscriber", "roles/storage.objectViewer"}
     assert all(one.why for one in plan(FULL))
 
@@ -62,7 +62,7 @@ def test_every_subscription_but_that_of_the_dead_has_a_dead_letter_topic() -> No
         if one.kind != "subscription":
             continue
         dead = one.name.endswith("-dead")
-        assert one.settings.get("dead_letter_topic", "").endswith("-dead") is not dead  # type: ignore[union-attr]
+        assert str(one.settings.get("dead_letter_topic", "")).endswith("-dead") is not dead
         assert one.settings["expires"] is False
 
 
@@ -154,9 +154,9 @@ def test_applying_makes_topics_and_subscriptions_once(
     assert len(first["to_run"]) == len(states) - 6
     second = applied(capsys, project, *WORDS)
     assert {row["state"] for row in second["resources"]} == {"there", "not run"}
-    with pubsub_v1.SubscriberClient() as client:
-        name = f"projects/{project}/subscriptions/watchkeeper-objects"
-        found = client.get_subscription(subscription=name)
+    client: Any = pubsub_v1.SubscriberClient()
+    name = f"projects/{project}/subscriptions/watchkeeper-objects"
+    found = client.get_subscription(subscription=name)
     assert found.ack_deadline_seconds == 60
     assert found.enable_exactly_once_delivery
     assert found.message_retention_duration.days == 7
@@ -166,18 +166,17 @@ def test_applying_makes_topics_and_subscriptions_once(
 
 @pytest.mark.pubsub
 def test_what_differs_is_told_and_left(capsys: pytest.CaptureFixture[str], project: str) -> None:
-    with pubsub_v1.SubscriberClient() as client:
-        named = f"projects/{project}/topics/watchkeeper-signals"
-        pubsub_v1.PublisherClient().create_topic(name=named)
-        name = f"projects/{project}/subscriptions/watchkeeper-signals"
-        client.create_subscription(
-            request={"name": name, "topic": named, "ack_deadline_seconds": 11}
-        )
-        rows = applied(capsys, project)["resources"]
-        [row] = [row for row in rows if row["what"] == f"subscription {name}"]
-        assert row["state"] == "differs"
-        assert "ack deadline s is 11, the plan says 60" in row["says"]
-        assert client.get_subscription(subscription=name).ack_deadline_seconds == 11
+    client: Any = pubsub_v1.SubscriberClient()
+    publisher: Any = pubsub_v1.PublisherClient()
+    named = f"projects/{project}/topics/watchkeeper-signals"
+    publisher.create_topic(name=named)
+    name = f"projects/{project}/subscriptions/watchkeeper-signals"
+    client.create_subscription(request={"name": name, "topic": named, "ack_deadline_seconds": 11})
+    rows = applied(capsys, project)["resources"]
+    [row] = [row for row in rows if row["what"] == f"subscription {name}"]
+    assert row["state"] == "differs"
+    assert "ack deadline s is 11, the plan says 60" in row["says"]
+    assert client.get_subscription(subscription=name).ack_deadline_seconds == 11
 
 
 @pytest.mark.pubsub

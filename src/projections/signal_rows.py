@@ -44,7 +44,7 @@ def kept_rows(box: SignalBox) -> list[Row]:
         {
             **_signal(kept.signal),
             "why": kept.why,
-            "candidates": list(kept.candidates),
+            "candidates": ", ".join(kept.candidates),
             "clues": list(kept.signal.clues),
         }
         for kept in box.kept.values()

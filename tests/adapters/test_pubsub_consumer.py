@@ -2,7 +2,7 @@
 
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -48,13 +48,14 @@ def subscription(pubsub_project: str) -> str:
 
 def subscribed(project: str, *, deadline_s: int = 60, topic: str = "signals") -> str:
     """Make a topic with a subscription of the same name."""
-    with pubsub_v1.SubscriberClient() as subscriber:
-        named = f"projects/{project}/topics/{topic}"
-        pubsub_v1.PublisherClient().create_topic(name=named)
-        name = f"projects/{project}/subscriptions/{topic}"
-        subscriber.create_subscription(
-            request={"name": name, "topic": named, "ack_deadline_seconds": deadline_s}
-        )
+    publisher: Any = pubsub_v1.PublisherClient()
+    subscriber: Any = pubsub_v1.SubscriberClient()
+    named = f"projects/{project}/topics/{topic}"
+    publisher.create_topic(name=named)
+    name = f"projects/{project}/subscriptions/{topic}"
+    subscriber.create_subscription(
+        request={"name": name, "topic": named, "ack_deadline_seconds": deadline_s}
+    )
     return name
 
 
@@ -74,7 +75,7 @@ def board_of(office: Office) -> Board:
 
 
 @contextmanager
-def consuming(subscription: str, take: Take, board: Board) -> Iterator[Consumer]:
+def consuming(subscription: str, take: Take, board: Board) -> Generator[Consumer, None, None]:
     consumer = Consumer(subscription, take, board)
     consumer.start()
     try:
@@ -99,9 +100,9 @@ def received(office: Office) -> list[str]:
 
 def left(subscription: str) -> int:
     """How many messages the server hands out now: those that nobody acknowledged."""
-    with pubsub_v1.SubscriberClient() as subscriber:
-        pulled = subscriber.pull(subscription=subscription, max_messages=100, timeout=60)
-        return len(pulled.received_messages)
+    subscriber: Any = pubsub_v1.SubscriberClient()
+    pulled = subscriber.pull(subscription=subscription, max_messages=100, timeout=60)
+    return len(pulled.received_messages)
 
 
 def test_what_is_published_is_recorded_and_acknowledged(office: Office, subscription: str) -> None:

@@ -113,9 +113,7 @@ def unbound(home: Path, as_json: bool) -> None:
 
 
 def _kept_cells(row: Row) -> tuple[str, ...]:
-    among = row["candidates"]
-    assert isinstance(among, list), "a row has them as a list"
-    between = f": {', '.join(map(str, among))}" if among else ""
+    between = f": {row['candidates']}" if row["candidates"] else ""
     says = f"{row['kind']}: {row['summary']}"
     return (
         visible(str(row["signal"])),

@@ -256,6 +256,7 @@ def _found(resource: Resource, member: str, answer: Any) -> Done | None:
     if answer is None:
         return None
     told = resource.settings
+    differs: list[str] = []
     match resource.kind:
         case "sink":
             wanted: dict[str, JsonValue] = {
@@ -264,35 +265,38 @@ def _found(resource: Resource, member: str, answer: Any) -> Done | None:
             }
             differs = differences(wanted, {name: answer.get(name) for name in wanted})
         case "tick":
-            target = answer.get("pubsubTarget") or {}
+            target: dict[str, JsonValue] = answer.get("pubsubTarget") or {}
             wanted = {"schedule": told["schedule"], "topic": told["topic"]}
-            there = {"schedule": answer.get("schedule"), "topic": target.get("topicName")}
+            there: dict[str, JsonValue] = {
+                "schedule": answer.get("schedule"),
+                "topic": target.get("topicName"),
+            }
             differs = differences(wanted, there)
         case "notification":
             if not any(_is_ours(one, resource) for one in _objects(answer)):
                 return None
-            differs = []
         case "channel":
-            topics = [(one.get("labels") or {}).get("topic") for one in answer]
+            topics = [str(one["topic"]) for one in _objects(answer) if "topic" in one]
             if not topics:
                 return None
             differs = [] if told["topic"] in topics else [f"topic is {topics[0]}"]
         case _:
             if not any(_grants(one, told["role"], member) for one in answer.get("bindings", [])):
                 return None
-            differs = []
     return Done(resource, "differs" if differs else "there", "; ".join(differs))
 
 
 def _objects(answer: Any) -> Iterator[dict[str, Any]]:
     """Yield every object in an answer: versions of gcloud nest notifications differently."""
+    below: list[Any] = []
     if isinstance(answer, dict):
-        yield answer
-        for value in answer.values():
-            yield from _objects(value)
+        found: dict[str, Any] = answer
+        yield found
+        below = list(found.values())
     elif isinstance(answer, list):
-        for one in answer:
-            yield from _objects(one)
+        below = answer
+    for one in below:
+        yield from _objects(one)
 
 
 def _is_ours(one: Mapping[str, Any], resource: Resource) -> bool:
