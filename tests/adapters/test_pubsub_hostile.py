@@ -1,0 +1,150 @@
+"""Each signal stands in the history once, whatever the transport does and wherever we die."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.test_pubsub_consumer import RUN, board_of, left, publish, received, subscribed
+from tests.domain.samples import contract
+from tests.hostile_pubsub import HostileService
+from tests.office import DRI, taken
+from tests.plain_signals import parse_plain, plain_message
+from tests.signal_eater import POINTS, READY
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.home import create_home
+from watchkeeper.adapters.pubsub import consumer as consuming
+from watchkeeper.adapters.pubsub.consumer import Consumer
+from watchkeeper.adapters.store.verify import verify_store
+from watchkeeper.domain.commands import DraftRun
+from watchkeeper.inbound import Inbox
+
+SUBSCRIPTION = "projects/my-project/subscriptions/signals"
+LIMIT = timedelta(seconds=150)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    create_home(tmp_path / "home")
+    with open_office(tmp_path / "home") as office:
+        draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=RUN))
+        taken(office.ledger.handle(RUN, draft))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def office(home: Path) -> Iterator[Office]:
+    with open_office(home) as opened:
+        yield opened
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_hostile_transport_loses_and_doubles_nothing(
+    office: Office, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consuming, "BACKOFF_FIRST", timedelta(milliseconds=20))
+    monkeypatch.setattr(consuming, "LOOK_EVERY", timedelta(milliseconds=50))
+    service = HostileService(seed)
+    good = [plain_message(number, RUN) for number in range(120)]
+    bad = [good[0][:40], b"", b"\xff\xfe\x00", b'{"source": 7}', good[1].replace(b"node", b"nude")]
+    for data in [*good, *bad, *good[:10]]:  # The last ones are published a second time.
+        service.publish(data)
+    board = board_of(office)
+    inbox = Inbox(office.ledger, office.recorder, office.home, parse_plain)
+    consumer = Consumer(SUBSCRIPTION, inbox.take, board, service.connect)
+    consumer.start()
+    backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
+    try:
+        backoff.wait_until_or_raise(service.all_settled, LIMIT, "settling all")
+    finally:
+        assert consumer.stop(timedelta(seconds=60))
+    assert Counter(received(office)) == {f"{RUN}-{number}": 1 for number in range(120)}
+    assert len(office.ledger.box().quarantined) == len(bad)
+    # It was hostile: else this test shows nothing.
+    assert service.deliveries > len(service.messages)
+    assert service.refused_acks > 0
+    assert any(kept.again for kept in service.messages)
+    assert board.source(SUBSCRIPTION).unsettled == service.refused_acks
+
+
+# --- Kills --------------------------------------------------------------------------------------
+
+
+def eater(home: Path, subscription: str, point: str, nth: int) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.signal_eater", str(home), subscription, point, str(nth)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+
+
+def ready(process: "subprocess.Popen[str]") -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == READY
+
+
+def ended(process: "subprocess.Popen[str]") -> None:
+    process.kill()
+    process.communicate(timeout=60)
+
+
+@pytest.mark.pubsub
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(6, marks=pytest.mark.timeout(420)),
+        pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
+    ],
+)
+def test_a_kill_anywhere_loses_and_doubles_nothing(
+    home: Path, pubsub_project: str, kills: int
+) -> None:
+    subscription = subscribed(pubsub_project, deadline_s=10)
+    chosen = random.Random(kills)
+    published = 0
+    died_at: Counter[str] = Counter()
+    for number in range(kills):
+        # In turn, so that even a few kills see each point and a random moment.
+        point = (*POINTS, "random")[number % (len(POINTS) + 1)]
+        process = eater(home, subscription, point, chosen.randint(1, 4))
+        try:
+            ready(process)
+            publish(subscription, *(plain_message(published + n, RUN) for n in range(6)))
+            published += 6
+            if point == "random":
+                clock.sleep(timedelta(seconds=chosen.uniform(0, 1.5)))
+                process.kill()
+            assert process.wait(timeout=120) == -signal.SIGKILL
+            died_at[point] += 1
+        finally:
+            ended(process)
+    assert died_at.total() == kills
+    process = eater(home, subscription, "never", 0)
+    backoff = clock.ExponentialBackoff(maximum=timedelta(seconds=1))
+    try:
+        ready(process)
+        with open_office(home) as office:
+            backoff.wait_until_or_raise(
+                lambda: len(received(office)) >= published, LIMIT, "recording all"
+            )
+            # What was appended and not acknowledged comes again once its lease has run out.
+            clock.sleep(timedelta(seconds=14))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=90) == 0
+    finally:
+        ended(process)
+    with open_office(home) as office:
+        assert Counter(received(office)) == {f"{RUN}-{n}": 1 for n in range(published)}
+    assert left(subscription) == 0
+    assert verify_store(home / "ledger.db").problems == ()

@@ -1,0 +1,76 @@
+"""A process that reads a subscription and kills itself at a named point, for the tests.
+
+python -m tests.signal_eater HOME SUBSCRIPTION POINT NTH
+"""
+
+import os
+import signal
+import sys
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from google.cloud.pubsub_v1.subscriber.message import Message
+
+from tests.plain_signals import parse_plain
+from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.cli.watching import told_to_stop
+from watchkeeper.adapters.listening import Board
+from watchkeeper.adapters.pubsub import consumer as consuming
+from watchkeeper.domain.signals import Delivery
+from watchkeeper.inbound import Inbox
+
+POINTS = ("before append", "within append", "after append", "before ack", "after ack")
+READY = "ready"
+
+_lock = threading.Lock()
+_passed: dict[str, int] = {}
+
+
+def passing(point: str) -> None:
+    """Pass a point; die at the one that was named, at its turn."""
+    with _lock:
+        _passed[point] = _passed.get(point, 0) + 1
+        if sys.argv[3] == point and _passed[point] >= int(sys.argv[4]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main() -> None:
+    """Read until SIGTERM."""
+    # The shortest that the client allows: what a kill leaves in hand comes again soon.
+    consuming.EXTENSION_MIN = timedelta(seconds=10)
+    acknowledge = Message.ack_with_response
+
+    def ack(message: Any) -> Any:
+        passing("before ack")
+        answer = acknowledge(message)
+        passing("after ack")
+        return answer
+
+    Message.ack_with_response = ack  # type: ignore[method-assign]
+    with open_office(Path(sys.argv[1])) as office, told_to_stop() as stop:
+        inbox = Inbox(office.ledger, office.recorder, office.home, parse_plain)
+        fix_row = office.ledger.store.append
+
+        def append(*args: Any, **more: Any) -> Any:
+            passing("within append")
+            return fix_row(*args, **more)
+
+        office.ledger.store.append = append  # type: ignore[method-assign]
+
+        def take(delivery: Delivery) -> None:
+            passing("before append")
+            inbox.take(delivery)
+            passing("after append")
+
+        board = Board(office.home.write_signals, print)
+        reader = consuming.Consumer(sys.argv[2], take, board)
+        reader.start()
+        print(READY, flush=True)
+        stop.wait()
+        assert reader.stop(timedelta(seconds=60))
+
+
+if __name__ == "__main__":
+    main()
