@@ -89,7 +89,8 @@ def test_disorder_and_repeats_leave_what_the_ordered_stream_leaves(
     for number, data in enumerate(arrived):
         inbox.take(delivered(number, data))
     took = timer.elapsed()
-    print(f"{len(arrived)} messages in {took}: {len(arrived) / took.total_seconds():.0f}/s")
+    rate = len(arrived) / took.total_seconds()
+    print(f"{len(arrived)} messages in {took}: {rate:.0f}/s, {dict(inbox.counts)}")
     assert sum(inbox.counts.values()) == len(arrived)
     assert inbox.counts["quarantined"] == inbox.counts["late"] == 0
     wanted: dict[str, list[Signal]] = {}

@@ -19,12 +19,14 @@ from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.listening import Board, Source
+from watchkeeper.adapters.pubsub import admin
 from watchkeeper.adapters.pubsub.consumer import Consumer, Take
 from watchkeeper.domain.commands import DraftRun
 from watchkeeper.domain.events import SignalReceived
 from watchkeeper.domain.signals import Delivery
 from watchkeeper.event_store import StoreFailure, VersionConflict
 from watchkeeper.inbound import Inbox
+from watchkeeper.ports import Unavailable
 
 pytestmark = [pytest.mark.pubsub, pytest.mark.timeout(240)]
 
@@ -273,3 +275,25 @@ def test_no_server_at_all_is_told_and_a_stop_is_quick(
     timer = clock.Timer()
     assert consumer.stop(timedelta(seconds=40))
     assert timer.elapsed() < timedelta(seconds=30)
+
+
+# --- Seeks --------------------------------------------------------------------------------------
+
+
+def test_a_seek_reaches_the_server(pubsub_project: str) -> None:
+    """Forward only: the emulator cannot seek back, and after a try answers nothing any more."""
+    subscription = subscribed(pubsub_project)
+    publish(subscription, plain_message(1, RUN))
+    clock.sleep(timedelta(milliseconds=200))
+    admin.seek(subscription, to=clock.now())
+    publish(subscription, plain_message(2, RUN))
+    assert left(subscription) == 1
+
+
+def test_what_pubsub_refuses_is_told(pubsub_project: str) -> None:
+    gone = f"projects/{pubsub_project}/subscriptions/nowhere"
+    with pytest.raises(Unavailable, match="does not exist"):
+        admin.seek(gone, to=clock.now())
+    # The emulator has no snapshots, so this shows the error and not the act.
+    with pytest.raises(Unavailable, match=r"\w"):
+        admin.take_snapshot(subscribed(pubsub_project), "before-deploy")

@@ -283,18 +283,26 @@ def _text_of(file: Path) -> str:
 
 @signals.command()
 @click.argument("subscription")
-@click.option("--to", "moment", default="", help="A time such as 2026-11-21T18:00Z, or 2h ago: 2h.")
+@click.option(
+    "--to", "moment", default="", help="Such as 2026-11-21T18:00Z, or 2h for 2 hours ago."
+)
 @click.option("--snapshot", default="", metavar="NAME", help="What `signals snapshot` kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @json_errors
 def seek(subscription: str, moment: str, snapshot: str, as_json: bool) -> None:
-    """Have SUBSCRIPTION deliver again what came since a time or a snapshot; what is known stays."""
+    """Have SUBSCRIPTION deliver again what it keeps since a time or a snapshot.
+
+    What is known changes nothing. What was published before that time counts as read, even if
+    nobody read it; and Pub/Sub keeps what was acknowledged only where the subscription says so.
+    """
     if bool(moment) is bool(snapshot):
         raise Leave("give either --to TIME or --snapshot NAME", 4)
     at = _moment(moment) if moment else None
     _asked("seek", subscription, to=at, snapshot=snapshot)
     since = f"snapshot {snapshot}" if at is None else at.isoformat()
-    says = f"{subscription} delivers again what came since {since}; what is known changes nothing"
+    says = f"{subscription} delivers again what it keeps since {since}; what is known stays"
+    if at is not None:
+        says += "\nwhat was published before that counts as read"
     say(as_json, {"subscription": subscription, "since": since}, says)
 
 
