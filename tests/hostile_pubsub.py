@@ -24,6 +24,13 @@ AGAIN_MAX = 3
 """How often one message is delivered again although it was acknowledged."""
 
 
+# Google's exceptions publish no types.
+_gone: Any = ServiceUnavailable
+_unknown: Any = Unknown
+ENDS: list[Exception] = [_gone("gone"), _unknown("what"), TimeoutError()]
+"""How a stream ends by itself."""
+
+
 class Connectivity(Enum):
     READY = 1
     TRANSIENT_FAILURE = 2
@@ -186,7 +193,7 @@ class HostileStream(Future[bool]):
             self._service.deliveries += 1
             self._scheduler.schedule(self._callback, HostileMessage(self._service, kept))
         else:
-            error = chosen.choice([ServiceUnavailable("gone"), Unknown("what"), TimeoutError()])
+            error = chosen.choice(ENDS)
         for dropped in self._scheduler.shutdown(await_msg_callbacks=True):
             dropped.nack()
         if error is None:

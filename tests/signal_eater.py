@@ -48,16 +48,17 @@ def main() -> None:
         passing("after ack")
         return answer
 
-    Message.ack_with_response = ack  # type: ignore[method-assign]
+    Message.ack_with_response = ack
     with open_office(Path(sys.argv[1])) as office, told_to_stop() as stop:
         inbox = Inbox(office.ledger, office.recorder, office.home, parse_plain)
-        fix_row = office.ledger.store.append
+        stored = office.ledger.store.append
 
         def append(*args: Any, **more: Any) -> Any:
             passing("within append")
-            return fix_row(*args, **more)
+            return stored(*args, **more)
 
-        office.ledger.store.append = append  # type: ignore[method-assign]
+        store: Any = office.ledger.store
+        store.append = append
 
         def take(delivery: Delivery) -> None:
             passing("before append")

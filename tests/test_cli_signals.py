@@ -104,7 +104,9 @@ def test_an_unbound_signal_is_listed_and_bound_by_a_human(home: Path, call: Call
     stray = plain_message(1, "nobody", clues=["node:n1"])
     assert document(call, "signals", "take", write(home, stray))["outcomes"] == {"kept": 1}
     code, said = call("signals", "unbound")
-    assert "test/nobody-1" in said
+    [row] = document(call, "signals", "unbound")["unbound"]
+    assert row["signal"] == "test/nobody-1"
+    assert row["id"] in said
     assert "watchkeeper signals bind NAME RUN" in said
     code, said = call("signals", "bind", "test/nobody-1", "hero", "--as", "codex")
     assert (code, "NOT_A_HUMAN" in said) == (3, True)
@@ -112,7 +114,7 @@ def test_an_unbound_signal_is_listed_and_bound_by_a_human(home: Path, call: Call
     assert (code, "watchkeeper signals unbound" in said) == (4, True)
     code, said = call("signals", "bind", "test/nobody-1", "nobody", "--as", "dri")
     assert (code, "RUN_UNKNOWN" in said) == (3, True)
-    told = document(call, "signals", "bind", "test/nobody-1", "hero", "--as", "dri")
+    told = document(call, "signals", "bind", row["id"], "hero", "--as", "dri")
     assert told["outcome"] == "recorded"
     assert document(call, "signals", "unbound")["unbound"] == []
     [row] = document(call, "signals", "list", "--run", "hero")["signals"]

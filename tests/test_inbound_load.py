@@ -16,7 +16,7 @@ from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.commands import DraftRun
 from watchkeeper.domain.events import SignalReceived
-from watchkeeper.domain.signals import Claim, Delivery, Signal, absorb, claim_of
+from watchkeeper.domain.signals import Claims, Delivery, Signal, absorb, claim_of
 from watchkeeper.domain.state import Run
 from watchkeeper.inbound import Inbox
 
@@ -100,7 +100,7 @@ def test_disorder_and_repeats_leave_what_the_ordered_stream_leaves(
     for number in range(RUNS):
         run = office.ledger.run(slug(number))
         assert isinstance(run, Run)
-        none: dict[str, Claim] = {}
+        none: Claims = {}
         claims = reduce(absorb, map(claim_of, wanted[slug(number)]), none)
         assert run.claims == claims
         received = Counter(

@@ -1,5 +1,6 @@
 """Signals as rows: what a run was told, what belongs to nobody yet, what could not be read."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -9,6 +10,24 @@ from watchkeeper.domain.signal_box import SignalBox, signal_name
 from watchkeeper.domain.signals import Signal
 
 Row = dict[str, object]
+
+_DIGITS = 8
+
+
+def short_name(name: str) -> str:
+    """Return a name that a person can type for a kept signal; its whole name may be very long.
+
+    >>> short_name("gcs/bucket|object|1")
+    's-14fe9592'
+    """
+    return f"s-{hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]}"
+
+
+def meant(box: SignalBox, text: str) -> list[str]:
+    """Return the names of kept signals that a text means: a whole name, or short ones."""
+    if text in box.kept:
+        return [text]
+    return [name for name in box.kept if short_name(name) == text]
 
 
 def signal_rows(run: str, events: Iterable[Event]) -> list[Row]:
@@ -42,12 +61,13 @@ def kept_rows(box: SignalBox) -> list[Row]:
     """Return a row for each signal that no run has yet, oldest first."""
     return [
         {
+            "id": short_name(name),
             **_signal(kept.signal),
             "why": kept.why,
             "candidates": ", ".join(kept.candidates),
             "clues": list(kept.signal.clues),
         }
-        for kept in box.kept.values()
+        for name, kept in box.kept.items()
     ]
 
 

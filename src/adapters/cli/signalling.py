@@ -40,6 +40,7 @@ from watchkeeper.projections.figures import count, elapsed
 from watchkeeper.projections.signal_rows import (
     Row,
     kept_rows,
+    meant,
     newest,
     quarantine_rows,
     signal_rows,
@@ -98,27 +99,32 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 @signals.command()
+@click.option("--last", type=click.IntRange(min=1), default=50, show_default=True)
 @home_option
 @json_errors
-def unbound(home: Path, as_json: bool) -> None:
+def unbound(last: int, home: Path, as_json: bool) -> None:
     """List the signals that led to no run, or to several; they are tried again by themselves."""
     with open_office(home) as office:
-        rows = kept_rows(office.ledger.box())
-    lines = [f"{count(len(rows), 'signal')} that no run has"]
+        every = kept_rows(office.ledger.box())
+    rows = every[-last:]
+    lines = [f"{count(len(every), 'signal')} that no run has"]
     if rows:
-        heads = ("name", "happened", "why", "says")
+        heads = ("name", "happened", "why", "source", "says")
         lines += table(heads, [_kept_cells(row) for row in rows])
+        if len(rows) < len(every):
+            lines.append(f"  and {len(every) - len(rows)} older ones: --last {len(every)}")
         lines.append("bind one: watchkeeper signals bind NAME RUN")
-    say(as_json, {"unbound": rows}, "\n".join(lines))
+    say(as_json, {"unbound": rows, "kept": len(every)}, "\n".join(lines))
 
 
 def _kept_cells(row: Row) -> tuple[str, ...]:
     between = f": {row['candidates']}" if row["candidates"] else ""
     says = f"{row['kind']}: {row['summary']}"
     return (
-        visible(str(row["signal"])),
+        str(row["id"]),
         _stamp(row["occurred_at"]),
         f"{row['why']}{between}",
+        visible(str(row["source"])),
         visible(says),
     )
 
@@ -136,12 +142,12 @@ def bind(name: str, run: str, home: Path, as_json: bool, principal: str | None) 
         actor = who(office.home, principal)
         if actor.kind != "human":
             raise refusal(Refused(Refusal.NOT_A_HUMAN, actor.principal))
-        if name not in office.ledger.box().kept:
-            raise Leave(
-                f"{visible(name)}: no such signal is kept; `watchkeeper signals unbound` names "
-                "those that are",
-                4,
-            )
+        found = meant(office.ledger.box(), name)
+        if len(found) != 1:
+            says = "several kept signals are meant" if found else "no such signal is kept"
+            hint = "`watchkeeper signals unbound` names those that are, with --json in full"
+            raise Leave(f"{visible(name)}: {says}; {hint}", 4)
+        [name] = found
         outcome = inbox_of(office).bind_by_hand(name, run, actor)
         if isinstance(outcome, Refused):
             raise refusal(outcome)
