@@ -27,7 +27,8 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 
 | group | commands |
 |---|---|
-| set up | [init](#init), [doctor](#doctor), [setup](#setup), [demo](#demo), [completion](#completion) |
+| set up | [init](#init), [doctor](#doctor), [setup](#setup), [demo](#demo), \
+[completion](#completion) |
 | prepare | [contract](#contract) |
 | launch and watch | [launch](#launch), [approve](#approve), [adopt](#adopt), [watch](#watch), \
 [serve](#serve), [bridge](#bridge), [handover](#handover), [announce](#announce), \

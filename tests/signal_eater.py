@@ -4,6 +4,7 @@ python -m tests.signal_eater HOME SUBSCRIPTION POINT NTH
 """
 
 import os
+import resource
 import signal
 import sys
 import threading
@@ -23,6 +24,11 @@ from watchkeeper.inbound import Inbox
 
 POINTS = ("before append", "within append", "after append", "before ack", "after ack")
 READY = "ready"
+FULL = "full disk"
+"""Instead of a point: files cannot grow until SIGUSR1, as on a full disk."""
+
+FULL_BYTES = 8192
+"""Less than one append needs; the small files beside the ledger still fit."""
 
 _lock = threading.Lock()
 _passed: dict[str, int] = {}
@@ -48,7 +54,8 @@ def main() -> None:
         passing("after ack")
         return answer
 
-    Message.ack_with_response = ack
+    message_type: Any = Message
+    message_type.ack_with_response = ack
     with open_office(Path(sys.argv[1])) as office, told_to_stop() as stop:
         inbox = Inbox(office.ledger, office.recorder, office.home, parse_plain)
         stored = office.ledger.store.append
@@ -66,6 +73,11 @@ def main() -> None:
             passing("after append")
 
         board = Board(office.home.write_signals, print)
+        if sys.argv[3] == FULL:
+            before = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_BYTES, before[1]))
+            free = lambda *_: resource.setrlimit(resource.RLIMIT_FSIZE, before)  # noqa: E731
+            signal.signal(signal.SIGUSR1, free)
         reader = consuming.Consumer(sys.argv[2], take, board)
         reader.start()
         print(READY, flush=True)

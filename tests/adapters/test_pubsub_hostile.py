@@ -17,10 +17,11 @@ from tests.domain.samples import contract
 from tests.hostile_pubsub import HostileService
 from tests.office import DRI, taken
 from tests.plain_signals import parse_plain, plain_message
-from tests.signal_eater import POINTS, READY
+from tests.signal_eater import FULL, POINTS, READY
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
+from watchkeeper.adapters.listening import read_told
 from watchkeeper.adapters.pubsub import consumer as consuming
 from watchkeeper.adapters.pubsub.consumer import Consumer
 from watchkeeper.adapters.store.verify import verify_store
@@ -97,6 +98,38 @@ def ready(process: "subprocess.Popen[str]") -> None:
 def ended(process: "subprocess.Popen[str]") -> None:
     process.kill()
     process.communicate(timeout=60)
+
+
+@pytest.mark.pubsub
+@pytest.mark.timeout(300)
+def test_a_full_disk_gives_messages_back_and_they_come_again(
+    home: Path, pubsub_project: str
+) -> None:
+    subscription = subscribed(pubsub_project, deadline_s=10)
+    process = eater(home, subscription, FULL, 0)
+    backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=500))
+
+    def failing() -> bool:
+        told = read_told(home)
+        return told is not None and told.sources[0].says.startswith("the ledger: ")
+
+    try:
+        ready(process)
+        publish(subscription, *(plain_message(n, RUN) for n in range(4)))
+        backoff.wait_until_or_raise(failing, LIMIT, "telling that the ledger cannot be written")
+        with open_office(home) as office:
+            assert received(office) == []
+            process.send_signal(signal.SIGUSR1)
+            backoff.wait_until_or_raise(
+                lambda: len(received(office)) == 4, LIMIT, "recording what came again"
+            )
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=90) == 0
+    finally:
+        ended(process)
+    with open_office(home) as office:
+        assert Counter(received(office)) == {f"{RUN}-{n}": 1 for n in range(4)}
+    assert left(subscription) == 0
 
 
 @pytest.mark.pubsub

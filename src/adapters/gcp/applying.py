@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from google.api_core import exceptions as google_errors
 from google.auth import exceptions as auth_errors
@@ -290,11 +290,11 @@ def _objects(answer: Any) -> Iterator[dict[str, Any]]:
     """Yield every object in an answer: versions of gcloud nest notifications differently."""
     match answer:
         case dict():
-            found = cast("dict[str, Any]", answer)
+            found = dict[str, Any](answer)
             yield found
             below = list(found.values())
         case list():
-            below = cast("list[Any]", answer)
+            below = list[Any](answer)
         case _:
             return
     for one in below:
