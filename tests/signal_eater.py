@@ -10,6 +10,7 @@ import sys
 import threading
 from datetime import timedelta
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from google.cloud.pubsub_v1.subscriber.message import Message
@@ -76,7 +77,10 @@ def main() -> None:
         if sys.argv[3] == FULL:
             before = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_BYTES, before[1]))
-            free = lambda *_: resource.setrlimit(resource.RLIMIT_FSIZE, before)  # noqa: E731
+
+            def free(number: int, frame: FrameType | None) -> None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
             signal.signal(signal.SIGUSR1, free)
         reader = consuming.Consumer(sys.argv[2], take, board)
         reader.start()

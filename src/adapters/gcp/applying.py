@@ -286,22 +286,19 @@ def _found(resource: Resource, member: str, answer: Any) -> Done | None:
     return Done(resource, "differs" if differs else "there", "; ".join(differs))
 
 
-def _objects(answer: Any) -> Iterator[dict[str, Any]]:
+def _objects(answer: JsonValue) -> Iterator[dict[str, JsonValue]]:
     """Yield every object in an answer: versions of gcloud nest notifications differently."""
-    match answer:
-        case dict():
-            found = dict[str, Any](answer)
-            yield found
-            below = list(found.values())
-        case list():
-            below = list[Any](answer)
-        case _:
-            return
+    below: list[JsonValue] = []
+    if isinstance(answer, dict):
+        yield answer
+        below = list(answer.values())
+    elif isinstance(answer, list):
+        below = answer
     for one in below:
         yield from _objects(one)
 
 
-def _is_ours(one: Mapping[str, Any], resource: Resource) -> bool:
+def _is_ours(one: Mapping[str, JsonValue], resource: Resource) -> bool:
     told = resource.settings
     prefix = one.get("object_name_prefix") or one.get("objectNamePrefix") or ""
     return str(one.get("topic", "")).endswith(str(told["topic"])) and prefix == told["prefix"]
