@@ -34,10 +34,7 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 [serve](#serve), [bridge](#bridge), [handover](#handover), [announce](#announce), \
 [decline](#decline) |
 | read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints), \
-[subscribe](#subscribe), [schema](#schema) |
-[serve](#serve), [handover](#handover), [announce](#announce), [decline](#decline) |
-| read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints), \
-[signals](#signals) |
+[signals](#signals), [subscribe](#subscribe), [schema](#schema) |
 | say | [note](#note), [correct](#correct) |
 | decide | [ack](#ack), [stop](#stop), [relaunch](#relaunch), \
 [rollback](#rollback), [supersede](#supersede), [abandon](#abandon) |

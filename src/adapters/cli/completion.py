@@ -21,6 +21,8 @@ NO_RUN = frozenset(
         "adopt",
         "serve",
         "bridge",
+        "setup",
+        "signals",
         "verify",
         "completion",
         "subscribe",

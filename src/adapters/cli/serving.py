@@ -19,8 +19,8 @@ from watchkeeper.adapters.cli.common import (
     say,
 )
 from watchkeeper.adapters.cli.deliveries import late_deliveries
-from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
 from watchkeeper.adapters.cli.listening import asked_for, listening, signals_option
+from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
 from watchkeeper.adapters.cli.watching import log_to, told_to_stop
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.adapters.rpc.server import LISTEN_DEFAULT, application, is_loopback, served
@@ -71,15 +71,16 @@ class _Turns(threading.Event):
     help="Listen beyond this machine: whoever reaches the port can act as anyone.",
 )
 @publish_option
-@home_option
-@json_errors
-def serve(
-    listen: str, allow_remote: bool, publish: tuple[str, ...], home: Path, as_json: bool
 @signals_option
 @home_option
 @json_errors
 def serve(
-    listen: str, allow_remote: bool, subscriptions: tuple[str, ...], home: Path, as_json: bool
+    listen: str,
+    allow_remote: bool,
+    publish: tuple[str, ...],
+    subscriptions: tuple[str, ...],
+    home: Path,
+    as_json: bool,
 ) -> None:
     """Watch all runs of the home, as `watch` does, and answer RPCs, until Ctrl-C.
 

@@ -152,6 +152,8 @@ def _publish_checks(office: Office) -> list[tuple[str, bool, str]]:
     newest = office.recorder.max_notification_id() or 0
     told = [f"{one.target}: {count(newest - one.position, 'event')} to go" for one in used]
     return [("publish", not late, "; ".join(late or told))]
+
+
 def _source_checks(office: Office) -> list[tuple[str, bool, str]]:
     """Check the subscriptions that the newest watch reads or read."""
     told = read_told(office.home.path)

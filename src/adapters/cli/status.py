@@ -61,19 +61,15 @@ def status(
     if run is None:
         # A server's own targets are in its /healthz; what lies in a home here is not its.
         late = [] if server else late_deliveries(home, now)
-        if as_json:
-            told = {**document(seen), "publishing_late": late}
-            click.echo(json.dumps(told, ensure_ascii=False))
-        else:
-            click.echo(render_fleet(seen, now, width, everything=everything))
-            for says in late:
-                click.echo(f"publishing to {says}")
         sources = [] if server else _sources(home, now)
         if as_json:
-            told = {**document(seen), "signals": [row for _, _, row in sources]}
+            signals = [row for _, _, row in sources]
+            told = {**document(seen), "publishing_late": late, "signals": signals}
             click.echo(json.dumps(told, ensure_ascii=False))
             return
         click.echo(render_fleet(seen, now, width, everything=everything))
+        for says in late:
+            click.echo(f"publishing to {says}")
         for well, says, _ in sources:
             if everything or not well:
                 click.echo(f"signals: {says}")
