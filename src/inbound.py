@@ -16,7 +16,7 @@ from eventsourcing.persistence import ApplicationRecorder
 from pydantic import JsonValue
 
 from watchkeeper import clock
-from watchkeeper.domain.binding import FAN_OUT, Bound, Registry, bind, learn
+from watchkeeper.domain.binding import FAN_OUT, PASSING, Bound, Registry, bind, learn
 from watchkeeper.domain.commands_signals import ReceiveSignal
 from watchkeeper.domain.envelope import Undecodable, decode
 from watchkeeper.domain.events import (
@@ -166,6 +166,9 @@ class Inbox:
         bound = bind(self._registry, signal)
         if len(bound) > 1 and signal.kind not in FAN_OUT:
             return self._keep(signal, "ambiguous", bound)
+        if not bound and signal.kind in PASSING:
+            self.counts["counted: of no run"] += 1
+            return Outcome.COUNTED
         if not bound:
             why = "inventory" if signal.kind is SignalKind.IDENTITY else "unbound"
             return self._keep(signal, why, ())

@@ -9,7 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from watchkeeper.domain.contract import Contract, checkpoint_root_of
+from watchkeeper.domain.contract import (
+    Contract,
+    checkpoint_root_of,
+    logbook_path_of,
+    logbook_remote_of,
+)
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     ContractAmended,
@@ -23,7 +28,7 @@ from watchkeeper.domain.events import (
     SignalReceived,
     TrackerAnnounced,
 )
-from watchkeeper.domain.places import contract_root, lies_below
+from watchkeeper.domain.places import contract_root, lies_below, repository_of
 from watchkeeper.domain.signals import Signal, SignalKind
 
 LINKS_DEPTH = 6
@@ -37,9 +42,23 @@ FAN_OUT = frozenset(
         SignalKind.INCIDENT_CLOSED,
         SignalKind.MAINTENANCE_PLANNED,
         SignalKind.CAPACITY_WAITING,
+        SignalKind.CAPACITY_REFUSED,
+        SignalKind.HISTORY_REWRITTEN,
     }
 )
-"""Kinds that may speak of a whole cluster, and so of every run that lives on it."""
+"""Kinds that may speak of a whole cluster or branch, and so of every run that lives on it."""
+
+PASSING = frozenset(
+    {
+        SignalKind.COMMENT,
+        SignalKind.COMMENT_CHANGED,
+        SignalKind.BRANCH_PUSHED,
+        SignalKind.TAG_PUSHED,
+        SignalKind.HISTORY_REWRITTEN,
+    }
+)
+"""Kinds that come for a whole repository: what is no run's is other people's work, and only
+counted. Contracts alone bind them, so nothing that is learnt later could."""
 
 MEETING_AGAIN = timedelta(minutes=1)
 """A meeting is remembered anew only when it is this much later than the last."""
@@ -78,7 +97,8 @@ class Registry:
     Attributes:
         anchors: Runs by the clues that name them: `run:`, `submission:`, `tracker:`, `issue:` ...
         roots: Runs by the roots of their checkpoints and output.
-        clusters: Live runs by cluster.
+        clusters: Runs by cluster, and by `<cluster>/<type>` of the hardware they ask for.
+        branches: Runs by the branch that holds their logbooks; several may share one.
         links: Machines and jobs that were seen together, with when: the newest meeting wins.
         over: Runs that are over.
         shape: Grows whenever something leads where nothing led before.
@@ -87,6 +107,7 @@ class Registry:
     anchors: Mapping[str, Anchor] = field(default_factory=lambda: MappingProxyType({}))
     roots: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     clusters: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    branches: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
     links: Mapping[str, Mapping[str, datetime]] = field(
         default_factory=lambda: MappingProxyType({})
     )
@@ -132,15 +153,45 @@ def _contract(registry: Registry, contract: Contract) -> Registry:
     signals = contract.signals
     named += [f"pool:{name}" for name in signals.pools]
     named += [f"budget:{name}" for name in signals.budgets]
-    named += [f"tpu:{name}" for name in signals.nodes]
+    named += [f"{space}:{name}" for name in signals.nodes for space in ("tpu", "host")]
+    named += _repository_clues(contract)
     roots = {root: run for root, run in registry.roots.items() if run != slug}
     for root in (contract.output_root, checkpoint_root_of(contract), *signals.roots):
         roots[contract_root(root)] = slug
-    clusters = {name: runs - {slug} for name, runs in registry.clusters.items()}
     cluster = contract.orchestrator.cluster
-    clusters[cluster] = clusters.get(cluster, frozenset()) | {slug}
-    placed = replace(registry, roots=roots, clusters=clusters)
+    asked = [f"{cluster}/{contract.hardware.type.lower()}"] if contract.hardware.type else []
+    logbook = repository_of(logbook_remote_of(contract))
+    branch = [f"{logbook}:refs/heads/{contract.logbook.branch}"] if logbook else []
+    placed = replace(
+        registry,
+        roots=roots,
+        clusters=_grouped(registry.clusters, slug, [cluster, *asked]),
+        branches=_grouped(registry.branches, slug, branch),
+    )
     return _anchored(placed, dict.fromkeys(named, anchor))
+
+
+def _grouped(
+    groups: Mapping[str, frozenset[str]], slug: str, names: Iterable[str]
+) -> dict[str, frozenset[str]]:
+    """Put a run into the groups of these names, and out of all others."""
+    grown = {name: runs - {slug} for name, runs in groups.items()}
+    for name in names:
+        grown[name] = grown.get(name, frozenset()) | {slug}
+    return grown
+
+
+def _repository_clues(contract: Contract) -> list[str]:
+    """Return by what pushes speak of a run: its logbook's file, and its tags."""
+    named: list[str] = []
+    logbook = repository_of(logbook_remote_of(contract))
+    if logbook:
+        named.append(f"path:{logbook}:{logbook_path_of(contract)}")
+    code = repository_of(contract.code.remote)
+    if code:
+        tags = [f"hero/{contract.run}/", f"run/{contract.run}/", f"ferry/daily/*/{contract.run}"]
+        named += [f"tag:{code}:{tag}" for tag in (*tags, contract.seal.tag) if tag]
+    return named
 
 
 def _linked(registry: Registry, clues: Iterable[str], at: datetime) -> Registry:
@@ -185,6 +236,11 @@ def _by_clue(registry: Registry, clue: str, signal: Signal) -> tuple[Bound, ...]
             return ()
         runs = registry.clusters.get(name, frozenset()) - registry.over
         return tuple(Bound(run, clue) for run in sorted(runs))
+    if space == "ref":
+        runs = registry.branches.get(name, frozenset())
+        # A push to a branch of many logbooks speaks of those whose files it names.
+        shared = len(runs) > 1 and signal.kind not in FAN_OUT
+        return () if shared else tuple(Bound(run, clue) for run in sorted(runs))
     anchor = registry.anchors.get(clue)
     if anchor is not None:
         return (Bound(anchor.run, clue, anchor.instance),)
@@ -192,8 +248,11 @@ def _by_clue(registry: Registry, clue: str, signal: Signal) -> tuple[Bound, ...]
 
 
 def _by_root(registry: Registry, url: str, clue: str) -> tuple[Bound, ...]:
-    """Bind by the longest root that is an exact prefix; a path that climbs binds to nothing."""
-    if "/../" in f"/{url}/" or "/./" in f"/{url}/":
+    """Bind by the longest root that is an exact prefix; a path that climbs binds to nothing.
+
+    An object store takes names as they are: what is only another spelling is another object.
+    """
+    if {"", ".", ".."} & set(url.rpartition("://")[2].split("/")):
         return ()
     holding = [root for root in registry.roots if lies_below(url, root)]
     if not holding:

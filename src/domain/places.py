@@ -13,6 +13,13 @@ _REGION = re.compile(
 """Regions as Google (`us-central2`), Amazon (`us-east-1`) and CoreWeave (`us-east-02`) write them,
 each with or without the letter of a zone."""
 
+_REMOTE = re.compile(
+    r"(?:(?:https?|ssh|git)://)?(?:[^@/\s:]{1,64}(?::[^@/\s]{0,128})?@)?"
+    r"(?P<host>[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+)(?::[0-9]{1,5}(?=/))?[:/]/?"
+    r"(?P<path>[^\s:]{1,400})"
+)
+"""A git remote that is not a folder: a URL, or `user@host:path`."""
+
 
 def contract_root(url: str) -> str:
     """Normalise an output root, so that one place has one name.
@@ -67,3 +74,28 @@ def bucket_of(url: str) -> str:
         return ""
     scheme, _, rest = contract_root(url).partition("://")
     return f"{scheme}://{rest.partition('/')[0]}"
+
+
+def repository_of(remote: str) -> str:
+    """Return a repository's name by which clones over SSH and HTTPS are one; empty for a folder.
+
+    >>> repository_of("git@github.com:Org/marin.git"), repository_of("https://github.com/org/marin/")
+    ('github.com/org/marin', 'github.com/org/marin')
+    >>> repository_of("/srv/git/marin.git"), repository_of("org/marin")
+    ('', '')
+    """
+    found = _REMOTE.fullmatch(remote.strip())
+    if found is None:
+        return ""
+    return f"{found['host']}/{found['path'].rstrip('/').removesuffix('.git')}".lower()
+
+
+def tag_family(tag: str) -> str:
+    """Return what the tags of one run share: their folder, or the run of a daily ferry's tag.
+
+    >>> tag_family("hero/grug-moe/final"), tag_family("ferry/daily/20261118/grug-moe")
+    ('hero/grug-moe/', 'ferry/daily/*/grug-moe')
+    """
+    if tag.startswith("ferry/daily/"):
+        return f"ferry/daily/*/{tag.rpartition('/')[2]}"
+    return tag.rpartition("/")[0] + "/"
