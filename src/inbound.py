@@ -16,7 +16,15 @@ from eventsourcing.persistence import ApplicationRecorder
 from pydantic import JsonValue
 
 from watchkeeper import clock
-from watchkeeper.domain.binding import FAN_OUT, PASSING, Bound, Registry, bind, learn
+from watchkeeper.domain.binding import (
+    FAN_OUT,
+    PASSING,
+    Bound,
+    Registry,
+    bind,
+    learn,
+    teaches,
+)
 from watchkeeper.domain.commands_signals import ReceiveSignal
 from watchkeeper.domain.envelope import Undecodable, decode
 from watchkeeper.domain.events import (
@@ -190,9 +198,22 @@ class Inbox:
         handled = self._ledger.handle(bound.run, command, key=key)
         if isinstance(handled, Refused):
             return self._late(signal, bound, handled)
-        if handled.repeated or not handled.events:
+        if handled.repeated:
+            return Outcome.KNOWN
+        if not handled.events:
+            self._remember_links(signal)
             return Outcome.KNOWN
         return Outcome.RECORDED
+
+    def _remember_links(self, signal: Signal) -> None:
+        """Keep what a signal names together although it claims nothing newer.
+
+        Else what binds other signals would hang on the order in which these came.
+        """
+        if not teaches(self._registry, signal):
+            return
+        kept = SignalKept(signal=signal, why="inventory")
+        self._ledger.record_box(lambda _: [kept], INBOX, key=f"{_key(signal, '')}/links")
 
     def _late(self, signal: Signal, bound: Bound, refused: Refused) -> Outcome:
         log.info("%s: %s came late: %s", bound.run, signal_name(signal), refused.sentence)

@@ -215,6 +215,11 @@ def _linked(registry: Registry, clues: Iterable[str], at: datetime) -> Registry:
     return replace(registry, links=grown, shape=registry.shape + new_pair)
 
 
+def teaches(registry: Registry, signal: Signal) -> bool:
+    """Say whether a signal names machines or jobs together that were never seen together."""
+    return _linked(registry, signal.clues, signal.occurred_at).shape != registry.shape
+
+
 def bind(registry: Registry, signal: Signal) -> tuple[Bound, ...]:
     """Return the runs that a signal speaks of; none when no clue leads to one.
 

@@ -47,9 +47,14 @@ _CAUSES: Mapping[SignalKind, str] = MappingProxyType(
 
 
 def receive(run: Run, command: ReceiveSignal) -> list[RunEvent]:
-    """Record a signal that says something newer than what is known; else nothing."""
+    """Record a signal that says something newer than what is known; else nothing.
+
+    What says who runs where is recorded and is no claim: signals are bound by it, also those that
+    came before, and nothing about the run is concluded from it.
+    """
     signal = command.signal
-    if absorb(run.claims, claim_of(signal)) is run.claims:
+    says_more = signal.kind is SignalKind.IDENTITY
+    if not says_more and absorb(run.claims, claim_of(signal)) is run.claims:
         return []
     return [SignalReceived(signal=signal, instance=command.instance, bound_by=command.bound_by)]
 
@@ -62,6 +67,8 @@ def received(run: Run, data: SignalReceived, at: datetime) -> Run:
         data: The event.
         at: When it was recorded.
     """
+    if data.signal.kind is SignalKind.IDENTITY:
+        return run
     claims = absorb(run.claims, claim_of(data.signal))
     if claims is run.claims or data.signal.kind not in URGENT:
         return replace(run, claims=claims)

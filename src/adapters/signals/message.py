@@ -24,8 +24,10 @@ CHARS_MAX = 4 * 2**20
 VALUES_MAX = 300_000
 """What a whole message may hold after that; scrubbing takes about a second for a megabyte."""
 
-TAIL = 2**10
-"""Characters before a cut that are not used: they may hold half a secret."""
+TAIL_MAX = 8 * 2**10
+"""Characters before a cut that are not used: they may hold half a secret, which nobody knows."""
+
+_CUT = "\n\ue000cut here\ue000"
 
 _DEAD_LETTER = "CloudPubSubDeadLetterSource"
 _WRAPPED = "google.cloud.pubsub.topic.v1.messagePublished"
@@ -98,15 +100,16 @@ def open_message(delivery: Delivery, scrubber: Scrubber) -> Message | Poison:
         clean, _ = scrub_json(scrubber, bounded)
     except ValueError as error:
         return Poison(str(error))
-    assert isinstance(clean, dict), "scrubbing keeps the shape"
-    attributes = _texts(clean["attributes"])
+    whole = _without_tails(clean)
+    assert isinstance(whole, dict), "scrubbing keeps the shape"
+    attributes = _texts(whole["attributes"])
     return Message(
         attributes=attributes,
-        body=clean["body"],
+        body=whole["body"],
         unreadable=letter.unreadable,
         digest=hashlib.sha256(delivery.data).hexdigest(),
         comment=_comment_digest(letter.body),
-        event=None if letter.event is None else _cloud_event(_texts(clean["event"])),
+        event=None if letter.event is None else _cloud_event(_texts(whole["event"])),
         published_at=_first_published(delivery),
         received_at=delivery.received_at,
         forwarded=_forwarded(attributes),
@@ -210,11 +213,26 @@ def _bounded(value: JsonValue) -> JsonValue:
 
 def _cut(value: JsonValue) -> JsonValue:
     if isinstance(value, str):
-        return value[:TEXT_MAX]
+        return value if len(value) <= TEXT_MAX else value[:TEXT_MAX] + _CUT
     if isinstance(value, list):
         return [_cut(one) for one in value]
     if isinstance(value, dict):
         return {name: _cut(one) for name, one in value.items()}
+    return value
+
+
+def _without_tails(value: JsonValue) -> JsonValue:
+    """Take the ends of cut texts away, once all secrets are out that are whole.
+
+    Marks are shorter than secrets, so where the cut was is known only by its own mark.
+    """
+    if isinstance(value, str):
+        before, cut, _ = value.partition(_CUT)
+        return before[:-TAIL_MAX] if cut else value
+    if isinstance(value, list):
+        return [_without_tails(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _without_tails(one) for name, one in value.items()}
     return value
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import JsonValue
 
-from watchkeeper.adapters.signals.fields import PART, Names, Outside, Text, Whole, read_as
+from watchkeeper.adapters.signals.fields import PART, Names, Outside, Text, Whole, read_as, text_of
 from watchkeeper.adapters.signals.log_base import SOURCE, LogLine
 from watchkeeper.adapters.signals.making import Said, signal_of
 from watchkeeper.adapters.signals.message import Message
@@ -35,7 +35,7 @@ class _FileEvent(Outside):
 
 def is_event(payload: Mapping[str, JsonValue]) -> bool:
     """Say whether a log entry holds a line of a Ray event file."""
-    return payload.get("source_type") in _SOURCES and "event_id" in payload
+    return text_of(payload.get("source_type")) in _SOURCES and "event_id" in payload
 
 
 def parse(message: Message, line: LogLine, payload: JsonValue) -> Parsed:
