@@ -2,11 +2,13 @@
 
 import json
 import random
+import re
 import shutil
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +37,19 @@ from tests.adapters.signal_world import (
     with_body,
 )
 from watchkeeper.adapters.signals import parse_message
+from watchkeeper.adapters.signals.log_lines import PATTERNS
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.events import SignalReceived
 from watchkeeper.domain.receiving import cause_by_witnesses, doubted
-from watchkeeper.domain.signals import Claims, Delivery, Ignored, Poison, SignalKind
+from watchkeeper.domain.signals import (
+    URGENT,
+    Claims,
+    Delivery,
+    Ignored,
+    Poison,
+    Signal,
+    SignalKind,
+)
 from watchkeeper.domain.state import Run
 from watchkeeper.inbound import Inbox, Outcome
 from watchkeeper.ledger import Ledger
@@ -845,3 +856,40 @@ def wrapped(inner: Delivery) -> Delivery:
 def test_a_message_of_no_known_kind_is_put_aside(world: World) -> None:
     made = replace(delivery("monitoring_disk_open"), data=b'{"hello": "world"}')
     assert world.inbox.take(made) is Outcome.QUARANTINED
+
+
+# --- The page -------------------------------------------------------------------------------------
+
+
+def page_rows(heading: str) -> list[list[str]]:
+    text = (Path(__file__).parents[2] / "docs" / "signals.md").read_text()
+    section = text.split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows[1:]]
+
+
+def test_the_page_names_every_source_and_kind_that_samples_have() -> None:
+    told: dict[str, set[str]] = {}
+    hurried: set[str] = set()
+    for row in page_rows("Families"):
+        kinds = set(re.findall(r"`(\w+)`", row[3]))
+        hurried |= {kind for kind in kinds if f"**`{kind}`**" in row[3]}
+        assert hurried.isdisjoint(kind for kind in kinds if f"**`{kind}`**" not in row[3])
+        told.setdefault(row[1].strip("`"), set()).update(kinds)
+        assert find_spec(f"watchkeeper.adapters.signals.{row[5].strip('`')}")
+    seen = {(one.source, one.kind.value) for name in TABLE for one in found_in(name)}
+    assert {source for source, _ in seen} == set(told)
+    missing = [(source, kind) for source, kind in seen if kind not in told[source]]
+    assert not missing
+    assert all(kind in {each.value for each in K} for kinds in told.values() for kind in kinds)
+    assert hurried == {kind.value for kind in URGENT}
+
+
+def found_in(name: str) -> tuple[Signal, ...]:
+    found = parsed(name)
+    return found if isinstance(found, tuple) else ()
+
+
+def test_the_page_names_every_pattern_of_log_lines_in_their_order() -> None:
+    rows = [tuple(cell.strip("`") for cell in row) for row in page_rows("Log lines")]
+    assert rows == [(p.name, p.kind.value, p.holds.strip(), p.reading) for p in PATTERNS]
