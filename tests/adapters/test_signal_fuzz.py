@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -49,7 +49,7 @@ JUNK: list[Callable[[], Any]] = [
     lambda: [],
     lambda: [None, [], {}, 3, "x"],
     lambda: {},
-    lambda: {"": {"a": [{}]}},
+    lambda: json.loads('{"": {"a": [{}]}}'),
     lambda: [{"state": "DEAD"}] * 3,
 ]
 
@@ -57,9 +57,9 @@ JUNK: list[Callable[[], Any]] = [
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     inner: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
-        inner = list(value.items())
+        inner = list(cast("dict[Any, Any]", value).items())
     elif isinstance(value, list):
-        inner = list(enumerate(value))
+        inner = list(enumerate(cast("list[Any]", value)))
     return [path, *(one for key, item in inner for one in places(item, (*path, key)))]
 
 
@@ -80,7 +80,8 @@ def mutated(value: Any, dice: random.Random) -> Any:
         case 2:
             holder[last] = str(old) if not isinstance(old, str) else {"value": old}
         case 3 if isinstance(holder, dict):
-            holder[str(last).swapcase()] = holder.pop(last)
+            del holder[last]
+            holder[str(last).swapcase()] = old
         case _:
             holder[last] = dice.choice(JUNK)()
     return value
@@ -114,9 +115,8 @@ def any_message(seed: int) -> Delivery:
     if dice.random() < 0.3:
         data = spoilt(data, dice)
     if dice.random() < 0.4 and around:
-        around = mutated(around, dice)
-        around = around if isinstance(around, dict) else {}
-        around = {str(k): v if isinstance(v, str) else str(v) for k, v in around.items()}
+        changed = mutated(around, dice)
+        around = {str(k): str(v) for k, v in changed.items()} if changed is around else {}
     if dice.random() < 0.1:
         around |= dict(delivery(dice.choice(NAMES)).attributes)
     if "relay-body-sha256" in around and dice.random() < 0.9:

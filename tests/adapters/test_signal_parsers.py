@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -350,6 +350,16 @@ def test_no_secret_of_a_log_line_reaches_the_ledger(world: World) -> None:
     assert SUBMISSION.encode() in stored
     [one] = signals("log_secret_in_entrypoint")
     assert one.clues[0] == f"submission:{SUBMISSION}"
+    assert "0123456789abcdef0123456789abcdef01234567" not in str(one)
+
+
+def test_a_secret_is_taken_out_before_a_line_is_cut() -> None:
+    """Nobody would know the half of it for a secret."""
+    secret = "hf_AbCdEfGhIjKlMnOpQrStUvWxYzAbCdEfGh"
+    for before in range(250, 300, 7):
+        line = f"preempted {'x' * before} {secret}"
+        found = parse_message(with_body("log_levanter_progress", {"textPayload": line}), SCRUBBER)
+        assert secret[:8] not in str(found)
 
 
 @pytest.mark.parametrize("name", [n for n in TABLE if n != "log_secret_in_entrypoint"])
@@ -616,8 +626,8 @@ def test_a_tag_that_moves_or_goes_is_rewritten_history(
 
 
 def ray_batch(name: str) -> Delivery:
-    found: Any = json.loads((FIXTURES / "ray" / name).read_text())
-    body: Any = found["body"] if isinstance(found, dict) else found
+    found = json.loads((FIXTURES / "ray" / name).read_text())
+    body = cast("Any", found)["body"] if isinstance(found, dict) else found
     made = delivery("ray_event_node_definition")
     return replace(made, data=json.dumps(body).encode())
 
