@@ -54,7 +54,7 @@ JUNK: list[Callable[[], Any]] = [
 ]
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     inner: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
         inner = list(cast("dict[Any, Any]", value).items())
