@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -57,9 +57,11 @@ JUNK: list[Callable[[], Any]] = [
 def places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     inner: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
-        inner = list(cast("dict[Any, Any]", value).items())
+        fields: dict[Any, Any] = value
+        inner = list(fields.items())
     elif isinstance(value, list):
-        inner = list(enumerate(cast("list[Any]", value)))
+        items: list[Any] = value
+        inner = list(enumerate(items))
     return [path, *(one for key, item in inner for one in places(item, (*path, key)))]
 
 
