@@ -11,10 +11,14 @@ from typing import Any
 import pytest
 from google.cloud import pubsub_v1
 
+from watchkeeper import clock
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.gcp.commands import making
 from watchkeeper.adapters.gcp.filters import FILTER_BYTES_MAX, object_filter
 from watchkeeper.adapters.gcp.plan import Settings, plan
+from watchkeeper.adapters.signals import parse_message
+from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.domain.signals import Delivery, Ignored
 
 PROJECT = "my-project-1"
 ACCOUNT = f"serviceAccount:wk@{PROJECT}.iam.gserviceaccount.com"
@@ -85,6 +89,16 @@ def test_the_commands_are_words_that_a_shell_leaves_whole() -> None:
         assert shlex.split(shlex.join(command)) == list(command)
         assert command[0] == "gcloud"
         assert not any("\n" in word for word in command)
+
+
+def test_the_tick_that_is_planned_is_one_that_is_understood() -> None:
+    [tick] = [one for one in plan(FULL) if one.kind == "tick"]
+    attributes = tick.settings["attributes"]
+    assert isinstance(attributes, dict)
+    now = clock.now()
+    told = {name: str(value) for name, value in attributes.items()}
+    message = Delivery("test", "1", str(tick.settings["body"]).encode(), told, now, now)
+    assert isinstance(parse_message(message, Scrubber(b"key")), Ignored)
 
 
 # --- The command line ---------------------------------------------------------------------------
