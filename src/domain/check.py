@@ -20,6 +20,7 @@ from watchkeeper.domain.phases import Interrupted, Stabilizing
 from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.progress import Progress as Shown
 from watchkeeper.domain.progress import parse_progress, parse_startup
+from watchkeeper.domain.receiving import urged
 from watchkeeper.domain.startup_lines import startup_shown
 from watchkeeper.domain.state import (
     CHECKPOINTS_KEPT,
@@ -90,7 +91,7 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
     progress = _progress(seen, tracker)
     complete, incomplete, new = _checkpoints(run, contract, seen)
     due = command.now + _wait(run, contract, progress, instance, seen.job)
-    due = sooner(contract, due, command.now)
+    due = urged(run, sooner(contract, due, command.now), seen.at, command.now)
     check = CheckRecorded(
         instance=seen.instance,
         token=command.token,

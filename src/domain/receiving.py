@@ -72,7 +72,8 @@ def received(run: Run, data: SignalReceived, at: datetime) -> Run:
     claims = absorb(run.claims, claim_of(data.signal))
     if claims is run.claims or data.signal.kind not in URGENT:
         return replace(run, claims=claims)
-    return replace(run, claims=claims, watch=replace(run.watch, next_due=_sooner(run, at)))
+    watch = replace(run.watch, next_due=_sooner(run, at))
+    return replace(run, claims=claims, watch=watch, urged_at=at)
 
 
 def _sooner(run: Run, at: datetime) -> datetime | None:
@@ -85,6 +86,20 @@ def _sooner(run: Run, at: datetime) -> datetime | None:
     last = run.last_check
     earliest = at if last is None else max(at, last.at + CHECK_GAP)
     return min(due, earliest)
+
+
+def urged(run: Run, due: datetime, began: datetime, now: datetime) -> datetime:
+    """Return when to look again after a check that signals may have overtaken.
+
+    Args:
+        run: The run before the check is recorded.
+        due: When the next check would be due.
+        began: When the check began to read the sources; what was heard since, it may not have seen.
+        now: When the check is recorded.
+    """
+    if run.urged_at is None or run.urged_at < began:
+        return due
+    return min(due, now + CHECK_GAP)
 
 
 def doubted(run: Run, checkpoint: Checkpoint) -> str:

@@ -212,6 +212,7 @@ class Run:
         requester: Who wanted the first launch.
         attempts: When each refused attempt was recorded last, by actor, command and target.
         claims: What signals say, the newest word on each subject.
+        urged_at: When the newest signal was recorded that asks for a check.
         manoeuvres: Planned acts, relaunches and rollbacks asked for, milestones, ancestor.
     """
 
@@ -250,6 +251,7 @@ class Run:
     attempts: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     manoeuvres: Manoeuvres = field(default_factory=Manoeuvres)
     claims: Claims = field(default_factory=dict[str, Claim])
+    urged_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,8 +209,8 @@ class History:
 
     def check_command(self, said: JobFacts | None = None, **facts: Any) -> RecordCheck:
         """A check of the newest instance, under the newest token; see `samples.seen`."""
-        given_facts: dict[str, Any] = {"instance": self.instance, **facts}
-        observation = seen(at=self.now, said=said or job(), **given_facts)
+        given_facts: dict[str, Any] = {"at": self.now, "instance": self.instance, **facts}
+        observation = seen(said=said or job(), **given_facts)
         return RecordCheck(
             now=self.now,
             actor=LOOP,

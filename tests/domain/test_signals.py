@@ -13,6 +13,7 @@ from tests.domain.stories import story
 from watchkeeper.domain.commands import ReceiveSignal
 from watchkeeper.domain.events import (
     Action,
+    CheckRecorded,
     DecisionMade,
     FailureClassified,
     Outlook,
@@ -138,6 +139,24 @@ def test_quiet_news_is_recorded_and_leaves_the_next_check_where_it_was() -> None
     before = history.run.watch.next_due
     took(history, signal(history.now, kind=SignalKind.BUDGET, subject="b"))
     assert history.run.watch.next_due == before
+
+
+def test_news_that_comes_while_a_check_reads_is_looked_at_by_another_one() -> None:
+    history = story(Running)
+    began = history.now
+    history.later(timedelta(seconds=1))
+    took(history, signal(history.now))
+    history.later(timedelta(seconds=1))
+    checked = history.check(step=1200, at=began)
+    assert checked.the(CheckRecorded).next_due == history.now + CHECK_GAP
+
+
+def test_news_from_before_a_check_asks_for_no_other_one() -> None:
+    history = story(Running)
+    took(history, signal(history.now))
+    history.later(timedelta(seconds=6))
+    checked = history.check(step=1200)
+    assert checked.the(CheckRecorded).next_due == history.now + timedelta(seconds=570)
 
 
 def test_a_flood_of_news_asks_for_one_check_at_a_time() -> None:

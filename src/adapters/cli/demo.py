@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +27,7 @@ from watchkeeper.adapters.cli.common import (
     open_office,
     say,
 )
+from watchkeeper.adapters.cli.demo_closing import closing_words, summary_of
 from watchkeeper.adapters.cli.narrator import Tell, narrated
 from watchkeeper.adapters.cli.teller import Teller
 from watchkeeper.adapters.cli.watching import idle, log_to, told_to_stop
@@ -45,10 +46,9 @@ from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.audit import Report, audit
 from watchkeeper.domain.commands import ApproveLaunch, DraftRun
-from watchkeeper.domain.contract import OrchestratorPart, logbook_path_of
-from watchkeeper.domain.events import DecisionMade, FailureClassified
+from watchkeeper.domain.contract import OrchestratorPart
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import Sealed, phase_name
+from watchkeeper.domain.phases import phase_name
 from watchkeeper.domain.plan import short
 from watchkeeper.domain.state import Run, live_instance
 from watchkeeper.launches import request_launch
@@ -75,6 +75,7 @@ class Cast:
     orchestrator: str
     tracker: TrackerChoice
     wandb_url: str
+    by_signals: bool = False
 
 
 @click.command()
@@ -117,9 +118,18 @@ class Cast:
     help="Walk through a run's life by the commands that a person types, instead of a crash. The "
     "tracker is a file of JSON lines.",
 )
+@click.option(
+    "--signals",
+    type=click.Choice(["none", "pubsub"]),
+    default="none",
+    show_default=True,
+    help="With pubsub, polls are rare: what Ray and a bucket say reaches the watch through the "
+    "Pub/Sub emulator that PUBSUB_EMULATOR_HOST names, and our own events go out there.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line.")
 def demo(
     tour: bool,
+    signals: str,
     fault: str,
     orchestrator: str,
     tracker: TrackerChoice,
@@ -137,6 +147,8 @@ def demo(
     if shutil.which("git") is None:
         raise Leave("the demo needs git, which is not on PATH: install git and try again", 2)
     _check_server(tracker, wandb_url)
+    if signals != "none":
+        load("cli.demo_signals", "check_emulator")(orchestrator)
     folder = home or Path(tempfile.mkdtemp(prefix="watchkeeper-demo-"))
     teller = Teller()
     # Whoever ends the demo, Ctrl-C or a supervisor: everything it started ends with it.
@@ -147,7 +159,7 @@ def demo(
         if tour:
             # A milestone needs a tracker that answers while the run lives.
             fault, tracker = "none", "jsonl"
-        cast = Cast(fault, orchestrator, tracker, wandb_url)
+        cast = Cast(fault, orchestrator, tracker, wandb_url, signals != "none")
         if tour:
             # What the commands print is not the object that a program waits for.
             with contextlib.redirect_stdout(sys.stderr) if as_json else nullcontext():
@@ -155,7 +167,7 @@ def demo(
         else:
             summary_ = _play(folder, cast, teller, stack)
     ended_well = summary_["phase"] == ("interrupted" if cast.fault == "crash-loop" else "sealed")
-    say(as_json, summary_, _closing(summary_))
+    say(as_json, summary_, closing_words(summary_))
     if not ended_well or summary_["verify"]:
         raise Leave("the demo did not end as told: see the logbook and watch.log above", 1)
 
@@ -215,7 +227,7 @@ def _guide(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[s
     load("cli.tour", "take_tour")(office, scene, stack)
     report = Report([], [])
     audit(office.ledger.store, office.adapters, report, remotes=True)
-    return _summary(office, scene, report, teller)
+    return summary_of(office, scene, report, teller)
 
 
 def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[str, Any]:
@@ -224,7 +236,7 @@ def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[st
     stack.enter_context(watch_lock(home, "watch"))
     stack.callback(_stop_what_lives, office, teller)
     log_to(office)
-    with narrated(office, _told_by(teller)):
+    with narrated(office, _told_by(teller)), _signals(office, scene, cast, teller):
         _launch(office, scene, teller)
         kills = KILLS[cast.fault]
         if kills:
@@ -240,7 +252,22 @@ def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[st
         raise KeyboardInterrupt
     report = Report([], [])
     audit(office.ledger.store, office.adapters, report, remotes=True)
-    return _summary(office, scene, report, teller)
+    told = summary_of(office, scene, report, teller)
+    if cast.by_signals:
+        told["by_signals"] = load("cli.demo_signals", "compared")(office, scene)
+    return told
+
+
+def _signals(
+    office: Office, scene: Scene, cast: Cast, teller: Teller
+) -> AbstractContextManager[None]:
+    """Return what hears and tells by Pub/Sub for the length of a block, where that is asked for."""
+    if not cast.by_signals:
+        return nullcontext()
+    made: AbstractContextManager[None] = load("cli.demo_signals", "heard_and_told")(
+        office, scene, teller.tell
+    )
+    return made
 
 
 def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple[Home, Scene]:
@@ -249,15 +276,19 @@ def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple
     add_human(home.principals, "demo", "the demo itself, simulating a DRI")
     teller.tell(f"home {home.path}")
     part = OrchestratorPart(kind="local", address=str(home.jobs), cluster="demo")
+    session = None
     if cast.orchestrator == "ray":
         teller.tell("starting a Ray cluster on this machine")
         try:
-            head = load("ray.cluster", "start_head")(folder / "demo", 2, on_wait=teller.show)
+            variables = load("cli.demo_signals", "HEAD_VARIABLES") if cast.by_signals else {}
+            start = load("ray.cluster", "start_head")
+            head = start(folder / "demo", 2, on_wait=teller.show, variables=variables)
         except load("ray.cluster", "HeadNotStarted") as error:
             instead = "try `watchkeeper demo --orchestrator local`"
             raise Leave(f"Ray did not start on this machine: {error}; {instead}", 2) from error
         stack.callback(head.stop)
         part = OrchestratorPart(kind="ray", address=head.address, cluster="demo")
+        session = head.directory / "session_latest"
         teller.tell(f"Ray is up: {head.address}")
     scene = set_scene(
         folder / "demo",
@@ -265,6 +296,7 @@ def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple
         part,
         tracker=cast.tracker,
         wandb_url=cast.wandb_url,
+        **(load("cli.demo_signals", "scene_changes")(session) if cast.by_signals else {}),
     )
     teller.tell(f"git remote {scene.code.remote}, contract {scene.contract_file}")
     return home, scene
@@ -321,54 +353,3 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait(timeout=10)
-
-
-def _summary(office: Office, scene: Scene, report: Report, teller: Teller) -> dict[str, Any]:
-    run = office.ledger.run(RUN)
-    assert isinstance(run, Run), "the demo's own run can be read"
-    events = office.ledger.history(RUN)
-    failures = [e.data for e in events if isinstance(e.data, FailureClassified)]
-    decisions = [e.data for e in events if isinstance(e.data, DecisionMade)]
-    return {
-        "run": RUN,
-        "phase": phase_name(run.phase),
-        "instances": [i.plan.instance for i in run.instances],
-        "failures": [
-            {"instance": f.instance, "cause": f.cause, "outlook": f.outlook.value, "step": f.step}
-            for f in failures
-        ],
-        "decisions": [
-            {"action": d.action.value, "rule": d.rule, "resume_step": d.resume_step}
-            for d in decisions
-        ],
-        "questions": [q.name for q in run.questions.values()],
-        "seal": run.phase.tag if isinstance(run.phase, Sealed) else None,
-        "logbook": f"{scene.code.remote}:main:{logbook_path_of(scene.contract)}",
-        "ledger": str(office.home.ledger),
-        "events": run.version,
-        "elapsed_s": round(teller.elapsed_s(), 1),
-        "fault_log": str(scene.fault_log),
-        "verify": report.problems + report.unchecked,
-    }
-
-
-def _closing(summary_: dict[str, Any]) -> str:
-    remote, branch, path = summary_["logbook"].rsplit(":", 2)
-    home = Path(summary_["ledger"]).parent
-    verdict = "intact" if not summary_["verify"] else "; ".join(summary_["verify"])
-    lines = [
-        f"{summary_['run']} is {summary_['phase']} after {summary_['elapsed_s']} s: "
-        f"{len(summary_['instances'])} instances, {summary_['events']} events, {verdict}",
-        "",
-        f"  logbook  git -C {remote} show {branch}:{path}",
-        f"  pushes   git -C {remote} log --oneline {branch}",
-    ]
-    if summary_["seal"]:
-        lines.append(f"  tag      git -C {remote} show --no-patch {summary_['seal']}")
-    for question in summary_["questions"]:
-        lines.append(f"  open     {question}: watchkeeper status {RUN} --home {home}")
-    lines += [
-        f"  ledger   watchkeeper events {RUN} --home {home}",
-        f"  proof    watchkeeper verify --home {home}",
-    ]
-    return "\n".join(lines)

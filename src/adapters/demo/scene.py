@@ -24,6 +24,7 @@ from watchkeeper.domain.contract import (
     SealPart,
     WatchPart,
 )
+from watchkeeper.domain.contract_parts import SignalsPart
 from watchkeeper.domain.contract_tracker import TrackerPart
 
 RUN = "demo-lm"
@@ -51,6 +52,9 @@ _GIT_ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
 }
 
+CADENCE = timedelta(seconds=3)
+"""Between checks of the demo's run; a real one is looked at every ten minutes or so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Code:
@@ -75,6 +79,7 @@ class Scene:
         folder: Everything but Ray's own files.
         contract_file: What a user would write.
         fault_log: The fault process's own record.
+        session: Folder of Ray's own files, where there is one to bridge.
     """
 
     folder: Path
@@ -82,6 +87,7 @@ class Scene:
     contract_file: Path
     fault_log: Path
     contract: Contract
+    session: Path | None = None
 
 
 def push_code(folder: Path) -> Code:
@@ -116,6 +122,9 @@ def set_scene(
     run: str = RUN,
     tracker: TrackerChoice = "jsonl",
     wandb_url: str = "",
+    cadence: timedelta = CADENCE,
+    signal_roots: tuple[str, ...] = (),
+    session: Path | None = None,
 ) -> Scene:
     """Write a contract for the training code, as a user would.
 
@@ -126,6 +135,9 @@ def set_scene(
         run: The run's slug.
         tracker: Where the run is tracked; the JSON lines are written in any case.
         wandb_url: The server of `wandb-stub`.
+        cadence: Between checks of a run that trains.
+        signal_roots: What else signals may call the run's place.
+        session: See `Scene`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "output"
@@ -168,14 +180,15 @@ def set_scene(
             holder="watchkeeper",
             after_submit=timedelta(seconds=3),
             stabilizing=timedelta(seconds=2),
-            cadence=timedelta(seconds=3),
+            cadence=cadence,
         ),
         seal=SealPart(auto=True),
+        signals=SignalsPart(roots=signal_roots),
         logbook=LogbookPart(remote=str(code.remote), branch="main"),
     )
     contract_file = folder / f"{run}.yaml"
     contract_file.write_text(contract_to_yaml(contract))
-    return Scene(folder, code, contract_file, folder / "fault.jsonl", contract)
+    return Scene(folder, code, contract_file, folder / "fault.jsonl", contract, session)
 
 
 def _tracker(chosen: TrackerChoice, run: str, metrics: Path, wandb_url: str) -> TrackerPart:

@@ -1,0 +1,77 @@
+"""What the demo says at its end, for programs and for people."""
+
+from pathlib import Path
+from typing import Any
+
+from watchkeeper.adapters.cli.common import (
+    Office,
+)
+from watchkeeper.adapters.cli.teller import Teller
+from watchkeeper.adapters.demo.scene import (
+    RUN,
+    Scene,
+)
+from watchkeeper.audit import Report
+from watchkeeper.domain.contract import logbook_path_of
+from watchkeeper.domain.events import DecisionMade, FailureClassified
+from watchkeeper.domain.phases import Sealed, phase_name
+from watchkeeper.domain.state import Run
+
+
+def summary_of(office: Office, scene: Scene, report: Report, teller: Teller) -> dict[str, Any]:
+    """Return what came of the demo, as `--json` prints it."""
+    run = office.ledger.run(RUN)
+    assert isinstance(run, Run), "the demo's own run can be read"
+    events = office.ledger.history(RUN)
+    failures = [e.data for e in events if isinstance(e.data, FailureClassified)]
+    decisions = [e.data for e in events if isinstance(e.data, DecisionMade)]
+    return {
+        "run": RUN,
+        "phase": phase_name(run.phase),
+        "instances": [i.plan.instance for i in run.instances],
+        "failures": [
+            {"instance": f.instance, "cause": f.cause, "outlook": f.outlook.value, "step": f.step}
+            for f in failures
+        ],
+        "decisions": [
+            {"action": d.action.value, "rule": d.rule, "resume_step": d.resume_step}
+            for d in decisions
+        ],
+        "questions": [q.name for q in run.questions.values()],
+        "seal": run.phase.tag if isinstance(run.phase, Sealed) else None,
+        "logbook": f"{scene.code.remote}:main:{logbook_path_of(scene.contract)}",
+        "ledger": str(office.home.ledger),
+        "events": run.version,
+        "elapsed_s": round(teller.elapsed_s(), 1),
+        "fault_log": str(scene.fault_log),
+        "verify": report.problems + report.unchecked,
+    }
+
+
+def closing_words(summary_: dict[str, Any]) -> str:
+    """Return the last words of the demo: how it ended, and where to look."""
+    remote, branch, path = summary_["logbook"].rsplit(":", 2)
+    home = Path(summary_["ledger"]).parent
+    verdict = "intact" if not summary_["verify"] else "; ".join(summary_["verify"])
+    lines = [
+        f"{summary_['run']} is {summary_['phase']} after {summary_['elapsed_s']} s: "
+        f"{len(summary_['instances'])} instances, {summary_['events']} events, {verdict}",
+        "",
+        f"  logbook  git -C {remote} show {branch}:{path}",
+        f"  pushes   git -C {remote} log --oneline {branch}",
+    ]
+    if "by_signals" in summary_:
+        heard = summary_["by_signals"]
+        took, poll = heard.get("kill_to_decision_s"), heard.get("next_poll_after_kill_s")
+        lines.insert(1, f"  heard    {heard['signals']} signals")
+        if took is not None:
+            lines[1] += f"; decided {took} s after the kill, the next poll was due after {poll} s"
+    if summary_["seal"]:
+        lines.append(f"  tag      git -C {remote} show --no-patch {summary_['seal']}")
+    for question in summary_["questions"]:
+        lines.append(f"  open     {question}: watchkeeper status {RUN} --home {home}")
+    lines += [
+        f"  ledger   watchkeeper events {RUN} --home {home}",
+        f"  proof    watchkeeper verify --home {home}",
+    ]
+    return "\n".join(lines)
