@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -57,11 +57,9 @@ JUNK: list[Callable[[], Any]] = [
 def places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     inner: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
-        fields: dict[Any, Any] = value
-        inner = list(fields.items())
+        inner = list(cast("dict[object, object]", value).items())
     elif isinstance(value, list):
-        items: list[Any] = value
-        inner = list(enumerate(items))
+        inner = list(enumerate(cast("list[object]", value)))
     return [path, *(one for key, item in inner for one in places(item, (*path, key)))]
 
 
