@@ -6,6 +6,7 @@ from watchkeeper.domain.check import LEASE_SLACK
 from watchkeeper.domain.commands import TakeWatch
 from watchkeeper.domain.commands_manoeuvres import DeclineWatch, HandOver
 from watchkeeper.domain.contract import cadence_of
+from watchkeeper.domain.contract_tracker import tracker_place
 from watchkeeper.domain.events import Holder, Packet, RunEvent, WatchEnded, WatchHandedOver
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.permissions import not_a_human
@@ -107,13 +108,21 @@ def packet_of(run: Run) -> Packet:
         checkpoint=f"step-{newest.step}, {newest.path}" if newest is not None else "",
         trouble=latest_trouble(run),
         tracker=" / ".join(dict.fromkeys(names)),
-        tracker_url=contract.tracker.url,
+        tracker_url=tracker_url_of(run),
         findings=tuple(f"{f.summary} ({f.rule})" for f in run.findings.values()),
         questions=tuple(f"{q.name} ({q.rule}): {q.asks}" for q in run.questions.values()),
         planned=tuple(describe_act(act) for act in run.manoeuvres.acts.values()),
         waiting=_waiting(run),
         next_due=run.watch.next_due if _is_looked_at(run) else None,
     )
+
+
+def tracker_url_of(run: Run) -> str:
+    """Return the link that the output announced last, else where the contract says to look."""
+    announced = [link.url for link in run.tracker_links.values() if link.url]
+    if announced:
+        return announced[-1]
+    return tracker_place(run.contract.tracker) if run.contract is not None else ""
 
 
 def _is_looked_at(run: Run) -> bool:

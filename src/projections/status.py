@@ -6,11 +6,11 @@ Each is a pure function of the history, so that `verify` can compare it with its
 from datetime import UTC, datetime, timedelta
 
 from watchkeeper.domain.contract import cadence_of, seals_itself
-from watchkeeper.domain.contract_tracker import tracker_place
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import Action, DecisionMade
 from watchkeeper.domain.guarded import open_proposals
 from watchkeeper.domain.outbox import state_of
+from watchkeeper.domain.handover import tracker_url_of
 from watchkeeper.domain.phases import (
     Abandoned,
     Draft,
@@ -150,7 +150,7 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         tag=closed.tag if closed is not None else "",
         commit=closed.commit if closed is not None else "",
         tracker_id=_tracker_id(run),
-        tracker_url=_tracker_url(run),
+        tracker_url=tracker_url_of(run),
         reason=cut(over.reason, _TEXT_MAX) if over is not None else "",
         unreadable=why,
     )
@@ -210,14 +210,6 @@ def _tracker_id(run: Run) -> str:
     if run.instances:
         return run.instances[-1].plan.tracker_id
     return run.contract.tracker.id if run.contract is not None else ""
-
-
-def _tracker_url(run: Run) -> str:
-    """Return the link that the output announced last, else where the contract says to look."""
-    announced = [link.url for link in run.tracker_links.values() if link.url]
-    if announced:
-        return announced[-1]
-    return tracker_place(run.contract.tracker) if run.contract is not None else ""
 
 
 def _state(reading: Reading) -> str:

@@ -109,6 +109,23 @@ def test_a_packet_names_all_that_the_next_holder_has_to_know() -> None:
     assert packet.waiting.startswith("escalate (R14)")
 
 
+ONLINE = {"kind": "wandb", "url": "", "entity": "acme", "project": "grug"}
+ANNOUNCED = (
+    f"wandb: Run data is saved locally in /srv/wandb/run-20261118_173100-{SLUG}",
+    f"wandb: Syncing run {SLUG}",
+    f"wandb: 🚀 View run at https://wandb.example/acme/grug/runs/{SLUG}",
+)
+
+
+def test_a_packet_says_where_the_tracker_is_by_contract_and_then_by_the_announced_link() -> None:
+    history = story(Running, promised=contract(tracker=ONLINE))
+    packet = history.when(hand_over(history)).the(WatchHandedOver).packet
+    assert packet.tracker_url == f"acme/grug/{SLUG}"
+    history.check(step=1500, lines=ANNOUNCED)
+    packet = history.when(hand_over(history)).the(WatchHandedOver).packet
+    assert packet.tracker_url == f"https://wandb.example/acme/grug/runs/{SLUG}"
+
+
 def test_a_watch_is_kept_for_whom_it_was_handed_to_and_then_for_anyone() -> None:
     history = story(Running)
     history.tell(hand_over(history))
