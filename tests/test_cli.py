@@ -129,7 +129,15 @@ def test_the_whole_life_by_commands(cli: Cli, launched: str, site: Site) -> None
 def test_checkpoints_shows_what_stands_against_each(
     cli: Cli, launched: str, site: Site, tmp_path: Path
 ) -> None:
+    wrong = Path(cli("checkpoints", launched, "--json").json["root"]) / "step-5"
+    wrong.mkdir(parents=True)
+    (wrong / "metadata.json").write_text('{"step": 4, "is_temporary": false}')
     assert cli("watch", "--until-idle", "--json").code == 0
+    text = cli("checkpoints", launched, "--no-sizes").out
+    assert re.search(
+        r"step-5 +permanent +complete +REJECTED +own .* its metadata says step 4", text
+    )
+    shutil.rmtree(wrong)
     listed = cli("checkpoints", launched, "--json").json
     newest = listed["checkpoints"][-1]
     folder = Path(newest["path"])
@@ -169,7 +177,11 @@ def test_people_can_note_correct_stop_and_acknowledge(cli: Cli, launched: str) -
     assert cli("correct", launched, str(seq), "it was fast").code == 0
     assert cli("correct", launched, "9999", "no").code == 3
     assert cli("ack", launched, "q-7").code == 3
-    assert cli("stop", launched, "--reason", "enough").code == 0
+    early = cli("seal", launched)
+    assert (early.code, "--milestone step-N" in early.err) == (3, True)
+    stopped = cli("stop", launched, "--reason", "enough")
+    assert stopped.code == 0
+    assert re.match(rf"{launched}: its job is being stopped \(event \d+\); ", stopped.out)
     watched = cli("watch", "--until-idle")
     assert watched.code == 0
     # What was recorded meanwhile is told as it comes.
@@ -190,6 +202,11 @@ def test_an_unknown_run_is_refused_with_the_next_step(cli: Cli) -> None:
         answer = cli(*command)
         assert answer.code == 3
         assert "watchkeeper status" in answer.err
+
+
+def test_every_human_that_init_is_told_is_listed(cli: Cli) -> None:
+    listed = cli("init", "--human", "ana", "--human", "ben", "--json").json["humans"]
+    assert {"ana", "ben"} <= set(listed)
 
 
 def test_a_missing_home_says_how_to_make_one(

@@ -9,6 +9,7 @@ from tests.command_line import Cli, launch, written
 from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.domain.state import Run
 from watchkeeper.domain.values import JobSpec
 
@@ -38,6 +39,18 @@ def test_a_handover_prints_its_packet_on_one_screen(cli: Cli, site: Site, tmp_pa
     assert "who acts for its job" in cli("relaunch", slug, "--reason", "fixed").out
     assert cli("status", slug, "--json").json["relaunches"] == 0
     assert cli("handover", slug, "--to", "two words").code == 4
+
+
+def test_a_handover_beside_a_watch_says_that_one_watch_acts_for_a_home(
+    cli: Cli, home: Path, site: Site, tmp_path: Path
+) -> None:
+    slug = failed_run(cli, site, tmp_path)
+    alone = "one watch acts for a home"
+    with watch_lock(open_home(home), "watch"):
+        said = cli("handover", slug, "--to", "alice").out
+        assert f"{alone}: end the one that runs here, unless it is alice's" in said
+        assert alone not in cli("handover", slug, "--to", "watchkeeper").out
+    assert alone not in cli("handover", slug, "--to", "alice").out
 
 
 def test_announcements_are_shown_and_bad_ones_teach(cli: Cli, site: Site, tmp_path: Path) -> None:
@@ -72,6 +85,8 @@ def test_a_rollback_prints_the_plan_and_its_approval_carries_on(
     status = cli("status", slug, "--json").json
     assert status["phase"] == "sealed"
     assert status["relaunches"] == 1
+    shown = cli("checkpoints", slug, "--no-sizes").out
+    assert "REJECTED" not in shown, "what was written again counts again"
     assert cli("rollback", slug, "--to", "ten", "--reason", "x").code == 4
     assert cli("verify").code == 0
 

@@ -48,10 +48,15 @@ class Refusal(Enum):
     EVENT_UNKNOWN = "There is no such event: `watchkeeper events RUN` numbers them."
     TEXT_EMPTY = "The text is empty: say in a sentence what is true."
     STOP_ASKED = "The stop was asked for already: the orchestrator is being told."
-    NOT_FINISHED = "Only a finished run is sealed: wait for the orchestrator's success."
+    NOT_FINISHED = (
+        "Only a finished run is sealed: wait for the orchestrator's success, or seal one "
+        "checkpoint with `--milestone step-N`."
+    )
     ALREADY_FINISHED = "The last instance finished: what is left is the seal."
     SEAL_VERIFIED = "The seal is verified already: its tag is being pushed."
-    SEAL_NOT_VERIFIED = "The seal is not verified yet: nothing is tagged."
+    SEAL_NOT_VERIFIED = (
+        "The seal is not verified yet, and nothing is tagged: run `watchkeeper seal`."
+    )
     ROOT_TAKEN = "Another live run writes to this output root, above or below it: choose another."
 
     CONSENT_NEEDED = "This needs a human's consent, by name; once it is given, ask again."

@@ -120,7 +120,7 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     Stop: _UNBORN | _OVER | {Finished: Refusal.ALREADY_FINISHED},
     # A stopped run lacks its successful end, which a human may waive by name.
     VerifySeal: _all_but(Refusal.NOT_FINISHED, Finished, Stopped) | _UNBORN | _OVER_FOR_GOOD,
-    CompleteSeal: _all_but(Refusal.SEAL_NOT_VERIFIED, Finished) | _UNBORN | _OVER,
+    CompleteSeal: _all_but(Refusal.NOT_FINISHED, Finished) | _UNBORN | _OVER,
     Abandon: _UNBORN
     | _OVER
     | {

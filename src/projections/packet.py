@@ -26,8 +26,14 @@ def packet_lines(packet: Packet) -> list[tuple[str, str]]:
     return [(label, one_line(text)) for label, text in lines if text]
 
 
-def render_handover(run: str, data: WatchHandedOver) -> str:
-    """Write a handover for whoever takes the watch next, and how to take it."""
+def render_handover(run: str, data: WatchHandedOver, *, is_watched: bool = False) -> str:
+    """Write a handover for whoever takes the watch next, and how to take it.
+
+    Args:
+        run: The run's slug.
+        data: The handover.
+        is_watched: Whether a watch runs in this home, beside which no other one can start.
+    """
     former = f"{data.former.principal}@{data.former.host}" if data.former is not None else "nobody"
     forced = ", by force" if data.forced else ""
     until = _time(data.kept_until)
@@ -36,11 +42,12 @@ def render_handover(run: str, data: WatchHandedOver) -> str:
     lines += [f"  {label:<11} {text}" for label, text in packet_lines(data.packet)]
     if data.note:
         lines.append(f"  {'note':<11} {one_line(data.note)}")
+    lines.append(f"kept for {data.to} until {until}; then anyone may take it")
+    if is_watched and data.to != "watchkeeper":
+        theirs = f"unless it is {data.to}'s"
+        lines.append(f"one watch acts for a home: end the one that runs here, {theirs}")
     holder = "" if data.to == "watchkeeper" else f" --holder {data.to}"
-    lines += [
-        f"kept for {data.to} until {until}; then anyone may take it",
-        f"  -> watchkeeper watch{holder}",
-    ]
+    lines.append(f"  -> watchkeeper watch{holder}")
     return "\n".join(lines)
 
 

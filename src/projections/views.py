@@ -258,14 +258,25 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
     if row["phase"] == "cleared":
         says = "approved, and not launched yet"
         yield Need("launch", None, says, ("watchkeeper launch CONTRACT",))
+    if row["phase"] == "draft" and not row["approval"] and not row["blocked"]:
+        # A successor is drafted by the command that closes the run before it.
+        says = "drafted, and not launched yet"
+        yield Need("launch", None, says, ("watchkeeper launch CONTRACT",))
     if stale:
         last = when(row["last_check"])
         ago = f"no check for {elapsed(now - last)}" if last is not None else "never checked"
         says = f"monitor stale: {ago}; the run itself may be well"
-        yield Need("monitor", last, says, ("watchkeeper watch",))
+        yield Need("monitor", last, says, (_take(row, now),))
     if row["seal_missing"] and row["phase"] == "finished":
         says = f"seal blocked: {'; '.join(row['seal_missing'])}"
         yield Need("seal", when(row["since"]), says, (f"watchkeeper seal {run}",))
+
+
+def _take(row: RunRow, now: datetime) -> str:
+    """Return the command that takes the watch: theirs while it is kept for somebody."""
+    until = when(row["lease_until"])
+    kept = row.get("kept_for", "") if until is not None and now < until else ""
+    return f"watchkeeper watch --holder {kept}" if kept else "watchkeeper watch"
 
 
 def _unreadable(why: str) -> Need:

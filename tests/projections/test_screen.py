@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.domain.given import History
+from tests.domain.samples import DRI, HOLDER
 from tests.projections.tales import (
     MINUTE,
     TALES,
@@ -20,6 +21,7 @@ from tests.projections.tales import (
     trained,
 )
 from watchkeeper.domain.commands import VerifySeal
+from watchkeeper.domain.commands_manoeuvres import HandOver
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import EffectFailed
 from watchkeeper.domain.state import Run, Unreadable
@@ -141,6 +143,24 @@ def test_a_question_of_a_run_that_a_human_ended_needs_nobody() -> None:
     run = TALES["refused"]().run
     assert run.questions
     assert not one(trained().now, run).needs
+
+
+def test_a_successor_that_nobody_launched_yet_names_the_next_command() -> None:
+    history = History().draft(hero())
+    [need] = one(history.now, history.run).needs
+    assert (need.says, need.do) == (
+        "drafted, and not launched yet",
+        ("watchkeeper launch CONTRACT",),
+    )
+
+
+def test_a_stale_watch_that_is_kept_for_somebody_is_theirs_to_take() -> None:
+    history = trained()
+    history.tell(HandOver(now=history.now, actor=DRI, to="alice", here=HOLDER))
+    now = history.now + 2 * CADENCE + timedelta(seconds=1)
+    assert one(now, history.run).needs[0].do == ("watchkeeper watch --holder alice",)
+    freed = now + timedelta(minutes=2)
+    assert one(freed, history.run).needs[0].do == ("watchkeeper watch",)
 
 
 # --- Monitor stale -------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
+from watchkeeper.adapters.home import is_watched
 from watchkeeper.domain.commands_manoeuvres import AnnounceAct, DeclineWatch, EndAct, HandOver
 from watchkeeper.domain.durations import parse_duration
 from watchkeeper.domain.events import ActKind, PlannedActAnnounced, WatchHandedOver
@@ -60,7 +61,8 @@ def handover(
         assert isinstance(given, WatchHandedOver), "a handover records itself"
         act_if_alone(office, run)
         document = {"run": run, **given.model_dump(mode="json")}
-        say(as_json, document, render_handover(run, given))
+        watched = is_watched(office.home)
+        say(as_json, document, render_handover(run, given, is_watched=watched))
 
 
 @click.command()

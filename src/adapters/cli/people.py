@@ -26,6 +26,7 @@ from watchkeeper.adapters.home import open_home
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import actor_of
 from watchkeeper.domain.commands import Abandon, Acknowledge, AddNote, Correct, RunCommand, Stop
+from watchkeeper.domain.events import RunAbandoned, RunStopped, StopRequested
 from watchkeeper.domain.people import Actor
 
 
@@ -140,6 +141,16 @@ def _do(home: Path, as_json: bool, run: str, command: RunCommand) -> None:
 
 def _tell(as_json: bool, run: str, recorded: Sequence[tuple[int, str]], says: str) -> None:
     rows = [{"seq": seq, "topic": topic} for seq, topic in recorded]
-    numbers = ", ".join(str(seq) for seq, _ in recorded)
     document = {"run": run, "recorded": rows, "says": says}
-    say(as_json, document, f"{run}: recorded as event {numbers}; {says}")
+    say(as_json, document, f"{run}: {_done(recorded)}; {says}")
+
+
+def _done(recorded: Sequence[tuple[int, str]]) -> str:
+    """Say what came of a command: where one event says it all that one, else their numbers."""
+    told = {RunStopped.topic: "stopped", RunAbandoned.topic: "abandoned"}
+    told[StopRequested.topic] = "its job is being stopped"
+    for seq, topic in recorded:
+        if topic in told:
+            return f"{told[topic]} (event {seq})"
+    numbers = ", ".join(str(seq) for seq, _ in recorded)
+    return f"recorded as event{'' if len(recorded) == 1 else 's'} {numbers}"

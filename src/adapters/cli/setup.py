@@ -44,15 +44,14 @@ _BUSY_S = 5.0
 
 @click.command()
 @home_option
-@click.option("--human", default=None, help="List this principal as a human.")
+@click.option("--human", multiple=True, help="List this principal as a human; may be given again.")
 @json_errors
-def init(home: Path, as_json: bool, human: str | None) -> None:
+def init(home: Path, as_json: bool, human: tuple[str, ...]) -> None:
     """Make a home: ledger, principals, folders. At a terminal, list the OS user as a human."""
     made = create_home(home)
     with open_store(made.ledger):
         pass
-    listed = human or (getpass.getuser() if sys.stdin.isatty() else None)
-    if listed:
+    for listed in human or ((getpass.getuser(),) if sys.stdin.isatty() else ()):
         add_human(made.principals, listed)
     humans = [n for n, p in read_principals(made.principals).items() if p.kind == "human"]
     hint = "" if humans else "\nNobody is listed as human yet: watchkeeper init --human NAME"
