@@ -1,6 +1,7 @@
 """`contract new`, `check` and `schema`: from nothing to a contract that launches."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from watchkeeper.adapters.bad_input import BadInput
 from watchkeeper.adapters.cli.contract import contract
-from watchkeeper.adapters.contract_example import FILL_IN
+from watchkeeper.adapters.contract_example import FILL_IN, example_contract
 from watchkeeper.adapters.contract_file import read_contract
+from watchkeeper.adapters.contract_guide import CONTRACT
 from watchkeeper.adapters.contract_schema import contract_schema
 from watchkeeper.domain.contract import Contract, Lane
 from watchkeeper.domain.gate_lanes import LANE_TABLE
@@ -87,6 +90,43 @@ def test_a_new_contract_names_every_place_that_is_left_open(tmp_path: Path) -> N
     places = [n for n, line in enumerate(lines, 1) if FILL_IN in line.partition("#")[0]]
     assert len(places) == len(FILLED)
     assert [n for n in places if f"{file}:{n} " not in said] == []
+    told = [line for line in said.splitlines() if "is not filled in yet" in line]
+    assert len(told) == len(FILLED), "each says so, also where no form could take the mark"
+    assert "->" not in said, "a mark is no value that a next step could be about"
+    assert "code.git_sha: FILL_IN" in said
+    assert "expected the name of the person responsible, for example alice" in said
+
+
+def test_a_place_that_is_left_open_is_never_launched(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    call("new", file)
+    text = file.read_text()
+    file.write_text(filled(text).replace("topology: 1 slice", "topology: FILL_IN"))
+    with pytest.raises(BadInput) as caught:
+        read_contract(file)
+    [problem] = caught.value.problems
+    assert (problem.key, problem.line) == ("hardware.topology", text.splitlines().index(
+        "  topology: FILL_IN"
+    ) + 1)  # fmt: skip
+
+
+@pytest.mark.parametrize("lane", list(Lane))
+def test_a_new_contract_shows_every_key_stated_or_as_a_comment(lane: Lane) -> None:
+    text = example_contract(lane)
+    keys = [key for key in CONTRACT if "*" not in key]
+    missing = [key for key in keys if not re.search(rf"\b{key.rpartition('.')[2]}:", text)]
+    assert missing == []
+
+
+def test_the_comment_about_wandb_is_a_tracker_once_it_is_taken_in(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    text = filled(example_contract(Lane.HERO))
+    dropped = [
+        line for line in text.splitlines() if not line.startswith(("  kind: jsonl", "  url:"))
+    ]
+    file.write_text("\n".join(re.sub(r"^  #   (\w+:)", r"  \1", line) for line in dropped))
+    tracker = read_contract(file).tracker
+    assert (tracker.kind, tracker.mode, tracker.entity) == ("wandb", "online", "acme")
 
 
 def test_a_contract_is_never_overwritten(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ goal: {fill}
 stop: {fill}
 # The issue's URL, or none as a stated waiver.
 issue: {fill}
+# labels: [experiment]        # of the issue
 timezone: UTC                 # in which times are shown
 
 # --- What is launched. Secrets are named in env_from, never written here -------------------------
@@ -44,6 +45,7 @@ timezone: UTC                 # in which times are shown
 command: {fill}
 env: {{}}
 env_from: []                  # such as [WANDB_API_KEY]: read at submit, stored nowhere
+# working_dir: /srv/train     # where the job starts; of local jobs the checkout, too
 orchestrator:
   kind: ray                   # ray or local
   # The URL of Ray's dashboard, such as http://127.0.0.1:8265.
@@ -58,20 +60,33 @@ code:
   branch: main
   # Identity of the source bundle or container that runs; state a container with its digest.
   bundle: {fill}
+  # container: ghcr.io/acme/train@sha256:...
+  # built_from: 4be1c09d1f0a7a2c3a1e5d6b7c8d9e0f1a2b3c4d  # the commit of bundle or container
+  # dirty: true               # launch with changes that no commit has; a human consents to them
   # worktree: /home/me/lab    # a checkout to hold against the commit
+  # script: experiments/grug.py  # the experiment, when the command does not show it
   # config: [configs/run.yaml]  # compared before each relaunch
+  # ignore: ["*.md", "tests/*"]  # changed files that cannot affect training
 hardware:
   # Such as v5p-1024, and such as: 1 slice.
   type: {fill}
   topology: {fill}
+  # count: 8                  # slices or nodes
   # Such as us-central2.
   region: {fill}
 
 # --- The identity that must not drift ------------------------------------------------------------
 
 tracker:
+  kind: jsonl                 # a metrics file of JSON lines; or wandb, below
   # The metrics file, as a path or URL.
   url: {fill}
+  # For W&B, instead of kind and url:
+  #   kind: wandb
+  #   entity: acme            # https://wandb.ai/<entity>/<project>
+  #   project: grug
+  #   mode: online            # or offline, and then dir: /srv/runs/my-run (it holds wandb/)
+  #   base_url: https://wandb.example.com  # only for a server of your own
   id: {fill}
   display_name: {fill}
   resume: allow               # allow, never or must
@@ -80,6 +95,7 @@ output_root: {fill}
 # The region of its bucket; leave it out for a local path.
 output_region: {fill}
 initialize_from: ""           # a checkpoint folder, such as gs://b/run/checkpoints/step-900
+# ancestors: [gs://b/run]     # output roots of the runs that this one descends from
 final_step:
   # Exact, from config or code; never from a progress bar.
   value: {fill}
@@ -89,17 +105,37 @@ model:
   # Of a mixture of experts the active ones, such as 41e9; the cost is 6 x parameters x tokens.
   parameters: {fill}
   tokens: {fill}
+  # batch_size: 1024          # with sequence_length, instead of tokens
+  # sequence_length: 4096
 
 # --- What is kept, who relaunches, who watches ---------------------------------------------------
 
 checkpoints:
+  # root: gs://b/run/checkpoints  # of the step-N; <output_root>/checkpoints when left out
   permanent_every_steps: 100000
   temporary_every: 15m
   keep_last: {keep}
+  # milestones: [50000]       # steps that are kept whatever else is deleted
 retries: {{owner: watchkeeper, budget: 3, window: 24h}}
 # resume: {{argument: --initialize_from}}  # the option that takes the checkpoint of a relaunch
-watch: {{holder: watchkeeper, cadence: {cadence}}}
-logbook: {{branch: logbooks}}   # one commit for each check: keep them off main
+watch:
+  holder: watchkeeper         # the built-in loop, or a principal
+  cadence: {cadence}
+  # declined: one minute on one machine  # instead of holder: why nobody watches
+  # after_submit: 120s        # the first check after a submit
+  # stabilizing: 570s         # until training is seen
+  # pending_notify: 30m       # a job that waits longer opens a finding
+# stopping:                   # where the watch ends before the run does; the job goes on
+#   step: 3000
+#   at: "2026-11-21T14:00:00Z"
+#   event: first_checkpoint
+# seal:
+#   auto: true                # seal without being asked; hero and daily do
+#   tag: hero/my-run/final
+logbook:
+  branch: logbooks            # one commit for each check: keep them off main
+  # remote: https://github.com/acme/lab.git  # when it is not the code's
+  # path: .agents/logbooks/my-run.md
 
 # --- Ways of working; these are the lane's defaults ----------------------------------------------
 
@@ -110,6 +146,18 @@ policy:
   temporary_retention: {policy.temporary_retention}
   stopped: {policy.stopped}
   startup_forbidden: {policy.startup_forbidden}
+  # lines_expected: ["Using output path"]  # texts that a start must show in its log
+  # lines_forbidden: ["Starting from scratch"]
+  # material_keys: ["trainer.z_loss*"]  # configuration whose change stops a relaunch
+  # immaterial_keys: ["env.MY_DEBUG"]  # and that which does not
+
+# --- What tells that a signal of a shared system speaks of this run ------------------------------
+
+# signals:
+#   roots: [gs://acme-tmp/my-run]  # beside output_root
+#   nodes: [tpu-my-run-0]     # that the run has to itself
+#   pools: [qr-my-run]        # queued resources that serve it
+#   budgets: ["My run"]       # billing budgets
 """
 
 

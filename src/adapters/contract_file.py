@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from watchkeeper.adapters.bad_input import BadInput, Problem, in_line_order
+from watchkeeper.adapters.contract_blanks import left_open, with_left_open
 from watchkeeper.adapters.contract_guide import COMMENTS, CONTRACT
 from watchkeeper.adapters.documents import (
     Document,
@@ -71,7 +72,7 @@ def read_contract(path: Path) -> Contract:
         path: The file; its suffix says what it is.
 
     Raises:
-        BadInput: Everything that is wrong with it, in the order of the lines.
+        BadInput: Everything that is wrong with it or left open, in the order of the lines.
     """
     file = str(path)
     parse = _PARSERS.get(path.suffix.lower())
@@ -88,7 +89,14 @@ def read_contract(path: Path) -> Contract:
         raise refuse(file, None, expected, f"write at least {', '.join(required)}")
     if not isinstance(document.data, dict):
         raise refuse(file, 1, "expected keys with values", "begin with a line such as run: my-run")
-    return validate(Contract, _prepared(document, path.absolute().parent), CONTRACT)
+    unfilled = left_open(text, file)
+    try:
+        made = validate(Contract, _prepared(document, path.absolute().parent), CONTRACT)
+    except BadInput as error:
+        raise BadInput(with_left_open(error.problems, unfilled)) from error
+    if unfilled:
+        raise BadInput(unfilled)
+    return made
 
 
 def contract_to_yaml(contract: Contract) -> str:

@@ -122,6 +122,14 @@ CONTRACT: Mapping[str, Field] = {
     "policy.material_keys.*": Field("a key or a glob", '"trainer.z_loss*"'),
     "policy.immaterial_keys": Field("a list of keys or globs", '["env.MY_DEBUG"]'),
     "policy.immaterial_keys.*": Field("a key or a glob", '"env.MY_DEBUG"'),
+    "signals.roots": Field("a list of paths or URLs", '["gs://acme-tmp/grug"]'),
+    "signals.roots.*": Field("the path or URL of a folder", "gs://acme-tmp/grug"),
+    "signals.nodes": Field("a list of nodes or hosts", "[tpu-grug-0]"),
+    "signals.nodes.*": Field("the name of a node or host", "tpu-grug-0"),
+    "signals.pools": Field("a list of ids of queued resources", "[qr-grug]"),
+    "signals.pools.*": Field("the id of a queued resource", "qr-grug"),
+    "signals.budgets": Field("a list of billing budgets", '["Grug 1e23"]'),
+    "signals.budgets.*": Field("the id or name of a billing budget", '"Grug 1e23"'),
 }
 """By key; `*` stands for any one name or index. A section is known by the keys below it."""
 
@@ -145,5 +153,6 @@ COMMENTS: Mapping[str, str] = {
     "ancestors": "Runs that this one descends from.",
     "model": "What it is expected to cost: 6 x parameters x tokens.",
     "policy": "Ways of working; what is left out has the lane's default.",
+    "signals": "What tells that a signal of a shared system speaks of this run.",
 }
 """The comment above a key or section in a contract that is written by us."""

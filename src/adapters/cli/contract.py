@@ -6,12 +6,10 @@ from typing import Any
 
 import click
 
-from watchkeeper.adapters.bad_input import BadInput, Problem
 from watchkeeper.adapters.cli.common import Leave, json_errors, say
 from watchkeeper.adapters.contract_example import FILL_IN, example_contract
 from watchkeeper.adapters.contract_file import read_contract
 from watchkeeper.adapters.contract_schema import contract_schema
-from watchkeeper.adapters.documents import read_text
 from watchkeeper.domain.contract import Lane
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -55,36 +53,10 @@ def new(lane: str, file: Path | None, as_json: bool) -> None:
 @json_errors
 def check(file: Path, as_json: bool) -> None:
     """Say everything that is wrong with FILE, with its lines; exit 4 where something is."""
-    problems = _left_open(file)
-    try:
-        found = read_contract(file)
-    except BadInput as error:
-        known = {(problem.line, problem.key) for problem in error.problems}
-        lines = {problem.line for problem in error.problems}
-        more = [p for p in problems if (p.line, p.key) not in known and p.line not in lines]
-        both = sorted([*error.problems, *more], key=lambda problem: problem.line or 0)
-        raise BadInput(tuple(both)) from error
-    if problems:
-        raise BadInput(tuple(problems))
+    found = read_contract(file)
     document: dict[str, Any] = {"file": str(file), "run": found.run, "lane": found.lane.value}
     text = f"{file}: a contract of {found.run} ({found.lane.value}); its form is right. Next: "
     say(as_json, {**document, "ok": True}, f"{text}watchkeeper launch {file} --dry-run")
-
-
-def _left_open(file: Path) -> list[Problem]:
-    """Return the places of an example that nobody has filled in."""
-    try:
-        lines = read_text(file, "a contract file").splitlines()
-    except BadInput:
-        return []  # Reading it properly says what is wrong with it.
-    found: list[Problem] = []
-    for number, line in enumerate(lines, 1):
-        stated = line.partition("#")[0]
-        if FILL_IN in stated:
-            key = stated.strip().partition(":")[0]
-            expected = "is not filled in yet; the comment above says what belongs there"
-            found.append(Problem(str(file), number, key, FILL_IN, expected))
-    return found
 
 
 @contract.command()
