@@ -1,8 +1,10 @@
 """The launch gate on one page that a DRI can check in a minute."""
 
 import shlex
+from collections.abc import Mapping
 
 from watchkeeper.domain.contract import Contract, cadence_of, logbook_path_of, logbook_remote_of
+from watchkeeper.domain.contract_tracker import tracker_place
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.plan import GateFinding, LaunchPlan, Verdict, plan_digest, short
@@ -42,27 +44,36 @@ def render_gate(
         lines.append(f" pass   inferred: {', '.join(guessed)} (--all)")
     if passed and not everything:
         lines.append(f" pass   {len(passed)} others (--all)")
-    lines += ["", *_facts(contract, plan)]
+    lines += ["", *_facts(contract, plan, {f.rule: f.says for f in passed})]
     return "\n".join(lines)
 
 
-def _facts(contract: Contract, plan: LaunchPlan) -> list[str]:
-    """Return what is launched, one line for each thing that a DRI compares."""
+def _facts(contract: Contract, plan: LaunchPlan, proven: Mapping[str, str]) -> list[str]:
+    """Return what is launched, one line for each thing that a DRI compares.
+
+    Args:
+        contract: The run's contract.
+        plan: What would be launched.
+        proven: What the rules that pass found; what the others found stands above with its fix.
+    """
     code, tracker = contract.code, contract.tracker
     final = f"{plan.final_step} (from {contract.final_step.source or 'nowhere'})"
     shown = {
+        "goal": contract.goal,
+        "stop, ask": contract.stop,
         "command": shlex.join(plan.command),
         "env": _environment(contract),
         "starts in": plan.working_dir or "the default folder",
         "code": f"{plan.git_sha} on {code.branch} of {code.remote}",
-        "dirty tree": "yes, as the contract says" if code.dirty else "",
+        "dirty tree": "yes, as the contract says" if code.dirty else "no",
         "bundle": code.container or code.bundle,
+        "cost": proven.get("L17", ""),
         "hardware": ", ".join(_hardware(contract)),
         "output root": plan.output_root,
         "tracker": f"{plan.tracker_id or '(missing)'}, {plan.display_name or '(no name)'} "
-        f"(resume: {tracker.resume or '(missing)'})",
+        f"(resume: {tracker.resume or '(missing)'}), {tracker_place(tracker)}",
         "told in": ", ".join(plan.tracker_env),
-        "start": plan.resume_from or "from scratch",
+        "start": _start(plan, proven),
         "final step": final,
         "stops before": _stopping(contract),
         "checkpoints": _checkpoints(contract),
@@ -79,6 +90,12 @@ def _facts(contract: Contract, plan: LaunchPlan) -> list[str]:
         "must not show": "; ".join(contract.policy.lines_forbidden),
     }
     return [f" {name:<13} {text}" for name, text in shown.items() if text]
+
+
+def _start(plan: LaunchPlan, proven: Mapping[str, str]) -> str:
+    if not plan.resume_from:
+        return "from scratch"
+    return plan.resume_from + (f" ({proven['L6']})" if "L6" in proven else "")
 
 
 def _hardware(contract: Contract) -> list[str]:
