@@ -1,5 +1,6 @@
 """`propose`, `consent`, `waive`, `revoke` and guarded acts, with a real list of principals."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -129,7 +130,9 @@ def test_a_standing_waiver_is_granted_listed_used_and_revoked(
     assert cli("waive", "--standing", "--lane", "hero", "--reason", "x").code == 3
     granted = cli(*standing, "--rule", "L11", "--by-requester", "dri", "--json")
     assert (granted.code, granted.json["waiver"]) == (0, "sw-1")
-    assert "sw-1  L11  canary  launches of dri" in cli("waive", "--list").out
+    listed = cli("waive", "--list").out
+    assert "sw-1  L11  canary  launches of dri" in listed
+    assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d UTC", listed), "2h is no whole day"
     canary = tiny_contract(site, "am").model_copy(update={"lane": Lane.CANARY})
     path = written(tmp_path, canary)
     assert cli("launch", path, "--dry-run").code == 0

@@ -14,10 +14,13 @@ import pytest
 
 from tests.command_line import Answer, Cli, written
 from tests.office import data_of, requested, runs_of, watch_until
+from tests.sockets import closed_port
 from tests.training import Site, commit, git, tiny_contract
+from tests.wandb_stub import KEY, ask_stub
 from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.events import InstanceLaunched, PreflightRecorded
 from watchkeeper.domain.plan import Verdict
 
@@ -170,6 +173,46 @@ def test_a_tracker_identity_that_is_not_stated_whole_is_blocked(desk: Desk, lack
     empty = None if lack == "resume" else ""
     promised = changed(tiny_contract(desk.site, "tiny"), "tracker", **{lack: empty})
     desk.assert_blocked(promised, "L4", f"tracker.{lack}")
+
+
+def on_wandb(desk: Desk, url: str, **changes: Any) -> Contract:
+    part = TrackerPart(
+        kind="wandb", entity="ent", project="p", id="r1", display_name="Run 1", base_url=url,
+        resume="allow",
+    )  # fmt: skip
+    promised = tiny_contract(desk.site, "tiny")
+    return promised.model_copy(update={"tracker": part.model_copy(update=changes)})
+
+
+@pytest.mark.wandb
+@pytest.mark.parametrize(
+    ("there", "changes", "says"),
+    [
+        (("r0", "Run 1"), {}, "Run 1 is also the name of r0"),
+        (("r1", "Run 7"), {}, "r1 is known as Run 7, the contract says Run 1"),
+        (("r1", "Run 1"), {"resume": "never"}, "r1 exists already, and the resume policy is never"),
+    ],
+)
+def test_a_tracker_identity_that_another_run_has_is_blocked(
+    desk: Desk,
+    wandb_server: str,
+    monkeypatch: pytest.MonkeyPatch,
+    there: tuple[str, str],
+    changes: dict[str, Any],
+    says: str,
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    ask_stub(wandb_server, "PATCH", f"runs/ent/p/{there[0]}", {"displayName": there[1]})
+    desk.assert_blocked(on_wandb(desk, wandb_server, **changes), "L4", says)
+
+
+@pytest.mark.wandb
+def test_a_tracker_that_gives_no_answer_is_never_a_free_name(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    promised = on_wandb(desk, f"http://127.0.0.1:{closed_port()}")
+    desk.assert_blocked(promised, "L4", "cannot tell: ", "refused")
 
 
 # --- Final step -----------------------------------------------------------------------------------

@@ -156,6 +156,7 @@ ONE_CHECKPOINT = json.dumps({"kind": "storage#objects", "prefixes": ["demo/step-
     [
         (401, b'{"error": {"message": "Invalid Credentials"}}', "HTTP 401 .*Invalid Credentials"),
         (403, b'{"error": {"message": "no storage.objects.list"}}', "HTTP 403 .*no storage"),
+        (429, b'{"error": {"message": "rateLimitExceeded"}}', "HTTP 429"),
         (500, b"<html>\n<h1>Oops</h1></html>", "HTTP 500 .*<html> <h1>Oops"),
         (503, b"", "HTTP 503"),
         (404, b"Not Found", "HTTP 404"),

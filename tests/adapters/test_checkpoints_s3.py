@@ -82,6 +82,7 @@ def test_a_stopped_server_is_unavailable_and_says_so_at_once(
         (403, error("AccessDenied", "Access Denied"), "HTTP 403 AccessDenied.*Access Denied"),
         (403, error("InvalidAccessKeyId", "no such key"), "HTTP 403 InvalidAccessKeyId"),
         (403, b"<html>Forbidden</html>", "HTTP 403"),
+        (429, error("TooManyRequests", "slow down"), "HTTP 429"),
         (404, error("NoSuchBucket", "no such bucket"), "HTTP 404"),
         (404, b"Not Found", "HTTP 404"),
         (500, error("InternalError", "Oops"), "HTTP 500 InternalError.*Oops"),

@@ -261,7 +261,7 @@ def _grant_standing(
     assert isinstance(granted, StandingWaiverGranted), "a waiver that was taken is recorded"
     document = granted.model_dump(mode="json")
     whose = f"{granted.lane.value} launches that {granted.requester} asks for"
-    text = f"{granted.rule} waived as {granted.waiver} for {whose}, until {granted.until:%Y-%m-%d}"
+    text = f"{granted.rule} waived as {granted.waiver} for {whose}, until {_minute(granted.until)}"
     back = f"watchkeeper revoke --standing {granted.waiver}"
     say(as_json, document, f"{text}; to take it back: {back}")
 
@@ -277,11 +277,15 @@ def _list_standing(office: Office, as_json: bool) -> None:
     held = standing_waivers(office.ledger.people(), clock.now())
     lines = [
         f"  {one.name}  {one.rule}  {one.lane.value}  launches of {one.requester}, by {one.by}, "
-        f"until {one.until:%Y-%m-%d}: {one.reason}"
+        f"until {_minute(one.until)}: {one.reason}"
         for one in held
     ]
     document = {"standing": [one.model_dump(mode="json") for one in held]}
     say(as_json, document, "\n".join(lines) or "no standing waivers")
+
+
+def _minute(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M %Z}"
 
 
 def _given(handled: Handled) -> ConsentGiven | None:
@@ -290,7 +294,7 @@ def _given(handled: Handled) -> ConsentGiven | None:
 
 def _permitted(run: str, given: ConsentGiven) -> str:
     """Say what is permitted now, until when, and how to use it."""
-    until = f"{given.expires_at:%Y-%m-%d %H:%M %Z}"
+    until = _minute(given.expires_at)
     text = f"consent {given.consent}: {given.action} of {given.target}, once, until {until}"
     known = given.action in _ACTIONS
     use = _HOW_TO_USE.get(GuardedAction(given.action)) if known else None
