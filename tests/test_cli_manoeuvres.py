@@ -16,9 +16,13 @@ from watchkeeper.domain.values import JobSpec
 pytestmark = pytest.mark.git
 
 
-def failed_run(cli: Cli, site: Site, tmp_path: Path, slug: str = "tiny") -> str:
+def failed_run(
+    cli: Cli, site: Site, tmp_path: Path, slug: str = "tiny", words: tuple[str, ...] = ()
+) -> str:
     """A run that ended badly at step 30, with a question open."""
-    launch(cli, written(tmp_path, tiny_contract(site, slug, die="exit@30")), slug)
+    promised = tiny_contract(site, slug, die="exit@30")
+    promised = promised.model_copy(update={"command": (*promised.command, *words)})
+    launch(cli, written(tmp_path, promised), slug)
     assert cli("watch", "--until-idle").code == 0
     assert cli("status", slug, "--json").json["phase"] == "interrupted"
     return slug
@@ -73,9 +77,10 @@ def test_announcements_are_shown_and_bad_ones_teach(cli: Cli, site: Site, tmp_pa
 def test_a_rollback_prints_the_plan_and_its_approval_carries_on(
     cli: Cli, site: Site, tmp_path: Path
 ) -> None:
-    slug = failed_run(cli, site, tmp_path)
+    slug = failed_run(cli, site, tmp_path, words=("--label", "two words"))
     said = cli("rollback", slug, "--to", "step-10", "--reason", "the loss rose")
     assert said.code == 0, said.err
+    assert "--label 'two words'" in said.out, "the exact command, as a shell would take it"
     assert "rejected   step-20" in said.out
     plan = said.out.rsplit("--plan ", 1)[1].strip()
     assert f"approve {slug} --plan {plan}" in cli("status").out

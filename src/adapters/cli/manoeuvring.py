@@ -1,5 +1,6 @@
 """`adopt`, `relaunch`, `rollback` and `supersede`: what a human does with a run on purpose."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -120,7 +121,7 @@ def rollback(
             f"{run}: plan {plan}, nothing is done before it is approved\n"
             f"  next       {planned.plan.instance} as {planned.plan.submission_id}\n"
             f"  from       step-{planned.step}, {planned.checkpoint}\n"
-            f"  command    {' '.join(planned.plan.command)}\n"
+            f"  command    {shlex.join(planned.plan.command)}\n"
             f"  rejected   {above}\n"
             f"  -> watchkeeper approve {run} --plan {plan}"
         )

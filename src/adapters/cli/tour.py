@@ -117,7 +117,7 @@ def _hand_over(tour: Tour) -> None:
     _stop_watch(tour)
     _type(tour, "handover", RUN, "--to", "ana", "--note", "quiet so far")
     _start_watch(tour, "--holder", "ana")
-    _wait(tour, "Ana's watch", lambda run: _holder(run) == "ana")
+    _wait(tour, "Ana's watch", lambda run: _holder(run) == "ana" and _is_checked(run))
     _type(tour, "status", RUN)
 
 
@@ -187,6 +187,11 @@ def _holder(run: Run) -> str:
 
 def _second_trains(run: Run) -> bool:
     return len(run.instances) == 2 and phase_name(run.phase) == "running"
+
+
+def _is_checked(run: Run) -> bool:
+    """Say whether whoever holds the watch has looked already: before, status calls it stale."""
+    return run.last_check is not None and run.last_check.event.token == run.watch.token
 
 
 def _wait(tour: Tour, what: str, holds: Callable[[Run], bool]) -> None:
