@@ -37,7 +37,7 @@ def plain(delivery: Delivery, scrubber: Scrubber) -> Parsed:
     if delivery.attributes.get("kind") == "trip":
         raise RecursionError("a bug of the parser")
     try:
-        document = json.loads(delivery.data)
+        document: Any = json.loads(delivery.data)
     except ValueError as error:
         return Poison(f"not JSON: {error}")
     made: list[Any] = document if isinstance(document, list) else [document]
