@@ -4,7 +4,7 @@ import json
 import random
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -37,10 +37,10 @@ def plain(delivery: Delivery, scrubber: Scrubber) -> Parsed:
     if delivery.attributes.get("kind") == "trip":
         raise RecursionError("a bug of the parser")
     try:
-        document: Any = json.loads(delivery.data)
+        document: object = json.loads(delivery.data)
     except ValueError as error:
         return Poison(f"not JSON: {error}")
-    made: list[Any] = document if isinstance(document, list) else [document]
+    made = cast("list[object]", document) if isinstance(document, list) else [document]
     return tuple(Signal.model_validate(one) for one in made)
 
 
