@@ -9,8 +9,8 @@ from watchkeeper.domain.contract import cadence_of, seals_itself
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import Action, DecisionMade
 from watchkeeper.domain.guarded import open_proposals
-from watchkeeper.domain.outbox import state_of
 from watchkeeper.domain.handover import tracker_url_of
+from watchkeeper.domain.outbox import state_of
 from watchkeeper.domain.phases import (
     Abandoned,
     Draft,
