@@ -214,7 +214,8 @@ class World:
 
 @pytest.fixture
 def orchestrator(request: pytest.FixtureRequest) -> str:
-    name = request.node.callspec.params.get("name", "") if hasattr(request.node, "callspec") else ""
+    call: Any = getattr(request.node, "callspec", None)
+    name: str = "" if call is None else call.params.get("name", "")
     return "iris" if name.startswith("iris_") else "ray"
 
 

@@ -280,7 +280,9 @@ def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple
     if cast.orchestrator == "ray":
         teller.tell("starting a Ray cluster on this machine")
         try:
-            variables = load("cli.demo_signals", "HEAD_VARIABLES") if cast.by_signals else {}
+            variables: dict[str, str] = {}
+            if cast.by_signals:
+                variables = load("cli.demo_signals", "HEAD_VARIABLES")
             start = load("ray.cluster", "start_head")
             head = start(folder / "demo", 2, on_wait=teller.show, variables=variables)
         except load("ray.cluster", "HeadNotStarted") as error:
@@ -290,13 +292,16 @@ def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple
         part = OrchestratorPart(kind="ray", address=head.address, cluster="demo")
         session = head.directory / "session_latest"
         teller.tell(f"Ray is up: {head.address}")
+    changes: dict[str, Any] = {}
+    if cast.by_signals:
+        changes = load("cli.demo_signals", "scene_changes")(session)
     scene = set_scene(
         folder / "demo",
         push_code(folder / "demo"),
         part,
         tracker=cast.tracker,
         wandb_url=cast.wandb_url,
-        **(load("cli.demo_signals", "scene_changes")(session) if cast.by_signals else {}),
+        **changes,
     )
     teller.tell(f"git remote {scene.code.remote}, contract {scene.contract_file}")
     return home, scene
