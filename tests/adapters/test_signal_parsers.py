@@ -214,7 +214,8 @@ class World:
 
 @pytest.fixture
 def orchestrator(request: pytest.FixtureRequest) -> str:
-    call: Any = getattr(request.node, "callspec", None)
+    asked: Any = request
+    call: Any = getattr(asked.node, "callspec", None)
     name: str = "" if call is None else call.params.get("name", "")
     return "iris" if name.startswith("iris_") else "ray"
 
