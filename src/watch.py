@@ -220,6 +220,9 @@ class Watcher:
             # Nothing to watch; what is left to push needs no lease, only our place as its writer.
             board.token = board.run.watch.token or -1
             return
+        if self._works_for(board.run):
+            board.token = board.run.watch.token
+            return
         if board.refused_until is not None and not board.refused_until.expired():
             return
         self._forced.add(slug)
@@ -238,6 +241,18 @@ class Watcher:
             return
         board.run = outcome.run
         board.token = outcome.run.watch.token
+
+    def _works_for(self, run: Run) -> bool:
+        """Say whether somebody else of this home took the run beside this watch: it goes on."""
+        holder = run.watch.holder
+        theirs = holder is not None and holder.principal != self._holder.principal
+        return theirs and self._is_ours(run) and is_held(run.watch, clock.now())
+
+    def _is_ours(self, run: Run) -> bool:
+        """Say whether the watch is held in this home, where one process acts for all holders."""
+        holder = run.watch.holder
+        here = (self._holder.host, self._holder.home)
+        return holder is not None and (holder.host, holder.home) == here
 
     def _report_if_stale(self, slug: str, run: Run) -> None:
         """Say on record that whoever holds the watch does not check: it cannot say so itself."""
@@ -320,7 +335,7 @@ class Watcher:
         wait(begun, timeout=LEAVING.total_seconds())
         for slug, board in self._boards.items():
             run = self._desk.ledger.run(slug)
-            if not isinstance(run, Run) or run.watch.holder != self._holder or board.token <= 0:
+            if not isinstance(run, Run) or not self._is_ours(run) or board.token <= 0:
                 continue
             command = ReleaseWatch(
                 now=clock.now(), actor=SERVICE, token=board.token, reason="the watch was stopped"

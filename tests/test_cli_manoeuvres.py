@@ -1,5 +1,7 @@
 """What handovers and manoeuvres print, their exit codes and their JSON, on real parts."""
 
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,11 +11,13 @@ from tests.command_line import Cli, launch, written
 from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_office
-from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.domain.state import Run
 from watchkeeper.domain.values import JobSpec
 
 pytestmark = pytest.mark.git
+
+MAIN = "from watchkeeper.adapters.cli import main; main()"
+LIMIT = timedelta(seconds=60)
 
 
 def failed_run(
@@ -36,7 +40,7 @@ def test_a_handover_prints_its_packet_on_one_screen(cli: Cli, site: Site, tmp_pa
     assert len(lines) <= 24
     for wanted in ("job", "tracker", "latest", "waiting", "question", "next check"):
         assert any(line.split()[0:1] == [wanted.split()[0]] for line in lines), wanted
-    assert "watchkeeper watch --holder alice" in said.out
+    assert f"watchkeeper watch {slug} --holder alice" in said.out
     assert "handed to alice, not taken yet" in cli("status", slug).out
     assert "watch handed over to alice" in cli("logbook", slug).out
     # What is asked for now is left to her: this home does not act for the job.
@@ -45,16 +49,39 @@ def test_a_handover_prints_its_packet_on_one_screen(cli: Cli, site: Site, tmp_pa
     assert cli("handover", slug, "--to", "two words").code == 4
 
 
-def test_a_handover_beside_a_watch_says_that_one_watch_acts_for_a_home(
+def test_beside_a_running_watch_the_next_holder_takes_over_with_one_command(
     cli: Cli, home: Path, site: Site, tmp_path: Path
 ) -> None:
-    slug = failed_run(cli, site, tmp_path)
-    alone = "one watch acts for a home"
-    with watch_lock(open_home(home), "watch"):
-        said = cli("handover", slug, "--to", "alice").out
-        assert f"{alone}: end the one that runs here, unless it is alice's" in said
-        assert alone not in cli("handover", slug, "--to", "watchkeeper").out
-    assert alone not in cli("handover", slug, "--to", "alice").out
+    slug = "tiny"
+    promised = tiny_contract(site, slug, steps=2000, pace=0.05, cadence_s=1)
+    launch(cli, written(tmp_path, promised), slug)
+    watching = subprocess.Popen(
+        [sys.executable, "-c", MAIN, "watch", "--home", str(home)], stdout=subprocess.DEVNULL
+    )
+
+    def looked(token: int) -> bool:
+        with open_office(home) as office:
+            run = office.ledger.run(slug)
+        assert isinstance(run, Run)
+        return run.last_check is not None and run.last_check.event.token == token
+
+    backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
+    try:
+        backoff.wait_until_or_raise(lambda: looked(1), LIMIT, "the first check")
+        said = cli("handover", slug, "--to", "alice")
+        assert "the watch that runs here goes on with it once alice takes it" in said.out
+        assert cli("watch", slug, "--holder", "bob").code == 3, "it is kept for alice"
+        said = cli("watch", slug, "--holder", "alice", "--json")
+        assert said.json == {"taken": [slug], "holder": "alice"}
+        backoff.wait_until_or_raise(lambda: looked(3), LIMIT, "a check under alice's token")
+        assert cli("status", slug, "--json").json["holder"].startswith("alice@")
+    finally:
+        watching.terminate()
+        assert watching.wait(timeout=60) == 0
+    with open_office(home) as office:
+        run = office.ledger.run(slug)
+        assert isinstance(run, Run)
+        assert run.watch.holder is None, "who stops the watch of a home lets go of all it held"
 
 
 def test_announcements_are_shown_and_bad_ones_teach(cli: Cli, site: Site, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def render_handover(run: str, data: WatchHandedOver, *, is_watched: bool = False
     Args:
         run: The run's slug.
         data: The handover.
-        is_watched: Whether a watch runs in this home, beside which no other one can start.
+        is_watched: Whether a watch runs in this home, which then works for the new holder.
     """
     former = f"{data.former.principal}@{data.former.host}" if data.former is not None else "nobody"
     forced = ", by force" if data.forced else ""
@@ -43,11 +43,12 @@ def render_handover(run: str, data: WatchHandedOver, *, is_watched: bool = False
     if data.note:
         lines.append(f"  {'note':<11} {one_line(data.note)}")
     lines.append(f"kept for {data.to} until {until}; then anyone may take it")
-    if is_watched and data.to != "watchkeeper":
-        theirs = f"unless it is {data.to}'s"
-        lines.append(f"one watch acts for a home: end the one that runs here, {theirs}")
-    holder = "" if data.to == "watchkeeper" else f" --holder {data.to}"
-    lines.append(f"  -> watchkeeper watch{holder}")
+    if data.to == "watchkeeper":
+        lines.append("  -> watchkeeper watch")
+        return "\n".join(lines)
+    if is_watched:
+        lines.append(f"the watch that runs here goes on with it once {data.to} takes it")
+    lines.append(f"  -> watchkeeper watch {run} --holder {data.to}")
     return "\n".join(lines)
 
 

@@ -276,7 +276,7 @@ def _take(row: RunRow, now: datetime) -> str:
     """Return the command that takes the watch: theirs while it is kept for somebody."""
     until = when(row["lease_until"])
     kept = row.get("kept_for", "") if until is not None and now < until else ""
-    return f"watchkeeper watch --holder {kept}" if kept else "watchkeeper watch"
+    return f"watchkeeper watch {row['run']} --holder {kept}" if kept else "watchkeeper watch"
 
 
 def _unreadable(why: str) -> Need:

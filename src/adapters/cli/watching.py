@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -20,6 +21,7 @@ from watchkeeper.adapters.cli.common import (
     home_option,
     json_errors,
     known_run,
+    not_refused,
     open_office,
     say,
     who,
@@ -27,9 +29,11 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.cli.listening import asked_for, listening, signals_option
 from watchkeeper.adapters.cli.narrator import narrated
 from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
-from watchkeeper.adapters.home import watch_lock
+from watchkeeper.adapters.home import HomeInUse, watch_lock
+from watchkeeper.domain.commands import TakeWatch
 from watchkeeper.domain.contract import seals_itself
 from watchkeeper.domain.events import Action
+from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import (
     Abandoned,
     Cleared,
@@ -46,13 +50,16 @@ from watchkeeper.domain.state import Run
 from watchkeeper.projections.figures import count
 from watchkeeper.watch import Watcher
 
+BUILT_IN = "watchkeeper"
+"""Under whose name the loop holds a watch, unless somebody else's is given."""
+
 
 @click.command()
 @click.argument("runs", nargs=-1)
 @click.option("--until-idle", is_flag=True, help="End when nothing is left to watch or to push.")
 @click.option(
     "--holder",
-    default="watchkeeper",
+    default=BUILT_IN,
     show_default=True,
     metavar="PRINCIPAL",
     help="Who holds the watch, such as somebody it was handed over to.",
@@ -77,7 +84,8 @@ def watch(
     """Watch all runs of the home until Ctrl-C; relaunch, push and seal them.
 
     RUNS names those whose contract declines a watch and that are watched all the same, or, with
-    --force, those that are taken from whoever holds them.
+    --force, those that are taken from whoever holds them. While a watch runs here, RUNS with
+    --holder are taken in that name at once, and the watch that runs goes on with them.
     """
     if not holder.strip() or any(c.isspace() for c in holder):
         raise Leave("--holder: expected a principal's name without spaces, such as alice", 4)
@@ -88,7 +96,13 @@ def watch(
     with open_office(home) as office, told_to_stop() as stop, ExitStack() as stack:
         for slug in runs:
             known_run(office.ledger, slug)
-        stack.enter_context(watch_lock(office.home, "watch"))
+        try:
+            stack.enter_context(watch_lock(office.home, "watch"))
+        except HomeInUse as error:
+            if not (error.is_watch and runs and holder != BUILT_IN):
+                raise
+            say(as_json, *_taken_beside(office, runs, holder, force, who(office.home, principal)))
+            return
         log_to(office)
         if not as_json:
             click.echo(f"watching all runs of {office.home.path}; Ctrl-C ends")
@@ -106,6 +120,19 @@ def watch(
         slugs = [slug for slug in office.ledger.slugs() if _is_watched(office, slug, runs)]
         text = f"the watch over {count(len(slugs), 'run')} has ended"
         say(as_json, {"watched": slugs}, text)
+
+
+def _taken_beside(
+    office: Office, runs: tuple[str, ...], holder: str, force: bool, actor: Actor
+) -> tuple[dict[str, Any], str]:
+    """Take runs in somebody's name while a watch runs here, which goes on to look at them."""
+    here = holder_of(office.home, holder)
+    for slug in runs:
+        command = TakeWatch(now=clock.now(), actor=actor, holder=here, same_home=False, force=force)
+        not_refused(office.ledger.handle(slug, command))
+    names = ", ".join(runs)
+    text = f"{names}: {holder} holds the watch from now on; the one that runs here goes on with it"
+    return {"taken": list(runs), "holder": holder}, text
 
 
 def _tell(slug: str, line: str, is_check: bool) -> None:
