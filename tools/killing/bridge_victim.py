@@ -1,14 +1,13 @@
 """The bridge that is killed: the real one, whose parts kill it at a named point."""
 
 import os
-import signal
-import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from killing.trigger import Trigger
 from watchkeeper.adapters.cli.watching import told_to_stop
 from watchkeeper.adapters.ray.bridge import Bridge, run
 from watchkeeper.adapters.ray.job_poll import Poller
@@ -39,23 +38,6 @@ class Setting:
     def log(self) -> Path:
         """The export log."""
         return self.session / "logs" / "export_events" / "event_EXPORT_SUBMISSION_JOB.log"
-
-
-@dataclass(slots=True)
-class Trigger:
-    """Kills this process at the n-th passing of one point."""
-
-    point: str
-    countdown: int
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def passed(self, point: str) -> None:
-        with self.lock:
-            if point != self.point:
-                return
-            self.countdown -= 1
-            if self.countdown <= 0:
-                os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass(slots=True)

@@ -5,15 +5,15 @@ import hashlib
 import json
 import os
 import random
-import signal
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
+from killing.trigger import Trigger
 from watchkeeper import acts, clock
 from watchkeeper.adapters.cli.common import holder_of, open_office
 from watchkeeper.adapters.cli.watching import idle
@@ -56,24 +56,6 @@ CONFIRMED = (
     "effects.milestone_tag_pushed.1",
     "effects.confirmed.1",
 )
-
-
-@dataclass(slots=True)
-class Trigger:
-    """Kills this process right after the n-th act of one kind."""
-
-    point: str
-    countdown: int
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def passed(self, point: str) -> None:
-        """Say that an act was done; nothing after the last one is ever executed."""
-        with self.lock:
-            if point != self.point:
-                return
-            self.countdown -= 1
-            if self.countdown <= 0:
-                os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass(slots=True)

@@ -292,16 +292,13 @@ def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple
         part = OrchestratorPart(kind="ray", address=head.address, cluster="demo")
         session = head.directory / "session_latest"
         teller.tell(f"Ray is up: {head.address}")
-    changes: dict[str, Any] = {}
-    if cast.by_signals:
-        changes = load("cli.demo_signals", "scene_changes")(session)
     scene = set_scene(
         folder / "demo",
         push_code(folder / "demo"),
         part,
         tracker=cast.tracker,
         wandb_url=cast.wandb_url,
-        **changes,
+        heard=load("cli.demo_signals", "heard")(session) if cast.by_signals else None,
     )
     teller.tell(f"git remote {scene.code.remote}, contract {scene.contract_file}")
     return home, scene

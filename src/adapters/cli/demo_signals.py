@@ -15,7 +15,7 @@ from typing import Any
 from watchkeeper.adapters.cli.common import Leave, Office
 from watchkeeper.adapters.cli.listening import listening
 from watchkeeper.adapters.cli.publishing import chosen, published
-from watchkeeper.adapters.demo.scene import RUN, Scene
+from watchkeeper.adapters.demo.scene import RUN, Heard, Scene
 from watchkeeper.adapters.load import load
 from watchkeeper.domain.events import CheckRecorded, FailureClassified, SignalReceived
 
@@ -76,9 +76,9 @@ def check_emulator(orchestrator: str) -> None:
         raise Leave("--signals pubsub bridges a Ray cluster: leave --orchestrator local out", 4)
 
 
-def scene_changes(session: Path | None) -> dict[str, Any]:
-    """Return what is different in a scene that is heard by signals."""
-    return {"cadence": CADENCE, "signal_roots": (bucket_root(RUN),), "session": session}
+def heard(session: Path | None) -> Heard:
+    """Return how a scene is heard of by signals."""
+    return Heard(CADENCE, (bucket_root(RUN),), session)
 
 
 def open_lines(deployment: str) -> Lines:

@@ -90,6 +90,21 @@ class Scene:
     session: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """How a run is heard of by signals.
+
+    Attributes:
+        cadence: Between checks of a run that trains; longer than without signals.
+        roots: What else signals call the run's place.
+        session: Folder of Ray's own files.
+    """
+
+    cadence: timedelta
+    roots: tuple[str, ...]
+    session: Path | None
+
+
 def push_code(folder: Path) -> Code:
     """Make a bare remote below a folder and push the training code to it."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -104,6 +119,15 @@ def push_code(folder: Path) -> Code:
     _git(code, "commit", "--quiet", "--message", "Train a small language model with NumPy")
     _git(code, "push", "--quiet", "origin", "main")
     return Code(remote, code, _git(code, "rev-parse", "HEAD").strip())
+
+
+def _watch(cadence: timedelta) -> WatchPart:
+    return WatchPart(
+        holder="watchkeeper",
+        after_submit=timedelta(seconds=3),
+        stabilizing=timedelta(seconds=2),
+        cadence=cadence,
+    )
 
 
 def _wandb_env(tracker: TrackerChoice, url: str) -> dict[str, str]:
@@ -122,9 +146,7 @@ def set_scene(
     run: str = RUN,
     tracker: TrackerChoice = "jsonl",
     wandb_url: str = "",
-    cadence: timedelta = CADENCE,
-    signal_roots: tuple[str, ...] = (),
-    session: Path | None = None,
+    heard: Heard | None = None,
 ) -> Scene:
     """Write a contract for the training code, as a user would.
 
@@ -135,9 +157,7 @@ def set_scene(
         run: The run's slug.
         tracker: Where the run is tracked; the JSON lines are written in any case.
         wandb_url: The server of `wandb-stub`.
-        cadence: Between checks of a run that trains.
-        signal_roots: What else signals may call the run's place.
-        session: See `Scene`.
+        heard: How the run is heard of, beside polls; none for polls alone.
     """
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "output"
@@ -176,18 +196,14 @@ def set_scene(
         ),
         retries=RetryPart(owner="watchkeeper", budget=3, window=timedelta(hours=1)),
         resume=ResumePart(argument="--initialize-from"),
-        watch=WatchPart(
-            holder="watchkeeper",
-            after_submit=timedelta(seconds=3),
-            stabilizing=timedelta(seconds=2),
-            cadence=cadence,
-        ),
+        watch=_watch(heard.cadence if heard else CADENCE),
         seal=SealPart(auto=True),
-        signals=SignalsPart(roots=signal_roots),
+        signals=SignalsPart(roots=heard.roots if heard else ()),
         logbook=LogbookPart(remote=str(code.remote), branch="main"),
     )
     contract_file = folder / f"{run}.yaml"
     contract_file.write_text(contract_to_yaml(contract))
+    session = heard.session if heard else None
     return Scene(folder, code, contract_file, folder / "fault.jsonl", contract, session)
 
 
