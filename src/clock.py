@@ -14,6 +14,10 @@ _WAIT_MIN_S = 0.001
 """No wait is shorter than this, so that a zero back-off does not spin."""
 
 
+_CHANCE = random.Random()
+"""Our own: whoever seeds or saves the global one is not disturbed by waits on other threads."""
+
+
 def _monotonic_s() -> float:
     # Not `time.monotonic`: a test that freezes the wall clock freezes that one, too, and a limit
     # must fire all the same.
@@ -120,7 +124,7 @@ class ExponentialBackoff:
         grown_s = self.initial.total_seconds() * self.factor ** min(self.attempt, 200)
         wait_s = min(grown_s, self.maximum.total_seconds())
         self.attempt += 1
-        spread_s = wait_s * self.jitter * random.uniform(-1, 1)
+        spread_s = wait_s * self.jitter * _CHANCE.uniform(-1, 1)
         return timedelta(seconds=max(_WAIT_MIN_S, wait_s + spread_s))
 
     def reset(self) -> None:

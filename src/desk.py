@@ -41,7 +41,7 @@ class Desk:
     outside: Outside
     evidence: Evidence
     deployment: str
-    draw: Callable[[], float] = random.random
+    draw: Callable[[], float] = random.Random().random
 
 
 def submission_id(desk: Desk, run: str, number: int) -> str:

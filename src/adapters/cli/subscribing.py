@@ -1,5 +1,6 @@
 """`subscribe`: the ledger as a stream of JSON lines."""
 
+import os
 import select
 import sys
 import threading
@@ -73,6 +74,10 @@ def subscribe(
                 for event in events:
                     sys.stdout.buffer.write(structured(event) + b"\n")
                     sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            # The reader has left in the middle of a line: nothing is wrong, and nothing is left to
+            # say, not even by the interpreter when it flushes what nobody will read.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except SubscriptionMistake as error:
             raise Leave(str(error), 4) from error
 
