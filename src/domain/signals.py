@@ -17,7 +17,8 @@ from pydantic import AwareDatetime, Field, StringConstraints
 from watchkeeper.domain.values import Value
 
 CLAIMS_MAX = 256
-"""Claims remembered in a run's state: the newest; older ones stay in the events."""
+"""Claims of one family remembered in a run's state: the newest; older ones stay in the events. Each
+family has its own, so that a thousand dead processes push no deleted checkpoint out of mind."""
 
 Short = Annotated[str, StringConstraints(max_length=300)]
 """A text of an outside that is kept: a line, a name or a path."""
@@ -281,7 +282,11 @@ def absorb(claims: Claims, claim: Claim) -> Claims:
     grown = {**claims, name: claim}
     if len(grown) <= CLAIMS_MAX:
         return grown
-    oldest = min(grown.items(), key=lambda item: (item[1].at, item[0]))[0]
+    family = name.partition(":")[0]
+    kin = [item for item in grown.items() if item[0].partition(":")[0] == family]
+    if len(kin) <= CLAIMS_MAX:
+        return grown
+    oldest = min(kin, key=lambda item: (item[1].at, item[0]))[0]
     left = {kept: one for kept, one in grown.items() if kept != oldest}
     return claims if oldest == name else left
 

@@ -98,6 +98,17 @@ def test_only_the_newest_claims_are_remembered_in_any_order(order: list[int]) ->
     ]
 
 
+def test_a_flood_of_one_family_pushes_no_other_claim_out_of_mind() -> None:
+    gone = claim_of(signal(START, kind=GONE, subject=FOLDER, source="gcs"))
+    died = SignalKind.PROCESS_DIED
+    flood = [
+        claim_of(signal(START + n * MINUTE, kind=died, subject=str(n)))
+        for n in range(1, CLAIMS_MAX + 7)
+    ]
+    assert gone in absorbed([gone, *flood]).values()
+    assert absorbed([gone, *flood]) == absorbed([*reversed(flood), gone])
+
+
 @pytest.mark.parametrize("first", [WRITTEN, GONE])
 def test_at_one_moment_a_deletion_is_believed(first: SignalKind) -> None:
     both = [
