@@ -552,6 +552,18 @@ def test_a_temporary_checkpoint_is_subject_of_its_own_root() -> None:
     assert one.subject == f"{TEMPORARY}/step-120431"
 
 
+@pytest.mark.parametrize("eventTime", ["2026-11-25T00:05:01Z", "2199-12-31T23:59:59Z"])
+def test_a_time_that_lies_ahead_outdoes_nothing(eventTime: str) -> None:  # noqa: N803 - GCS's name.
+    made = delivery("gcs_finalize_checkpoint_permanent")
+    ahead = replace(made, attributes={**made.attributes, "eventTime": eventTime})
+    [one] = cast("tuple[Signal, ...]", parse_message(ahead, SCRUBBER))
+    assert one.occurred_at == one.published_at
+    assert one.facts["claimed_at"].startswith(eventTime[:19])
+    silent = replace(ahead, published_at=ahead.received_at + timedelta(days=1))
+    [one] = cast("tuple[Signal, ...]", parse_message(silent, SCRUBBER))
+    assert one.occurred_at == RECEIVED
+
+
 # --- Relays ---------------------------------------------------------------------------------------
 
 RELAYED = [name for name in TABLE if name.startswith(("github_", "wandb_"))]

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from watchkeeper.adapters.signals.message import Message
 from watchkeeper.domain.signals import Signal, SignalKind
@@ -15,6 +15,10 @@ KEY_MAX = 480
 _FACTS_MAX = 24
 _CLUES_MAX = 24
 _READ_MAX = 4000
+
+AHEAD_MAX = timedelta(minutes=5)
+"""How far a source's clock may be ahead of ours. The newest word on a subject holds, so a time that
+lies further ahead would outdo all that comes until then."""
 
 Clue = tuple[str, str | None]
 """A space, such as `submission`, and a name in it; no name is no clue."""
@@ -43,7 +47,8 @@ class Said:
 
 def signal_of(message: Message, said: Said) -> Signal:
     """Make the signal of what a message says."""
-    facts = {**(said.facts or {}), "forwarded": message.forwarded}
+    at, claimed = _happened(message, said.at)
+    facts = {"claimed_at": claimed, **(said.facts or {}), "forwarded": message.forwarded}
     shown = {name: one_line(str(value)) for name, value in facts.items() if value not in (None, "")}
     return Signal(
         source=said.source,
@@ -53,10 +58,21 @@ def signal_of(message: Message, said: Said) -> Signal:
         summary=one_line(said.summary.rstrip(" :")),
         clues=tuple(_clues(said.clues))[:_CLUES_MAX],
         facts=dict(list(shown.items())[:_FACTS_MAX]),
-        occurred_at=said.at or message.published_at or message.received_at,
+        occurred_at=at,
         published_at=message.published_at,
         received_at=message.received_at,
     )
+
+
+def _happened(message: Message, at: datetime | None) -> tuple[datetime, str]:
+    """Return when something happened, and what was claimed instead when that lies ahead of us."""
+    latest = message.received_at + AHEAD_MAX
+    published = message.published_at
+    if published is None or published > latest:
+        published = message.received_at
+    if at is None or at <= latest:
+        return at or published, ""
+    return published, at.isoformat()
 
 
 def natural_key(*parts: object) -> str:
