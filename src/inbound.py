@@ -49,7 +49,8 @@ log = logging.getLogger(__name__)
 TEXT_MAX = 300
 ATTRIBUTES_MAX = 32
 KEPT_MAX = 10_000
-"""Kept signals that are tried again when more is known; beyond it a person has to look."""
+"""Kept signals that are tried again when more is known, the newest; beyond it a person has to look:
+what found no run for so long finds none, and must not stand in the way of what came since."""
 
 INBOX = Actor(principal="watchkeeper", kind="service")
 
@@ -287,7 +288,7 @@ class Inbox:
 
     def _bind_kept(self) -> int:
         found = 0
-        for kept in list(self._ledger.box().kept.values())[:KEPT_MAX]:
+        for kept in list(self._ledger.box().kept.values())[-KEPT_MAX:]:
             bound = bind(self._registry, kept.signal)
             if len(bound) != 1:
                 continue

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.domain.samples import ROOT, SLUG, START, contract, signal
-from watchkeeper import clock
+from watchkeeper import clock, inbound
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.commands import Abandon, DraftRun
@@ -153,6 +153,17 @@ def test_what_no_run_is_known_for_is_kept_and_bound_when_the_run_appears(
     assert office.ledger.box().kept == {}
     assert [fact.signal for fact in recorded(office)] == [early]
     assert inbox.take(message(early)) is Outcome.KNOWN
+
+
+def test_what_never_finds_a_run_stands_in_no_other_one_s_way(
+    office: Office, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbound, "KEPT_MAX", 3)
+    strays = [signal(START, key=f"stray-{n}", clues=(f"node:other-{n}",)) for n in range(3)]
+    inbox.take(message(*strays, of_run(key="early")))
+    draft(office)
+    inbox.take(message(of_run(1, key="next")))
+    assert {fact.signal.key for fact in recorded(office)} == {"early", "next"}
 
 
 def test_two_runs_are_named_and_none_is_guessed(office: Office, inbox: Inbox) -> None:
