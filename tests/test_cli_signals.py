@@ -153,6 +153,16 @@ def test_what_cannot_be_read_is_put_aside_and_replayed_after_a_fix(
     assert (code, "watchkeeper signals quarantine" in said) == (4, True)
 
 
+def test_doctor_tells_what_waits_for_a_person(home: Path, call: Call) -> None:
+    assert "unbound" not in call("doctor")[1]
+    stray = plain_message(1, "nobody", clues=["node:n1"])
+    document(call, "signals", "take", write(home, stray, b"no json"))
+    code, said = call("doctor")
+    assert "1 message in quarantine: watchkeeper signals quarantine" in said
+    assert "1 signal that no run has: watchkeeper signals unbound" in said
+    assert code == 0
+
+
 def test_a_replay_says_when_the_bytes_are_gone(home: Path, call: Call) -> None:
     document(call, "signals", "take", write(home, b"no json"))
     for kept in (home / "evidence").rglob("*.json"):

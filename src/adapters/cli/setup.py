@@ -27,10 +27,11 @@ from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
-from watchkeeper.domain.envelope import decode
+from watchkeeper.domain.envelope import Undecodable, decode
 from watchkeeper.domain.freshness import stale_since
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import Run
+from watchkeeper.inbound import KEPT_MAX
 from watchkeeper.ledger import run_stream
 from watchkeeper.projections.figures import count, elapsed
 from watchkeeper.projections.screen import Fleet, fleet
@@ -112,6 +113,7 @@ def _watch_checks(office: Office) -> list[tuple[str, bool, str]]:
     late += _not_tried(office, seen) if watched else []
     return [
         *_source_checks(office),
+        *_box_checks(office),
         ("watch", watched or not live, text),
         ("monitor", not stale, f"stale: {', '.join(stale)}" if stale else "fresh"),
         ("effects", not late, "; ".join(late) or "none late"),
@@ -159,6 +161,24 @@ def _source_checks(office: Office) -> list[tuple[str, bool, str]]:
     if told is None:
         return []
     return [("signals", *sentence(source, told, clock.now())) for source in told.sources]
+
+
+def _box_checks(office: Office) -> list[tuple[str, bool, str]]:
+    """Tell what waits for a person; a home is ill by it only once some is tried no more."""
+    try:
+        box = office.ledger.box()
+    except Undecodable as error:
+        return [("signals", False, f"what no run has cannot be read: {error}")]
+    found: list[tuple[str, bool, str]] = []
+    if box.quarantined:
+        aside = count(len(box.quarantined), "message")
+        found.append(("signals", True, f"{aside} in quarantine: watchkeeper signals quarantine"))
+    if box.kept:
+        kept, few = count(len(box.kept), "signal"), len(box.kept) <= KEPT_MAX
+        says = f"{kept} that no run has: watchkeeper signals unbound"
+        more = "" if few else f"; only the newest {KEPT_MAX} are tried again"
+        found.append(("signals", few, says + more))
+    return found
 
 
 def _recorded(office: Office, principal: str | None) -> str:
