@@ -243,6 +243,7 @@ class Inbox:
         document: JsonValue = {"data": scrub(scrubber, text).text, "attributes": attributes}
         clean, _ = scrub_json(scrubber, document)
         assert isinstance(clean, dict), "scrubbing keeps the shape"
+        _name_what_is_kept(clean, delivery.data)
         content = json.dumps(clean, ensure_ascii=False, sort_keys=True).encode()
         digest = hashlib.sha256(content).hexdigest()
         # Kept before the event that names it, so that a digest never points at nothing by a crash.
@@ -303,6 +304,19 @@ class Inbox:
         key = f"{_key(signal, bound.run)}/bound"
         self._ledger.record_box(lambda _: [event], actor, key=key)
         return outcome
+
+
+def _name_what_is_kept(kept: dict[str, JsonValue], data: bytes) -> None:
+    """Let attributes that hold the digest of a message's bytes hold that of the bytes kept of it.
+
+    What a relay has vouched for could else never be replayed once a secret was taken out of it.
+    """
+    around, text = kept["attributes"], kept["data"]
+    assert isinstance(around, dict), "scrubbing keeps the shape"
+    vouched, now = hashlib.sha256(data).hexdigest(), hashlib.sha256(str(text).encode()).hexdigest()
+    for name, value in around.items():
+        if str(value).strip().lower() == vouched:
+            around[name] = now
 
 
 def _key(signal: Signal, run: str) -> str:

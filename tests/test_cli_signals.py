@@ -1,6 +1,7 @@
 """`watchkeeper signals`: what people read and do about signals, by the command line."""
 
 import base64
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,10 +18,12 @@ from watchkeeper.adapters.cli import listening, run
 from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.principals import add_human
+from watchkeeper.adapters.signals import parse_message
 from watchkeeper.domain.commands import DraftRun
 from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.domain.signals import Delivery, Parsed
 
+TOKEN = "hf_" + "abcdefghij" * 4
 Call = Callable[..., tuple[int, str]]
 
 
@@ -151,6 +154,24 @@ def test_what_cannot_be_read_is_put_aside_and_replayed_after_a_fix(
     assert document(call, "signals", "quarantine")["quarantine"] == []
     code, said = call("signals", "replay", "quarantine-1")
     assert (code, "watchkeeper signals quarantine" in said) == (4, True)
+
+
+def test_what_a_relay_vouched_for_can_be_replayed_without_its_secret(
+    home: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = json.dumps({"event_type": "RUN_STATE", "automation": TOKEN}).encode()
+    relayed = rest_form(body)
+    relayed["message"]["attributes"] = {
+        "relay-source": "wandb",
+        "relay-verified": "bearer",
+        "relay-body-sha256": hashlib.sha256(body).hexdigest(),
+    }
+    file = home.parent / "relayed.json"
+    file.write_text(json.dumps(relayed))
+    assert document(call, "signals", "take", str(file))["outcomes"] == {"quarantined": 1}
+    assert TOKEN not in "".join(kept.read_text() for kept in (home / "evidence").rglob("*.json"))
+    monkeypatch.setattr(listening, "parser", lambda: parse_message)
+    assert document(call, "signals", "replay", "--all")["replayed"][0]["outcome"] == "kept"
 
 
 def test_doctor_tells_what_waits_for_a_person(home: Path, call: Call) -> None:
