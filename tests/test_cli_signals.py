@@ -203,6 +203,10 @@ def test_a_replay_says_when_the_bytes_are_gone(home: Path, call: Call) -> None:
         ('{"message": {"data": "e30=", "publishTime": "soon"}}', 'publishTime: "soon"'),
         ('{"message": {"data": "e30=", "attributes": {"a": 1}}}', "attributes.a: 1"),
         ('{"message": {"data": "e30="}}\n{"message": 7}', "messages.json:2  message: 7"),
+        (r'{"message": {"attributes": {"a": "\ud800"}}}', "surrogate"),
+        (r'{"message": {"attributes": {"\udc00": "a"}}}', "surrogate"),
+        (r'{"message": {"data": "e30=", "messageId": "\ud800"}}', "surrogate"),
+        (r'{"data": "\ud800"}', "surrogate"),
     ],
 )
 def test_a_file_of_another_form_is_refused_whole(

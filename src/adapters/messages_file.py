@@ -86,6 +86,10 @@ def _delivery(document: JsonValue, place: str, received_at: datetime) -> Deliver
     if not isinstance(attributes, dict):
         raise _Wrong("attributes", attributes, "an object of texts")
     attempt = document.get("deliveryAttempt")
+    # Anything but the data, which is base64: JSON may name halves of characters, UTF-8 has none.
+    around = {**document, "message": {**message, "data": None}}
+    if not _is_whole(around):
+        raise _Wrong("message", json.dumps(around), "whole characters, no half of a surrogate pair")
     return Delivery(
         transport=_text(document, ("subscription",)) or BY_HAND,
         message_id=_text(message, ("messageId", "message_id")) or place,
@@ -95,6 +99,14 @@ def _delivery(document: JsonValue, place: str, received_at: datetime) -> Deliver
         received_at=received_at,
         attempt=attempt if isinstance(attempt, int) and not isinstance(attempt, bool) else None,
     )
+
+
+def _is_whole(value: JsonValue) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _attribute(name: str, value: JsonValue) -> str:
