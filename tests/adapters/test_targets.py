@@ -279,6 +279,25 @@ def test_neither_secret_nor_query_is_ever_said(receiver: Receiver, webhook: Made
         assert SECRET[6:] not in said
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/hook", "/hook"),
+        ("/services/T0/B0/" + "X" * 24, "/services/T0/B0/..."),
+        ("/integration/9f1c0a7be2d84d5f8a6b3c2d1e0f9a8b/enqueue", "/integration/.../enqueue"),
+        ("/api/webhooks/1234/abcDEF_ghi-jkl0123456789abcdef", "/api/webhooks/1234/..."),
+    ],
+)
+def test_a_token_in_a_path_is_sent_and_never_said(
+    receiver: Receiver, webhook: Made, path: str, shown: str
+) -> None:
+    bare = receiver.url.rstrip("/")
+    one = webhook(url=bare.removesuffix("/hook") + path)
+    one.send(EVENTS[:1])
+    assert one.name.endswith(shown)
+    assert len(receiver.got) == 1
+
+
 # --- Pub/Sub --------------------------------------------------------------------------------------
 
 

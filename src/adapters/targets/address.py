@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from watchkeeper.adapters.bad_input import looks_secret
 from watchkeeper.adapters.load import load
 from watchkeeper.ports import EventTarget
 
@@ -25,6 +26,9 @@ _TOPIC = re.compile(
     r"pubsub://(projects/[a-z0-9][a-z0-9.:-]{1,62}/topics/[A-Za-z][\w.~+%-]{2,254})"
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PART_SHOWN_MAX = 20
+"""Parts of a path that are longer are not shown: pagers and chats put their tokens there."""
+
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -96,7 +100,7 @@ def _webhook(address: str, environment: Mapping[str, str]) -> EventTarget:
         raise TargetMistake(f"--publish http(s)://...: {error}") from error
     if not host:
         raise TargetMistake("--publish http(s)://...: it names no host: https://HOST/PATH")
-    name = f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path}"
+    name = f"{parts.scheme}://{host}{f':{port}' if port else ''}{_shown(parts.path)}"
     if parts.username is not None or parts.password is not None:
         raise TargetMistake(
             f"--publish {name}: a user or password in an address ends up in logs: what is sent is "
@@ -119,6 +123,17 @@ def _webhook(address: str, environment: Mapping[str, str]) -> EventTarget:
         url, name, _key(url), secret, is_structured=mode == "structured"
     )
     return made
+
+
+def _shown(path: str) -> str:
+    """Return a webhook's path without the parts that may be its secret.
+
+    >>> _shown("/services/T0/B0/XXXXXXXXXXXXXXXXXXXXXXXX")
+    '/services/T0/B0/...'
+    """
+    parts = path.split("/")
+    hidden = (looks_secret(part) or len(part) > _PART_SHOWN_MAX for part in parts)
+    return "/".join("..." if hide else part for part, hide in zip(parts, hidden, strict=True))
 
 
 def _secret(name: str, variable: str, environment: Mapping[str, str]) -> str:
