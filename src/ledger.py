@@ -227,8 +227,10 @@ class Ledger:
         """Return the signals that stand in no run's history."""
         with self._lock:
             box = self._box
-        for event in self._events(SIGNALS, after=box.version):
-            box = evolve_box(box, event)
+        events = self._events(SIGNALS, after=box.version)
+        if not events:
+            return box
+        box = evolve_box(box, events)
         with self._lock:
             if box.version > self._box.version:
                 self._box = box

@@ -3,6 +3,7 @@
 import json
 import random
 from datetime import timedelta
+from functools import reduce
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,10 +15,12 @@ from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.commands import Abandon, DraftRun
 from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.envelope import decode
 from watchkeeper.domain.events import MessageQuarantined, SignalReceived
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import Abandoned
 from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.domain.signal_box import SignalBox, evolve_box
 from watchkeeper.domain.signals import Claims, Delivery, Ignored, Parsed, Poison, Signal, SignalKind
 from watchkeeper.domain.state import Run
 from watchkeeper.event_store import StoreFailure
@@ -236,6 +239,20 @@ def test_poison_is_put_aside_with_its_bytes(
 
 def kept_bytes(office: Office, aside: MessageQuarantined) -> bytes:
     return (office.home.evidence / aside.digest[:2] / f"{aside.digest}.json").read_bytes()
+
+
+def test_a_box_read_at_once_is_what_it_became_step_by_step(office: Office, inbox: Inbox) -> None:
+    strays = [signal(START, key=f"k{n}", clues=(f"run:{SLUG}",)) for n in range(3)]
+    inbox.take(message(*strays))
+    for text in (b"{one", b"{two"):
+        inbox.take(message(data=text))
+    draft(office)
+    inbox.replay("quarantine-1", message(of_run()), DRI)
+    stored = office.ledger.store.read("signals")
+    events = [decode(one.stream, one.version, one.topic, one.state) for one in stored]
+    steps = reduce(lambda box, event: evolve_box(box, [event]), events, SignalBox())
+    assert steps == evolve_box(SignalBox(), events) == office.ledger.box()
+    assert (steps.put_aside, list(steps.quarantined), steps.kept) == (2, ["quarantine-2"], {})
 
 
 def test_poison_keeps_no_secret(office: Office, inbox: Inbox) -> None:

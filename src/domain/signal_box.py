@@ -1,7 +1,7 @@
 """The box of signals that stand in no run's history: kept for later, and put aside unread."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from watchkeeper.domain.envelope import Event
@@ -43,23 +43,24 @@ def signal_name(signal: Signal) -> str:
     return f"{signal.source}/{signal.key}"
 
 
-def evolve_box(box: SignalBox, event: Event) -> SignalBox:
-    """Apply one event of the stream."""
-    now = replace(box, version=event.version)
-    match event.data:
-        case SignalKept() as data:
-            if data.why == "inventory":
-                return now  # It is there for binding others, and waits for nothing.
-            return replace(now, kept={**box.kept, signal_name(data.signal): data})
-        case SignalBound(signal=name):
-            return replace(now, kept={k: v for k, v in box.kept.items() if k != name})
-        case MessageQuarantined() as data:
-            aside = {**box.quarantined, data.quarantine: data}
-            return replace(now, quarantined=aside, put_aside=box.put_aside + 1)
-        case QuarantineReplayed(quarantine=name, outcome=outcome):
-            if outcome not in REPLAYED_AWAY:
-                return now
-            left = {k: v for k, v in box.quarantined.items() if k != name}
-            return replace(now, quarantined=left)
-        case _:
-            return now
+def evolve_box(box: SignalBox, events: Iterable[Event]) -> SignalBox:
+    """Apply events of the stream, in order; all in one pass, since a box may hold very much."""
+    version, put_aside = box.version, box.put_aside
+    kept, quarantined = dict(box.kept), dict(box.quarantined)
+    for event in events:
+        version = event.version
+        match event.data:
+            # What is inventory is there for binding others, and waits for nothing.
+            case SignalKept() as data if data.why != "inventory":
+                kept[signal_name(data.signal)] = data
+            case SignalBound(signal=name):
+                kept.pop(name, None)
+            case MessageQuarantined() as data:
+                quarantined[data.quarantine] = data
+                put_aside += 1
+            case QuarantineReplayed(quarantine=name, outcome=outcome):
+                if outcome in REPLAYED_AWAY:
+                    quarantined.pop(name, None)
+            case _:
+                pass
+    return SignalBox(version, kept, quarantined, put_aside)
