@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import stat
 import sys
@@ -14,7 +15,7 @@ from google.cloud import pubsub_v1
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.gcp.commands import making
-from watchkeeper.adapters.gcp.filters import FILTER_BYTES_MAX, object_filter
+from watchkeeper.adapters.gcp.filters import FILTER_BYTES_MAX, log_filter, object_filter
 from watchkeeper.adapters.gcp.plan import Settings, plan
 from watchkeeper.adapters.signals import parse_message
 from watchkeeper.domain.secrets import Scrubber
@@ -80,6 +81,32 @@ def test_without_buckets_nothing_of_buckets_is_planned() -> None:
 def test_a_filter_is_never_longer_than_one_may_be() -> None:
     assert len(object_filter([f"checkpoints/{n}/" for n in range(50)])) <= FILTER_BYTES_MAX
     assert "hasPrefix" in object_filter(["checkpoints/"])
+
+
+# Written again and again, or told by the checks as well: the sink brings none of these lines.
+_LEFT = {
+    "log_autoscaler_unsatisfied",
+    "log_levanter_checkpoint_started",
+    "log_levanter_progress",
+    "log_nan_loss",
+    "log_secret_in_entrypoint",
+}
+_SAMPLES = sorted(
+    path
+    for path in (Path(__file__).parent / "fixtures" / "signals").glob("log_*.json")
+    if "textPayload" in json.loads(path.read_text())["decoded"]
+)
+
+
+@pytest.mark.parametrize("path", _SAMPLES, ids=lambda path: path.stem)
+def test_the_sink_lets_lines_through_that_come_once(path: Path) -> None:
+    entry = json.loads(path.read_text())["decoded"]
+    [file, line] = re.findall(r'=~"([^"]*)"', log_filter("p").split(" OR ")[0])
+    comes = bool(
+        re.search(file, entry["labels"]["agent.googleapis.com/log_file_path"])
+        and re.search(line, entry["textPayload"])
+    )
+    assert comes is (path.stem not in _LEFT)
 
 
 def test_the_commands_are_words_that_a_shell_leaves_whole() -> None:
