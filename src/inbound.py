@@ -251,6 +251,7 @@ class Inbox:
         around = clean["attributes"]
         assert isinstance(around, dict), "scrubbing keeps the shape"
         shown = sorted(around.items())[:ATTRIBUTES_MAX]
+        why = scrub(scrubber, reason).text[:TEXT_MAX]
 
         def put_aside(box: SignalBox) -> list[SignalBoxEvent]:
             return [
@@ -258,7 +259,7 @@ class Inbox:
                     quarantine=f"quarantine-{box.put_aside + 1}",
                     transport=delivery.transport[:TEXT_MAX],
                     message_id=delivery.message_id[:TEXT_MAX],
-                    reason=scrub(scrubber, reason).text[:TEXT_MAX],
+                    reason=why,
                     attributes={name[:TEXT_MAX]: str(v)[:TEXT_MAX] for name, v in shown},
                     digest=digest,
                     size=len(delivery.data),
@@ -266,7 +267,7 @@ class Inbox:
             ]
 
         fresh = self._ledger.record_box(put_aside, INBOX, key=f"quarantine/{digest}")
-        log.warning("%s %s: put aside: %s", delivery.transport, delivery.message_id, reason)
+        log.warning("%s %s: put aside: %s", delivery.transport, delivery.message_id, why)
         return Outcome.QUARANTINED if fresh else Outcome.KNOWN
 
     # --- What is known -----------------------------------------------------------------------

@@ -98,14 +98,13 @@ _SAMPLES = sorted(
 )
 
 
-@pytest.mark.parametrize("path", _SAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", _SAMPLES, ids=[path.stem for path in _SAMPLES])
 def test_the_sink_lets_lines_through_that_come_once(path: Path) -> None:
     entry = json.loads(path.read_text())["decoded"]
-    [file, line] = re.findall(r'=~"([^"]*)"', log_filter("p").split(" OR ")[0])
-    comes = bool(
-        re.search(file, entry["labels"]["agent.googleapis.com/log_file_path"])
-        and re.search(line, entry["textPayload"])
-    )
+    written = str(entry["labels"]["agent.googleapis.com/log_file_path"])
+    said = str(entry["textPayload"])
+    file, line = (str(one) for one in re.findall(r'=~"([^"]*)"', log_filter("p").split(" OR ")[0]))
+    comes = re.search(file, written) is not None and re.search(line, said) is not None
     assert comes is (path.stem not in _LEFT)
 
 

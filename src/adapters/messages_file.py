@@ -87,7 +87,7 @@ def _delivery(document: JsonValue, place: str, received_at: datetime) -> Deliver
         raise _Wrong("attributes", attributes, "an object of texts")
     attempt = document.get("deliveryAttempt")
     # Anything but the data, which is base64: JSON may name halves of characters, UTF-8 has none.
-    around = {**document, "message": {**message, "data": None}}
+    around: JsonValue = {**document, "message": {**message, "data": None}}
     if not _is_whole(around):
         raise _Wrong("message", json.dumps(around), "whole characters, no half of a surrogate pair")
     return Delivery(
