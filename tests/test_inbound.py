@@ -291,3 +291,25 @@ def test_a_store_that_fails_leaves_the_message_to_come_again(
         with pytest.raises(StoreFailure):
             inbox.take(message(of_run()))
     assert inbox.take(message(of_run())) is Outcome.RECORDED
+
+
+def test_a_store_that_fails_between_two_signals_of_a_message_loses_and_doubles_none(
+    office: Office, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft(office)
+    several = message(*[of_run(key=str(n), subject=str(n)) for n in range(3)])
+    append, calls = office.ledger.store.append, [0]
+
+    # A fake fault: a disk that is full at the moment of the second append only.
+    def full_once(*given: Any, **named: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise StoreFailure("database or disk is full")
+        return append(*given, **named)
+
+    monkeypatch.setattr(office.ledger.store, "append", full_once)
+    with pytest.raises(StoreFailure):
+        inbox.take(several)
+    assert len(recorded(office)) == 1
+    assert inbox.take(several) is Outcome.RECORDED
+    assert [fact.signal.key for fact in recorded(office)] == ["0", "1", "2"]
