@@ -147,6 +147,10 @@ class Watcher:
             if board.token != 0:
                 acts = wanted_acts(board.run, board.effects, now)
                 due.append(Due(board.run, board.effects, board.token, acts))
+            elif board.run.watch.kept_for and board.run.watch.holder is None:
+                # Handed over and not taken yet; what a human wants stopped waits for nobody.
+                acts = [a for a in wanted_acts(board.run, board.effects, now) if a is Act.STOP]
+                due.append(Due(board.run, board.effects, board.run.watch.token, acts))
         # What changes something at an orchestrator is done there one after another; of those who
         # wait for it, whom a human wants stopped comes first.
         targets = {target for _, target in self._doing.values()}

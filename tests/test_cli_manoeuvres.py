@@ -11,8 +11,8 @@ from tests.command_line import Cli, launch, written
 from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_office
-from watchkeeper.domain.state import Run
-from watchkeeper.domain.values import JobSpec
+from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.values import JobSpec, JobState
 
 pytestmark = pytest.mark.git
 
@@ -82,6 +82,40 @@ def test_beside_a_running_watch_the_next_holder_takes_over_with_one_command(
         run = office.ledger.run(slug)
         assert isinstance(run, Run)
         assert run.watch.holder is None, "who stops the watch of a home lets go of all it held"
+
+
+def test_a_stop_waits_for_nobody_whom_the_watch_was_handed_to(
+    cli: Cli, home: Path, site: Site, tmp_path: Path
+) -> None:
+    slug = "tiny"
+    promised = tiny_contract(site, slug, steps=2000, pace=0.05, cadence_s=1)
+    launch(cli, written(tmp_path, promised), slug)
+    watching = subprocess.Popen(
+        [sys.executable, "-c", MAIN, "watch", "--home", str(home)], stdout=subprocess.DEVNULL
+    )
+
+    def looked() -> bool:
+        with open_office(home) as office:
+            run = office.ledger.run(slug)
+        assert isinstance(run, Run)
+        return run.last_check is not None
+
+    def state() -> JobState:
+        with open_office(home) as office:
+            run = office.ledger.run(slug)
+            assert isinstance(run, Run)
+            orchestrator = office.adapters.orchestrator(contract_of(run))
+            return orchestrator.find(run.instances[-1].plan.submission_id).state
+
+    backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
+    try:
+        backoff.wait_until_or_raise(looked, LIMIT, "the first check")
+        assert cli("handover", slug, "--to", "bob").code == 0
+        assert cli("stop", slug, "--reason", "it diverges").code == 0
+        backoff.wait_until_or_raise(lambda: state() is JobState.STOPPED, LIMIT, "its end")
+    finally:
+        watching.terminate()
+        assert watching.wait(timeout=60) == 0
 
 
 def test_announcements_are_shown_and_bad_ones_teach(cli: Cli, site: Site, tmp_path: Path) -> None:

@@ -42,18 +42,20 @@ def test_the_story_is_heard_through_pubsub_and_decided_sooner_than_by_polling(
 
 
 @pytest.mark.parametrize(
-    ("address", "orchestrator", "says"),
+    ("address", "orchestrator", "says", "code"),
     [
-        ("", "ray", "PUBSUB_EMULATOR_HOST=HOST:PORT"),
-        ("127.0.0.1:1", "local", "leave --orchestrator local out"),
+        ("", "ray", "PUBSUB_EMULATOR_HOST=HOST:PORT", 4),
+        ("127.0.0.1:1", "local", "leave --orchestrator local out", 4),
+        ("127.0.0.1:1", "ray", "127.0.0.1:1: nobody answers there", 2),
+        ("nonsense", "ray", "nonsense: nobody answers there", 2),
     ],
 )
 def test_what_the_demo_with_signals_needs_is_said_before_anything_starts(
-    monkeypatch: pytest.MonkeyPatch, address: str, orchestrator: str, says: str
+    monkeypatch: pytest.MonkeyPatch, address: str, orchestrator: str, says: str, code: int
 ) -> None:
     monkeypatch.setenv("PUBSUB_EMULATOR_HOST", address)
     done = run_cli("demo", "--signals", "pubsub", "--orchestrator", orchestrator)
-    assert done.returncode == 4
+    assert done.returncode == code
     assert says in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -20,7 +20,16 @@ from watchkeeper.domain.events import (
     EffectRejected,
     EffectUnknown,
 )
-from watchkeeper.domain.phases import Finished, Interrupted, Launching, Sealed, Stabilizing
+from watchkeeper.domain.phases import (
+    Abandoned,
+    Finished,
+    Interrupted,
+    Launching,
+    Sealed,
+    Stabilizing,
+    Stopped,
+    Superseded,
+)
 from watchkeeper.domain.policy import OUTBOUND, Act, milestone_waiting, waits, wanted_acts
 from watchkeeper.domain.state import Run, contract_of
 
@@ -157,7 +166,7 @@ def _is_waited_for(run: Run, effects: Effects) -> bool:
     if milestone_waiting(run, effects) is not None:
         return True
     match run.phase:
-        case Launching() | Sealed():
+        case Launching() | Sealed() | Stopped() | Abandoned() | Superseded():
             return True
         case Finished(verified=verified):
             return verified is not None

@@ -96,7 +96,7 @@ NO = EffectRejected(
         (Interrupted, [Act.LOGBOOK], [True]),
         (Finished, [Act.LOGBOOK], [False]),
         (Sealed, [Act.LOGBOOK], [True]),
-        (Stopped, [Act.LOGBOOK], [False]),
+        (Stopped, [Act.LOGBOOK], [True]),
     ],
 )
 def test_each_phase_asks_for_its_effects(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -65,6 +66,8 @@ def check_emulator(orchestrator: str) -> None:
     Raises:
         Leave: There is not; it says how to get one.
     """
+    if orchestrator != "ray":
+        raise Leave("--signals pubsub bridges a Ray cluster: leave --orchestrator local out", 4)
     if not os.environ.get(EMULATOR):
         raise Leave(
             f"--signals pubsub: expected {EMULATOR}=HOST:PORT in the environment, the address of a "
@@ -72,8 +75,12 @@ def check_emulator(orchestrator: str) -> None:
             "packages by tests/servers/pubsub-emulator/start.sh of a checkout",
             4,
         )
-    if orchestrator != "ray":
-        raise Leave("--signals pubsub bridges a Ray cluster: leave --orchestrator local out", 4)
+    host, _, port = os.environ[EMULATOR].rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=CALL_LIMIT_S).close()
+    except (OSError, ValueError) as error:
+        says = f"{EMULATOR}={os.environ[EMULATOR]}: nobody answers there ({error})"
+        raise Leave(f"{says}; start the emulator, or correct the address", 2) from error
 
 
 def heard(session: Path | None) -> Heard:

@@ -63,7 +63,9 @@ def launch(
         else:
             plan, findings = _launch(office, run, promised, actor)
         blocked = blocks(findings)
-        says = "nothing was recorded" if dry_run else "recorded; nothing was launched"
+        says = "recorded; nothing was launched"
+        if dry_run:
+            says = f"nothing was recorded; `watchkeeper launch {contract}` records the plan"
         if not blocked and not dry_run:
             says = act_if_alone(office, promised.run)
         after = office.ledger.run(promised.run)
