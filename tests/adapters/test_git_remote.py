@@ -1,6 +1,7 @@
 """The git adapter against real bare repositories, clones, hooks, sockets and an http server."""
 
 import base64
+import contextlib
 import http.server
 import logging
 import multiprocessing
@@ -901,6 +902,15 @@ def processes_naming(text: str) -> list[str]:
     return [line for line in found if text in line and "pytest" not in line]
 
 
+def children_naming(text: str) -> list[str]:
+    """Command lines below this process: another worker's tests run beside it."""
+    found: list[str] = []
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found.append(" ".join(child.cmdline()))
+    return [line for line in found if text in line]
+
+
 def test_a_hook_that_hangs_is_given_up_within_the_limit(bare: Path, mirror: Path) -> None:
     # Of this test alone: another run on this machine has a hook that hangs, too.
     hang = f"sleep 61.{uuid.uuid4().int % 10**9:09d}"
@@ -947,7 +957,7 @@ def http_remote(bare: Path) -> Iterator[HttpRemote]:
         def do_GET(self) -> None:
             given = self.headers.get("Authorization")
             state.seen.append(given)
-            state.in_arguments += processes_naming("hunter2")
+            state.in_arguments += children_naming("hunter2")
             length = int(self.headers.get("Content-Length", 0))
             body = self.rfile.read(length)
             if given != state.expected:

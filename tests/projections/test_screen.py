@@ -158,7 +158,7 @@ def test_a_stale_watch_that_is_kept_for_somebody_is_theirs_to_take() -> None:
     history = trained()
     history.tell(HandOver(now=history.now, actor=DRI, to="alice", here=HOLDER))
     now = history.now + 2 * CADENCE + timedelta(seconds=1)
-    assert one(now, history.run).needs[0].do == ("watchkeeper watch --holder alice",)
+    assert one(now, history.run).needs[0].do == ("watchkeeper watch r --holder alice",)
     freed = now + timedelta(minutes=2)
     assert one(freed, history.run).needs[0].do == ("watchkeeper watch",)
 
