@@ -5,7 +5,18 @@ from typing import ClassVar, Literal
 
 from pydantic import AwareDatetime, PositiveInt
 
+from watchkeeper.domain.claims import CauseClaim
 from watchkeeper.domain.fact import Fact
+from watchkeeper.domain.liveness import Liveness
+from watchkeeper.domain.measured import Measured
+from watchkeeper.domain.sources import (
+    AttemptFacts,
+    CapacityFacts,
+    HostFacts,
+    NodeFacts,
+    OtherJob,
+    TelemetryFacts,
+)
 from watchkeeper.domain.tracker_links import TrackerLink
 from watchkeeper.domain.values import (
     CheckpointFacts,
@@ -118,6 +129,17 @@ class CheckRecorded(Fact):
         display_name: The name that the tracker showed; empty while unavailable.
         tracker_twins: Other runs that the tracker shows running under the same name.
         tracker_links: What the instance's output has named as its tracker run so far, at most 4.
+        measured: Statistics of the metrics.
+        liveness: Which clocks moved, and why it is quiet.
+        claims: What the log's lines and the facts of an end say about a cause, at most 8.
+        attempts: The tries of its tasks that matter: failed ones in time order, at most 8.
+        capacity: What it waits for or has; none where nobody tells.
+        nodes: Machines that are not alive, at most 8.
+        hosts: Machines whose disk or mounts matter, at most 8.
+        telemetry: The job's own gauges; none where it has none.
+        others: Other live jobs that may write here, at most 4.
+        maximum_shown: The largest exact maximum that progress bars, or the tracker's copy of the
+            configuration, show; none where none is exact.
     """
 
     topic: ClassVar[str] = "run.check_recorded.1"
@@ -144,6 +166,16 @@ class CheckRecorded(Fact):
     tracker_twins: tuple[str, ...] = ()
     tracker_links: tuple[TrackerLink, ...] = ()
     expected: tuple[str, ...] = ()
+    measured: Measured = Measured()
+    liveness: Liveness = Liveness()
+    claims: tuple[CauseClaim, ...] = ()
+    attempts: tuple[AttemptFacts, ...] = ()
+    capacity: CapacityFacts | None = None
+    nodes: tuple[NodeFacts, ...] = ()
+    hosts: tuple[HostFacts, ...] = ()
+    telemetry: TelemetryFacts | None = None
+    others: tuple[OtherJob, ...] = ()
+    maximum_shown: Step | None = None
 
 
 class TrackerAnnounced(Fact):

@@ -23,6 +23,7 @@ from watchkeeper.domain.phases import (
 )
 from watchkeeper.domain.state import (
     CHECKPOINTS_KEPT,
+    TRAIL_MAX,
     Checkpoint,
     LastCheck,
     Run,
@@ -88,12 +89,14 @@ def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:
     phase = run.phase
     if isinstance(phase, Stabilizing) and is_moving(instance.plan, data.progress):
         phase = Running(phase.plan, phase.launched_at)
+    last = LastCheck(data, event.at, event.version)
     return replace(
         run,
         phase=phase,
         instances=(*run.instances[:-1], seen),
         health=data.health,
         progress=data.progress or run.progress,
-        last_check=LastCheck(data, event.at, event.version),
+        last_check=last,
+        trail=(*run.trail[1 - TRAIL_MAX :], last),
         watch=replace(run.watch, lease_until=data.lease_until, next_due=data.next_due),
     )

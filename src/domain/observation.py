@@ -14,6 +14,15 @@ from watchkeeper.domain.gate_facts import (
     TrackerNames,
     WorktreeFacts,
 )
+from watchkeeper.domain.sources import (
+    AttemptFacts,
+    CapacityFacts,
+    HostFacts,
+    MetricHistory,
+    NodeFacts,
+    OtherJob,
+    TelemetryFacts,
+)
 from watchkeeper.domain.values import (
     CheckpointFacts,
     CheckpointListing,
@@ -46,6 +55,13 @@ class Observation(Value):
         log_lines: The tail of the job's output, oldest first.
         named_lines: What a longer tail shows of the texts that the contract names.
         log_cut: The job printed more than what was looked through for them.
+        attempts: The tries of the job's tasks, in time order.
+        capacity: What the job waits for or has.
+        nodes: Machines of the cluster that the orchestrator tells of.
+        history: What the tracker holds step by step.
+        telemetry: The job's own gauges.
+        hosts: Disk and mounts of the run's machines.
+        others: Other jobs of the orchestrator that may have to do with this run.
     """
 
     instance: str
@@ -57,6 +73,13 @@ class Observation(Value):
     log_cut: bool = False
     tracker: TrackerFacts | None = None
     checkpoints: CheckpointListing | None = None
+    attempts: tuple[AttemptFacts, ...] = ()
+    capacity: CapacityFacts | None = None
+    nodes: tuple[NodeFacts, ...] = ()
+    history: MetricHistory | None = None
+    telemetry: TelemetryFacts | None = None
+    hosts: tuple[HostFacts, ...] = ()
+    others: tuple[OtherJob, ...] = ()
 
 
 class StandingWaiver(Value):

@@ -189,6 +189,10 @@ class LastCheck:
     version: int
 
 
+TRAIL_MAX = 64
+"""Checks remembered in state: what detectors over several cadences look back on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """A run, folded from every event recorded so far.
@@ -213,6 +217,7 @@ class Run:
         attempts: When each refused attempt was recorded last, by actor, command and target.
         claims: What signals say, the newest word on each subject.
         urged_at: When the newest signal was recorded that asks for a check.
+        trail: The newest checks, oldest first, at most `TRAIL_MAX`.
         manoeuvres: Planned acts, relaunches and rollbacks asked for, milestones, ancestor.
     """
 
@@ -252,6 +257,7 @@ class Run:
     manoeuvres: Manoeuvres = field(default_factory=Manoeuvres)
     claims: Claims = field(default_factory=dict[str, Claim])
     urged_at: datetime | None = None
+    trail: tuple[LastCheck, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,8 @@ class Reading(Value):
     """What one source said about itself at one check.
 
     Attributes:
-        source: `orchestrator`, `logs`, `tracker` or `checkpoints`.
+        source: `orchestrator`, `logs`, `tracker`, `checkpoints`, `history`, `attempts`, `cluster`,
+            `telemetry` or `hosts`.
         state: Fresh, stale or unavailable.
         clock: The newest time that the source itself gives, when it gives one.
         reason: Why it is stale or unavailable; empty when fresh.
@@ -110,6 +111,8 @@ class TrackerFacts(Value):
         metrics: The newest value by metric name; at most 64.
         url: Where people look at it.
         twins: Ids of other runs there that are running under the same display name; at most 4.
+        final_step: The last step by the configuration that the tracker holds; none where it says
+            none.
     """
 
     tracker_id: str
@@ -120,6 +123,7 @@ class TrackerFacts(Value):
     metrics: dict[str, float] = {}
     url: str = ""
     twins: tuple[str, ...] = ()
+    final_step: Step | None = None
 
 
 class CheckpointKind(StrEnum):
