@@ -52,15 +52,20 @@ Wanted = TypeVar("Wanted", bound=Fact)
 
 
 def enveloped(
-    data: Fact, version: int, at: datetime = START, actor: Actor = LOOP, stream: str = f"run/{SLUG}"
+    data: Fact,
+    version: int,
+    at: datetime = START,
+    actor: Actor = LOOP,
+    stream: str = f"run/{SLUG}",
+    cause: Event | None = None,
 ) -> Event:
-    """Wrap an event the way that the ledger does."""
+    """Wrap an event the way that the ledger does; `cause` is what came first in its append."""
     envelope = Envelope[Fact](
         event_id=UUID(int=version),
         occurred_at=at,
         recorded_at=at,
         actor=actor,
-        cause=None,
+        cause=str(cause.envelope.event_id) if cause is not None else None,
         correlation=SLUG,
         key=None,
         data=data,
@@ -133,9 +138,11 @@ class History:
         return Answer(decide(self.run, command))
 
     def record(self, *facts: RunEvent, actor: Actor = LOOP) -> Self:
-        """Record facts as they are, at the present time."""
+        """Record facts as they are, at the present time, as one append."""
+        first: Event | None = None
         for fact in facts:
-            event = enveloped(fact, self.run.version + 1, self.now, actor)
+            event = enveloped(fact, self.run.version + 1, self.now, actor, cause=first)
+            first = first or event
             after = evolve(self.run, event)
             assert isinstance(after, Run), after.why
             self.run = after

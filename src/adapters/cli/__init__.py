@@ -36,6 +36,8 @@ COMMANDS = {
     "status": "status",
     "events": "reading",
     "logbook": "reading",
+    "why": "explaining",
+    "whatif": "explaining",
     "checkpoints": "checkpoints",
     "subscribe": "subscribing",
     "schema": "schema",

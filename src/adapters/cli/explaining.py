@@ -1,0 +1,86 @@
+"""`why` and `whatif`: what was decided and why, and what another policy would have decided."""
+
+from dataclasses import asdict
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    home_option,
+    json_errors,
+    known_run,
+    open_office,
+    say,
+)
+from watchkeeper.adapters.policy_file import read_policy
+from watchkeeper.domain.rejudging import rejudge
+from watchkeeper.domain.state import contract_of
+from watchkeeper.projections.whatif import Changed, changes_of, render_changes
+from watchkeeper.projections.why import Why, explain, newest_to_explain, render_why
+
+
+@click.command()
+@click.argument("run")
+@click.argument("seq", type=click.IntRange(min=1), required=False)
+@click.option("--rule", "rule", is_flag=True, help="Write the rule out.")
+@home_option
+@json_errors
+def why(run: str, seq: int | None, rule: bool, home: Path, as_json: bool) -> None:
+    """Say why RUN stands as it does, or why its event SEQ was recorded.
+
+    Names decision, rule, evidence and sources, and which single facts would have changed it: each
+    of them is tried on the rules before it is told. Without SEQ the newest decision, finding or
+    blocked launch is explained.
+    """
+    with open_office(home) as office:
+        known = known_run(office.ledger, run)
+        history = office.ledger.history(run)
+        if seq is not None and seq > len(history):
+            raise Leave(f"SEQ {seq}: expected an event from 1 to {len(history)}", 4)
+        explained = explain(run, history, seq or newest_to_explain(history))
+        zone = ZoneInfo(contract_of(known).timezone)
+        say(as_json, {"run": run, **_why_row(explained)}, render_why(explained, zone, rule=rule))
+
+
+def _why_row(explained: Why) -> dict[str, Any]:
+    return {**asdict(explained), "at": explained.at.astimezone(UTC).isoformat()}
+
+
+@click.command()
+@click.argument("run")
+@click.option(
+    "--policy",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Parts of a contract that are to differ: YAML or TOML, such as `retries: {budget: 1}`.",
+)
+@home_option
+@json_errors
+def whatif(run: str, policy: Path, home: Path, as_json: bool) -> None:
+    """Judge RUN's recorded checks again under another policy; list the decisions that change.
+
+    Each check is judged on the run as it was recorded up to there, from its events alone. Nothing
+    is recorded.
+    """
+    with open_office(home) as office:
+        known = known_run(office.ledger, run)
+        change = read_policy(policy)
+        change(contract_of(known))  # What does not fit is told before anything is judged.
+        judged = rejudge(run, office.ledger.history(run), change)
+        changed = changes_of(judged)
+        document = {
+            "run": run,
+            "policy": str(policy),
+            "checks": len(judged),
+            "changed": [_changed_row(one) for one in changed],
+        }
+        zone = ZoneInfo(contract_of(known).timezone)
+        say(as_json, document, render_changes(len(judged), changed, zone))
+
+
+def _changed_row(one: Changed) -> dict[str, Any]:
+    return {**asdict(one), "at": one.at.astimezone(UTC).isoformat()}

@@ -1,0 +1,68 @@
+"""Reads another policy for a run: the parts of a contract by which checks are judged."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from watchkeeper.adapters.bad_input import BadInput, in_line_order
+from watchkeeper.adapters.contract_file import contract_to_yaml
+from watchkeeper.adapters.contract_guide import CONTRACT
+from watchkeeper.adapters.documents import Document, Plain, problem_at, read_text, refuse
+from watchkeeper.adapters.explain import validate
+from watchkeeper.adapters.toml_document import parse_toml
+from watchkeeper.adapters.yaml_document import parse_yaml
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.rejudging import JUDGING_PARTS
+
+_PARSERS = {".yaml": parse_yaml, ".yml": parse_yaml, ".toml": parse_toml}
+
+
+def read_policy(path: Path) -> Callable[[Contract], Contract]:
+    """Read a policy from a file of YAML 1.2 or TOML.
+
+    Args:
+        path: The file. It holds keys of a contract; what it leaves out stays as it was.
+
+    Returns:
+        What makes another contract of a run's own. It raises `BadInput` as well, where the two
+        together make no contract.
+
+    Raises:
+        BadInput: It cannot be read, or it names a key by which no check is judged.
+    """
+    file = str(path)
+    text = read_text(path, "a policy file")
+    parse = _PARSERS.get(path.suffix.lower())
+    if parse is None:
+        expected = "expected a policy file whose name ends in .yaml, .yml or .toml"
+        raise refuse(file, None, expected, "rename it by what it holds")
+    document = parse(text, file)
+    data = document.data
+    if not isinstance(data, dict) or not data:
+        expected = f"expected at least one of {', '.join(JUDGING_PARTS)}"
+        raise refuse(file, 1, expected, "write for example retries: {budget: 1}")
+    wrong = [
+        problem_at(
+            document,
+            (key,),
+            f"expected one of {', '.join(JUDGING_PARTS)}: no check is judged by another key",
+            "leave it out; what a run launches cannot be told otherwise afterwards",
+        )
+        for key in data
+        if key not in JUDGING_PARTS
+    ]
+    if wrong:
+        raise BadInput(in_line_order([*document.problems, *wrong]))
+    # A document that cannot be made into a contract is told of at once, not at the first check.
+    return lambda contract: _changed(contract, document)
+
+
+def _changed(contract: Contract, policy: Document) -> Contract:
+    own = parse_yaml(contract_to_yaml(contract), policy.file)
+    return validate(Contract, replace(policy, data=_merged(own.data, policy.data)), CONTRACT)
+
+
+def _merged(own: Plain, other: Plain) -> Plain:
+    if not isinstance(own, dict) or not isinstance(other, dict):
+        return other
+    return {**own, **{key: _merged(own.get(key), value) for key, value in other.items()}}

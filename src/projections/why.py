@@ -1,0 +1,306 @@
+"""`why`: a decision, its rule, its evidence and their sources, and what would have changed it."""
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+
+from watchkeeper.domain.command import Command
+from watchkeeper.domain.counterfactuals import (
+    Otherwise,
+    Scene,
+    decided_otherwise,
+    found_otherwise,
+)
+from watchkeeper.domain.envelope import Event
+from watchkeeper.domain.events import (
+    Action,
+    CheckRecorded,
+    DecisionMade,
+    EscalationRaised,
+    FailureClassified,
+    FindingOpened,
+    LaunchRefused,
+    PreflightRecorded,
+    SealBlocked,
+)
+from watchkeeper.domain.evolve import evolve
+from watchkeeper.domain.plan import Verdict
+from watchkeeper.domain.rules import RULES
+from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.values import SourceState
+from watchkeeper.projections.events_table import summary
+from watchkeeper.projections.quoting import cut, one_line
+
+_EVENT = re.compile(r"\bevents? (\d+)(?: and (\d+))?")
+_LINE_MAX = 240
+
+_ANSWERED = {
+    Action.RELAUNCH: "would have been relaunched if",
+    Action.ESCALATE: "the DRI would have been asked if",
+    Action.WAIT: "would have been waited for if",
+    Action.VERIFY: "would have been verified if",
+    Action.LEAVE: "would have been left alone if",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """An event explained; every part is plain text for people and programs.
+
+    Attributes:
+        event: Its version in the run's stream.
+        at: When it was true outside.
+        headline: What it says, in a few words.
+        rule: The rule that decided it; empty where no rule did.
+        title: The rule in a few words.
+        rule_says: When it applies, and what follows.
+        rule_source: Where the rule was taken from.
+        because: One sentence.
+        evidence: What it cites; an event that is cited by its number is told as well.
+        sources: What each source was worth at the check that it rests on.
+        check: That check's version; 0 for none.
+        otherwise: What would have changed it, by what would have come instead.
+        question: The open question that goes with it, and since when; empty for none.
+    """
+
+    event: int
+    at: datetime
+    headline: str
+    rule: str = ""
+    title: str = ""
+    rule_says: str = ""
+    rule_source: str = ""
+    because: str = ""
+    evidence: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    check: int = 0
+    otherwise: dict[str, tuple[str, ...]] | None = None
+    question: str = ""
+
+
+def newest_to_explain(history: Sequence[Event]) -> int:
+    """Return the version of the newest event that somebody would ask about; 0 for none."""
+    kinds = (DecisionMade, FindingOpened, SealBlocked, LaunchRefused)
+    for event in reversed(history):
+        if isinstance(event.data, kinds):
+            return event.version
+        if isinstance(event.data, PreflightRecorded) and _blocked(event.data):
+            return event.version
+    return history[-1].version if history else 0
+
+
+def explain(slug: str, history: Sequence[Event], version: int) -> Why:
+    """Explain one event of a run from its history alone.
+
+    Args:
+        slug: The run.
+        history: Its events from the first one on.
+        version: The event.
+    """
+    event = history[version - 1]
+    data = event.data
+    plain = Why(version, event.at, one_line(summary(event)))
+    match data:
+        case DecisionMade():
+            why = _of_decision(plain, slug, history, event, data)
+        case FindingOpened():
+            why = _of_finding(plain, slug, history, event, data)
+        case EscalationRaised(rule=rule, asks=asks, evidence=evidence):
+            why = _ruled(replace(plain, headline=f"asked the DRI: {one_line(asks)}"), rule)
+            why = replace(why, evidence=_told(history, evidence))
+        case FailureClassified(cause=cause, outlook=outlook, evidence=evidence):
+            words = f"called {cause}, outlook {outlook.value}, fingerprint {data.fingerprint}"
+            why = replace(plain, headline=words, evidence=_told(history, evidence))
+        case SealBlocked(missing=missing):
+            words = f"not sealed: {', '.join(missing)}"
+            why = replace(plain, headline=words, evidence=tuple(missing))
+        case PreflightRecorded():
+            blocked = _blocked(data)
+            words = f"launch blocked by {', '.join(rule for rule, _ in blocked)}"
+            told = tuple(f"{rule} {says}" for rule, says in blocked)
+            why = replace(plain, headline=words if blocked else plain.headline, evidence=told)
+        case CheckRecorded():
+            why = replace(plain, because=data.because, evidence=data.evidence)
+            why = replace(why, sources=_sources(data), check=version)
+        case _:
+            why = plain
+    return _caused(why, history, event)
+
+
+def _of_decision(
+    why: Why, slug: str, history: Sequence[Event], event: Event, data: DecisionMade
+) -> Why:
+    why = _ruled(replace(why, headline=_headline(data), because=data.because), data.rule)
+    why = replace(why, evidence=_told(history, (*data.evidence, *data.refused)))
+    scene = _scene(slug, history, event)
+    if scene is None:
+        return why
+    at, made = scene
+    why = replace(why, sources=_sources(made.check), check=at)
+    otherwise = _grouped(decided_otherwise(made, data))
+    return replace(why, otherwise=otherwise, question=_question(history, event))
+
+
+def _of_finding(
+    why: Why, slug: str, history: Sequence[Event], event: Event, data: FindingOpened
+) -> Why:
+    why = _ruled(replace(why, headline=f"{data.kind}: {one_line(data.summary)}"), data.rule)
+    why = replace(why, evidence=_told(history, data.evidence))
+    scene = _scene(slug, history, event)
+    if scene is None:
+        return why
+    at, made = scene
+    facts = tuple(found_otherwise(made, data))
+    otherwise = {"would not have opened if": facts} if facts else None
+    return replace(
+        why,
+        sources=_sources(made.check),
+        check=at,
+        otherwise=otherwise,
+        question=_question(history, event),
+    )
+
+
+def _headline(decision: DecisionMade) -> str:
+    match decision.action:
+        case Action.RELAUNCH:
+            where = f" from step-{decision.resume_step}" if decision.resume_step is not None else ""
+            return f"Relaunched after {decision.instance}{where}"
+        case Action.ESCALATE:
+            return f"Not relaunched after {decision.instance}: the DRI is asked"
+        case Action.WAIT:
+            return f"Waiting for the orchestrator's own retry of {decision.instance}"
+        case Action.VERIFY:
+            return f"{decision.instance} is verified for the seal"
+        case Action.LEAVE:
+            return f"{decision.instance} is left alone"
+
+
+def _ruled(why: Why, rule: str) -> Why:
+    text = RULES.get(rule)
+    if text is None:
+        return replace(why, rule=rule)
+    says = f"{text.when} {text.then}"
+    return replace(why, rule=rule, title=text.title, rule_says=says, rule_source=text.source)
+
+
+def _scene(slug: str, history: Sequence[Event], event: Event) -> tuple[int, Scene] | None:
+    """Return what the rules were asked with; none where it was no check that they judged."""
+    cause = event.envelope.cause
+    run: Run | Unreadable = Run(slug)
+    for earlier in history[: event.version]:
+        before, run = run, evolve(run, earlier)
+        if isinstance(before, Unreadable) or isinstance(run, Unreadable):
+            return None
+        data = earlier.data
+        if isinstance(data, CheckRecorded) and str(earlier.envelope.event_id) == cause:
+            command = Command(now=earlier.envelope.occurred_at, actor=earlier.envelope.actor)
+            return earlier.version, Scene(run, before.instances[-1], data, command)
+    return None
+
+
+def _sources(check: CheckRecorded) -> tuple[str, ...]:
+    told: list[str] = []
+    for reading in check.readings:
+        clock = f", newest {reading.clock:%Y-%m-%d %H:%M:%S %Z}" if reading.clock else ""
+        fresh = reading.state is SourceState.FRESH
+        why = "" if fresh else f": {one_line(reading.reason)}"
+        told.append(f"{reading.source} {reading.state.value}{clock}{why}")
+    return tuple(told)
+
+
+def _told(history: Sequence[Event], evidence: Sequence[str]) -> tuple[str, ...]:
+    """Write evidence; an event that a line cites by its number is told with it."""
+    lines: list[str] = []
+    for line in evidence:
+        found = _EVENT.search(line)
+        if found is None or found.group(0) != line:
+            lines.append(cut(one_line(line), _LINE_MAX))
+        for number in found.groups() if found else ():
+            if number is not None and 0 < int(number) <= len(history):
+                cited = history[int(number) - 1]
+                told = cut(one_line(summary(cited)), _LINE_MAX)
+                lines.append(f"event {number}, {cited.at.astimezone(UTC):%H:%M:%S UTC}: {told}")
+    return tuple(dict.fromkeys(lines))
+
+
+def _grouped(found: Sequence[Otherwise]) -> dict[str, tuple[str, ...]] | None:
+    groups: dict[str, tuple[str, ...]] = {}
+    for one in found:
+        decision = one.decision
+        key = "nothing would have been decided yet if"
+        if decision is not None:
+            key = f"{_ANSWERED[decision.action]} ({decision.rule})"
+        groups[key] = (*groups.get(key, ()), one.fact)
+    return groups or None
+
+
+def _question(history: Sequence[Event], event: Event) -> str:
+    """Return the question that was raised in the same append, and is open still."""
+    raised = [
+        later
+        for later in history[event.version :]
+        if isinstance(later.data, EscalationRaised) and later.envelope.cause == event.envelope.cause
+    ]
+    if not raised:
+        return ""
+    asked = raised[0].data
+    assert isinstance(asked, EscalationRaised), "only those were chosen"
+    return f"{asked.question} to {asked.to or 'the DRI'} since {raised[0].at:%H:%M UTC}"
+
+
+def _blocked(data: PreflightRecorded) -> list[tuple[str, str]]:
+    return [(one.rule, one.says) for one in data.findings if one.verdict is Verdict.BLOCK]
+
+
+def _caused(why: Why, history: Sequence[Event], event: Event) -> Why:
+    if why.rule or why.because or why.evidence:
+        return why
+    parent = next(
+        (e for e in history if str(e.envelope.event_id) == (event.envelope.cause or "")), None
+    )
+    actor = event.envelope.actor
+    if parent is None:
+        return replace(why, because=f"{actor.principal} ({actor.kind}) did it; no rule decided it")
+    told = cut(one_line(summary(parent)), _LINE_MAX)
+    because = f"it followed from event {parent.version}: {told}"
+    return replace(why, because=because)
+
+
+def render_why(why: Why, zone: tzinfo = UTC, *, width: int = 110, rule: bool = False) -> str:
+    """Write an explanation for a person, without a final newline.
+
+    Args:
+        why: The explanation.
+        zone: In which times are shown.
+        width: Columns of the page.
+        rule: Write the rule out.
+    """
+    at = why.at.astimezone(zone).strftime("%Y-%m-%d %H:%M %Z")
+    ruled = f"rule {why.rule}, " if why.rule else ""
+    lines = [f"{why.headline} ({at})    {ruled}event {why.event}", ""]
+    named = f"{why.rule} {why.title}; from the {why.rule_source}" if why.title else ""
+    told: list[tuple[str, Sequence[str]]] = [
+        ("because", (why.because,)),
+        ("rule", (named, why.rule_says if rule else "")),
+        ("evidence", why.evidence),
+        ("sources", ("; ".join(why.sources),)),
+        ("question", (why.question,)),
+    ]
+    for name, texts in told:
+        lines += _block(name, [text for text in texts if text], width)
+    for words, facts in (why.otherwise or {}).items():
+        lines += _block("", [f"{words}  {', or '.join(facts)}"], width)
+    return "\n".join(lines)
+
+
+def _block(name: str, texts: Sequence[str], width: int) -> list[str]:
+    lines: list[str] = []
+    for text in texts:
+        wrapped = textwrap.wrap(text, width - 12, break_long_words=False, break_on_hyphens=False)
+        for place, part in enumerate(wrapped):
+            head = name if not lines else ""
+            lines.append(f" {head:<10} {'  ' if place else ''}{part}")
+    return lines
