@@ -111,7 +111,7 @@ class Acknowledge(Command):
 
     question: str
     note: str = ""
-    answer: Literal["noted", "relaunch"] = "noted"
+    answer: Literal["noted", "relaunch", "needless"] = "noted"
 
 
 class AddNote(Command):

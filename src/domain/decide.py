@@ -261,7 +261,7 @@ def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
     taken = EscalationAcknowledged(
         question=command.question, answer=command.answer, note=command.note
     )
-    if command.answer == "noted":
+    if command.answer != "relaunch":
         return [taken]
     if not isinstance(run.phase, Interrupted):
         return Refused(Refusal.ANSWER_NOT_POSSIBLE, command.question)

@@ -12,6 +12,7 @@ from watchkeeper.domain.events import (
     Severity,
 )
 from watchkeeper.domain.freshness import cleared_by_check
+from watchkeeper.domain.keeper import CLEARED_ITSELF
 from watchkeeper.domain.planned import expecting
 from watchkeeper.domain.startup_lines import is_past_start, lines_awaited, shows_forbidden
 from watchkeeper.domain.state import DRIFTED, UNACCOUNTED, Instance, Run, contract_of
@@ -84,7 +85,7 @@ def _changes(
             )
         if answer.holds is False and is_open:
             changes.append(
-                FindingCleared(kind=answer.kind, rule=answer.rule, reason="no longer holds")
+                FindingCleared(kind=answer.kind, rule=answer.rule, reason=CLEARED_ITSELF)
             )
     return changes
 

@@ -98,12 +98,13 @@ class EscalationAcknowledged(Fact):
     """A human took a question.
 
     Attributes:
-        answer: `noted`, or `relaunch` when the human decided on one.
+        answer: `noted`, `relaunch` when the human decided on one, or `needless` when nobody had to
+            be asked.
     """
 
     topic: ClassVar[str] = "run.escalation_acknowledged.1"
     question: str
-    answer: Literal["noted", "relaunch"]
+    answer: Literal["noted", "relaunch", "needless"]
     note: str
 
 

@@ -46,6 +46,7 @@ from watchkeeper.domain.evolve_launch import evolve_launch
 from watchkeeper.domain.evolve_manoeuvres import evolve_aside
 from watchkeeper.domain.evolve_people import permitted
 from watchkeeper.domain.evolve_watch import evolve_watch
+from watchkeeper.domain.keeper import counted
 from watchkeeper.domain.misfit import Misfit, finished_or_misfit, last_instance_or_misfit
 from watchkeeper.domain.phases import (
     PHASES,
@@ -71,6 +72,7 @@ from watchkeeper.domain.state import (
     Run,
     Unreadable,
     Watch,
+    failed_again,
 )
 
 _FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
@@ -127,7 +129,9 @@ def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
         after = _apply(run, data, event)
         moved = type(after.phase) is not type(run.phase)
         since = event.at if moved else run.since
-        return replace(after, version=event.version, since=since)
+        again = isinstance(data, FailureClassified) and failed_again(run.failures, after.failures)
+        keeper = counted(run.keeper, data, event.version, again=again)
+        return replace(after, version=event.version, since=since, keeper=keeper)
     except Misfit as misfit:
         return Unreadable(run.slug, run.version, f"{data.topic}: {misfit}")
 

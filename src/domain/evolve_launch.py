@@ -16,6 +16,7 @@ from watchkeeper.domain.events import (
     PreflightRecorded,
     RunDrafted,
 )
+from watchkeeper.domain.keeper import BY_A_HUMAN
 from watchkeeper.domain.misfit import Misfit, last_instance_or_misfit
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import (
@@ -30,10 +31,6 @@ from watchkeeper.domain.state import (
     Instance,
     Run,
 )
-
-BY_A_HUMAN = frozenset({"R18", "R19"})
-"""Rules whose relaunches a human asked for, or answered a question with: they are no restarts
-that the budget is about (R3)."""
 
 
 def evolve_launch(run: Run, data: LaunchEvent, event: Event) -> Run:

@@ -23,9 +23,9 @@ from watchkeeper.domain.events import (
     RunEvent,
     RunStopped,
 )
-from watchkeeper.domain.evolve_launch import BY_A_HUMAN
 from watchkeeper.domain.gate import Gate, blocks, covering_approval, preflight
 from watchkeeper.domain.gate_base import CANNOT_TELL, Prior
+from watchkeeper.domain.keeper import BY_A_HUMAN
 from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.permissions import not_a_human

@@ -17,7 +17,7 @@ from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.planned import describe_act, holding
 from watchkeeper.domain.receiving import doubted
 from watchkeeper.domain.startup_lines import shows_forbidden
-from watchkeeper.domain.state import DRIFTED, Checkpoint, Failure, Run, contract_of
+from watchkeeper.domain.state import DRIFTED, Checkpoint, Failure, Run, contract_of, is_past
 from watchkeeper.domain.values import CheckpointKind
 
 WINDOW_STEPS = 10
@@ -201,7 +201,7 @@ def _r19_lineage(case: Case) -> DecisionMade | None:
 def _r2(case: Case) -> DecisionMade | None:
     for earlier in reversed(case.run.failures[:-1]):
         same = earlier.fingerprint == case.failure.fingerprint
-        if same and not _past(case.failure, earlier):
+        if same and not is_past(case.failure, earlier):
             because = f"the same failure came back without progress past {_place(earlier)}"
             return _again(case, earlier, because)
         if _same_window(case.failure, earlier):
@@ -230,12 +230,6 @@ def _again(case: Case, earlier: Failure, because: str) -> DecisionMade:
         f"{case.failure.fingerprint} (events {earlier.version} and {case.failure.version})"
     )
     return _decision(case, Action.ESCALATE, "R2", because, compared)
-
-
-def _past(failure: Failure, earlier: Failure) -> bool:
-    if failure.step is None or earlier.step is None:
-        return False
-    return failure.step - failure.step_uncertainty > earlier.step + earlier.step_uncertainty
 
 
 def _same_window(failure: Failure, earlier: Failure) -> bool:

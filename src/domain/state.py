@@ -14,6 +14,7 @@ from watchkeeper.domain.events import (
     PreflightRecorded,
     Progress,
 )
+from watchkeeper.domain.keeper import Keeper
 from watchkeeper.domain.phases import Phase, Running, Stabilizing, Unborn
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.signals import Claim, Claims
@@ -218,6 +219,7 @@ class Run:
         claims: What signals say, the newest word on each subject.
         urged_at: When the newest signal was recorded that asks for a check.
         trail: The newest checks, oldest first, at most `TRAIL_MAX`.
+        keeper: How often the keeper judged this run, and how often it was wrong.
         manoeuvres: Planned acts, relaunches and rollbacks asked for, milestones, ancestor.
     """
 
@@ -258,6 +260,7 @@ class Run:
     claims: Claims = field(default_factory=dict[str, Claim])
     urged_at: datetime | None = None
     trail: tuple[LastCheck, ...] = ()
+    keeper: Keeper = field(default_factory=Keeper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +277,21 @@ class Unreadable:
     slug: str
     version: int
     why: str
+
+
+def is_past(failure: Failure, earlier: Failure) -> bool:
+    """Say whether a run surely went beyond an earlier failure before it failed again."""
+    if failure.step is None or earlier.step is None:
+        return False
+    return failure.step - failure.step_uncertainty > earlier.step + earlier.step_uncertainty
+
+
+def failed_again(before: tuple[Failure, ...], after: tuple[Failure, ...]) -> bool:
+    """Say whether the newest failure is the one before it again, without progress past that."""
+    if not before:
+        return False
+    same = after[-1].fingerprint == before[-1].fingerprint
+    return same and not is_past(after[-1], before[-1])
 
 
 def contract_of(run: Run) -> Contract:

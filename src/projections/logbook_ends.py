@@ -225,7 +225,8 @@ def asked(book: Logbook, data: EscalationRaised, run: str, at: datetime) -> Logb
 
 def acknowledged(book: Logbook, data: EscalationAcknowledged, by: str, at: datetime) -> Logbook:
     """Open the entry of an answered question."""
-    word = "acknowledged" if data.answer == "noted" else f"answered: {data.answer}"
+    words = {"noted": "acknowledged", "needless": "called needless"}
+    word = words.get(data.answer, f"answered: {data.answer}")
     book = opened(book, Kind.ANSWER, at, f"{prose(data.question)} {word}")
     note = f": {code(data.note, 2_000)}" if data.note.strip() else ", without a note"
     return said(book, Key.STATUS, f"taken by {by}{note}")

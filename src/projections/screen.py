@@ -206,8 +206,10 @@ def _footer(seen: Fleet, width: int) -> list[str]:
     troubles = ", ".join(f"{name} silent for {count(n, 'run')}" for name, n in silent.items())
     parts.append(f"SOURCES  {troubles or 'all answer'}.")
     again = f", {seen.retried} tried again" if seen.retried else ""
+    errors = _errors([view.row for view in seen.runs if view.row is not None])
+    keeper = [cut(f"KEEPER  {errors}", width)] if errors else []
     if not seen.late:
-        return [cut("  ".join([*parts, f"EFFECTS  none late{again}."]), width)]
+        return [cut("  ".join([*parts, f"EFFECTS  none late{again}."]), width), *keeper]
     late = [f"  {run}: {one_line(why)}" for run, why in seen.late]
     more = len(late) - _LATE_SHOWN
     return [
@@ -215,7 +217,27 @@ def _footer(seen: Fleet, width: int) -> list[str]:
         f"EFFECTS  {len(late)} late{again}",
         *(cut(t, width) for t in late[:_LATE_SHOWN]),
         *([f"  ... {more} more (watchkeeper doctor)"] if more > 0 else []),
+        *keeper,
     ]
+
+
+def _errors(rows: Iterable[RunRow]) -> str:
+    """Say how often the keeper was wrong, of how many cases; empty where it judged nothing."""
+    judged = [row["keeper"] for row in rows if "keeper" in row]
+    if not judged:
+        return ""
+    kinds = (
+        ("causes wrong", [one["causes"] for one in judged]),
+        ("restarts false", [one["restarts"] for one in judged]),
+        ("alarms missed", [one["alarms"] for one in judged]),
+        ("questions needless", [one["pages"] for one in judged]),
+    )
+    told: list[str] = []
+    for words, counts in kinds:
+        of, wrong = sum(one[0] for one in counts), sum(one[1] for one in counts)
+        if of:
+            told.append(f"{wrong} of {of} {words}")
+    return ", ".join(told)
 
 
 def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
@@ -242,6 +264,7 @@ def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
         ("seal", row["tag"] and f"{row['tag']} on {row['commit'][:8]}"),
         *(("milestone", tag) for tag in row.get("milestones", [])),
         ("lineage", " -> ".join(view.lineage)),
+        ("keeper", _errors([row])),
         ("reason", one_line(row["reason"])),
     ]
     effects = view.effects

@@ -9,7 +9,7 @@ from watchkeeper.domain.planned import describe_act
 from watchkeeper.domain.relaunching import asked_of
 from watchkeeper.domain.state import Run
 from watchkeeper.projections.quoting import cut
-from watchkeeper.projections.status_rows import RollbackRow, RunRow
+from watchkeeper.projections.status_rows import KeeperRow, RollbackRow, RunRow
 
 _TEXT_MAX = 300
 """Characters kept of a sentence; the event has the whole one."""
@@ -39,4 +39,12 @@ def with_aside(row: RunRow, run: Run) -> RunRow:
         row["ancestors"] = list(aside.ancestor.ancestors)
     if isinstance(run.phase, Superseded):
         row["successor"] = run.phase.successor
+    counts = run.keeper
+    if counts.causes or counts.restarts or counts.alarms or counts.pages:
+        row["keeper"] = KeeperRow(
+            causes=[counts.causes, counts.causes_wrong],
+            restarts=[counts.restarts, counts.restarts_false],
+            alarms=[counts.alarms, counts.alarms_missed],
+            pages=[counts.pages, counts.pages_needless],
+        )
     return row

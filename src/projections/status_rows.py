@@ -76,6 +76,22 @@ class RollbackRow(TypedDict):
     step: int
 
 
+class KeeperRow(TypedDict):
+    """How often the keeper judged a run, and how often it was wrong; lower bounds.
+
+    Attributes:
+        causes: Failures for which it named a cause, and how many were revised to another.
+        restarts: Relaunches by a rule, and how many failed again in the same way.
+        alarms: Ends that a finding should have come before, and before how many none did.
+        pages: Questions asked, and how many were needless.
+    """
+
+    causes: list[int]
+    restarts: list[int]
+    alarms: list[int]
+    pages: list[int]
+
+
 class RunRow(TypedDict):
     """A run at its newest event. What is not required is left out where there is nothing to say.
 
@@ -105,6 +121,7 @@ class RunRow(TypedDict):
         milestones: Tags of verified milestones.
         ancestors: Slugs of the runs that it goes on from, oldest first.
         successor: Slug of the run that goes on from it.
+        keeper: The keeper's own errors; absent while it judged nothing.
     """
 
     shape: str
@@ -158,6 +175,7 @@ class RunRow(TypedDict):
     milestones: NotRequired[list[str]]
     ancestors: NotRequired[list[str]]
     successor: NotRequired[str]
+    keeper: NotRequired[KeeperRow]
 
 
 class FailingRow(TypedDict):

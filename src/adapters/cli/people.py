@@ -63,10 +63,11 @@ def correct(
 @click.option("--note", "text", default="", help="What was decided, and why.")
 @click.option(
     "--answer",
-    type=click.Choice(["noted", "relaunch"]),
+    type=click.Choice(["noted", "relaunch", "needless"]),
     default="noted",
     show_default=True,
-    help="`relaunch` resumes an interrupted run from its newest complete checkpoint.",
+    help="`relaunch` resumes an interrupted run from its newest complete checkpoint; `needless` "
+    "says that nobody had to be asked, and counts among the keeper's errors.",
 )
 @home_option
 @actor_option
@@ -76,7 +77,7 @@ def ack(
     run: str,
     question: str,
     text: str,
-    answer: Literal["noted", "relaunch"],
+    answer: Literal["noted", "relaunch", "needless"],
     home: Path,
     as_json: bool,
     principal: str | None,

@@ -38,7 +38,11 @@ EXIT_CODES = {
 }
 """Exit codes by the server's answer; any other is 2, cannot tell."""
 
-_ANSWERS = {"noted": Answer.NOTED, "relaunch": Answer.RELAUNCH}
+_ANSWERS = {
+    "noted": Answer.NOTED,
+    "relaunch": Answer.RELAUNCH,
+    "needless": Answer.NEEDLESS,
+}
 
 _Result = TypeVar("_Result")
 

@@ -59,7 +59,12 @@ CODES = {
 }
 """Which code stands for which exit code of the command line; `NOT_FOUND` stands for 3 as well."""
 
-_ANSWERS = {Answer.UNSPECIFIED: "noted", Answer.NOTED: "noted", Answer.RELAUNCH: "relaunch"}
+_ANSWERS = {
+    Answer.UNSPECIFIED: "noted",
+    Answer.NOTED: "noted",
+    Answer.RELAUNCH: "relaunch",
+    Answer.NEEDLESS: "needless",
+}
 
 _Asked = TypeVar("_Asked")
 _Answered = TypeVar("_Answered")
@@ -190,7 +195,8 @@ def acknowledge(office: Office, request: AcknowledgeRequest) -> AcknowledgeRespo
     """
     answer = _ANSWERS.get(request.answer)
     if answer is None:
-        raise Leave(f"answer {request.answer}: expected ANSWER_NOTED or ANSWER_RELAUNCH", 4)
+        hint = "expected ANSWER_NOTED, ANSWER_RELAUNCH or ANSWER_NEEDLESS"
+        raise Leave(f"answer {request.answer}: {hint}", 4)
     if not request.principal:
         raise Leave("principal is empty: name who acts", 4)
     if len(request.key) > KEY_LENGTH_MAX or len(request.note) > TEXT_LENGTH_MAX:
