@@ -33,7 +33,7 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 | launch and watch | [launch](#launch), [approve](#approve), [adopt](#adopt), [watch](#watch), \
 [serve](#serve), [bridge](#bridge), [handover](#handover), [announce](#announce), \
 [decline](#decline) |
-| read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints), \
+| read | [status](#status), [events](#events), [logbook](#logbook), [why](#why), [whatif](#whatif), [checkpoints](#checkpoints), \
 [signals](#signals), [subscribe](#subscribe), [schema](#schema) |
 | say | [note](#note), [correct](#correct) |
 | decide | [ack](#ack), [stop](#stop), [relaunch](#relaunch), \

@@ -22,7 +22,7 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.events_handover import ActKind
 from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.phases import Interrupted
-from watchkeeper.domain.recovery import WINDOW_STEPS
+from watchkeeper.domain.repeated import WINDOW_STEPS
 from watchkeeper.domain.state import DRIFTED, Checkpoint, Instance, Run, contract_of
 from watchkeeper.domain.values import CheckpointKind, Reading, SourceState
 from watchkeeper.domain.verdict import verdict

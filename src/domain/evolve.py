@@ -65,6 +65,7 @@ from watchkeeper.domain.phases import (
     phase_name,
 )
 from watchkeeper.domain.receiving import received
+from watchkeeper.domain.repeated import failed_again
 from watchkeeper.domain.state import (
     UNACCOUNTED,
     Failure,
@@ -72,7 +73,6 @@ from watchkeeper.domain.state import (
     Run,
     Unreadable,
     Watch,
-    failed_again,
 )
 
 _FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(

@@ -16,16 +16,10 @@ from watchkeeper.domain.memory import OUT_OF_MEMORY
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.planned import describe_act, holding
 from watchkeeper.domain.receiving import doubted
+from watchkeeper.domain.repeated import in_same_window, is_past
 from watchkeeper.domain.startup_lines import shows_forbidden
-from watchkeeper.domain.state import DRIFTED, Checkpoint, Failure, Run, contract_of, is_past
+from watchkeeper.domain.state import DRIFTED, Checkpoint, Failure, Run, contract_of
 from watchkeeper.domain.values import CheckpointKind
-
-WINDOW_STEPS = 10
-"""Two ends within this many steps of each other count as the same window.
-
-A rounded progress bar shows a step to within 5 from 1,000 on, so two ends at one step may be
-read 10 apart.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +198,7 @@ def _r2(case: Case) -> DecisionMade | None:
         if same and not is_past(case.failure, earlier):
             because = f"the same failure came back without progress past {_place(earlier)}"
             return _again(case, earlier, because)
-        if _same_window(case.failure, earlier):
+        if in_same_window(case.failure, earlier):
             because = f"a second failure in the same window as {earlier.instance}'s"
             return _again(case, earlier, because)
     return None
@@ -230,14 +224,6 @@ def _again(case: Case, earlier: Failure, because: str) -> DecisionMade:
         f"{case.failure.fingerprint} (events {earlier.version} and {case.failure.version})"
     )
     return _decision(case, Action.ESCALATE, "R2", because, compared)
-
-
-def _same_window(failure: Failure, earlier: Failure) -> bool:
-    if failure.step is None or earlier.step is None:
-        return False
-    # Readings that may be one and the same step are one window, however coarse they are.
-    coarse = failure.step_uncertainty + earlier.step_uncertainty
-    return abs(failure.step - earlier.step) <= max(WINDOW_STEPS, coarse)
 
 
 def _place(failure: Failure) -> str:

@@ -279,21 +279,6 @@ class Unreadable:
     why: str
 
 
-def is_past(failure: Failure, earlier: Failure) -> bool:
-    """Say whether a run surely went beyond an earlier failure before it failed again."""
-    if failure.step is None or earlier.step is None:
-        return False
-    return failure.step - failure.step_uncertainty > earlier.step + earlier.step_uncertainty
-
-
-def failed_again(before: tuple[Failure, ...], after: tuple[Failure, ...]) -> bool:
-    """Say whether the newest failure is the one before it again, without progress past that."""
-    if not before:
-        return False
-    same = after[-1].fingerprint == before[-1].fingerprint
-    return same and not is_past(after[-1], before[-1])
-
-
 def contract_of(run: Run) -> Contract:
     """Return the contract of a run that has one."""
     assert run.contract is not None, "a run past its first event has a contract"

@@ -38,7 +38,7 @@ def changes_of(judged: Sequence[Rejudged]) -> list[Changed]:
     changed: list[Changed] = []
     for one in judged:
         was, would = _told(one.recorded), _told(one.now)
-        if was == would:
+        if was.keys() == would.keys():
             continue
         changed.append(
             Changed(

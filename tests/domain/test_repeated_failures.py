@@ -19,7 +19,7 @@ from watchkeeper.domain.events import (
     FailureClassified,
     InstanceEnded,
 )
-from watchkeeper.domain.recovery import WINDOW_STEPS
+from watchkeeper.domain.repeated import WINDOW_STEPS
 from watchkeeper.domain.values import JobFacts
 
 

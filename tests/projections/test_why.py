@@ -1,0 +1,72 @@
+"""Explanations: what is told is what the rules, asked again, answer."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.domain.given import History
+from tests.domain.samples import contract, job, killed, listing
+from tests.projections.tales import TALES, recorded
+from watchkeeper.domain.envelope import Event
+from watchkeeper.domain.events import DecisionMade
+from watchkeeper.domain.values import JobState
+from watchkeeper.projections.why import Why, explain, newest_to_explain, render_why
+
+QUARTER = timedelta(minutes=15)
+
+
+def told(events: list[Event], version: int | None = None) -> Why:
+    slug = events[0].stream.removeprefix("run/")
+    return explain(slug, events, version or newest_to_explain(events))
+
+
+def test_a_second_failure_in_one_window_is_explained_as_on_the_page_of_examples() -> None:
+    page = render_why(told(recorded(TALES["crash_loop"]())))
+    assert page.startswith("Not relaunched after i2: the DRI is asked (2026-11-18 19:31 UTC)")
+    assert "rule R2, event 28" in page
+    assert "i1 and i2 ended at ~1107 and ~1108 with fingerprints 9333b5d7 and 9333b5d7" in page
+    assert "event 27, 19:31:29 UTC: i2 failed: unknown" in page
+    assert "would have been relaunched if (R1)  no earlier instance had failed" in page
+    assert "q-1 to dri since 19:31 UTC" in page
+
+
+def test_what_is_said_to_change_a_decision_is_asked_of_the_rules() -> None:
+    history = History().launch(contract(retries={"owner": "watchkeeper", "budget": 0}))
+    history.train(1000, wait=QUARTER, found=listing(900, 1000))
+    history.fail(killed(), step=1100, found=listing(900, 1000))
+    why = told(history.events)
+    assert why.rule == "R3"
+    assert why.otherwise is not None
+    assert why.otherwise["would have been relaunched if (R1)"] == (
+        "the restart budget were larger than 0 (retries.budget)",
+    )
+    assert "policy.oom" not in str(why.otherwise), "nothing of memory is in this decision"
+
+
+def test_a_finding_names_its_rule_and_what_would_have_kept_it_closed() -> None:
+    history = History().launch()
+    history.later(timedelta(minutes=31)).check(job(JobState.PENDING))
+    why = told(history.events)
+    assert (why.rule, why.headline[:8]) == ("H6", "pending:")
+    assert why.otherwise == {
+        "would not have opened if": ("a planned act that expects H6 had been announced",)
+    }
+
+
+@pytest.mark.parametrize("tale", TALES)
+def test_every_event_of_every_tale_can_be_asked_about(tale: str) -> None:
+    events = recorded(TALES[tale]())
+    for event in events:
+        why = told(events, event.version)
+        page = render_why(why, width=100)
+        assert f"event {event.version}" in page
+        assert all(len(line) <= 140 for line in page.splitlines()[2:])
+        if isinstance(event.data, DecisionMade):
+            assert why.rule == event.data.rule
+            assert why.evidence
+
+
+def test_a_person_s_own_act_is_told_as_theirs() -> None:
+    events = recorded(TALES["spoken"]())
+    pages = [render_why(told(events, event.version)) for event in events]
+    assert any("(human) did it; no rule decided it" in page for page in pages)

@@ -1,0 +1,92 @@
+"""`why` and `whatif` on a real home: a launch that was blocked, and a run that ended badly."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import Cli, launch, written
+from tests.training import Site, tiny_contract
+
+pytestmark = pytest.mark.git
+
+DIES = "import os; os.kill(os.getpid(), 9)"
+
+
+@pytest.fixture
+def ended_badly(cli: Cli, site: Site, tmp_path: Path) -> str:
+    promised = tiny_contract(site, "tiny", steps=60, pace=0.05)
+    broken = promised.model_copy(update={"command": ("python3", "-c", DIES)})
+    launch(cli, written(tmp_path, broken), "tiny")
+    assert cli("watch", "--until-idle").code in (0, 1)
+    return "tiny"
+
+
+def policy(folder: Path, text: str, name: str = "policy.yaml") -> str:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_blocked_launch_is_explained_by_its_blocks(cli: Cli, site: Site, tmp_path: Path) -> None:
+    cli("launch", written(tmp_path, tiny_contract(site, "tiny", steps=60, pace=0.05)))
+    why = cli("why", "tiny")
+    assert why.code == 0
+    assert "launch blocked by L11" in why.out
+
+
+def test_a_bad_end_is_explained_with_rule_evidence_and_what_would_have_changed_it(
+    cli: Cli, ended_badly: str
+) -> None:
+    why = cli("why", ended_badly)
+    assert why.code == 0
+    assert re.search(r"Not relaunched after i1: the DRI is asked .* rule R\d+, event \d+", why.out)
+    assert "ended by SIGKILL" in why.out
+    assert "question   q-1 to" in why.out
+    told = json.loads(cli("why", ended_badly, "--json").out)
+    assert told["rule"] in why.out
+    assert "the checkpoint store had given no answer" in str(told["otherwise"])
+    assert "When" not in why.out, "the rule is written out only when it is asked for"
+    assert told["rule_says"][:20] in " ".join(cli("why", ended_badly, "--rule").out.split())
+
+
+def test_any_event_can_be_asked_about_and_others_are_refused(cli: Cli, ended_badly: str) -> None:
+    assert "did it; no rule decided it" in cli("why", ended_badly, "1").out
+    wrong = cli("why", ended_badly, "4000")
+    assert wrong.code == 4
+    assert "SEQ 4000: expected an event from 1 to" in wrong.err
+    assert cli("why", "nobody").code == 3
+
+
+def test_another_policy_lists_the_decisions_that_change_and_records_nothing(
+    cli: Cli, ended_badly: str, tmp_path: Path
+) -> None:
+    before = cli("events", ended_badly, "--json").out
+    same = cli("whatif", ended_badly, "--policy", policy(tmp_path, "retries: {budget: 9}\n"))
+    assert "nothing would have been decided otherwise" in same.out
+    other = policy(tmp_path, "retries:\n  budget: 0\n", "other.yaml")
+    told = json.loads(cli("whatif", ended_badly, "--policy", other, "--json").out)
+    [changed] = told["changed"]
+    assert any("restart budget" in words for words in changed["would"])
+    page = cli("whatif", ended_badly, "--policy", other).out
+    assert "  was    escalate (" in page
+    assert "  would  escalate (R3): the restart budget is used up" in page
+    assert cli("events", ended_badly, "--json").out == before
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("command: [rm]\n", "command"),
+        ("retries: {budget: ten}\n", "retries.budget"),
+        ("retries: {bugdet: 1}\n", 'did you mean "budget"?'),
+        ("", "expected at least one of"),
+    ],
+)
+def test_a_policy_that_says_nothing_about_checks_is_refused(
+    cli: Cli, ended_badly: str, tmp_path: Path, text: str, said: str
+) -> None:
+    refused = cli("whatif", ended_badly, "--policy", policy(tmp_path, text))
+    assert refused.code == 4
+    assert said in refused.err
