@@ -1,6 +1,7 @@
 """The commented contract that `watchkeeper contract new` writes, for each lane."""
 
 from watchkeeper.domain.contract import Lane
+from watchkeeper.domain.detect_limits import LANE_LIMITS
 from watchkeeper.domain.lane_policy import LANE_POLICIES
 
 FILL_IN = "FILL_IN"
@@ -151,6 +152,28 @@ policy:
   # material_keys: ["trainer.z_loss*"]  # configuration whose change stops a relaunch
   # immaterial_keys: ["env.MY_DEBUG"]  # and that which does not
 
+# --- What counts as wrong in the metrics; these are the lane's defaults ---------------------------
+
+# detect:
+#   metrics: {{loss: lm loss}}   # where the name does not tell what it is
+#   throughput_drop: {limits.throughput_drop}     # below its baseline, for
+#   throughput_cadences: {limits.throughput_cadences}
+#   warmup_steps: 2000        # 1 % of the final step when nothing says more
+#   loss_rise: {limits.loss_rise}           # above the expected trend, for
+#   loss_steps: {limits.loss_steps}
+#   loss_sigma: {limits.loss_sigma}           # a shift of the whole window; 0 turns it off
+#   grad_norm_factor: {limits.grad_norm_factor}    # above its own median
+#   grad_norm_max: 2.0
+#   z_loss_factor: {limits.z_loss_factor}
+#   router_drop: {limits.router_drop}
+#   sustained_steps: {limits.sustained_steps}      # of gradients, z-loss and routers
+#   skipped_steps: {limits.skipped_steps}         # within 15 min
+#   resume_overlap: {limits.resume_overlap}     # of the loss at the same step
+#   resume_offset: {limits.resume_offset}       # of the loss after the resume's warm-up, of
+#   resume_warmup_steps: {limits.resume_warmup_steps}
+#   resume_differs: {limits.resume_differs}     # expected: a change was agreed, nothing is compared
+#   resume_planned: -0.0062   # the difference that was agreed
+
 # --- What tells that a signal of a shared system speaks of this run ------------------------------
 
 # signals:
@@ -170,4 +193,5 @@ def example_contract(lane: Lane) -> str:
         keep=_KEEP[lane],
         cadence=_CADENCE.get(lane, "570s"),
         policy=LANE_POLICIES[lane],
+        limits=LANE_LIMITS[lane],
     )

@@ -6,6 +6,7 @@ from watchkeeper.adapters.explain import Field
 
 _DURATION = "a duration such as 570s, 15m, 1h30m or 24h"
 _WHOLE = "a whole number of 1 or more"
+_SHARE = "a number between 0 and 1"
 _REMOTE = "a URL or path of a git remote"
 
 CONTRACT: Mapping[str, Field] = {
@@ -130,6 +131,25 @@ CONTRACT: Mapping[str, Field] = {
     "signals.pools.*": Field("the id of a queued resource", "qr-grug"),
     "signals.budgets": Field("a list of billing budgets", '["Grug 1e23"]'),
     "signals.budgets.*": Field("the id or name of a billing budget", '"Grug 1e23"'),
+    "detect.metrics": Field("metric names by what they tell", "{loss: lm loss}"),
+    "detect.metrics.*": Field("the name of a metric", '"train/loss"'),
+    "detect.throughput_drop": Field(_SHARE, "0.25"),
+    "detect.throughput_cadences": Field("a whole number from 1 to 48", "3"),
+    "detect.warmup_steps": Field("a whole number from 0", "2000"),
+    "detect.loss_rise": Field("a number above 0, 0.5 for 50 %", "0.5"),
+    "detect.loss_steps": Field("a whole number from 1 to 10000", "10"),
+    "detect.loss_sigma": Field("a number, 0 for never", "6"),
+    "detect.grad_norm_factor": Field("a number above 0", "10"),
+    "detect.grad_norm_max": Field("a number above 0", "2.0"),
+    "detect.skipped_steps": Field(_WHOLE, "3"),
+    "detect.z_loss_factor": Field("a number above 0", "5"),
+    "detect.router_drop": Field(_SHARE, "0.5"),
+    "detect.sustained_steps": Field("a whole number from 1 to 10000", "10"),
+    "detect.resume_overlap": Field("a difference of the loss above 0", "0.002"),
+    "detect.resume_offset": Field("a number above 0, 0.01 for 1 %", "0.01"),
+    "detect.resume_warmup_steps": Field("a whole number from 0", "50"),
+    "detect.resume_differs": Field("alert or expected", "alert"),
+    "detect.resume_planned": Field("a difference of the loss", "-0.0062"),
 }
 """By key; `*` stands for any one name or index. A section is known by the keys below it."""
 
@@ -154,5 +174,6 @@ COMMENTS: Mapping[str, str] = {
     "model": "What it is expected to cost: 6 x parameters x tokens.",
     "policy": "Ways of working; what is left out has the lane's default.",
     "signals": "What tells that a signal of a shared system speaks of this run.",
+    "detect": "What counts as wrong in the metrics; what is left out has the lane's default.",
 }
 """The comment above a key or section in a contract that is written by us."""

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, PositiveInt, StringConstraints, field_validator, model_validator
 
+from watchkeeper.domain.contract_detect import DetectPart
 from watchkeeper.domain.contract_parts import IGNORED, ModelPart, PolicyPart, SignalsPart
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.durations import Duration
@@ -299,6 +300,7 @@ class Contract(Value):
     logbook: LogbookPart = LogbookPart()
     policy: PolicyPart = PolicyPart()
     signals: SignalsPart = SignalsPart()
+    detect: DetectPart = DetectPart()
 
     @field_validator("run")
     @classmethod

@@ -1,0 +1,77 @@
+"""The limits of the metric detectors as they stand for one run: its contract's, else its lane's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from watchkeeper.domain.contract import Contract, Lane
+
+WARMUP_SHARE = 0.01
+"""Share of the final step that counts as warm-up where nothing says more: the usual choice of
+schedules (Levanter's default `warmup: 0.01`, and recipes of 0.5 to 3 %)."""
+
+WARMUP_MIN = 100
+"""Steps of warm-up at least: even short runs swing at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """See `DetectPart` for what each means."""
+
+    throughput_drop: float
+    throughput_cadences: int
+    loss_rise: float
+    loss_steps: int
+    loss_sigma: float
+    grad_norm_factor: float
+    grad_norm_max: float | None
+    skipped_steps: int
+    z_loss_factor: float
+    router_drop: float
+    sustained_steps: int
+    resume_overlap: float
+    resume_offset: float
+    resume_warmup_steps: int
+    resume_differs: str
+
+
+_BASE = Limits(
+    throughput_drop=0.25,
+    throughput_cadences=3,
+    loss_rise=0.5,
+    loss_steps=10,
+    loss_sigma=0.0,
+    grad_norm_factor=10.0,
+    grad_norm_max=None,
+    skipped_steps=3,
+    z_loss_factor=5.0,
+    router_drop=0.5,
+    sustained_steps=10,
+    resume_overlap=0.002,
+    resume_offset=0.01,
+    resume_warmup_steps=50,
+    resume_differs="alert",
+)
+
+LANE_LIMITS: Mapping[Lane, Limits] = MappingProxyType(
+    {
+        # Practice of hero runs: the window of 5 min against 6 standard deviations of 55 min.
+        Lane.HERO: replace(_BASE, loss_sigma=6.0),
+        Lane.DAILY: _BASE,
+        # Small and short, often on shared machines: the written procedure allows 20 to 30 %.
+        Lane.CANARY: replace(_BASE, throughput_drop=0.3),
+        Lane.ORDINARY: _BASE,
+    }
+)
+"""By lane."""
+
+
+def limits_of(contract: Contract) -> Limits:
+    """Return the limits of a run: its contract's, else its lane's."""
+    stated, lane = contract.detect, LANE_LIMITS[contract.lane]
+    given = {
+        name: value
+        for name in Limits.__dataclass_fields__
+        if (value := getattr(stated, name)) is not None
+    }
+    return replace(lane, **given) if given else lane
