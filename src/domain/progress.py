@@ -9,21 +9,8 @@ from collections.abc import Iterable
 
 from pydantic import NonNegativeInt
 
+from watchkeeper.domain.progress_lines import Line, read_line
 from watchkeeper.domain.values import Step, Value
-
-_SCALES = {"": 0, "k": 3, "M": 6, "G": 9}
-"""Powers of ten of the suffixes that tqdm writes (`format_sizeof`, divisor 1,000)."""
-
-_COUNT = r"(?P<{0}>\d{{1,15}}(?:\.\d{{1,6}})?)(?P<{0}_scale>[kMG]?)(?:it)?"
-_BAR = (
-    r"(?:\bProgress on:train\s+|(?:^|\s)train:\s.*\|\s*)"
-    + _COUNT.format("step")
-    + r"/(?:"
-    + _COUNT.format("maximum")
-    + r"|\S+?)(?=\s)"
-)
-_PROGRESS = re.compile(_BAR)
-_LOSS = re.compile(r"\bloss=(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|nan))", re.IGNORECASE)
 
 _RESUMING = re.compile(r"\bResuming training from step:?\s+(?P<step>\d{1,15})\b")
 _FROM_SCRATCH = re.compile(r"\bStarting from scratch\b")
@@ -71,7 +58,7 @@ class StartupProof(Value):
 
 
 def parse_progress(line: str) -> Progress | None:
-    """Read a progress line of the training loop, as tqdm and Levanter's loggable tqdm write it.
+    """Read a progress line of the training loop; see `progress_lines` for the shapes.
 
     Args:
         line: One line of a log.
@@ -79,17 +66,21 @@ def parse_progress(line: str) -> Progress | None:
     Returns:
         None for every other line: other bars, and `-/2384`, which is printed before anything ran.
     """
-    found = _PROGRESS.search(line)
-    if found is None:
+    shown = read_line(line)
+    return None if shown is None else progress_of(shown)
+
+
+def progress_of(shown: Line) -> Progress | None:
+    """Return the progress that a line shows; none where it shows no step of training."""
+    if shown.phase != "training" or shown.step is None:
         return None
-    step, uncertainty = _count(found["step"], found["step_scale"])
-    loss = _LOSS.search(line, found.end())
-    return Progress(
-        step=step,
-        uncertainty=uncertainty,
-        maximum=_exact(found["maximum"], found["maximum_scale"]),
-        loss=float(loss["loss"]) if loss else None,
-    )
+    step, maximum = shown.step, shown.maximum if shown.maximum_exact else None
+    if shown.epoch:
+        # A bar that begins anew with each epoch tells the step only where its length is exact.
+        if maximum is None:
+            return None
+        step, maximum = shown.epoch * maximum + step, None
+    return Progress(step=step, uncertainty=shown.uncertainty, maximum=maximum, loss=shown.loss)
 
 
 def parse_startup(lines: Iterable[str]) -> StartupProof:
@@ -131,26 +122,6 @@ def render_progress(step: int, uncertainty: int, maximum: int | None) -> str:
     if step - uncertainty <= maximum < step:
         return f"~{maximum}/{maximum}"
     return f"~{step}/{maximum}"
-
-
-def _count(digits: str, scale: str) -> tuple[int, int]:
-    """Return a shown count and half of its last digit's worth, both in whole steps."""
-    whole, _, decimals = digits.partition(".")
-    power = _SCALES[scale]
-    # All in integers: 1.86 * 1000 is 1859.99 as a float.
-    places = power - len(decimals)
-    number = int(whole + decimals)
-    if places <= 0:
-        return number // 10**-places, 0
-    return number * 10**places, 10**places // 2
-
-
-def _exact(digits: str | None, scale: str | None) -> int | None:
-    if digits is None or scale:
-        return None
-    whole, _, decimals = digits.partition(".")
-    # Below 1,000 tqdm shows every digit, with zeros behind the point: 86.0 is 86.
-    return int(whole) if not decimals.strip("0") else None
 
 
 def _unquoted(value: str) -> str:
