@@ -15,11 +15,13 @@ from watchkeeper.domain.events import (
     Progress,
     Startup,
 )
+from watchkeeper.domain.kept_sources import with_sources
 from watchkeeper.domain.observation import Observation, reading_of
 from watchkeeper.domain.phases import Interrupted, Stabilizing
 from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.progress import Progress as Shown
 from watchkeeper.domain.progress import parse_progress, parse_startup
+from watchkeeper.domain.quiet import liveness_of
 from watchkeeper.domain.receiving import urged
 from watchkeeper.domain.startup_lines import startup_shown
 from watchkeeper.domain.state import (
@@ -41,6 +43,7 @@ from watchkeeper.domain.values import (
     SourceState,
     TrackerFacts,
 )
+from watchkeeper.domain.witnesses import NOTHING_LOGGED
 
 METRICS_MAX = 16
 """Metrics kept in a check; the rest stays in the observation."""
@@ -116,6 +119,9 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
         next_due=due,
         lease_until=command.now + 2 * cadence_of(contract) + LEASE_SLACK,
     )
+    check = with_sources(check, run, seen)
+    liveness = liveness_of(run, instance, check, seen, command.now)
+    check = check.model_copy(update={"liveness": liveness})
     # Findings of this very check count, so that none opens under a check that says healthy.
     open_kinds = _open_kinds(run, findings_at(run, instance, check, command.now))
     health, because = _health(run, seen.job, readings, open_kinds)
@@ -141,8 +147,8 @@ def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
     for reading in seen.readings:
         old = heartbeat is None or (launched is not None and heartbeat < launched)
         if reading.source == "tracker" and reading.state is SourceState.FRESH and old:
-            reason = "nothing logged since the launch"
-            reading = reading.model_copy(update={"state": SourceState.STALE, "reason": reason})
+            stale = {"state": SourceState.STALE, "reason": NOTHING_LOGGED}
+            reading = reading.model_copy(update=stale)
         readings.append(reading)
     return tuple(readings)
 

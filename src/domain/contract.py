@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, PositiveInt, StringConstraints, field_validator, model_validator
 
 from watchkeeper.domain.contract_detect import DetectPart
+from watchkeeper.domain.contract_live import LivePart
 from watchkeeper.domain.contract_parts import IGNORED, ModelPart, PolicyPart, SignalsPart
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.durations import Duration
@@ -301,6 +302,7 @@ class Contract(Value):
     policy: PolicyPart = PolicyPart()
     signals: SignalsPart = SignalsPart()
     detect: DetectPart = DetectPart()
+    live: LivePart = LivePart()
 
     @field_validator("run")
     @classmethod

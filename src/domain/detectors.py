@@ -1,6 +1,5 @@
 """The detectors: pure functions from a check to the findings that hold at it."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from watchkeeper.domain.detectors_identity import drift_summary, identity_drift
@@ -12,6 +11,7 @@ from watchkeeper.domain.events import (
     Severity,
 )
 from watchkeeper.domain.freshness import cleared_by_check
+from watchkeeper.domain.held import Held
 from watchkeeper.domain.keeper import CLEARED_ITSELF
 from watchkeeper.domain.planned import expecting
 from watchkeeper.domain.startup_lines import is_past_start, lines_awaited, shows_forbidden
@@ -29,22 +29,6 @@ WRONG_STARTS = frozenset({"resume_mismatch", FORBIDDEN_LINE})
 
 EXPECTED_SHOWN_MAX = 8
 """Expected texts named with a finding."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A detector's answer at one check.
-
-    Attributes:
-        holds: True, false, or none where it cannot tell: an open finding then stays open.
-    """
-
-    kind: str
-    rule: str
-    severity: Severity
-    holds: bool | None
-    summary: str
-    evidence: tuple[str, ...] = ()
 
 
 def findings_at(
