@@ -58,7 +58,9 @@ _RESERVED = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "
 """Words that some version of YAML reads as something else than text."""
 
 
-_Dumped: TypeAlias = "str | int | timedelta | tuple[_Dumped, ...] | dict[str, _Dumped] | None"
+_Dumped: TypeAlias = (
+    "str | int | float | timedelta | tuple[_Dumped, ...] | dict[str, _Dumped] | None"
+)
 """What a contract is made of when it is taken apart."""
 
 
@@ -196,7 +198,7 @@ def _entry(key: str, value: _Dumped, indent: str) -> list[str]:
             return [f"{start} []"]
         case timedelta():
             return [f"{start} {_duration(value)}"]
-        case bool() | int() | None:
+        case bool() | int() | float() | None:
             return [f"{start} {json.dumps(value)}"]
         case _:
             return [f"{start} {_text(str(value))}"]

@@ -34,12 +34,15 @@ from watchkeeper.adapters.cli.watching import idle, log_to, told_to_stop
 from watchkeeper.adapters.contract_file import read_contract
 from watchkeeper.adapters.demo.scene import (
     FAULT_STEP,
+    LIVE_FAULT_STEP,
+    LIVE_FAULTS,
     RUN,
     Scene,
     TrackerChoice,
     push_code,
     set_scene,
     start_fault,
+    start_live_fault,
 )
 from watchkeeper.adapters.home import Home, create_home, watch_lock
 from watchkeeper.adapters.load import load
@@ -81,11 +84,13 @@ class Cast:
 @click.command()
 @click.option(
     "--fault",
-    type=click.Choice(list(KILLS)),
+    type=click.Choice([*KILLS, *LIVE_FAULTS]),
     default="crash",
     show_default=True,
     help="What an outside process does to the training: nothing, one SIGKILL in the middle of "
-    "writing a checkpoint, or the same kill at the same step again.",
+    "writing a checkpoint, or the same kill at the same step again. Or it harms it and leaves it "
+    "alive: NaN in its memory, a hung or slow process, another identity in its tracker, "
+    "checkpoints whose metadata is deleted.",
 )
 @click.option(
     "--orchestrator", type=click.Choice(["ray", "local"]), default="ray", show_default=True
@@ -139,8 +144,8 @@ def demo(
 ) -> None:
     """Launch a real training job, kill it from outside, and watch it being recovered and sealed.
 
-    Ends with exit code 0 when the story ended as told: sealed, or for `crash-loop` with an open
-    question to the DRI.
+    Ends with exit code 0 when the story ended as told: sealed; for `crash-loop` with an open
+    question to the DRI; for a training that is harmed and lives, alerted and not relaunched.
     """
     if home is not None and home.exists() and any(home.iterdir()):
         raise Leave(f"{home} is not empty: name a new folder for the demo", 4)
@@ -159,6 +164,9 @@ def demo(
         if tour:
             # A milestone needs a tracker that answers while the run lives.
             fault, tracker = "none", "jsonl"
+        if fault == "wrong-tracker":
+            # Where another writer's identity shows while the run lives.
+            tracker = "jsonl"
         cast = Cast(fault, orchestrator, tracker, wandb_url, signals != "none")
         if tour:
             # What the commands print is not the object that a program waits for.
@@ -166,10 +174,20 @@ def demo(
                 summary_ = _guide(folder, cast, teller, stack)
         else:
             summary_ = _play(folder, cast, teller, stack)
-    ended_well = summary_["phase"] == ("interrupted" if cast.fault == "crash-loop" else "sealed")
+    ended_well = summary_["phase"] == _ending(cast.fault)
+    if cast.fault in LIVE_FAULTS:
+        found = {finding["rule"] for finding in summary_["findings"]}
+        ended_well = ended_well and LIVE_FAULTS[cast.fault] in found and not summary_["relaunches"]
     say(as_json, summary_, closing_words(summary_))
     if not ended_well or summary_["verify"]:
         raise Leave("the demo did not end as told: see the logbook and watch.log above", 1)
+
+
+def _ending(fault: str) -> str:
+    """Return the phase in which a story ends when it ends as told."""
+    if fault in LIVE_FAULTS:
+        return "running"
+    return "interrupted" if fault == "crash-loop" else "sealed"
 
 
 @contextmanager
@@ -238,16 +256,12 @@ def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[st
     log_to(office)
     with narrated(office, _told_by(teller)), _signals(office, scene, cast, teller):
         _launch(office, scene, teller)
-        kills = KILLS[cast.fault]
-        if kills:
-            striker = start_fault(scene, kills)
-            stack.callback(_end, striker)
-            says = f"a separate process will kill the training while step-{FAULT_STEP} is written"
-            teller.tell(says)
+        _strike(scene, cast.fault, teller, stack)
         deadline = clock.Deadline.after(LIMIT)
         with told_to_stop() as stop:
             watcher = Watcher(office.desk, holder_of(home, "watchkeeper"), home)
-            watcher.run(stop, lambda runs: deadline.expired() or idle(runs))
+            rule = LIVE_FAULTS.get(cast.fault, "")
+            watcher.run(stop, lambda runs: deadline.expired() or idle(runs) or _found(runs, rule))
     if stop.is_set():
         raise KeyboardInterrupt
     report = Report([], [])
@@ -256,6 +270,24 @@ def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[st
     if cast.by_signals:
         told["by_signals"] = load("cli.demo_signals", "compared")(office, scene)
     return told
+
+
+def _strike(scene: Scene, fault: str, teller: Teller, stack: ExitStack) -> None:
+    """Start the process that does the harm, where there is to be any."""
+    if fault in LIVE_FAULTS:
+        stack.callback(_end, start_live_fault(scene, fault))
+        teller.tell(f"a separate process will harm the training from step-{LIVE_FAULT_STEP} on")
+        return
+    kills = KILLS[fault]
+    if kills:
+        stack.callback(_end, start_fault(scene, kills))
+        teller.tell(f"a separate process will kill the training while step-{FAULT_STEP} is written")
+
+
+def _found(runs: dict[str, Run], rule: str) -> bool:
+    """Say whether the finding of a rule is open on the demo's run."""
+    run = runs.get(RUN)
+    return run is not None and any(found.rule == rule for found in run.findings.values())
 
 
 def _signals(
@@ -299,6 +331,7 @@ def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple
         tracker=cast.tracker,
         wandb_url=cast.wandb_url,
         heard=load("cli.demo_signals", "heard")(session) if cast.by_signals else None,
+        harmed=cast.fault in LIVE_FAULTS,
     )
     teller.tell(f"git remote {scene.code.remote}, contract {scene.contract_file}")
     return home, scene

@@ -37,6 +37,11 @@ def summary_of(office: Office, scene: Scene, report: Report, teller: Teller) -> 
             {"action": d.action.value, "rule": d.rule, "resume_step": d.resume_step}
             for d in decisions
         ],
+        "findings": [
+            {"rule": f.rule, "kind": f.kind, "severity": f.severity.value, "summary": f.summary}
+            for f in run.findings.values()
+        ],
+        "relaunches": len(run.relaunches),
         "questions": [q.name for q in run.questions.values()],
         "seal": run.phase.tag if isinstance(run.phase, Sealed) else None,
         "logbook": f"{scene.code.remote}:main:{logbook_path_of(scene.contract)}",
@@ -68,9 +73,12 @@ def closing_words(summary_: dict[str, Any]) -> str:
             lines[1] += f"; decided {took} s after the kill, the next poll was due after {poll} s"
     if summary_["seal"]:
         lines.append(f"  tag      git -C {remote} show --no-patch {summary_['seal']}")
+    for found in summary_["findings"]:
+        lines.append(f"  {found['severity']:<8} {found['summary']} ({found['rule']})")
     for question in summary_["questions"]:
         lines.append(f"  open     {question}: watchkeeper status {RUN} --home {home}")
     lines += [
+        f"  why      watchkeeper why {RUN} --home {home}",
         f"  ledger   watchkeeper events {RUN} --home {home}",
         f"  proof    watchkeeper verify --home {home}",
     ]

@@ -4,9 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from watchkeeper.adapters.contract_file import contract_to_yaml
@@ -24,6 +26,8 @@ from watchkeeper.domain.contract import (
     SealPart,
     WatchPart,
 )
+from watchkeeper.domain.contract_detect import DetectPart
+from watchkeeper.domain.contract_live import LivePart
 from watchkeeper.domain.contract_parts import SignalsPart
 from watchkeeper.domain.contract_tracker import TrackerPart
 
@@ -36,9 +40,34 @@ TrackerChoice = Literal["jsonl", "wandb-offline", "wandb-stub"]
 
 STEPS = 1500
 CHECKPOINT_EVERY = 100
+LIVE_STEPS = 20_000
+"""A training that is harmed and goes on is looked at for minutes, not until its end."""
 FAULT_STEP = 1100
 """The kill comes while step-1100 is written: step-900 and step-1000 are both complete then, and
 only a numeric order finds the newer one."""
+
+LIVE_FAULT_STEP = 300
+"""From this checkpoint on a training is harmed that is left alive."""
+
+LIVE_FAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "nan": "H7",
+        "hang": "H3",
+        "slow": "H4",
+        "wrong-tracker": "H2",
+        "no-checkpoint": "H5",
+    }
+)
+"""What is done to a training that goes on, and the detector that finds it."""
+
+_DETECT = DetectPart(throughput_cadences=3, warmup_steps=100, sustained_steps=20)
+_LIVE = LivePart(
+    stall=timedelta(seconds=9),
+    stall_cadences=3,
+    checkpoint_slack=3,
+    checkpoint_write=timedelta(seconds=6),
+)
+"""Limits for a run of minutes: those of the lanes are for days."""
 
 _ASSETS = Path(__file__).with_name("assets")
 _GIT_LIMIT_S = 60
@@ -147,6 +176,7 @@ def set_scene(
     tracker: TrackerChoice = "jsonl",
     wandb_url: str = "",
     heard: Heard | None = None,
+    harmed: bool = False,
 ) -> Scene:
     """Write a contract for the training code, as a user would.
 
@@ -158,7 +188,9 @@ def set_scene(
         tracker: Where the run is tracked; the JSON lines are written in any case.
         wandb_url: The server of `wandb-stub`.
         heard: How the run is heard of, beside polls; none for polls alone.
+        harmed: The training will be harmed and left alive, so it is long and has tight limits.
     """
+    steps = LIVE_STEPS if harmed else STEPS
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "output"
     metrics = output / "metrics.jsonl"
@@ -169,7 +201,7 @@ def set_scene(
         *("--display-name", "Demo LM"),
         *("--output-root", str(output)),
         *("--metrics", str(metrics)),
-        *("--num-train-steps", str(STEPS)),
+        *("--num-train-steps", str(steps)),
         *("--checkpoint-every", str(CHECKPOINT_EVERY)),
         *(() if tracker == "jsonl" else ("--wandb", "/".join(WANDB_PROJECT))),
     )
@@ -178,8 +210,8 @@ def set_scene(
         title="Demo LM",
         lane=Lane.ORDINARY,
         dri="demo",
-        goal="Show one run from launch to seal, with a crash on the way",
-        stop=f"step {STEPS}; more than 3 relaunches in 1 h; the same failure twice",
+        goal=_goal(harmed=harmed),
+        stop=f"step {steps}; more than 3 relaunches in 1 h; the same failure twice",
         issue="none",
         command=command,
         env=_wandb_env(tracker, wandb_url),
@@ -190,7 +222,7 @@ def set_scene(
         hardware=HardwarePart(type="CPU", topology="1 process on this machine"),
         tracker=_tracker(tracker, run, metrics, wandb_url),
         output_root=str(output),
-        final_step=FinalStepPart(value=STEPS, source="--num-train-steps"),
+        final_step=FinalStepPart(value=steps, source="--num-train-steps"),
         checkpoints=CheckpointPart(
             permanent_every_steps=500, temporary_every=f"{CHECKPOINT_EVERY} steps", keep_last=10
         ),
@@ -200,11 +232,19 @@ def set_scene(
         seal=SealPart(auto=True),
         signals=SignalsPart(roots=heard.roots if heard else ()),
         logbook=LogbookPart(remote=str(code.remote), branch="main"),
+        detect=_DETECT if harmed else DetectPart(),
+        live=_LIVE if harmed else LivePart(),
     )
     contract_file = folder / f"{run}.yaml"
     contract_file.write_text(contract_to_yaml(contract))
     session = heard.session if heard else None
     return Scene(folder, code, contract_file, folder / "fault.jsonl", contract, session)
+
+
+def _goal(*, harmed: bool) -> str:
+    if harmed:
+        return "Show one run that goes wrong while it lives, and is told about, not restarted"
+    return "Show one run from launch to seal, with a crash on the way"
 
 
 def _tracker(chosen: TrackerChoice, run: str, metrics: Path, wandb_url: str) -> TrackerPart:
@@ -224,16 +264,26 @@ def _tracker(chosen: TrackerChoice, run: str, metrics: Path, wandb_url: str) -> 
 
 def start_fault(scene: Scene, kills: int) -> "subprocess.Popen[bytes]":
     """Start the process that kills the training; it shares nothing with the watch."""
+    return _started(scene, "fault", "--step", str(FAULT_STEP), "--kills", str(kills))
+
+
+def start_live_fault(scene: Scene, kind: str) -> "subprocess.Popen[bytes]":
+    """Start the process that harms the training and leaves it alive; see `LIVE_FAULTS`."""
+    metrics = str(Path(scene.contract.output_root) / "metrics.jsonl")
+    step = ("--step", str(LIVE_FAULT_STEP))
+    return _started(scene, "live_fault", "--kind", kind, "--metrics", metrics, *step)
+
+
+def _started(scene: Scene, module: str, *arguments: str) -> "subprocess.Popen[bytes]":
     with (scene.folder / "fault.log").open("ab") as output:
         return subprocess.Popen(
             [
-                sys.executable, "-m", "watchkeeper.adapters.demo.fault",
+                sys.executable, "-m", f"watchkeeper.adapters.demo.{module}",
                 "--output-root", scene.contract.output_root,
                 "--run-id", scene.contract.run,
-                "--step", str(FAULT_STEP),
-                "--kills", str(kills),
                 "--log", str(scene.fault_log),
                 "--parent-pid", str(os.getpid()),
+                *arguments,
             ],
             stdin=subprocess.DEVNULL,
             stdout=output,
