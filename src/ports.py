@@ -12,6 +12,7 @@ from watchkeeper.domain.gate_facts import (
     WorktreeFacts,
 )
 from watchkeeper.domain.observation import JobDescription
+from watchkeeper.domain.sources import MetricHistory
 from watchkeeper.domain.values import (
     CheckpointListing,
     JobFacts,
@@ -125,6 +126,21 @@ class Tracker(Protocol):
 
     def read(self) -> TrackerFacts | None:
         """Return the newest facts, or none where the tracker was read and has no such run yet.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+
+@runtime_checkable
+class HistoryTracker(Protocol):
+    """A tracker that can say what was logged step by step; not every tracker can."""
+
+    def history(self) -> MetricHistory | None:
+        """Return the newest points, or none where the tracker was read and has no such run yet.
+
+        What an earlier call had read is kept, and only what is newer is read where that is enough.
 
         Raises:
             Unavailable: Not reached, or no usable answer.

@@ -2,7 +2,8 @@
 
 Each start of the training writes `{"tracker": {"id": ..., "display_name": ..., "state":
 "running"}}`, each measurement `{"step": 10, "time": "2026-11-21T01:36:10.780Z", "loss": 3.34}`, and
-the end a last tracker line with the state `finished`.
+the end a last tracker line with the state `finished`. A tracker line may hold the training's
+configuration as `config`, of which the number of steps is read.
 """
 
 import json
@@ -16,7 +17,10 @@ from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
 from watchkeeper import outside
 from watchkeeper.adapters.fsspec_files import Filesystems, ask
+from watchkeeper.adapters.jsonl_history import Kept, read_on, values_of
+from watchkeeper.adapters.metric_points import Point, final_step_of, history_of
 from watchkeeper.domain.gate_facts import TrackerNames
+from watchkeeper.domain.sources import MetricHistory
 from watchkeeper.domain.values import TrackerFacts
 from watchkeeper.ports import Unavailable
 
@@ -58,6 +62,7 @@ class JsonlTracker:
     tracker_id: str
     limit: timedelta = timedelta(seconds=30)
     _filesystems: Filesystems = field(init=False)
+    _kept: Kept = field(default=Kept(), init=False)
 
     def __post_init__(self) -> None:
         """Nothing is opened before the first reading."""
@@ -75,6 +80,17 @@ class JsonlTracker:
                 them follows the last whole one.
         """
         return outside.call(self._source, self.limit, self._read)
+
+    def history(self) -> MetricHistory | None:
+        """Return the newest points, or none while the file is missing; see the port.
+
+        Of a file that has only grown since the last reading, what is new is read.
+
+        Raises:
+            Unavailable: See `read`.
+        """
+        # Another name than that of `read`: one that hangs is no reason to refuse the other.
+        return outside.call(f"history {self._source}", self.limit, self._history)
 
     def names(self, display_name: str) -> TrackerNames:
         """Return the name that the file bears: it holds one run, so no other can share it.
@@ -116,6 +132,23 @@ class JsonlTracker:
                 f" last {TAIL_BYTES}; each start of the training must write one",
             )
         return _facts(self._source, self.url, named[-1], rows)
+
+    def _history(self) -> MetricHistory | None:
+        filesystem = ask(self._source, self._filesystems.of, self.url)
+        try:
+            size = int(ask(self._source, filesystem.info, self.url)["size"])
+            self._kept = read_on(
+                self._kept,
+                size,
+                lambda start, end: self._bytes(filesystem, start, end),
+                lambda content, start: _rows(self._source, content, start),
+                lambda place, row: _point(self._source, place, row),
+            )
+        except FileNotFoundError:
+            return None
+        except NotADirectoryError as error:
+            raise Unavailable(self._source, "the path leads through a file") from error
+        return history_of(self._kept.points)
 
     def _bytes(self, filesystem: Any, start: int, end: int) -> bytes:
         # Object stores answer an empty range with an error.
@@ -218,7 +251,13 @@ def _facts(source: str, url: str, named: Row, rows: list[Row]) -> TrackerFacts:
         heartbeat_at=_time(source, *heartbeat) if heartbeat else None,
         metrics=dict(list(metrics.items())[-METRICS_MAX:]),
         url=url,
+        final_step=final_step_of(known.get("config")),
     )
+
+
+def _point(source: str, place: str, row: dict[str, Any]) -> Point:
+    at = _time(source, place, row["time"]).timestamp() if "time" in row else None
+    return Point(_step(source, place, row["step"]), at, values_of(row))
 
 
 def _step(source: str, place: str, value: object) -> int:

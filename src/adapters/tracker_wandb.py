@@ -13,9 +13,18 @@ from typing import Any, cast
 
 from watchkeeper import clock
 from watchkeeper.adapters.limited import run_limited
-from watchkeeper.adapters.wandb_values import STATES, client_environment, metrics_of, step_of
+from watchkeeper.adapters.metric_points import history_of
+from watchkeeper.adapters.wandb_values import (
+    STATES,
+    Row,
+    client_environment,
+    metrics_of,
+    points_of,
+    step_of,
+)
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.gate_facts import TrackerNames
+from watchkeeper.domain.sources import HISTORY_POINTS_MAX, MetricHistory
 from watchkeeper.domain.values import TrackerFacts
 from watchkeeper.ports import Unavailable
 
@@ -51,7 +60,7 @@ _RETRIED = re.compile(r'"msg":"api: retrying HTTP error","status":(\d{3})\b')
 
 @dataclass(slots=True)
 class WandbTracker:
-    """Reads one run; nothing is kept from one reading to the next, so each is fresh.
+    """Reads one run; each reading is fresh, and only rows of history are kept for the next one.
 
     Args:
         part: The tracker of a contract, with mode `online`.
@@ -63,6 +72,8 @@ class WandbTracker:
     limit: timedelta = LIMIT
     request_limit: timedelta = REQUEST_LIMIT
     _pause: clock.Deadline | None = field(default=None, init=False)
+    _known: tuple[Row, ...] = field(default=(), init=False)
+    _last: int = field(default=-1, init=False)
 
     def read(self) -> TrackerFacts | None:
         """Return what the server shows now, or none where its project has no such run.
@@ -72,7 +83,7 @@ class WandbTracker:
                 something; a project that can't be seen is no proof that a run is missing.
         """
         source = self._source
-        answer = self._ask(source)
+        answer = self._ask(source, {})
         found: dict[str, Any] | None = answer["run"]
         if found is not None:
             return _facts_of(source, self.part, found, answer["twins"])
@@ -80,13 +91,35 @@ class WandbTracker:
             raise Unavailable(source, "the server lists the run and does not show it")
         return None
 
+    def history(self) -> MetricHistory | None:
+        """Return the newest rows of the run's history, or none where there is no such run yet.
+
+        Raises:
+            Unavailable: See `read`.
+        """
+        source = f"history {self._source}"
+        answer = self._ask(source, {"after": self._last})
+        if answer["run"] is None:
+            if answer["listed"]:
+                raise Unavailable(source, "the server lists the run and does not show it")
+            return None
+        found = answer["history"]
+        new: list[Row] = [
+            (int(number), step_of({"global_step": step}, None), _seconds(at), values)
+            for number, step, at, values in found["rows"]
+        ]
+        known = () if found["whole"] else self._known
+        self._known = (*known, *new)[-HISTORY_POINTS_MAX:]
+        self._last = int(found["last"])
+        return history_of(points_of(self._known))
+
     def names(self, display_name: str) -> TrackerNames:
         """Return which other runs of the project bear a name, and which one this id bears.
 
         Raises:
             Unavailable: See `read`; a project that can't be seen says nothing of its names.
         """
-        answer = self._ask(self._source, display_name)
+        answer = self._ask(self._source, {"display_name": display_name})
         shown = answer["shown_name"]
         if shown is None:
             raise Unavailable(self._source, "the server shows the run without its name")
@@ -97,12 +130,13 @@ class WandbTracker:
         part = self.part
         return f"tracker wandb {part.entity}/{part.project}/{part.id}"
 
-    def _ask(self, source: str, display_name: str = "") -> dict[str, Any]:
+    def _ask(self, source: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the client's answer; the key stands in no part of it.
 
         Args:
             source: For messages.
-            display_name: The name to look for; empty to read the run.
+            asked: `display_name` for who bears a name, or `after` for the rows after one; empty to
+                read the run.
         """
         if self._pause is not None and not self._pause.expired():
             raise Unavailable(source, "rate limited (429) a moment ago, so not asked again yet")
@@ -116,7 +150,7 @@ class WandbTracker:
             "base_url": self.part.base_url,
             "limit_s": self.limit.total_seconds(),
             "request_s": self.request_limit.total_seconds(),
-            "display_name": display_name,
+            **asked,
         }
         # A home of its own: no settings or keys of whoever runs the watch are read or written.
         with tempfile.TemporaryDirectory(
@@ -185,7 +219,12 @@ def _facts_of(
         metrics=metrics_of(summary),
         url=str(found["url"]),
         twins=tuple(twins),
+        final_step=found["final_step"],
     )
+
+
+def _seconds(at: object) -> float | None:
+    return float(at) if isinstance(at, int | float) and not isinstance(at, bool) else None
 
 
 def _time(source: str, text: str) -> datetime:

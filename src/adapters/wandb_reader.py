@@ -20,6 +20,9 @@ from wandb.apis.public.runs import RunNotFoundError
 from wandb.errors import CommError
 from wandb.sdk.lib.service.service_connection import WandbApiFailedError
 
+from watchkeeper.adapters.metric_points import final_step_of
+from watchkeeper.adapters.wandb_history import read_history
+
 TWINS_LOOKED_AT = 20
 """Runs under one display name that are looked at for a live one, the newest."""
 
@@ -97,6 +100,10 @@ def _read(question: dict[str, Any]) -> dict[str, Any]:
         runs = api.runs(project, filters={"name": question["id"]}, per_page=1)
         return {"run": None, "listed": any(one.id == question["id"] for one in runs)}
     attributes = run._attrs
+    after = question.get("after")
+    if after is not None:
+        limit = timedelta(seconds=question["limit_s"] / 2)
+        return {"run": run.id, "history": read_history(run, int(after), limit)}
     if name:
         others = _namesakes(api, project, name, run.id)
         return {"shown_name": attributes.get("displayName"), "others": others}
@@ -112,6 +119,7 @@ def _read(question: dict[str, Any]) -> dict[str, Any]:
         "partly": partly,
         "last_step": run.lastHistoryStep,
         "url": run.url,
+        "final_step": final_step_of(run.config),
     }
     if not any(_is_number(value) for name, value in summary.items() if name[0] != "_"):
         # A script may switch the summary off; its newest row of history tells the same.

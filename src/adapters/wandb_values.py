@@ -1,9 +1,10 @@
 """What both W&B trackers share: their client's environment; states, steps and metrics."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from watchkeeper.adapters.metric_points import Point
 from watchkeeper.outside import base_environment
 
 METRICS_MAX = 64
@@ -24,6 +25,32 @@ _NOT_FINITE = {
     "-Infinity": float("-inf"),
 }
 """JSON has no such numbers, so W&B writes them as texts."""
+
+
+Row = tuple[int, int | None, float | None, Mapping[str, Any]]
+"""One row of history: W&B's number, the training's own step, the time, and what was logged."""
+
+
+def points_of(rows: Sequence[Row]) -> list[Point]:
+    """Return the points of rows, oldest first.
+
+    A row without the training's own step, as an evaluation logs it, belongs to the step before
+    it. A run that never tells its own step is counted by W&B's number.
+
+    >>> rows = [(0, None, None, {"eval/loss": 3}), (7, 1, None, {"loss": "NaN", "note": "x"})]
+    >>> [(point.step, dict(point.values)) for point in points_of(rows)]
+    [(1, {'eval/loss': 3.0}), (1, {'loss': nan})]
+    >>> [point.step for point in points_of([(7, None, None, {})])]
+    [7]
+    """
+    step = next((own for _, own, _, _ in rows if own is not None), None)
+    points: list[Point] = []
+    for number, own, at, logged in rows:
+        step = step if own is None else own
+        numbers = {name: _number(value) for name, value in logged.items()}
+        values = {name: value for name, value in numbers.items() if value is not None}
+        points.append(Point(number if step is None else step, at, values))
+    return points
 
 
 def metrics_of(summary: Mapping[str, Any]) -> dict[str, float]:
