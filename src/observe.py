@@ -2,57 +2,56 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Any
 
+from watchkeeper.asked import Asked, ask
 from watchkeeper.domain.contract import Contract, checkpoint_root_of
 from watchkeeper.domain.observation import Observation, SealFacts
 from watchkeeper.domain.plan import LaunchPlan, tracked
 from watchkeeper.domain.secrets import Scrubber, scrub_json
 from watchkeeper.domain.startup_lines import LINES_READ_MAX, is_cut, named_lines, named_texts
-from watchkeeper.domain.values import Reading, SourceState
-from watchkeeper.ports import Outside, Unavailable
+from watchkeeper.domain.values import SourceState
+from watchkeeper.further import (
+    POINTS_KEPT,
+    newest_points,
+    questions_of,
+    scrub_history,
+    with_answers,
+)
+from watchkeeper.ports import Outside
+
+__all__ = ["Asked", "ask", "observe", "read_seal_facts", "scrub_observation"]
 
 LOG_LINES_MAX = 200
 """Lines of output read at a check, as many as the written monitoring loop reads."""
 
-Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class Asked(Generic[Answer]):
-    """A source's answer, or none and why."""
-
-    answer: Answer | None
-    reading: Reading
-
-
-def ask(source: str, question: Callable[[], Answer]) -> Asked[Answer]:
-    """Ask one source; no answer is a reading too, and says nothing about the run."""
-    try:
-        answer = question()
-    except Unavailable as error:
-        reading = Reading(source=source, state=SourceState.UNAVAILABLE, reason=error.reason)
-        return Asked(None, reading)
-    return Asked(answer, Reading(source=source, state=SourceState.FRESH))
-
 
 def observe(outside: Outside, contract: Contract, plan: LaunchPlan, at: datetime) -> Observation:
-    """Read orchestrator, logs, tracker and checkpoints of an instance.
+    """Read everything that is to be had of an instance.
 
     The orchestrator is asked first: what the others show is then at least as new as its word, so
     that a job called ended has written all of its checkpoints when they are listed.
     """
+    return _observe(outside, contract, plan, at, questions_of(outside, contract, plan))
+
+
+def _observe(
+    outside: Outside,
+    contract: Contract,
+    plan: LaunchPlan,
+    at: datetime,
+    further: Mapping[str, Callable[[], Any]],
+) -> Observation:
     submission = plan.submission_id
     root = checkpoint_root_of(contract)
     orchestrator = outside.orchestrator(contract)
     read_max = LINES_READ_MAX if named_texts(contract) else LOG_LINES_MAX
     job = ask("orchestrator", lambda: orchestrator.find(submission))
     # Each of these keeps its own time limit, so leaving the pool never takes long.
-    with ThreadPoolExecutor(max_workers=3) as pool:
+    with ThreadPoolExecutor(max_workers=3 + len(further)) as pool:
         asked_logs = pool.submit(
             ask, "logs", lambda: orchestrator.log_tail(submission, lines_max=read_max)
         )
@@ -62,44 +61,58 @@ def observe(outside: Outside, contract: Contract, plan: LaunchPlan, at: datetime
         asked_store = pool.submit(
             ask, "checkpoints", lambda: outside.checkpoints(contract).list_checkpoints(root)
         )
+        asked_further = [pool.submit(ask, name, question) for name, question in further.items()]
     logs, tracker, store = asked_logs.result(), asked_tracker.result(), asked_store.result()
     lines = logs.answer or ()
     heartbeat = tracker.answer.heartbeat_at if tracker.answer is not None else None
-    return Observation(
-        instance=plan.instance,
-        at=at,
-        readings=(
-            job.reading,
-            logs.reading,
-            tracker.reading.model_copy(update={"clock": heartbeat}),
-            store.reading,
+    return with_answers(
+        Observation(
+            instance=plan.instance,
+            at=at,
+            readings=(
+                job.reading,
+                logs.reading,
+                tracker.reading.model_copy(update={"clock": heartbeat}),
+                store.reading,
+            ),
+            job=job.answer,
+            log_lines=lines[-LOG_LINES_MAX:],
+            named_lines=named_lines(contract, lines),
+            log_cut=is_cut(lines, read_max),
+            tracker=tracker.answer,
+            checkpoints=store.answer,
         ),
-        job=job.answer,
-        log_lines=lines[-LOG_LINES_MAX:],
-        named_lines=named_lines(contract, lines),
-        log_cut=is_cut(lines, read_max),
-        tracker=tracker.answer,
-        checkpoints=store.answer,
+        [asked.result() for asked in asked_further],
     )
 
 
 def scrub_observation(scrubber: Scrubber, seen: Observation) -> tuple[Observation, str, bytes]:
     """Take the secrets out of an observation and fix its bytes.
 
+    Of a metric history the bytes hold the newest `POINTS_KEPT` points only: the tracker has the
+    others, and each check would keep them anew.
+
     Returns:
         The scrubbed observation, the SHA-256 of its bytes in hex, and the bytes.
     """
-    clean, _ = scrub_json(scrubber, seen.model_dump(mode="json"))
-    text = json.dumps(clean, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    history = seen.history
+    named = scrub_history(scrubber, history) if history is not None else None
+    plain = seen.model_copy(update={"history": None})
+    clean, _ = scrub_json(scrubber, plain.model_dump(mode="json"))
+    scrubbed = Observation.model_validate(clean).model_copy(update={"history": named})
+    kept = newest_points(named, POINTS_KEPT) if named is not None else None
+    whole = scrubbed.model_copy(update={"history": kept}).model_dump(mode="json")
+    text = json.dumps(whole, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     content = text.encode()
-    return Observation.model_validate(clean), hashlib.sha256(content).hexdigest(), content
+    return scrubbed, hashlib.sha256(content).hexdigest(), content
 
 
 def read_seal_facts(
     outside: Outside, contract: Contract, plan: LaunchPlan, tag: str, at: datetime
 ) -> SealFacts:
     """Read what a seal is verified on: the sources, the launch commit and the tag."""
-    seen = observe(outside, contract, plan, at)
+    # A seal is verified on these alone; a slow history would only keep it waiting.
+    seen = _observe(outside, contract, plan, at, {})
     code = outside.git(contract.code.remote, contract.code.branch)
     found = ask("git", lambda: code.has_commit(contract.code.git_sha))
     target = ask("git", lambda: code.find_tag(tag))

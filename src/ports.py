@@ -12,7 +12,13 @@ from watchkeeper.domain.gate_facts import (
     WorktreeFacts,
 )
 from watchkeeper.domain.observation import JobDescription
-from watchkeeper.domain.sources import MetricHistory
+from watchkeeper.domain.sources import (
+    AttemptFacts,
+    ClusterFacts,
+    HostFacts,
+    MetricHistory,
+    TelemetryFacts,
+)
 from watchkeeper.domain.values import (
     CheckpointListing,
     JobFacts,
@@ -121,6 +127,53 @@ class BundleOrchestrator(Protocol):
         ...
 
 
+@runtime_checkable
+class AttemptsOrchestrator(Protocol):
+    """An orchestrator that can say how each try of a job's tasks went."""
+
+    def attempts(self, submission_id: str) -> tuple[AttemptFacts, ...]:
+        """Return the tries in time order, at most `ATTEMPTS_MAX`; empty while there is none.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+
+@runtime_checkable
+class ClusterOrchestrator(Protocol):
+    """An orchestrator that can say what goes on around a job."""
+
+    def cluster(self, submission_id: str, run: str, root: str) -> ClusterFacts:
+        """Return what the job waits for, the machines, and other live jobs of the run.
+
+        Args:
+            submission_id: The job.
+            run: The run's slug, which its jobs carry.
+            root: The run's output root.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+
+@runtime_checkable
+class HostsOrchestrator(Protocol):
+    """An orchestrator that can say how much disk its machines have."""
+
+    def hosts(self, mounts: Sequence[str]) -> tuple[HostFacts, ...]:
+        """Return disk and mounts of the machines, at most `HOSTS_MAX`, the fullest first.
+
+        Args:
+            mounts: Folders that are to be mounts on each of them.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer.
+        """
+        ...
+
+
 class Tracker(Protocol):
     """Reads what the experiment tracker knows of one run."""
 
@@ -221,6 +274,27 @@ class LaunchSource(Protocol):
         Raises:
             Unavailable: The remote gives no answer, or a file is no JSON, YAML or TOML.
         """
+        ...
+
+
+class Telemetry(Protocol):
+    """Reads a job's own gauges."""
+
+    def read(self) -> TelemetryFacts:
+        """Return what the gauges say now.
+
+        Raises:
+            Unavailable: Not reached, or no usable answer, as while the job has not started.
+        """
+        ...
+
+
+@runtime_checkable
+class TelemetryOutside(Protocol):
+    """Finds a run's telemetry, where its contract names some."""
+
+    def telemetry(self, contract: Contract) -> Telemetry | None:
+        """Return what reads it; none where the contract names none."""
         ...
 
 

@@ -150,6 +150,14 @@ CONTRACT: Mapping[str, Field] = {
     "detect.resume_warmup_steps": Field("a whole number from 0", "50"),
     "detect.resume_differs": Field("alert or expected", "alert"),
     "detect.resume_planned": Field("a difference of the loss", "-0.0062"),
+    "telemetry.url": Field("the URL of a Prometheus metrics page", "http://10.0.0.5:9090/metrics"),
+    "telemetry.gauges.step": Field("the name of a gauge", "train_step"),
+    "telemetry.gauges.phase": Field("the name of a gauge", "training_phase"),
+    "telemetry.gauges.progress_at": Field("the name of a gauge", "last_progress_timestamp"),
+    "telemetry.keep": Field("a list of names of gauges", "[nccl_skipped_steps]"),
+    "telemetry.keep.*": Field("the name of a gauge", "nccl_skipped_steps"),
+    "hosts.mounts": Field("a list of folders, absolute paths", "[/mnt/gcs]"),
+    "hosts.mounts.*": Field("an absolute path of a folder", "/mnt/gcs"),
 }
 """By key; `*` stands for any one name or index. A section is known by the keys below it."""
 
@@ -175,5 +183,7 @@ COMMENTS: Mapping[str, str] = {
     "policy": "Ways of working; what is left out has the lane's default.",
     "signals": "What tells that a signal of a shared system speaks of this run.",
     "detect": "What counts as wrong in the metrics; what is left out has the lane's default.",
+    "telemetry": "Where the job tells its own gauges.",
+    "hosts": "What each machine must have.",
 }
 """The comment above a key or section in a contract that is written by us."""

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from watchkeeper.domain.sources import HISTORY_POINTS_MAX, MetricHistory
 
@@ -131,7 +131,7 @@ def _flat(value: object, key: str, depth: int) -> dict[str, int]:
         return {key: value}
     found: dict[str, int] = {}
     if isinstance(value, dict) and depth < _OUTER_MAX:
-        for name, inner in cast("dict[Any, Any]", value).items():
+        for name, inner in cast("dict[object, object]", value).items():
             dotted = str(name).replace("/", ".")
             found |= _flat(inner, f"{key}.{dotted}" if key else dotted, depth + 1)
     return found

@@ -20,6 +20,7 @@ from watchkeeper.adapters.wandb_values import (
     client_environment,
     metrics_of,
     points_of,
+    row_of,
     step_of,
 )
 from watchkeeper.domain.contract_tracker import TrackerPart
@@ -104,10 +105,7 @@ class WandbTracker:
                 raise Unavailable(source, "the server lists the run and does not show it")
             return None
         found = answer["history"]
-        new: list[Row] = [
-            (int(number), step_of({"global_step": step}, None), _seconds(at), values)
-            for number, step, at, values in found["rows"]
-        ]
+        new = map(row_of, found["rows"])
         known = () if found["whole"] else self._known
         self._known = (*known, *new)[-HISTORY_POINTS_MAX:]
         self._last = int(found["last"])
@@ -221,10 +219,6 @@ def _facts_of(
         twins=tuple(twins),
         final_step=found["final_step"],
     )
-
-
-def _seconds(at: object) -> float | None:
-    return float(at) if isinstance(at, int | float) and not isinstance(at, bool) else None
 
 
 def _time(source: str, text: str) -> datetime:

@@ -19,8 +19,17 @@ from typing import Any
 
 from watchkeeper import outside
 from watchkeeper.adapters.limited import run_limited
-from watchkeeper.adapters.wandb_values import client_environment, metrics_of, step_of
+from watchkeeper.adapters.metric_points import final_step_of, history_of
+from watchkeeper.adapters.wandb_values import (
+    Row,
+    client_environment,
+    metrics_of,
+    points_of,
+    row_of,
+    step_of,
+)
 from watchkeeper.domain.contract_tracker import TrackerPart
+from watchkeeper.domain.sources import HISTORY_POINTS_MAX, MetricHistory
 from watchkeeper.domain.values import BUFFERED, TrackerFacts
 from watchkeeper.ports import Unavailable
 
@@ -56,6 +65,9 @@ class OfflineWandbTracker:
     _read_before: dict[_Stamp, dict[str, Any]] = field(
         default_factory=dict[_Stamp, dict[str, Any]], init=False
     )
+    _rows_before: dict[_Stamp, tuple[Row, ...]] = field(
+        default_factory=dict[_Stamp, tuple[Row, ...]], init=False
+    )
 
     def read(self) -> TrackerFacts | None:
         """Return the facts of a run that has ended, or none before its first start.
@@ -65,6 +77,16 @@ class OfflineWandbTracker:
                 buffered. Or a folder can't be read, or W&B's tool gives no usable answer.
         """
         return outside.call(self._source, self.limit, self._read)
+
+    def history(self) -> MetricHistory | None:
+        """Return the newest rows that are on disk, or none before the run's first start.
+
+        While a run lives, what it logged last is still buffered: the newest row's time says so.
+
+        Raises:
+            Unavailable: Nothing is on disk yet of what a start logs. Or see `read`.
+        """
+        return outside.call(f"history {self._source}", self.limit, self._history)
 
     @property
     def _source(self) -> str:
@@ -87,6 +109,40 @@ class OfflineWandbTracker:
         self._forget(folders)
         return self._facts([*starts, newest])
 
+    def _history(self) -> MetricHistory | None:
+        try:
+            folders = _folders(Path(self.part.dir), self.part.id)
+            read: dict[_Stamp, tuple[Row, ...]] = {}
+            rows: tuple[Row, ...] = ()
+            for folder in reversed(folders):
+                stamp = _stamp(folder / f"run-{self.part.id}.wandb")
+                if stamp is None or len(rows) >= HISTORY_POINTS_MAX:
+                    continue
+                known = self._rows_before.get(stamp)
+                if known is None:
+                    known = self._rows(stamp, is_newest=folder == folders[-1])
+                read[stamp] = known
+                rows = (*known, *rows)
+        except OSError as error:
+            raise Unavailable(self._source, f"{error.strerror}: {error.filename}") from error
+        self._rows_before = read
+        if folders and not rows:
+            name = folders[-1].name
+            raise Unavailable(
+                self._source,
+                f"{BUFFERED}: W&B's client writes in blocks, and {name} has no row yet",
+            )
+        return history_of(points_of(rows[-HISTORY_POINTS_MAX:])) if folders else None
+
+    def _rows(self, stamp: _Stamp, *, is_newest: bool) -> tuple[Row, ...]:
+        try:
+            return history_rows(self._source, Path(stamp[0]), self.limit)
+        except Unavailable as error:
+            if is_newest:
+                raise
+            logger.info("%s: %s is left out: %s", self._source, stamp[0], error.reason)
+            return ()
+
     def _older(self, folder: Path) -> dict[str, Any] | None:
         try:
             return self._inspected(folder)
@@ -99,12 +155,11 @@ class OfflineWandbTracker:
         """Return what W&B's tool says of a folder; none where it names no run yet."""
         file = folder / f"run-{self.part.id}.wandb"
         try:
-            seen = file.stat()
-        except FileNotFoundError:
-            return None
+            stamp = _stamp(file)
         except OSError as error:
             raise Unavailable(self._source, f"{error.strerror}: {file}") from error
-        stamp = (str(file), seen.st_size, seen.st_mtime_ns)
+        if stamp is None:
+            return None
         if stamp not in self._read_before:
             self._read_before[stamp] = inspect(self._source, file, self.limit)
         found = self._read_before[stamp]
@@ -131,6 +186,7 @@ class OfflineWandbTracker:
             heartbeat_at=newest["last_write"],
             metrics=metrics_of(summary),
             url=str(Path(newest["file"]).parent),
+            final_step=final_step_of(newest["config"]),
         )
 
 
@@ -144,7 +200,7 @@ def inspect(source: str, file: Path, limit: timedelta) -> dict[str, Any]:
 
     Returns:
         The fields that are read, each checked: run_id, name, state, step, exit_code, last_write,
-        summary, file. Before the first block is written, run_id is empty.
+        summary, file, config. Before the first block is written, run_id is empty.
 
     Raises:
         Unavailable: An untested version of wandb is installed, or it gives no usable answer.
@@ -167,6 +223,37 @@ def inspect(source: str, file: Path, limit: timedelta) -> dict[str, Any]:
         raise Unavailable(
             source, f"wandb leet {version} gave another answer than was tested: {error!r}"[:300]
         ) from error
+
+
+def history_rows(source: str, file: Path, limit: timedelta) -> tuple[Row, ...]:
+    """Ask W&B's tool for the newest rows that a record log holds.
+
+    Raises:
+        Unavailable: See `inspect`.
+    """
+    version = _version(source)
+    with tempfile.TemporaryDirectory(
+        prefix="watchkeeper-wandb-", ignore_cleanup_errors=True
+    ) as home:
+        ended = run_limited(
+            source,
+            [sys.executable, "-P", "-m", "watchkeeper.adapters.wandb_offline_history"],
+            env=client_environment(home),
+            text=json.dumps({"file": str(file)}),
+            limit=limit,
+        )
+    if ended.code != 0:
+        last = ended.err.strip().splitlines()[-1:] or [f"it ended with {ended.code}"]
+        raise Unavailable(source, f"wandb leet {version}: {last[0][:_SAYS_MAX]}")
+    return tuple(map(row_of, json.loads(ended.out)["rows"]))
+
+
+def _stamp(file: Path) -> _Stamp | None:
+    try:
+        seen = file.stat()
+    except FileNotFoundError:
+        return None
+    return str(file), seen.st_size, seen.st_mtime_ns
 
 
 def _version(source: str) -> str:
@@ -194,7 +281,7 @@ def _checked(found: Any, file: Path) -> dict[str, Any]:
     last_write = datetime.fromisoformat(found["last_write"])
     return {
         **texts, "step": step, "exit_code": code, "summary": summary,
-        "last_write": last_write, "file": str(file),
+        "last_write": last_write, "file": str(file), "config": found.get("config"),
     }  # fmt: skip
 
 

@@ -92,4 +92,3 @@ def _add(run: Any, rows: dict[int, list[Any]], names: Sequence[str], start: int)
                 known[1] = value
             else:
                 known[3][name] = value
-

@@ -31,6 +31,17 @@ Row = tuple[int, int | None, float | None, Mapping[str, Any]]
 """One row of history: W&B's number, the training's own step, the time, and what was logged."""
 
 
+def row_of(told: Sequence[Any]) -> Row:
+    """Return a row as a reading program told it.
+
+    >>> row_of([8, 4.0, 1795259927.5, {"loss": "NaN"}])
+    (8, 4, 1795259927.5, {'loss': 'NaN'})
+    """
+    number, own, at, values = told
+    at = at if isinstance(at, int | float) and not isinstance(at, bool) else None
+    return int(number), step_of({"global_step": own}, None), at, values
+
+
 def points_of(rows: Sequence[Row]) -> list[Point]:
     """Return the points of rows, oldest first.
 

@@ -140,7 +140,7 @@ def _open_kinds(run: Run, changes: Iterable[FindingOpened | FindingCleared]) -> 
 
 
 def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
-    """Call a tracker stale that shows nothing since the launch: those are an older instance's."""
+    """Call a tracker stale that shows nothing since the launch: that is an older instance's."""
     launched = instance.launched_at
     heartbeat = seen.tracker.heartbeat_at if seen.tracker else None
     readings: list[Reading] = []
@@ -149,6 +149,12 @@ def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
         if reading.source == "tracker" and reading.state is SourceState.FRESH and old:
             stale = {"state": SourceState.STALE, "reason": NOTHING_LOGGED}
             reading = reading.model_copy(update=stale)
+        newest = heartbeat if reading.source == "tracker" else reading.clock
+        old = newest is None or (launched is not None and newest < launched)
+        tracked = reading.source in ("tracker", "history")
+        if tracked and reading.state is SourceState.FRESH and old:
+            reason = "nothing logged since the launch"
+            reading = reading.model_copy(update={"state": SourceState.STALE, "reason": reason})
         readings.append(reading)
     return tuple(readings)
 

@@ -10,6 +10,7 @@ from pydantic import Field, PositiveInt, StringConstraints, field_validator, mod
 from watchkeeper.domain.contract_detect import DetectPart
 from watchkeeper.domain.contract_live import LivePart
 from watchkeeper.domain.contract_parts import IGNORED, ModelPart, PolicyPart, SignalsPart
+from watchkeeper.domain.contract_sources import HostsPart, TelemetryPart
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.durations import Duration
 from watchkeeper.domain.stopping import StoppingPart
@@ -303,6 +304,8 @@ class Contract(Value):
     signals: SignalsPart = SignalsPart()
     detect: DetectPart = DetectPart()
     live: LivePart = LivePart()
+    telemetry: TelemetryPart = TelemetryPart()
+    hosts: HostsPart = HostsPart()
 
     @field_validator("run")
     @classmethod

@@ -13,6 +13,18 @@ from watchkeeper.domain.values import JobState, Step, Value
 HISTORY_POINTS_MAX = 10_000
 """Newest points of a tracker's history read at a check."""
 
+ATTEMPTS_MAX = 256
+"""Attempts told of a job: those that failed first, then the newest."""
+
+NODES_MAX = 256
+"""Machines told of a cluster."""
+
+OTHERS_MAX = 16
+"""Other jobs told."""
+
+HOSTS_MAX = 256
+"""Hosts told of a cluster: those with the least free disk first."""
+
 Line = Annotated[str, Field(max_length=2_000)]
 
 
@@ -203,3 +215,17 @@ class OtherJob(Value):
     diagnostic: bool | None = None
     run: str = ""
     submitted_at: AwareDatetime | None = None
+
+
+class ClusterFacts(Value):
+    """What an orchestrator says around a job: what it waits for, the machines, other live jobs.
+
+    Attributes:
+        capacity: What the job waits for or has; none where the job is not there.
+        nodes: The machines, at most `NODES_MAX`; those that are not alive first.
+        others: Other live jobs that carry the run's slug or its output root, at most `OTHERS_MAX`.
+    """
+
+    capacity: CapacityFacts | None = None
+    nodes: tuple[NodeFacts, ...] = ()
+    others: tuple[OtherJob, ...] = ()
