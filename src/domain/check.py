@@ -145,16 +145,12 @@ def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
     heartbeat = seen.tracker.heartbeat_at if seen.tracker else None
     readings: list[Reading] = []
     for reading in seen.readings:
-        old = heartbeat is None or (launched is not None and heartbeat < launched)
-        if reading.source == "tracker" and reading.state is SourceState.FRESH and old:
-            stale = {"state": SourceState.STALE, "reason": NOTHING_LOGGED}
-            reading = reading.model_copy(update=stale)
         newest = heartbeat if reading.source == "tracker" else reading.clock
         old = newest is None or (launched is not None and newest < launched)
         tracked = reading.source in ("tracker", "history")
         if tracked and reading.state is SourceState.FRESH and old:
-            reason = "nothing logged since the launch"
-            reading = reading.model_copy(update={"state": SourceState.STALE, "reason": reason})
+            stale = {"state": SourceState.STALE, "reason": NOTHING_LOGGED}
+            reading = reading.model_copy(update=stale)
         readings.append(reading)
     return tuple(readings)
 
