@@ -1,8 +1,12 @@
 """The commented contract that `watchkeeper contract new` writes, for each lane."""
 
+from dataclasses import asdict
+from datetime import timedelta
+
 from watchkeeper.domain.contract import Lane
 from watchkeeper.domain.detect_limits import LANE_LIMITS
 from watchkeeper.domain.lane_policy import LANE_POLICIES
+from watchkeeper.domain.live_limits import LANE_LIVE
 
 FILL_IN = "FILL_IN"
 """Stands where only the person who launches knows what belongs there."""
@@ -174,6 +178,19 @@ policy:
 #   resume_differs: {limits.resume_differs}     # expected: a change was agreed, nothing is compared
 #   resume_planned: -0.0062   # the difference that was agreed
 
+# --- How long it may be quiet, and what disks must have free; the lane's defaults ----------------
+
+# live:
+#   initialising: {live[initialising]}       # a start without a word, before it is looked at
+#   startup_watchdog: {live[startup_watchdog]}   # a start whose output goes on
+#   compiling: {live[compiling]}          # no step while it compiles, restores, saves or evaluates
+#   stall: {live[stall]}              # steps that stand still in training, over
+#   stall_cadences: {live[stall_cadences]}
+#   checkpoint_slack: {live[checkpoint_slack]}     # intervals without a complete checkpoint
+#   checkpoint_write: {live[checkpoint_write]}   # a checkpoint without metadata
+#   disk_warn: {live[disk_warn]}
+#   disk_alert: {live[disk_alert]}
+
 # --- What tells that a signal of a shared system speaks of this run ------------------------------
 
 # signals:
@@ -182,6 +199,13 @@ policy:
 #   pools: [qr-my-run]        # queued resources that serve it
 #   budgets: ["My run"]       # billing budgets
 """
+
+
+def _short(value: object) -> str:
+    """Write a limit as a contract has it."""
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds() / 60:g}m"
+    return f"{value}"
 
 
 def example_contract(lane: Lane) -> str:
@@ -194,4 +218,5 @@ def example_contract(lane: Lane) -> str:
         cadence=_CADENCE.get(lane, "570s"),
         policy=LANE_POLICIES[lane],
         limits=LANE_LIMITS[lane],
+        live={name: _short(value) for name, value in asdict(LANE_LIVE[lane]).items()},
     )

@@ -158,6 +158,15 @@ CONTRACT: Mapping[str, Field] = {
     "telemetry.keep.*": Field("the name of a gauge", "nccl_skipped_steps"),
     "hosts.mounts": Field("a list of folders, absolute paths", "[/mnt/gcs]"),
     "hosts.mounts.*": Field("an absolute path of a folder", "/mnt/gcs"),
+    "live.initialising": Field(_DURATION, "45m"),
+    "live.startup_watchdog": Field(_DURATION, "80m"),
+    "live.compiling": Field(_DURATION, "40m"),
+    "live.stall": Field(_DURATION, "15m"),
+    "live.stall_cadences": Field("a whole number from 1 to 48", "2"),
+    "live.checkpoint_slack": Field("a number of 1 or more", "2"),
+    "live.checkpoint_write": Field(_DURATION, "30m"),
+    "live.disk_warn": Field(_SHARE, "0.2"),
+    "live.disk_alert": Field(_SHARE, "0.1"),
 }
 """By key; `*` stands for any one name or index. A section is known by the keys below it."""
 
@@ -185,5 +194,6 @@ COMMENTS: Mapping[str, str] = {
     "detect": "What counts as wrong in the metrics; what is left out has the lane's default.",
     "telemetry": "Where the job tells its own gauges.",
     "hosts": "What each machine must have.",
+    "live": "How long it may be quiet, and what must be free; by lane where it is left out.",
 }
 """The comment above a key or section in a contract that is written by us."""

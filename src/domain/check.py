@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from watchkeeper.domain.commands import RecordCheck
 from watchkeeper.domain.contract import Contract, cadence_of, checkpoint_root_of
-from watchkeeper.domain.detectors import expected_at, findings_at
+from watchkeeper.domain.detectors import FindingChange, expected_at, findings_at
+from watchkeeper.domain.detectors_liveness import MONITOR_BLIND
 from watchkeeper.domain.events import (
     CheckRecorded,
     FindingCleared,
-    FindingOpened,
     Health,
     Progress,
     Startup,
@@ -129,13 +129,13 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
     return check.model_copy(update={"health": health, "because": because, "expected": expected})
 
 
-def _open_kinds(run: Run, changes: Iterable[FindingOpened | FindingCleared]) -> list[str]:
+def _open_kinds(run: Run, changes: Iterable[FindingChange]) -> list[str]:
     kinds = set(run.findings)
     for change in changes:
-        if isinstance(change, FindingOpened):
-            kinds.add(change.kind)
-        else:
+        if isinstance(change, FindingCleared):
             kinds.discard(change.kind)
+        else:
+            kinds.add(change.kind)
     return sorted(kinds)
 
 
@@ -254,8 +254,12 @@ def _health(
         case JobState.UNKNOWN | JobState.NOT_FOUND:
             return run.health, f"the orchestrator cannot account for the job: {job.state.value}"
         case JobState.RUNNING:
+            # That nobody can tell says nothing about the run: it is neither well nor worse.
+            worse = [kind for kind in open_kinds if kind != MONITOR_BLIND]
+            if worse:
+                return Health.DEGRADED, "open findings: " + ", ".join(worse)
             if open_kinds:
-                return Health.DEGRADED, "open findings: " + ", ".join(open_kinds)
+                return Health.UNKNOWN, "monitor blind: too few sources tell whether it moves"
             return Health.HEALTHY, "running"
 
 
@@ -300,7 +304,12 @@ def _startup(run: Run, seen: Observation) -> Startup:
     # The first lines leave the tail after a while; what they said stays true.
     resumed = proof.resumed_step if proof.resumed_step is not None else before.resumed_step
     known = before.model_copy(
-        update={"resumed_step": resumed, "scratch": proof.from_scratch or before.scratch}
+        update={
+            "resumed_step": resumed,
+            "scratch": proof.from_scratch or before.scratch,
+            "checkpoint": (proof.checkpoint or before.checkpoint)[:1_000],
+            "output_path": (proof.output_path or before.output_path)[:1_000],
+        }
     )
     return startup_shown(run, seen, known)
 

@@ -2,12 +2,28 @@
 
 from datetime import datetime
 
+from watchkeeper.domain.detectors_capacity import (
+    partial_allocation,
+    pending,
+    second_writer,
+    stale_diagnostic,
+    wrong_hardware,
+)
+from watchkeeper.domain.detectors_checkpoints import (
+    checkpoint_incomplete,
+    checkpoints_stalled,
+    rollback_coverage,
+)
+from watchkeeper.domain.detectors_host import disk_low, mount_missing
 from watchkeeper.domain.detectors_identity import drift_summary, identity_drift
-from watchkeeper.domain.durations import render_duration
+from watchkeeper.domain.detectors_liveness import degraded, monitor_blind, not_training
+from watchkeeper.domain.detectors_signs import log_signature
+from watchkeeper.domain.detectors_start import final_step, wrong_place
 from watchkeeper.domain.events import (
     CheckRecorded,
     FindingCleared,
     FindingOpened,
+    FindingRaised,
     Severity,
 )
 from watchkeeper.domain.freshness import cleared_by_check
@@ -15,7 +31,7 @@ from watchkeeper.domain.held import Held
 from watchkeeper.domain.keeper import CLEARED_ITSELF
 from watchkeeper.domain.planned import expecting
 from watchkeeper.domain.startup_lines import is_past_start, lines_awaited, shows_forbidden
-from watchkeeper.domain.state import DRIFTED, UNACCOUNTED, Instance, Run, contract_of
+from watchkeeper.domain.state import DRIFTED, UNACCOUNTED, Instance, Run
 from watchkeeper.domain.values import JobState
 
 FORBIDDEN_LINE = "startup_forbidden"
@@ -27,13 +43,16 @@ LINE_MISSING = "startup_missing"
 WRONG_STARTS = frozenset({"resume_mismatch", FORBIDDEN_LINE})
 """The findings of a start that must not be, which `policy.startup_forbidden` is about."""
 
+FindingChange = FindingOpened | FindingRaised | FindingCleared
+"""What a check changes in the findings of a run."""
+
 EXPECTED_SHOWN_MAX = 8
 """Expected texts named with a finding."""
 
 
 def findings_at(
     run: Run, instance: Instance, check: CheckRecorded, now: datetime
-) -> list[FindingOpened | FindingCleared]:
+) -> list[FindingChange]:
     """Return which findings open and which clear at a check of a live instance.
 
     What a planned act expects does not open: the check names it instead.
@@ -41,9 +60,7 @@ def findings_at(
     return [*cleared_by_check(run), *_changes(run, _answers(run, instance, check, now), now)]
 
 
-def identity_at(
-    run: Run, check: CheckRecorded, now: datetime
-) -> list[FindingOpened | FindingCleared]:
+def identity_at(run: Run, check: CheckRecorded, now: datetime) -> list[FindingChange]:
     """Return whether H2 opens or clears at a check; an ended instance is asked this as well.
 
     What it logged to is as true after its end, and the next one is not to go on there.
@@ -51,13 +68,12 @@ def identity_at(
     return _changes(run, (_drifted(run, check),), now)
 
 
-def _changes(
-    run: Run, answers: tuple[Held, ...], now: datetime
-) -> list[FindingOpened | FindingCleared]:
-    changes: list[FindingOpened | FindingCleared] = []
+def _changes(run: Run, answers: tuple[Held, ...], now: datetime) -> list[FindingChange]:
+    changes: list[FindingChange] = []
     for answer in answers:
-        is_open = answer.kind in run.findings
-        if answer.holds is True and not is_open and expecting(run, answer.rule, now) is None:
+        known = run.findings.get(answer.kind)
+        expected = expecting(run, answer.rule, now) is not None
+        if answer.holds is True and known is None and not expected:
             changes.append(
                 FindingOpened(
                     kind=answer.kind,
@@ -65,13 +81,35 @@ def _changes(
                     severity=answer.severity,
                     summary=answer.summary,
                     evidence=answer.evidence,
+                    about=answer.about,
                 )
             )
-        if answer.holds is False and is_open:
+        if answer.holds is True and known is not None and not expected:
+            changes += _raised(known, answer)
+        if answer.holds is False and known is not None:
             changes.append(
                 FindingCleared(kind=answer.kind, rule=answer.rule, reason=CLEARED_ITSELF)
             )
     return changes
+
+
+def _raised(known: FindingOpened, answer: Held) -> list[FindingChange]:
+    """Tell an open finding again where it got louder, or is about something else by now."""
+    louder = known.severity is Severity.NOTIFY and answer.severity is Severity.ALERT
+    # What an older version opened does not say what it is about.
+    if not louder and known.about in ("", answer.about):
+        return []
+    return [
+        FindingRaised(
+            kind=answer.kind,
+            rule=answer.rule,
+            severity=Severity.ALERT if louder else known.severity,
+            summary=answer.summary,
+            evidence=answer.evidence,
+            before=known.severity,
+            about=answer.about,
+        )
+    ]
 
 
 def expected_at(
@@ -88,28 +126,36 @@ def expected_at(
 
 def _answers(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> tuple[Held, ...]:
     return (
-        _pending(run, instance, check, now),
+        pending(run, instance, check, now),
         _resume_mismatch(instance, check),
         _unaccounted(check),
         _drifted(run, check),
         _forbidden_line(check),
         _line_missing(run, instance, check, now),
+        *_of_movement(run, instance, check, now),
     )
 
 
-def _pending(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
-    """H6, its first half: the job waits longer than the contract allows."""
-    limit = contract_of(run).watch.pending_notify
-    waited = now - instance.launched_at if instance.launched_at is not None else None
-    waiting = None if check.job is None else check.job.state is JobState.PENDING
-    long = waited is not None and waited > limit
-    return Held(
-        "pending",
-        "H6",
-        Severity.NOTIFY,
-        None if waiting is None else waiting and long,
-        f"waiting to start for more than {render_duration(limit)}",
-        ("the orchestrator says PENDING",),
+def _of_movement(
+    run: Run, instance: Instance, check: CheckRecorded, now: datetime
+) -> tuple[Held, ...]:
+    """Ask whether it trains, and what else the further sources show."""
+    return (
+        not_training(run, check),
+        monitor_blind(check),
+        degraded(run, instance, check),
+        checkpoints_stalled(run, instance, check, now),
+        checkpoint_incomplete(run, check, now),
+        rollback_coverage(run, check, now),
+        partial_allocation(run, instance, check, now),
+        wrong_hardware(run, check),
+        second_writer(run, instance, check),
+        stale_diagnostic(run, instance, check),
+        log_signature(check),
+        disk_low(run, check),
+        mount_missing(check),
+        wrong_place(run, instance, check),
+        final_step(run, check),
     )
 
 

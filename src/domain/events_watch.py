@@ -1,9 +1,9 @@
 """What is recorded while a run is watched: the watch, checks, findings, checkpoints."""
 
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AwareDatetime, PositiveInt
+from pydantic import AwareDatetime, Field, PositiveInt
 
 from watchkeeper.domain.claims import CauseClaim
 from watchkeeper.domain.fact import Fact
@@ -94,6 +94,8 @@ class Startup(Value):
         expected: Texts of `policy.lines_expected` that were seen so far.
         whole: All that the job printed was read at this check, so what was not seen is not there.
             Only said where the contract names texts.
+        checkpoint: The checkpoint that it says it loads; empty while it named none.
+        output_path: Where it says that it writes; empty while it named no place.
     """
 
     resumed_step: Step | None = None
@@ -101,6 +103,8 @@ class Startup(Value):
     forbidden: tuple[str, ...] = ()
     expected: tuple[str, ...] = ()
     whole: bool = False
+    checkpoint: Annotated[str, Field(max_length=1_000)] = ""
+    output_path: Annotated[str, Field(max_length=1_000)] = ""
 
 
 class CheckRecorded(Fact):
@@ -205,6 +209,8 @@ class FindingOpened(Fact):
     Attributes:
         kind: Which detector, such as `pending`.
         rule: Its rule, such as `H6`.
+        about: What exactly was found, in words that stay the same while it does; empty where the
+            kind says it all.
     """
 
     topic: ClassVar[str] = "run.finding_opened.1"
@@ -213,6 +219,27 @@ class FindingOpened(Fact):
     severity: Severity
     summary: str
     evidence: tuple[str, ...]
+    about: str = ""
+
+
+class FindingRaised(Fact):
+    """An open finding became louder, or what it is about changed while it stayed open.
+
+    Attributes:
+        kind: Which finding; it stays open.
+        severity: As loud as it is from here; it never gets quieter while it is open.
+        before: How loud it was.
+        about: What exactly is found by now.
+    """
+
+    topic: ClassVar[str] = "run.finding_raised.1"
+    kind: str
+    rule: str
+    severity: Severity
+    summary: str
+    evidence: tuple[str, ...]
+    before: Severity
+    about: str = ""
 
 
 class FindingCleared(Fact):
@@ -256,6 +283,7 @@ WatchEvent = (
     | WatchReleased
     | TrackerAnnounced
     | FindingOpened
+    | FindingRaised
     | FindingCleared
     | CheckpointValidated
     | CheckpointRejected

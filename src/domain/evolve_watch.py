@@ -10,6 +10,7 @@ from watchkeeper.domain.events import (
     CheckRecorded,
     FindingCleared,
     FindingOpened,
+    FindingRaised,
     TrackerAnnounced,
     WatchEvent,
     WatchReleased,
@@ -53,6 +54,8 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
             return replace(run, tracker_links=links)
         case FindingOpened():
             return replace(run, findings={**run.findings, data.kind: data})
+        case FindingRaised():
+            return replace(run, findings={**run.findings, data.kind: _louder(data)})
         case FindingCleared():
             left = {kind: found for kind, found in run.findings.items() if kind != data.kind}
             return replace(run, findings=left)
@@ -70,6 +73,18 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
             return replace(run, checkpoints=left_over, rejected=rejected, manoeuvres=aside)
         case _:
             assert_never(data)
+
+
+def _louder(data: FindingRaised) -> FindingOpened:
+    """Return a finding as it stands from here on."""
+    return FindingOpened(
+        kind=data.kind,
+        rule=data.rule,
+        severity=data.severity,
+        summary=data.summary,
+        evidence=data.evidence,
+        about=data.about,
+    )
 
 
 def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:

@@ -68,6 +68,7 @@ class Liveness(Value):
         quiet: The verdict; empty where it is too soon for one, or nothing runs.
         because: Why, in one sentence.
         since: When a step was last seen to come; the start of the phase while none came.
+        checks: Checks in a row at which no step was seen to come, though one might have.
         witnesses: The clocks, at most 5.
         rate: Steps in a second, by the newest two different steps of one clock.
         excused_at: When a planned act last expected the standstill: it is counted from there.
@@ -78,6 +79,7 @@ class Liveness(Value):
     quiet: Quiet = Quiet.NOT_JUDGED
     because: str = ""
     since: AwareDatetime | None = None
+    checks: int = 0
     witnesses: tuple[Witness, ...] = ()
     rate: float | None = None
     excused_at: AwareDatetime | None = None

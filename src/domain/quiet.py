@@ -48,6 +48,7 @@ class Scene:
     phase_since: datetime
     since: datetime
     excused_at: datetime | None
+    checks: int
     witnesses: tuple[Witness, ...]
     busy: str
     final: bool
@@ -90,8 +91,9 @@ def liveness_of(
         state=state,
         phase=phase,
         phase_since=phase_since,
-        since=_since(before, witnesses, phase_since),
+        since=_since(before, check, witnesses, phase_since),
         excused_at=_excused_at(run, before, now),
+        checks=_checks(run, before, check, witnesses),
         witnesses=witnesses,
         busy=busy_line(seen.log_lines),
         final=_is_at_the_end(contract_of(run), instance, check),
@@ -106,6 +108,7 @@ def liveness_of(
         quiet=quiet,
         because=because,
         since=scene.since,
+        checks=scene.checks,
         witnesses=witnesses,
         rate=pace(before, witnesses),
         excused_at=scene.excused_at,
@@ -126,9 +129,14 @@ def _phase(
     if phase is known.phase and known.phase_since is not None:
         restarted = job is not None and job.attempts_failed > instance.attempts_failed
         return phase, before.now if restarted else known.phase_since
-    if phase is TrainingPhase.INITIALISING and known.phase is not TrainingPhase.TRAINING:
+    if phase is TrainingPhase.TRAINING:
+        return phase, before.now  # It is seen from here on; nobody knows since when.
+    if known.phase is TrainingPhase.NOT_STARTED and known.since is not None:
+        # Ray dates a start by its submit: while it was seen waiting it had not begun.
+        return phase, max(started, known.since) if started is not None else before.now
+    if known.phase is None:
         return phase, started or begun
-    return phase, begun if known.phase is None else before.now
+    return phase, before.now
 
 
 def _phase_now(
@@ -157,11 +165,28 @@ def _is_fresh(gauges: TelemetryFacts, now: datetime) -> bool:
     return gauges.at is not None and now - gauges.at <= TELEMETRY_GONE
 
 
-def _since(before: Before, witnesses: tuple[Witness, ...], phase_since: datetime) -> datetime:
+def _since(
+    before: Before,
+    check: CheckRecorded,
+    witnesses: tuple[Witness, ...],
+    phase_since: datetime,
+) -> datetime:
     """Return when a step was last seen to come, or the phase began, whichever is later."""
+    if check.job is not None and check.job.state is JobState.PENDING:
+        return before.now  # No step is due while it waits.
     if any(one.moves is Moves.MOVED and one.name in STEP_CLOCKS for one in witnesses):
         return before.now
     return max(before.liveness.since or phase_since, phase_since)
+
+
+def _checks(run: Run, before: Before, check: CheckRecorded, witnesses: tuple[Witness, ...]) -> int:
+    """Count the checks in a row at which no step was seen to come."""
+    waits = check.job is not None and check.job.state is JobState.PENDING
+    moved = any(one.moves is Moves.MOVED and one.name in STEP_CLOCKS for one in witnesses)
+    first = not before.liveness.witnesses
+    if waits or moved or first or expecting(run, "H3", before.now) is not None:
+        return 0
+    return before.liveness.checks + 1
 
 
 def _excused_at(run: Run, before: Before, now: datetime) -> datetime | None:
@@ -187,7 +212,7 @@ def _verdict(scene: Scene) -> tuple[Quiet, str]:
         return _moving(scene, moved)
     if scene.state in (JobState.UNKNOWN, JobState.NOT_FOUND):
         return Quiet.NOT_JUDGED, "the orchestrator cannot account for the job"
-    if scene.state is JobState.RUNNING:
+    if scene.state in (JobState.RUNNING, None):
         starting = _starting(scene)
         if starting:
             return Quiet.COMPILING_OR_RESTORING, starting
@@ -230,7 +255,7 @@ def _starting(scene: Scene) -> str:
 def _standing(scene: Scene) -> tuple[Quiet, str]:
     """Nothing moved and something ought to: hung where enough clocks say so, else blind."""
     wait = _words(scene.quiet_for)
-    if scene.quiet_for < _limit(scene) or _checks(scene) < scene.limits.stall_cadences:
+    if scene.quiet_for < _limit(scene) or scene.checks < scene.limits.stall_cadences:
         return Quiet.NOT_JUDGED, f"no step seen for {wait}: too soon to tell"
     if scene.state is None:
         return Quiet.MONITOR_BLIND, f"no step seen for {wait}, and no word on the job"
@@ -250,11 +275,6 @@ def _limit(scene: Scene) -> timedelta:
         return timedelta(0)  # The allowance of a start has passed already.
     going_on = scene.of("output").moves is Moves.MOVED
     return 2 * scene.stall if going_on else scene.stall
-
-
-def _checks(scene: Scene) -> int:
-    """Return over how many checks in a row no clock of steps moved."""
-    return min(one.checks for one in scene.witnesses if one.name in STEP_CLOCKS)
 
 
 def standing_sources(scene: Scene) -> list[str]:

@@ -1,33 +1,16 @@
 """Every rule that exists in the code, by its id: what it asks, and what it does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
+
+from watchkeeper.domain.rule_text import RuleText
+from watchkeeper.domain.rules_live import LIVE_TEXTS
+
+__all__ = ["RULES", "RuleText"]
 
 _HERO = "written procedure for hero runs"
 _LOOP = "written monitoring loop"
-
-
-@dataclass(frozen=True, slots=True)
-class RuleText:
-    """One rule in words.
-
-    Attributes:
-        id: Such as `L6`: L rules are asked before a launch, R rules after an end, H rules find.
-        title: A few words.
-        when: For an L rule what must hold, else when it applies.
-        then: What follows.
-        where: The module that decides it.
-        source: Where the rule was taken from.
-    """
-
-    id: str
-    title: str
-    when: str
-    then: str
-    where: str
-    source: str
-
 
 _GATE = "watchkeeper.domain.gate"
 _RECOVERY = "watchkeeper.domain.recovery"
@@ -320,9 +303,12 @@ _TEXTS = (
     RuleText(
         "H1",
         "monitor stale",
-        "More than two cadences passed without a check while one was due.",
+        "More than two cadences passed without a check while one was due; or checks are made, and "
+        "over several cadences too few sources answer to tell whether the run moves (monitor "
+        "blind).",
         "`status` says so, and a process other than the holder records it: a watch of another "
-        "holder, or `doctor --record`. Health and phase stay as they are. A check clears it.",
+        "holder, or `doctor --record`. Health and phase stay as they are. A check clears it. A "
+        "blind monitor is told once by the check itself; health is then unknown, never worse.",
         "watchkeeper.domain.freshness",
         f"{_HERO}, What Can Go Wrong: Silent monitor failure",
     ),
@@ -336,15 +322,6 @@ _TEXTS = (
         "nothing.",
         "watchkeeper.domain.detectors_identity",
         f"{_HERO}, What Can Go Wrong: Tracker identity drift",
-    ),
-    RuleText(
-        "H6",
-        "pending",
-        "The job waits to start for longer than `watch.pending_notify`, 30 min unless the contract "
-        "says otherwise.",
-        "Notify; nothing is changed.",
-        "watchkeeper.domain.detectors",
-        f"{_HERO}, What Can Go Wrong: Capacity or scheduling wedge",
     ),
     RuleText(
         "H11",
@@ -362,8 +339,9 @@ _TEXTS = (
         "Training says that it resumed from another step than was decided, or started from "
         "scratch; its log shows a text of `policy.lines_forbidden`; or the start is over, by steps "
         "that move or after 45 min, and a log that was read whole shows none of a text of "
-        "`policy.lines_expected`. A log without an answer, or of which only the end was read, "
-        "shows nothing missing.",
+        "`policy.lines_expected`; or the log names a checkpoint or an output path outside the "
+        "roots that were decided, or in another region. A log without an answer, or of which only "
+        "the end was read, shows nothing missing.",
         "Alert and ask the DRI, for the instance's end too where `policy.startup_forbidden` says "
         "so; no relaunch by rule while the lineage is in doubt. What was printed stays true until "
         "the instance ends; a missing text clears it by coming late.",
@@ -372,5 +350,12 @@ _TEXTS = (
     ),
 )
 
-RULES: Mapping[str, RuleText] = MappingProxyType({text.id: text for text in _TEXTS})
+
+def _order(text: RuleText) -> tuple[int, int]:
+    return "LRH".index(text.id[0]), int(text.id[1:])
+
+
+RULES: Mapping[str, RuleText] = MappingProxyType(
+    {text.id: text for text in sorted(chain(_TEXTS, LIVE_TEXTS), key=_order)}
+)
 """By id, in the order in which people read them."""

@@ -4,9 +4,16 @@ Everything here reads the recorded check and the run, never the observation: dec
 replayed from events alone, with all evidence files deleted.
 """
 
+from typing import TypeGuard
+
 from watchkeeper.domain.check import is_older_than_the_run
 from watchkeeper.domain.commands import Command
-from watchkeeper.domain.detectors import WRONG_STARTS, findings_at, identity_at
+from watchkeeper.domain.detectors import (
+    WRONG_STARTS,
+    FindingChange,
+    findings_at,
+    identity_at,
+)
 from watchkeeper.domain.detectors_identity import announcements
 from watchkeeper.domain.events import (
     Action,
@@ -18,6 +25,7 @@ from watchkeeper.domain.events import (
     FailureClassified,
     FindingCleared,
     FindingOpened,
+    FindingRaised,
     InstanceEnded,
     RunEvent,
     RunFinished,
@@ -67,13 +75,22 @@ def _verdict(
     changes = findings_at(run, instance, check, command.now)
     events += changes
     for change in changes:
-        if isinstance(change, FindingOpened) and change.severity is Severity.ALERT:
+        if _asks_now(change):
             events += _ask(foresee(run, events, command), change.rule, change.summary, change)
     if job is not None and job.attempts_failed > instance.attempts_failed:
         events.append(_watch_attempts(check, job))
     after = foresee(run, events, command)
     point = stopping_point(after, check, command.now)
     return events + end_at(after, point, check) if point else events
+
+
+def _asks_now(change: FindingChange) -> TypeGuard[FindingOpened | FindingRaised]:
+    """Say whether a finding became an alert at this check: then the DRI is asked, once."""
+    if isinstance(change, FindingOpened):
+        return change.severity is Severity.ALERT
+    if isinstance(change, FindingRaised):
+        return change.severity is Severity.ALERT and change.before is not Severity.ALERT
+    return False
 
 
 def _given_up(run: Run, check: CheckRecorded, job: JobFacts) -> bool:
@@ -189,7 +206,9 @@ def _decide(
     return [decision, *escalation_of(run, decision)]
 
 
-def _ask(run: Run, rule: str, summary: str, finding: FindingOpened) -> list[RunEvent]:
+def _ask(
+    run: Run, rule: str, summary: str, finding: FindingOpened | FindingRaised
+) -> list[RunEvent]:
     wrong = finding.kind in WRONG_STARTS
     ends = wrong and policy_of(contract_of(run)).startup_forbidden == "end_with_consent"
     what_now = f"{summary}. Nothing was done; end it with `watchkeeper stop {run.slug}`?"

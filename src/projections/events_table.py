@@ -30,6 +30,7 @@ from watchkeeper.domain.events import (
     FailureClassified,
     FindingCleared,
     FindingOpened,
+    FindingRaised,
     HandoverEvent,
     InstanceEnded,
     InstanceLaunched,
@@ -198,6 +199,9 @@ def _run(data: RunEvent) -> str:
             return f"watch released, token {data.token}: {data.reason}"
         case FindingOpened():
             return f"{data.severity.value} {data.kind} ({data.rule}): {data.summary}"
+        case FindingRaised():
+            how = "told again" if data.severity is data.before else f"raised from {data.before}"
+            return f"{data.severity.value} {data.kind} ({data.rule}) {how}: {data.summary}"
         case FindingCleared():
             return f"{data.kind} ({data.rule}) cleared: {data.reason}"
         case CheckpointValidated():

@@ -26,6 +26,7 @@ from watchkeeper.domain.events import (
     FailureClassified,
     FindingCleared,
     FindingOpened,
+    FindingRaised,
     HandoverEvent,
     Health,
     InstanceEnded,
@@ -182,7 +183,7 @@ def _headline(data: RunEvent) -> Headline | None:
             return Headline.ESCALATION
         case EscalationAcknowledged():
             return Headline.ANSWER
-        case FindingOpened() | FindingCleared():
+        case FindingOpened() | FindingRaised() | FindingCleared():
             return Headline.FINDING
         case TrackerAnnounced():
             return Headline.TRACKER

@@ -30,6 +30,7 @@ from watchkeeper.domain.events import (
     FailureClassified,
     FindingCleared,
     FindingOpened,
+    FindingRaised,
     HandoverEvent,
     InstanceEnded,
     InstanceLaunched,
@@ -142,6 +143,8 @@ def _entry(book: Logbook, data: RunEvent, event: Event) -> Logbook:
             return entries.watch_released(book, data, event)
         case FindingOpened():
             return entries.finding_opened(book, data, event)
+        case FindingRaised():
+            return entries.finding_raised(book, data, event)
         case FindingCleared():
             return entries.finding_cleared(book, data, event)
         case TrackerAnnounced():

@@ -13,6 +13,7 @@ from watchkeeper.domain.events import (
     CorrectionRecorded,
     FindingCleared,
     FindingOpened,
+    FindingRaised,
     InstanceLaunched,
     LaunchApproved,
     LaunchRequested,
@@ -232,6 +233,18 @@ def watch_released(book: Logbook, data: WatchReleased, event: Event) -> Logbook:
 def finding_opened(book: Logbook, data: FindingOpened, event: Event) -> Logbook:
     """Open the entry of a finding."""
     title = f"finding: {prose(data.kind.replace('_', ' '))} ({prose(data.rule)})"
+    book = opened(book, Kind.FINDING, event.at, title)
+    status = f"{data.severity.value}: {prose(data.summary)} (event {event.version})"
+    book = said(book, Key.STATUS, status)
+    return said(book, Key.EVIDENCE, "; ".join(prose(text) for text in data.evidence))
+
+
+def finding_raised(book: Logbook, data: FindingRaised, event: Event) -> Logbook:
+    """Say that an open finding got louder, or is about something else by now."""
+    louder = data.severity is not data.before
+    word = f"raised to {data.severity.value}" if louder else "changed"
+    kind = prose(data.kind.replace("_", " "))
+    title = f"finding {word}: {kind} ({prose(data.rule)})"
     book = opened(book, Kind.FINDING, event.at, title)
     status = f"{data.severity.value}: {prose(data.summary)} (event {event.version})"
     book = said(book, Key.STATUS, status)

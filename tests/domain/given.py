@@ -17,6 +17,7 @@ from tests.domain.samples import (
     clear_for,
     contract,
     job,
+    listing,
     seen,
 )
 from watchkeeper.domain.commands import (
@@ -216,7 +217,14 @@ class History:
 
     def check_command(self, said: JobFacts | None = None, **facts: Any) -> RecordCheck:
         """A check of the newest instance, under the newest token; see `samples.seen`."""
-        given_facts: dict[str, Any] = {"at": self.now, "instance": self.instance, **facts}
+        # Unless a test says otherwise the store still has what was validated.
+        kept = listing(*(one for one in sorted(self.run.checkpoints)))
+        given_facts: dict[str, Any] = {
+            "at": self.now,
+            "instance": self.instance,
+            "found": kept,
+            **facts,
+        }
         observation = seen(said=said or job(), **given_facts)
         return RecordCheck(
             now=self.now,

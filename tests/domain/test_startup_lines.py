@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.domain.given import Answer, History, decided
-from tests.domain.samples import bar, contract, listing, node_lost, tracker
+from tests.domain.samples import ROOT, bar, contract, listing, node_lost, tracker
 from watchkeeper.domain.commands import RecordCheck
 from watchkeeper.domain.events import (
     Action,
@@ -76,12 +76,12 @@ def test_the_policy_says_whether_the_end_of_the_instance_is_asked_for(
 def test_a_forbidden_line_stays_open_until_its_instance_ends_and_is_asked_about_once() -> None:
     history = _started()
     history.check(lines=[EXPECTED, BEHIND])
-    for lines in ([], [bar("12.0it/5.16kit")], [BEHIND]):
-        answer = history.later(10 * MINUTES).check(lines=lines)
+    for step, lines in ((12, []), (20, [bar("20.0it/5.16kit")]), (30, [BEHIND])):
+        answer = history.later(10 * MINUTES).check(lines=lines, step=step)
         answer.without(FindingOpened)
         answer.without(FindingCleared)
         answer.without(EscalationRaised)
-    answer = history.later(10 * MINUTES).check(without=["logs"])
+    answer = history.later(10 * MINUTES).check(without=["logs"], step=40, found=listing(40))
     answer.without(FindingCleared)
     ended = history.fail(node_lost(), step=1100, found=listing(900, 1000))
     assert ended.the(FindingCleared).reason == "i1 ended"
@@ -104,7 +104,7 @@ def test_no_relaunch_by_rule_follows_a_start_with_a_forbidden_line() -> None:
         (STARTUP_ALLOWANCE, {"lines": ["up"], **QUIET}, ["startup_missing"]),
         (2 * MINUTES, {"lines": ["up"], "step": 40}, ["startup_missing"]),
         # It was shown.
-        (2 * MINUTES, {"lines": [f"I 07:00 {EXPECTED}: gs://x"], "step": 40}, []),
+        (2 * MINUTES, {"lines": [f"I 07:00 {EXPECTED}: {ROOT}"], "step": 40}, []),
         # No answer, nothing printed, and a job that does not run: none of them is "not seen".
         (STARTUP_ALLOWANCE, {"without": ["logs"], "step": 40}, []),
         (STARTUP_ALLOWANCE, {"lines": [], "step": 40}, []),
@@ -166,6 +166,8 @@ def test_a_contract_without_texts_keeps_nothing_of_the_log() -> None:
         "forbidden": (),
         "expected": (),
         "whole": False,
+        "checkpoint": "",
+        "output_path": "",
     }
 
 

@@ -1,0 +1,179 @@
+"""H5: complete checkpoints do not come, are not complete, or too few of them are left."""
+
+import re
+from datetime import datetime, timedelta
+
+from watchkeeper.domain.checkpoint_pace import Interval, describe_interval, expected_interval
+from watchkeeper.domain.contract import cadence_of, checkpoint_root_of
+from watchkeeper.domain.detectors_liveness import moves
+from watchkeeper.domain.durations import render_duration
+from watchkeeper.domain.events import CheckRecorded, Severity
+from watchkeeper.domain.held import Held
+from watchkeeper.domain.live_limits import live_limits_of
+from watchkeeper.domain.sources import TrainingPhase
+from watchkeeper.domain.state import Instance, Run, contract_of
+from watchkeeper.domain.values import CheckpointFacts, JobState, SourceState
+
+STALLED = "checkpoint_stalled"
+"""The finding that steps move and no complete checkpoint comes."""
+
+INCOMPLETE = "checkpoint_incomplete"
+"""The finding that a checkpoint has stayed without its metadata for longer than a write takes."""
+
+COVERAGE = "rollback_coverage"
+"""The finding that fewer checkpoints are left than the contract keeps, or soon will be."""
+
+LISTED_MAX = 32
+"""A check names this many complete checkpoints; a deeper rollback cannot be counted by it."""
+
+EXPIRY_SOON = timedelta(days=1)
+"""The newest checkpoint expires within this: the rollback window is about to collapse."""
+
+_TTL = re.compile(r"(?:^|/)ttl=(?P<count>\d{1,4})(?P<unit>[dh])(?:/|$)")
+"""A folder whose objects the store deletes by age, as teams name them: `tmp/ttl=14d/`."""
+
+
+def checkpoints_stalled(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
+    """H5: steps move on, and no complete checkpoint has come for longer than its interval."""
+    interval = expected_interval(run)
+    late = None if interval is None else _late(run, instance, check, interval, now)
+    if late is None or interval is None:
+        return Held(STALLED, "H5", Severity.ALERT, None, "")
+    wait, newest = late
+    every = describe_interval(interval)
+    has = f"the newest complete one is step-{newest}" if newest is not None else "none is complete"
+    half = [f"step-{one.step} is incomplete: {one.reason}" for one in check.checkpoints_incomplete]
+    return Held(
+        STALLED,
+        "H5",
+        Severity.ALERT,
+        bool(wait),
+        f"steps move and no complete checkpoint comes: one is due every {every}",
+        (*filter(None, (wait,)), has, interval.source, *half)[:8],
+    )
+
+
+def _late(
+    run: Run, instance: Instance, check: CheckRecorded, interval: Interval, now: datetime
+) -> tuple[str, int | None] | None:
+    """Say how late the next checkpoint is; empty where it is not; none where nobody can tell."""
+    if not _is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
+        return None
+    newest = max(check.checkpoints_complete, default=None)
+    if newest is not None and _is_new(run, check, newest):
+        return "", newest
+    if check.liveness.phase is not TrainingPhase.TRAINING or not moves(check.liveness):
+        return None
+    slack = live_limits_of(contract_of(run)).checkpoint_slack
+    start = instance.plan.resume_step or 0
+    if interval.steps is not None:
+        if check.progress is None:
+            return None
+        step = check.progress.step - check.progress.uncertainty
+        gained = step - max(newest or 0, start)
+        late = gained > slack * interval.steps
+        return (f"{gained} steps since the last one" if late else ""), newest
+    since = _waits_since(run, instance, check, newest)
+    if interval.time is None or since is None:
+        return None
+    # What is looked at each cadence is known no closer than that.
+    limit = max(slack * interval.time, interval.time + 2 * cadence_of(contract_of(run)))
+    waited = now - since
+    return (f"{_rounded(waited)} since the last one" if waited > limit else ""), newest
+
+
+def _is_new(run: Run, check: CheckRecorded, newest: int) -> bool:
+    return newest not in run.checkpoints and any(c.step == newest for c in check.new_checkpoints)
+
+
+def _waits_since(
+    run: Run, instance: Instance, check: CheckRecorded, newest: int | None
+) -> datetime | None:
+    """Return from when on the next checkpoint is waited for."""
+    began = check.liveness.phase_since or instance.launched_at
+    known = run.checkpoints.get(newest) if newest is not None else None
+    written = known.written_at if known is not None else None
+    times = [at for at in (began, written) if at is not None]
+    return max(times, default=None)
+
+
+def checkpoint_incomplete(run: Run, check: CheckRecorded, now: datetime) -> Held:
+    """H5: a folder newer than every complete one lacks its metadata for longer than a write."""
+    if not _is_listed(check):
+        return Held(INCOMPLETE, "H5", Severity.ALERT, None, "")
+    allowed = live_limits_of(contract_of(run)).checkpoint_write
+    newest = max(check.checkpoints_complete, default=-1)
+    stuck = [
+        (one, since)
+        for one in check.checkpoints_incomplete
+        if one.step > newest
+        and (since := first_seen(run, check, one)) is not None
+        and now - since > allowed
+    ]
+    lines = tuple(
+        f"step-{one.step} without metadata since {since:%Y-%m-%d %H:%M} UTC: {one.reason}"
+        for one, since in stuck
+    )
+    named = ", ".join(f"step-{one.step}" for one, _ in stuck[-3:])
+    summary = f"{named} written for more than {render_duration(allowed)} and not complete"
+    about = named
+    return Held(INCOMPLETE, "H5", Severity.ALERT, bool(stuck), summary, lines[-8:], about)
+
+
+def first_seen(run: Run, check: CheckRecorded, found: CheckpointFacts) -> datetime | None:
+    """Return when an incomplete checkpoint was first seen without a break; none at first sight."""
+    since: datetime | None = None
+    for last in reversed(run.trail):
+        if last.event.instance != check.instance or not _is_listed(last.event):
+            continue
+        if all(one.path != found.path for one in last.event.checkpoints_incomplete):
+            break
+        since = last.at
+    return since
+
+
+def rollback_coverage(run: Run, check: CheckRecorded, now: datetime) -> Held:
+    """H5: fewer complete checkpoints are left than are to be kept, though there were as many."""
+    last = run.last_check
+    if not _is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
+        return Held(COVERAGE, "H5", Severity.ALERT, None, "")
+    keep = contract_of(run).checkpoints.keep_last or 1
+    wanted = min(keep, len(run.checkpoints), LISTED_MAX)
+    left = len(check.checkpoints_complete)
+    gone = sorted(set(run.checkpoints) - set(check.checkpoints_complete))[-8:]
+    # Two listings in a row must say so: a folder may be moved while it is listed.
+    before = last is not None and _is_listed(last.event)
+    again = last is not None and before and len(last.event.checkpoints_complete) < wanted
+    few = left < wanted
+    soon = _expiring(run, check, now)
+    holds = True if soon or (few and again) else None if few else False
+    lines = [f"keep_last is {keep}, {left} complete are left"] if few else []
+    lines += [f"gone: {', '.join(f'step-{step}' for step in gone)}"] if few and gone else []
+    lines += [soon] if soon else []
+    summary = f"rollback coverage: {left} complete checkpoints left, {wanted} are to be kept"
+    if soon and not few:
+        summary = f"rollback coverage: {soon}"
+    return Held(COVERAGE, "H5", Severity.ALERT, holds, summary, tuple(lines))
+
+
+def _expiring(run: Run, check: CheckRecorded, now: datetime) -> str:
+    """Say that the newest complete checkpoint is about to expire; empty where it is not."""
+    newest = max(check.checkpoints_complete, default=None)
+    known = run.checkpoints.get(newest) if newest is not None else None
+    found = _TTL.search(checkpoint_root_of(contract_of(run)))
+    if found is None or known is None or known.written_at is None:
+        return ""
+    unit = timedelta(days=1) if found["unit"] == "d" else timedelta(hours=1)
+    lasts = int(found["count"]) * unit
+    ends = known.written_at + lasts
+    if ends - now > min(EXPIRY_SOON, lasts / 4):
+        return ""
+    return f"the newest complete one, step-{newest}, expires at {ends:%Y-%m-%d %H:%M} UTC"
+
+
+def _is_listed(check: CheckRecorded) -> bool:
+    return any(r.source == "checkpoints" and r.state is SourceState.FRESH for r in check.readings)
+
+
+def _rounded(length: timedelta) -> str:
+    return render_duration(timedelta(seconds=round(length.total_seconds())))
