@@ -75,3 +75,42 @@ def limits_of(contract: Contract) -> Limits:
         if (value := getattr(stated, name)) is not None
     }
     return replace(lane, **given) if given else lane
+
+
+_WARMUP_KEYS = frozenset(
+    {
+        "warmup",
+        "warmup_steps",
+        "warmup_ratio",
+        "warmup_iters",
+        "num_warmup_steps",
+        "lr_warmup_steps",
+        "lr_warmup_iters",
+        "lr_warmup_fraction",
+    }
+)
+"""Last parts of the configuration keys under which frameworks keep the warm-up."""
+
+
+def warmup_of(contract: Contract, config: Mapping[str, str]) -> int:
+    """Return for how many steps after a start from scratch fast changes are expected.
+
+    Args:
+        contract: States it, or knows the final step.
+        config: The launched configuration, flattened.
+    """
+    if contract.detect.warmup_steps is not None:
+        return contract.detect.warmup_steps
+    final = contract.final_step.value
+    for key in sorted(config):
+        if key.rpartition(".")[2] not in _WARMUP_KEYS:
+            continue
+        try:
+            value = float(config[key])
+        except ValueError:
+            continue
+        if 0 < value < 1:
+            return max(WARMUP_MIN, round(value * final))
+        if 1 < value <= final:
+            return max(WARMUP_MIN, int(value))
+    return max(WARMUP_MIN, round(WARMUP_SHARE * final))

@@ -25,6 +25,7 @@ from watchkeeper.domain.events_watch import CheckpointRejected
 from watchkeeper.domain.phases import Interrupted, Superseded
 from watchkeeper.domain.state import Run, Watch
 from watchkeeper.domain.state_manoeuvres import Manoeuvres, RejectedLineage
+from watchkeeper.domain.state_metrics import without_lineage
 
 
 def evolve_aside(run: Run, data: HandoverEvent | ManoeuvreEvent, event: Event) -> Run:
@@ -49,7 +50,9 @@ def evolve_aside(run: Run, data: HandoverEvent | ManoeuvreEvent, event: Event) -
             return replace(run, manoeuvres=replace(aside, rollback=data))
         case LineageRejected():
             left = RejectedLineage(data.above_step, data.through, data.reason, event.at)
-            return replace(run, manoeuvres=replace(aside, lineages=(*aside.lineages, left)))
+            aside = replace(aside, lineages=(*aside.lineages, left))
+            kept = without_lineage(run.losses, data.above_step)
+            return replace(run, manoeuvres=aside, losses=kept)
         case RunSuperseded():
             phase = Superseded(data.successor, data.reason)
             return replace(run, phase=phase, watch=replace(run.watch, next_due=None))

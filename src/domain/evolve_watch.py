@@ -31,6 +31,7 @@ from watchkeeper.domain.state import (
     Watch,
     is_moving,
 )
+from watchkeeper.domain.state_metrics import with_losses
 
 
 def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
@@ -113,5 +114,6 @@ def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:
         progress=data.progress or run.progress,
         last_check=last,
         trail=(*run.trail[1 - TRAIL_MAX :], last),
+        losses=with_losses(run.losses, data),
         watch=replace(run.watch, lease_until=data.lease_until, next_due=data.next_due),
     )

@@ -71,11 +71,15 @@ _NOT_A_STEP = re.compile(
 _DECIMALS = re.compile(r"\.(\d+)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
-_JSON_STEPS = ("step", "global_step", "_step", "iteration", "iter", "trainer/global_step")
-_JSON_STEPS += ("train/step", "train/global_step", "current_steps", "steps", "train_step")
+_JSON_STEPS = (
+    *("step", "global_step", "_step", "iteration", "iter", "trainer/global_step", "train/step"),
+    *("train/global_step", "current_steps", "steps", "train_step"),
+)
 _JSON_MAXIMA = ("max_steps", "total_steps", "num_train_steps", "max_iterations", "train_iters")
-_JSON_LOSSES = ("loss", "train/loss", "train_loss", "lm loss", "lm_loss", "reduced_train_loss")
-_JSON_LOSSES += ("training_loss", "training/loss", "train/lm_loss", "train/cross_entropy_loss")
+_JSON_LOSSES = (
+    *("loss", "train/loss", "train_loss", "lm loss", "lm_loss", "reduced_train_loss"),
+    *("training_loss", "training/loss", "train/lm_loss", "train/cross_entropy_loss"),
+)
 
 LINE_MAX = 10_000
 """Characters of a line that are looked at: no progress line is longer."""

@@ -19,6 +19,7 @@ from watchkeeper.domain.phases import Phase, Running, Stabilizing, Unborn
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.signals import Claim, Claims
 from watchkeeper.domain.state_manoeuvres import Manoeuvres
+from watchkeeper.domain.state_metrics import LossAt
 from watchkeeper.domain.tracker_links import TrackerLink
 from watchkeeper.domain.values import CheckpointKind, JobFacts
 
@@ -220,6 +221,7 @@ class Run:
         urged_at: When the newest signal was recorded that asks for a check.
         trail: The newest checks, oldest first, at most `TRAIL_MAX`.
         keeper: How often the keeper judged this run, and how often it was wrong.
+        losses: What was logged at sampled steps, which a resume is compared with.
         manoeuvres: Planned acts, relaunches and rollbacks asked for, milestones, ancestor.
     """
 
@@ -261,6 +263,7 @@ class Run:
     urged_at: datetime | None = None
     trail: tuple[LastCheck, ...] = ()
     keeper: Keeper = field(default_factory=Keeper)
+    losses: tuple[LossAt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,429 @@
+"""Measures a check: from what was logged to the bounded statistics that the detectors read."""
+
+import math
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+
+from watchkeeper.domain.contract import Contract, cadence_of
+from watchkeeper.domain.detect_limits import Limits, limits_of, warmup_of
+from watchkeeper.domain.events_watch import Progress
+from watchkeeper.domain.measured import (
+    NOT_FINITE_MAX,
+    SAMPLES_MAX,
+    Level,
+    Measured,
+    NotFinite,
+    Pace,
+    Shift,
+)
+from watchkeeper.domain.measuring_resume import overlap_of
+from watchkeeper.domain.metric_names import falls_on_collapse, is_duration
+from watchkeeper.domain.numeric import (
+    Floats,
+    Ints,
+    Rise,
+    bins_of,
+    level_of,
+    median_of,
+    shift_of,
+    significant,
+)
+from watchkeeper.domain.observation import Observation
+from watchkeeper.domain.progress import parse_progress
+from watchkeeper.domain.series import Series, series_of_history, usable_history
+from watchkeeper.domain.series_checks import series_of_checks
+from watchkeeper.domain.state import Instance, LastCheck, Run, contract_of
+from watchkeeper.domain.values import TrackerFacts
+
+PACES_SHOWN = 8
+"""Cadences whose pace a check records."""
+
+BASELINE_FALL = 0.002
+"""Share by which a pace's baseline may fall with each cadence: it is told from its best hours."""
+
+SKIPPED_WINDOW = timedelta(minutes=15)
+"""Practice counts skipped optimizer steps over 15 min."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What earlier checks know.
+
+    Attributes:
+        own: The checks of the newest stretch of training, oldest first.
+        segment: How often the instance stepped back before it.
+        last: The newest measure of the stretch; none for its first check.
+        older: The newest measure of the run at all.
+    """
+
+    own: tuple[LastCheck, ...]
+    segment: int
+    last: Measured | None
+    older: Measured | None
+
+
+def measure(
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    tracker: TrackerFacts | None,
+    progress: Progress | None,
+) -> Measured:
+    """Return the statistics of one check.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that was looked at.
+        seen: The observation.
+        tracker: The tracker's facts where they are fresh.
+        progress: The step that the check shows.
+    """
+    contract = contract_of(run)
+    limits = limits_of(contract)
+    highest = _highest_before(run, instance)
+    if tracker is not None and highest is not None and tracker.step == highest:
+        # In catch-up a tracker may still show the last values of the instance before.
+        tracker = None
+    series, before = _series(run, instance, seen, tracker, progress)
+    if series is None:
+        lines = _from_lines(seen, None, before, instance)
+        return Measured(segment=before.segment, not_finite=lines)
+    steps = series.steps
+    mark = max((m for m in (series.highest_before, highest) if m is not None), default=None)
+    if before.last is not None and before.last.high_water is not None:
+        mark = max(mark or 0, before.last.high_water)
+    newest = int(steps[-1]) if steps.size else None
+    step = progress.step if progress is not None else newest
+    catching = mark is not None and step is not None and step < mark
+    warm_from = _first_step(run) + warmup_of(contract, instance.config)
+    new_from = before.last.last_step + 1 if before.last and before.last.last_step is not None else 0
+    pick = _Pick(series, max(warm_from, -1 if mark is None else mark + 1), new_from, before, limits)
+    not_finite = _not_finite(series, new_from)
+    return Measured(
+        points=int(steps.size),
+        source=series.source,
+        first_step=int(steps[0]) if steps.size else None,
+        last_step=newest,
+        stride=_stride(series),
+        segment=before.segment,
+        high_water=mark,
+        catching_up=catching,
+        warm=step is not None and step >= warm_from,
+        loss=_level(pick, "loss", Rise(limits.loss_rise)),
+        grad_norm=_level(
+            pick, "grad_norm", Rise(limits.grad_norm_factor - 1, most=limits.grad_norm_max)
+        ),
+        z_loss=_level(pick, "z_loss", Rise(limits.z_loss_factor - 1)),
+        router=_router(pick),
+        shift=_shift(pick),
+        pace=_pace(series, limits, seen, contract, run),
+        mfu=_newest(series, "mfu"),
+        not_finite=(*not_finite, *_from_lines(seen, series, before, instance))[:NOT_FINITE_MAX],
+        skipped=_skipped(series, seen),
+        resume=overlap_of(run, instance, seen, series, before.last, mark, before.segment),
+        losses=_samples(series, new_from),
+        losses_slack=series.slack,
+    )
+
+
+# --- What is old and what is new -----------------------------------------------------------------
+
+
+def _series(
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    tracker: TrackerFacts | None,
+    progress: Progress | None,
+) -> tuple[Series | None, Before]:
+    history = usable_history(seen)
+    if history is not None and history.steps:
+        series = series_of_history(run, instance, history)
+        newest = int(series.steps[-1]) if series.steps.size else None
+        return series, _before(run, instance, newest, series.turns)
+    newest = progress.step if progress is not None else None
+    before = _before(run, instance, newest, 0)
+    return series_of_checks(run, instance, seen, tracker, before.own), before
+
+
+def _before(run: Run, instance: Instance, newest: int | None, turns: int) -> Before:
+    measured = [one for one in run.trail if one.event.measured.points]
+    own = [one for one in measured if one.event.instance == instance.plan.instance]
+    older = measured[-1].event.measured if measured else None
+    known = own[-1].event.measured if own else None
+    segment = max(turns, known.segment if known is not None else 0)
+    back = known is not None and known.last_step is not None and newest is not None
+    if back and known is not None and known.last_step is not None and newest is not None:
+        usual = 2 * (known.stride or 1.0)
+        if newest < known.last_step - usual and segment == known.segment:
+            segment += 1
+    same = tuple(one for one in own if one.event.measured.segment == segment)
+    return Before(same, segment, same[-1].event.measured if same else None, older)
+
+
+def _highest_before(run: Run, instance: Instance) -> int | None:
+    """Return the highest step of earlier instances; what was rolled back does not count."""
+    highest: int | None = None
+    left = run.manoeuvres.lineages
+    numbers = {one.plan.instance: place for place, one in enumerate(run.instances)}
+    for place, one in enumerate(run.instances):
+        if one.plan.instance == instance.plan.instance:
+            break
+        if one.step_best is None:
+            continue
+        cut = [r.above_step for r in left if numbers.get(r.through, -1) >= place]
+        reached = min([one.step_best, *cut])
+        highest = reached if highest is None else max(highest, reached)
+    return highest
+
+
+def _first_step(run: Run) -> int:
+    return run.instances[0].plan.resume_step or 0
+
+
+def _stride(series: Series) -> float | None:
+    loss = series.columns.get("loss")
+    steps = series.steps if loss is None else series.steps[np.isfinite(loss)]
+    if steps.size < 2:
+        return None
+    return median_of(np.diff(steps[-257:]).tolist())
+
+
+# --- Levels --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Pick:
+    """What a level is taken from: only points past warm-up and catch-up count."""
+
+    series: Series
+    judged_from: int
+    new_from: int
+    before: Before
+    limits: Limits
+
+
+def _points(pick: _Pick, role: str) -> tuple[Ints, Floats, Floats | None]:
+    series = pick.series
+    column = series.columns[role]
+    begin = int(np.searchsorted(series.steps, pick.judged_from))
+    values, steps = column[begin:], series.steps[begin:]
+    known = np.isfinite(values)
+    times = series.times[begin:][known] if series.times is not None else None
+    return steps[known], values[known], times
+
+
+def _level(pick: _Pick, role: str, rise: Rise) -> Level | None:
+    name = pick.series.names.get(role)
+    if name is None or role not in pick.series.columns:
+        return None
+    steps, values, _ = _points(pick, role)
+    return level_of(name, steps, values, rise, pick.new_from, _level_before(pick, role, name))
+
+
+def _level_before(pick: _Pick, role: str, name: str) -> Level | None:
+    """Return what the newest check expected of a metric; a resume goes on where it stopped."""
+    for measured in (pick.before.last, pick.before.older):
+        level = getattr(measured, role, None) if measured is not None else None
+        if isinstance(level, Level) and level.metric == name:
+            return level
+    return None
+
+
+def _router(pick: _Pick) -> Level | None:
+    name = pick.series.names.get("router")
+    if name is None:
+        return None
+    falls = falls_on_collapse(name)
+    share = 1 - pick.limits.router_drop if falls else pick.limits.z_loss_factor - 1
+    return _level(pick, "router", Rise(share, falls=falls))
+
+
+def _shift(pick: _Pick) -> Shift | None:
+    if not pick.limits.loss_sigma or pick.series.times is None or "loss" not in pick.series.columns:
+        return None
+    _, values, times = _points(pick, "loss")
+    return None if times is None else shift_of(times, values)
+
+
+def _newest(series: Series, role: str) -> float | None:
+    column = series.columns.get(role)
+    if column is None:
+        return None
+    known = column[np.isfinite(column)]
+    return significant(float(known[-1])) if known.size else None
+
+
+# --- Pace ----------------------------------------------------------------------------------------
+
+
+def _pace(
+    series: Series,
+    limits: Limits,
+    seen: Observation,
+    contract: Contract,
+    run: Run,
+) -> Pace | None:
+    if series.pace_times is None or series.pace_values is None or not series.pace_times.size:
+        return None
+    name = series.names.get("throughput", "steps per second")
+    inverted = is_duration(name)
+    values = series.pace_values
+    if inverted:
+        values = np.where(values > 0, 1.0 / np.maximum(values, 1e-12), np.nan)
+    known = np.isfinite(values)
+    now, cadence_s = seen.at.timestamp(), cadence_of(contract).total_seconds()
+    bins = bins_of(series.pace_times[known], values[known], now, cadence_s).values
+    last = _pace_before(run, name)
+    baseline, count = _baseline(bins, limits, last, now, cadence_s)
+    low = 0
+    if baseline is not None:
+        for value in bins:
+            if value is None:
+                continue
+            if value >= (1 - limits.throughput_drop) * baseline:
+                break
+            low += 1
+    return Pace(
+        metric=name,
+        baseline=significant(baseline) if baseline is not None else None,
+        baseline_bins=count,
+        newest=bins[:PACES_SHOWN],
+        low=low,
+        inverted=inverted,
+    )
+
+
+def _pace_before(run: Run, name: str) -> tuple[Pace, float] | None:
+    for one in reversed(run.trail):
+        pace = one.event.measured.pace
+        if pace is not None and pace.metric == name and pace.baseline is not None:
+            return pace, one.at.timestamp()
+    return None
+
+
+def _baseline(
+    bins: tuple[float | None, ...],
+    limits: Limits,
+    last: tuple[Pace, float] | None,
+    now: float,
+    cadence_s: float,
+) -> tuple[float | None, int]:
+    """Return what pace is expected, from the cadences before those that are judged."""
+    pool = [value for value in bins[limits.throughput_cadences :] if value is not None]
+    enough = len(pool) >= limits.throughput_cadences
+    own = median_of(pool) if enough else None
+    if last is None:
+        return own, len(pool)
+    pace, at = last
+    assert pace.baseline is not None, "only such a pace is taken from an earlier check"
+    # The machines are known to be able to do it: what they did at best is forgotten slowly.
+    kept = pace.baseline * (1 - BASELINE_FALL) ** max((now - at) / cadence_s, 0.0)
+    if own is None or pace.low or own < kept:
+        return kept, pace.baseline_bins
+    return own, len(pool)
+
+
+# --- Numbers that are none, and what is sampled --------------------------------------------------
+
+
+def _not_finite(series: Series, new_from: int) -> tuple[NotFinite, ...]:
+    found: list[NotFinite] = []
+    for role, steps in series.bad.items():
+        if role == "grad_norm" and series.scaled and "loss" not in series.bad:
+            # In float16 gradients overflow now and then, and the step is skipped: see `skipped`.
+            continue
+        column = series.columns.get(role)
+        since = 0
+        if column is not None:
+            later = column[np.searchsorted(series.steps, steps[-1], side="right") :]
+            since = int(np.isfinite(later).sum())
+        found.append(
+            NotFinite(
+                metric=series.names.get(role, role),
+                count=len(steps),
+                first_step=steps[0],
+                last_step=steps[-1],
+                new=sum(1 for step in steps if step >= new_from),
+                finite_since=since,
+            )
+        )
+    return tuple(found)
+
+
+def _from_lines(
+    seen: Observation, series: Series | None, before: Before, instance: Instance
+) -> tuple[NotFinite, ...]:
+    """Return a loss that the output shows as no number, where the tracker does not show it yet."""
+    if series is not None and "loss" in series.bad:
+        return ()
+    own = instance.plan.resume_step or 0
+    bad: list[int] = []
+    since = 0
+    for text in seen.log_lines:
+        lower = text.lower()
+        if "loss" not in lower:
+            continue
+        if "nan" not in lower and "inf" not in lower:
+            since += 1
+            continue
+        shown = parse_progress(text)
+        if shown is None or shown.loss is None or math.isfinite(shown.loss) or shown.step < own:
+            continue
+        bad.append(shown.step)
+        since = 0
+    if not bad:
+        return ()
+    known = before.last.not_finite if before.last is not None else ()
+    until = max((one.last_step for one in known if one.line), default=-1)
+    return (
+        NotFinite(
+            metric="loss",
+            count=len(bad),
+            first_step=bad[0],
+            last_step=bad[-1],
+            new=sum(1 for step in bad if step > until),
+            finite_since=since,
+            line=True,
+        ),
+    )
+
+
+def _skipped(series: Series, seen: Observation) -> int | None:
+    times = series.times
+    if times is None:
+        return None
+    begin = int(np.searchsorted(times, seen.at.timestamp() - SKIPPED_WINDOW.total_seconds()))
+    column = series.columns.get("skipped")
+    count: int | None = None
+    if column is not None:
+        values = column[np.isfinite(column)]
+        rises = np.diff(column[begin:][np.isfinite(column[begin:])])
+        # A running total only rises; else each value says how many were skipped at its step.
+        total = values.size > 1 and bool((np.diff(values) >= 0).all()) and float(values[-1]) > 1
+        recent = column[begin:]
+        count = int(rises.sum()) if total else int(recent[np.isfinite(recent)].sum())
+    if series.scaled and "grad_norm" in series.bad:
+        first = int(series.steps[begin]) if begin < series.steps.size else math.inf
+        overflown = sum(1 for step in series.bad["grad_norm"] if step >= first)
+        count = max(count or 0, overflown)
+    return count
+
+
+def _samples(series: Series, new_from: int) -> tuple[tuple[int, float], ...]:
+    """Return losses at steps that any other check would sample too: multiples of a power of two."""
+    column = series.columns.get("loss")
+    if column is None:
+        return ()
+    begin = int(np.searchsorted(series.steps, new_from))
+    steps, values = series.steps[begin:], column[begin:]
+    known = np.isfinite(values)
+    steps, values = steps[known], values[known]
+    spacing = 1
+    while np.count_nonzero(steps % spacing == 0) > SAMPLES_MAX:
+        spacing *= 2
+    chosen = steps % spacing == 0
+    pairs = zip(steps[chosen].tolist(), values[chosen].tolist(), strict=True)
+    return tuple((step, significant(loss)) for step, loss in dict(pairs).items())

@@ -1,0 +1,339 @@
+"""Numeric rules over metric series: robust levels, paces, and comparisons. Pure, with NumPy."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from watchkeeper.domain.measured import Level, Shift
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+LEVEL_POINTS_MAX = 1_024
+"""Newest points that a level is judged on: several cadences of a fast run."""
+
+LEVEL_POINTS_MIN = 20
+"""Points below which nothing is expected of a metric, as practice asks of a baseline."""
+
+NOISE_GUARD = 3.0
+"""A value counts only beyond so many robust deviations of the metric's own noise: a loss near zero
+swings by half of itself all the time."""
+
+GROWTH = 0.001 / 16
+"""Share by which what is expected may rise with each point. A cosine restart rises faster and by a
+fraction, a slow divergence is meant to be seen: it is told from its best, not from yesterday."""
+
+TO_DEVIATION = 1.4826
+"""Median absolute deviation to standard deviation, for a normal distribution."""
+
+
+def significant(value: float, digits: int = 7) -> float:
+    """Round to digits that matter, so that a record holds no noise."""
+    return float(f"{value:.{digits}g}")
+
+
+def upper_median(values: Floats) -> float:
+    """Return the upper of the two middle values: half of a window's slow samples do not move it."""
+    return float(np.partition(values, values.size // 2)[values.size // 2])
+
+
+def _median(values: Floats) -> float:
+    half = values.size // 2
+    if values.size % 2:
+        return float(np.partition(values, half)[half])
+    parted = np.partition(values, (half - 1, half))
+    return float((parted[half - 1] + parted[half]) / 2)
+
+
+def _smoothed(values: Floats) -> Floats:
+    """Return medians of three neighbours: one point inside a stretch does not break it."""
+    if values.size < 3:
+        return values
+    a, b, c = values[:-2], values[1:-1], values[2:]
+    middle = np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
+    return np.concatenate((values[:1], middle, values[-1:]))
+
+
+def _scales(points: int) -> tuple[int, int]:
+    """Return the points in a chunk, and in the window before it that says what is expected."""
+    return (16, 128) if points >= 256 else (8, 64) if points >= 128 else (4, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """How a level is judged.
+
+    Attributes:
+        share: Share above what is expected at which a value counts.
+        falls: It is bad to fall: `share` is then one below.
+        most: A value above it always counts.
+    """
+
+    share: float
+    falls: bool = False
+    most: float | None = None
+
+
+def level_of(
+    metric: str, steps: Ints, values: Floats, rise: Rise, new_from: int, before: Level | None
+) -> Level | None:
+    """Judge where a metric stands against its own past.
+
+    What is expected at a point is the median of the window before it, which may rise only slowly
+    and stands still while values are beyond the limit: neither a long excursion nor a slow
+    divergence becomes the new normal.
+
+    Args:
+        metric: Its name.
+        steps: Steps of the points, ascending.
+        values: The metric, finite; as long as `steps`.
+        rise: How it is judged.
+        new_from: Points from this step on were not seen by an earlier check.
+        before: The level at the check before, of the same stretch of training.
+
+    Returns:
+        None where too few points are there to expect anything.
+    """
+    steps, values = steps[-LEVEL_POINTS_MAX:], values[-LEVEL_POINTS_MAX:]
+    size = values.size
+    if size == 0 or (size < LEVEL_POINTS_MIN and before is None):
+        return None
+    seen = -values if rise.falls else values
+    chunk, window = _scales(size)
+    anchors = np.arange(0, size, chunk)
+    medians = _causal_medians(seen, anchors, window)
+    sign = -1.0 if rise.falls else 1.0
+    noise = _noise(seen, medians, chunk)
+    if before is not None and size < 2 * LEVEL_POINTS_MIN:
+        noise = before.noise
+    new_index = int(np.searchsorted(steps, new_from))
+    bound, expected = _expected(
+        seen,
+        medians,
+        chunk,
+        min(new_index, size - 1) // chunk,
+        rise,
+        noise,
+        None if before is None else sign * before.expected,
+        before is not None and before.open_stretch > 0,
+    )
+    smooth = _smoothed(seen)
+    beyond = smooth > np.repeat(bound, chunk)[:size]
+    stretch, last = _longest(beyond, new_index)
+    tail = size - 1 - int(np.flatnonzero(~beyond)[-1]) if not beyond.all() else size
+    carried = before.open_stretch if before is not None and tail == size else 0
+    peak = None
+    if stretch:
+        part = seen[last - stretch + 1 : last + 1]
+        peak = significant(sign * float(part.max()))
+    newest = values[-10:]
+    return Level(
+        metric=metric,
+        expected=significant(sign * expected),
+        noise=significant(noise),
+        limit=significant(sign * float(bound[-1])),
+        current=significant(_median(newest)),
+        newest=significant(float(values[-1])),
+        stretch=stretch + (carried if stretch == size else 0),
+        stretch_from=int(steps[last - stretch + 1]) if stretch else None,
+        stretch_to=int(steps[last]) if stretch else None,
+        open_stretch=tail + carried,
+        peak=peak,
+        points=size,
+    )
+
+
+def _causal_medians(values: Floats, anchors: Ints, window: int) -> list[float]:
+    """Return for each anchor the median of the window before it; at first of the first window."""
+    first = values[: min(window, values.size)]
+    early = _median(first)
+    whole = [int(anchor) for anchor in anchors if anchor >= window]
+    made = [early] * (anchors.size - len(whole))
+    if whole:
+        rows = np.lib.stride_tricks.sliding_window_view(values, window)[np.array(whole) - window]
+        half = window // 2
+        made += np.partition(rows, half, axis=1)[:, half].tolist()
+    return made
+
+
+def _noise(values: Floats, medians: list[float], chunk: int) -> float:
+    spread = np.abs(values - np.repeat(np.array(medians), chunk)[: values.size])
+    return TO_DEVIATION * _median(spread)
+
+
+def _limit(expected: float, noise: float, rise: Rise) -> float:
+    bound = expected + max(rise.share * abs(expected), NOISE_GUARD * noise)
+    return bound if rise.most is None else min(bound, rise.most)
+
+
+def _chunk_medians(values: Floats, chunk: int) -> list[float]:
+    whole = values.size // chunk * chunk
+    made: list[float] = []
+    if whole:
+        rows = values[:whole].reshape(-1, chunk)
+        made = np.partition(rows, chunk // 2, axis=1)[:, chunk // 2].tolist()
+    if whole < values.size:
+        made.append(_median(values[whole:]))
+    return made
+
+
+def _expected(
+    seen: Floats,
+    medians: list[float],
+    chunk: int,
+    first_new: int,
+    rise: Rise,
+    noise: float,
+    before: float | None,
+    frozen: bool,
+) -> tuple[Floats, float]:
+    """Return the limit for each chunk, and what is expected at the end.
+
+    Args:
+        seen: The values, turned so that it is bad to rise.
+        medians: Of the window before each chunk.
+        chunk: Points in a chunk.
+        first_new: The first chunk with points that no earlier check saw.
+        rise: How the level is judged.
+        noise: The metric's own, as a standard deviation.
+        before: What the check before expected.
+        frozen: Its newest points were beyond the limit.
+    """
+    held = medians[0]
+    beyond = False
+    bounds: list[float] = []
+    for index, (middle, mean) in enumerate(zip(medians, _chunk_medians(seen, chunk), strict=True)):
+        if before is not None and index == first_new:
+            held = before if frozen else min(held, before)
+            beyond = frozen
+        if not beyond:
+            held = min(middle, held + GROWTH * chunk * (abs(held) + noise))
+        bounds.append(_limit(held, noise, rise))
+        beyond = mean > bounds[-1]
+    return np.array(bounds), held
+
+
+def _longest(beyond: Flags, new_index: int) -> tuple[int, int]:
+    """Return the longest stretch that ends at or after an index, and where it ends."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], beyond, [False])).astype(np.int8)))
+    best, last = 0, 0
+    for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        if end > new_index and end - begin > best:
+            best, last = end - begin, end - 1
+    return best, last
+
+
+def shift_of(times: Floats, values: Floats) -> Shift | None:
+    """Return the newest 5 min beside the 55 min before, where enough points are there.
+
+    Practice asks for 20 points before and 5 new ones.
+
+    Args:
+        times: Seconds, ascending.
+        values: The loss, finite; as long as `times`.
+    """
+    if times.size < 25:
+        return None
+    end = float(times[-1])
+    split = int(np.searchsorted(times, end - 300.0, side="right"))
+    begin = int(np.searchsorted(times, end - 3600.0, side="left"))
+    old, new = values[begin:split], values[split:]
+    if old.size < 20 or new.size < 5 or end - float(times[begin]) < 1800.0:
+        return None
+    return Shift(
+        mean=significant(float(old.mean())),
+        deviation=significant(float(old.std())),
+        lowest=significant(float(new.min())),
+        before=int(old.size),
+        newest=int(new.size),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Upper medians of a pace by cadence, newest first; none where too few points fall in one."""
+
+    values: tuple[float | None, ...]
+
+
+BINS_MAX = 32
+"""Cadences looked back on: 5 h at 570 s."""
+
+BIN_POINTS_MIN = 3
+"""Points that a cadence needs for its median, where the metric is logged that often at all."""
+
+
+def bins_of(times: Floats, values: Floats, now: float, cadence_s: float) -> Bins:
+    """Return the upper median of each cadence, newest first.
+
+    Args:
+        times: Seconds, ascending.
+        values: A pace: more of it is faster; finite.
+        now: When the check was made.
+        cadence_s: Length of a cadence.
+    """
+    if not times.size:
+        return Bins(())
+    reach = min(BINS_MAX, int((now - float(times[0])) / cadence_s) + 1)
+    if reach <= 0:
+        return Bins(())
+    edges = now - cadence_s * np.arange(reach + 1)
+    places = np.searchsorted(times, edges, side="right").tolist()
+    # Points from a clock that is ahead belong to the newest cadence.
+    places[0] = times.size
+    gap = (float(times[-1]) - float(times[0])) / max(times.size - 1, 1)
+    least = BIN_POINTS_MIN if gap * BIN_POINTS_MIN <= cadence_s else 1
+    made = [
+        significant(upper_median(values[begin:end])) if end - begin >= least else None
+        for end, begin in pairwise(places)
+    ]
+    return Bins(tuple(made))
+
+
+def median_of(values: list[float]) -> float:
+    """Return the median of a few numbers; at least one."""
+    return _median(np.array(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """How far a loss lies off after a resume, as a share of what it was before, with its error."""
+
+    share: float
+    error: float
+    points: int
+
+
+def offset_by_steps(before: Floats, after: Floats, planned: float) -> Offset:
+    """Compare losses of like steps."""
+    differences = after - before - planned
+    scale = max(abs(float(before.mean())), 1e-12)
+    error = float(differences.std()) / max(before.size - 1, 1) ** 0.5
+    return Offset(float(differences.mean()) / scale, error / scale, int(before.size))
+
+
+def offset_by_trend(
+    before_steps: Ints, before: Floats, after_steps: Ints, after: Floats, planned: float
+) -> Offset:
+    """Compare the losses after a resume with the trend of those before it.
+
+    The trend has a slope only where it stands out of the noise: an extrapolated accident is none.
+    """
+    x = before_steps - before_steps.mean()
+    spread = float((x * x).sum())
+    slope = float((x * before).sum()) / spread if spread > 0 else 0.0
+    rest = before - before.mean() - slope * x
+    deviation = float(rest.std())
+    slope_error = deviation / spread**0.5 if spread > 0 else 0.0
+    far = float(after_steps.mean() - before_steps.mean())
+    if abs(slope) < 3 * slope_error:
+        slope, slope_error = 0.0, 0.0
+    expected = float(before.mean()) + slope * far + planned
+    error = (
+        deviation**2 / before.size + float(after.std()) ** 2 / after.size + (slope_error * far) ** 2
+    ) ** 0.5
+    scale = max(abs(expected), 1e-12)
+    return Offset((float(after.mean()) - expected) / scale, error / scale, int(after.size))

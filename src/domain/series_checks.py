@@ -1,0 +1,117 @@
+"""A metric series without a history: newest values of earlier checks, and lines of the output."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from watchkeeper.domain.metric_names import recognise
+from watchkeeper.domain.observation import Observation
+from watchkeeper.domain.progress import progress_of
+from watchkeeper.domain.progress_lines import Line, read_line
+from watchkeeper.domain.series import FINITE_ROLES, NO_STEPS, NO_VALUES, Series
+from watchkeeper.domain.state import Instance, LastCheck, Run, contract_of
+from watchkeeper.domain.values import TrackerFacts
+
+CHECKS_MAX = 32
+"""Earlier checks that stand in for a history that nobody has."""
+
+
+@dataclass(slots=True)
+class _Row:
+    step: int
+    at: float
+    values: dict[str, float]
+
+
+def series_of_checks(
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    tracker: TrackerFacts | None,
+    earlier: Sequence[LastCheck],
+) -> Series | None:
+    """Put a series together from earlier checks and from what is shown now; none without any.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that was looked at.
+        seen: The observation.
+        tracker: The tracker's facts where they are fresh and of this stretch.
+        earlier: The earlier checks of this stretch, oldest first.
+    """
+    stated = contract_of(run).detect.metrics
+    names: dict[str, str] = {}
+    rows: list[_Row] = []
+    for one in earlier[-CHECKS_MAX:]:
+        check = one.event
+        rows += [_Row(step, np.nan, {"loss": loss}) for step, loss in check.measured.losses]
+        if check.progress is not None and check.metrics:
+            held = recognise(tuple(check.metrics), stated)
+            names.update(held)
+            values = {role: check.metrics[name] for role, name in held.items()}
+            rows.append(_Row(check.progress.step, one.at.timestamp(), values))
+    if tracker is not None and tracker.step is not None:
+        held = recognise(tuple(tracker.metrics), stated)
+        names.update(held)
+        values = {role: tracker.metrics[name] for role, name in held.items()}
+        rows.append(_Row(tracker.step, seen.at.timestamp(), values))
+    shown = shown_losses(seen, instance)
+    for line, step in shown:
+        if line.loss is not None:
+            rows.append(_Row(step, np.nan, {"loss": line.loss}))
+            names.setdefault("loss", "loss")
+    if not rows:
+        return None
+    return _series(_merged(rows), names, shown)
+
+
+def _series(rows: list[_Row], names: dict[str, str], shown: list[tuple[Line, int]]) -> Series:
+    roles = sorted({role for row in rows for role in row.values})
+    bad = {
+        role: tuple(row.step for row in rows if not np.isfinite(row.values.get(role, 0.0)))
+        for role in FINITE_ROLES
+        if role in roles
+    }
+    timed = [row for row in rows if "throughput" in row.values and not np.isnan(row.at)]
+    return Series(
+        source="logs" if shown else "checks",
+        steps=np.array([row.step for row in rows], dtype=np.int64),
+        times=None,
+        columns={role: np.array([row.values.get(role, np.nan) for row in rows]) for role in roles},
+        names=names,
+        before_steps=NO_STEPS,
+        before_losses=NO_VALUES,
+        bad={role: found for role, found in bad.items() if found},
+        pace_times=np.array([row.at for row in timed]) if timed else None,
+        pace_values=np.array([row.values["throughput"] for row in timed]) if timed else None,
+        slack=max((line.loss_slack for line, _ in shown), default=0.0),
+    )
+
+
+def _merged(rows: list[_Row]) -> list[_Row]:
+    merged: list[_Row] = []
+    for row in sorted(rows, key=lambda row: row.step):
+        if merged and merged[-1].step == row.step:
+            merged[-1].values.update(row.values)
+            merged[-1].at = row.at if np.isnan(merged[-1].at) else merged[-1].at
+        else:
+            merged.append(_Row(row.step, row.at, dict(row.values)))
+    return merged
+
+
+def shown_losses(seen: Observation, instance: Instance) -> list[tuple[Line, int]]:
+    """Return the progress lines of the newest stretch whose step is exact, oldest first."""
+    own = instance.plan.resume_step or 0
+    found: list[tuple[Line, int]] = []
+    for text in seen.log_lines:
+        line = read_line(text)
+        if line is None or line.uncertainty:
+            continue
+        progress = progress_of(line)
+        if progress is None or progress.step < own:
+            continue
+        if found and progress.step < found[-1][1]:
+            found.clear()
+        found.append((line, progress.step))
+    return found
