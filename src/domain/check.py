@@ -16,6 +16,8 @@ from watchkeeper.domain.events import (
     Startup,
 )
 from watchkeeper.domain.kept_sources import with_sources
+from watchkeeper.domain.measuring import measure
+from watchkeeper.domain.metric_names import recognise
 from watchkeeper.domain.observation import Observation, reading_of
 from watchkeeper.domain.phases import Interrupted, Stabilizing
 from watchkeeper.domain.places import contract_root
@@ -118,6 +120,7 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
         observation=command.digest,
         next_due=due,
         lease_until=command.now + 2 * cadence_of(contract) + LEASE_SLACK,
+        measured=measure(run, instance, seen, tracker, progress),
     )
     check = with_sources(check, run, seen)
     liveness = liveness_of(run, instance, check, seen, command.now)
@@ -290,9 +293,9 @@ def _shortened(job: JobFacts | None) -> JobFacts | None:
 
 def kept_metrics(tracker: TrackerFacts) -> dict[str, float]:
     """Return the metrics that are recorded: at most `METRICS_MAX`."""
-    # Loss and throughput are read by people first; the rest follows by name.
-    first = {"loss": 0, "train/loss": 0, "tokens_per_second": 1}
-    names = sorted(tracker.metrics, key=lambda name: (first.get(name, 2), name))
+    # What the detectors read comes first, then what people read, and the rest by name.
+    known = {name: place for place, name in enumerate(recognise(tuple(tracker.metrics)).values())}
+    names = sorted(tracker.metrics, key=lambda name: (known.get(name, len(known)), name))
     return {name: tracker.metrics[name] for name in names[:METRICS_MAX]}
 
 

@@ -19,6 +19,8 @@ from watchkeeper.domain.detectors_identity import drift_summary, identity_drift
 from watchkeeper.domain.detectors_liveness import degraded, monitor_blind, not_training
 from watchkeeper.domain.detectors_signs import log_signature
 from watchkeeper.domain.detectors_start import final_step, wrong_place
+from watchkeeper.domain.detectors_metrics import metric_answers
+from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import (
     CheckRecorded,
     FindingCleared,
@@ -133,6 +135,7 @@ def _answers(run: Run, instance: Instance, check: CheckRecorded, now: datetime) 
         _forbidden_line(check),
         _line_missing(run, instance, check, now),
         *_of_movement(run, instance, check, now),
+        *metric_answers(run, check),
     )
 
 

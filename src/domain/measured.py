@@ -114,6 +114,7 @@ class Overlap(Value):
     Attributes:
         steps: Steps that were logged before and after.
         beyond: How many of them differ by more than the contract allows.
+        new_beyond: How many of those are new at this check.
         first_step: The first of them.
         last_step: The last one compared.
         worst_step: Where they differ most.
@@ -132,6 +133,7 @@ class Overlap(Value):
 
     steps: int = 0
     beyond: int = 0
+    new_beyond: int = 0
     first_step: Step | None = None
     last_step: Step | None = None
     worst_step: Step | None = None

@@ -68,6 +68,7 @@ def overlap_of(
     known = last.resume if last is not None and last.resume is not None else Overlap()
     if limits.resume_differs == "expected":
         return Overlap(reason="a difference was agreed in the contract")
+    known = known.model_copy(update={"new_beyond": 0})
     if _is_settled(known, last, mark):
         return known
     planned = contract.detect.resume_planned
@@ -165,6 +166,7 @@ def _merged(known: Overlap, both: _Both, limits: Limits, planned: float) -> Over
     relative = float((apart / np.maximum(np.abs(before), 1e-12)).max())
     update: dict[str, object] = {
         "steps": known.steps + int(steps.size),
+        "new_beyond": int(beyond.sum()),
         "beyond": known.beyond + int(beyond.sum()),
         "first_step": known.first_step if known.first_step is not None else int(steps[0]),
         "last_step": int(steps[-1]),

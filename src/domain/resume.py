@@ -3,8 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from watchkeeper.domain.detect_limits import limits_of
+from watchkeeper.domain.detectors_metrics import offset_is_off
 from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.measured import Overlap
+from watchkeeper.domain.state import Run, contract_of
+
+LIKE_STEPS_MIN = 3
+"""Steps that must have been logged before and after: one or two agree by accident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +26,8 @@ class ResumeComparison:
         first_step: The first step that was compared.
         last_step: The last one.
         worst_step: Where the difference is largest.
-        reason: Why nothing can be said; empty where something can.
+        offset: How far the loss lies off after the resume's warm-up, as a share; none before.
+        reason: Why, in words.
     """
 
     verdict: Literal["same", "differs", "not_comparable"]
@@ -30,6 +37,7 @@ class ResumeComparison:
     first_step: int | None = None
     last_step: int | None = None
     worst_step: int | None = None
+    offset: float | None = None
     reason: str = ""
 
 
@@ -37,8 +45,40 @@ def compare_resume(run: Run, check: CheckRecorded) -> ResumeComparison:
     """Compare the losses that a resumed instance logs with those of the lineage before it.
 
     Args:
-        run: The run before or after the check is folded in.
-        check: The check of the instance that resumed.
+        run: The run before or after the check is folded in; only its contract is read.
+        check: The check of the instance that resumed; it holds what was compared so far.
     """
-    del run, check
-    return ResumeComparison("not_comparable", reason="no step was logged before and after")
+    found = check.measured.resume
+    if found is None:
+        return ResumeComparison("not_comparable", reason="no step was logged before and after")
+    if found.reason:
+        return ResumeComparison("not_comparable", reason=found.reason)
+    limits = limits_of(contract_of(run))
+    is_off = offset_is_off(found, limits)
+    if is_off:
+        return _compared("differs", found, f"the loss is off by more than {limits.resume_offset}")
+    if is_off is False and (not found.beyond or found.offset_points):
+        return _compared("same", found, "no offset is left after the resume's warm-up")
+    if found.steps < LIKE_STEPS_MIN:
+        few = f"{found.steps} steps were logged before and after, {LIKE_STEPS_MIN} are needed"
+        return _compared("not_comparable", found, few)
+    if found.beyond:
+        apart = f"{found.beyond} of {found.steps} steps differ by more than {limits.resume_overlap}"
+        return _compared("differs", found, apart)
+    return _compared("same", found, f"all {found.steps} steps agree within {limits.resume_overlap}")
+
+
+def _compared(
+    verdict: Literal["same", "differs", "not_comparable"], found: Overlap, reason: str
+) -> ResumeComparison:
+    return ResumeComparison(
+        verdict=verdict,
+        overlap_steps=found.steps,
+        max_abs=found.max_abs,
+        max_rel=found.max_rel,
+        first_step=found.first_step,
+        last_step=found.last_step,
+        worst_step=found.worst_step,
+        offset=found.offset,
+        reason=reason,
+    )
