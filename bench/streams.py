@@ -107,9 +107,7 @@ def watch(stream: Stream, seed: int) -> Outcome:
             if finding.kind in JUDGED
         ]
     days = stream.checks * CADENCE_S / 86_400
-    return Outcome(
-        stream.kind, seed, stream.onset, stream.onset_step, tuple(opened), days
-    )
+    return Outcome(stream.kind, seed, stream.onset, stream.onset_step, tuple(opened), days)
 
 
 def _command(history: History, stream: Stream, at: float) -> RecordCheck:

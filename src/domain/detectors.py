@@ -17,10 +17,9 @@ from watchkeeper.domain.detectors_checkpoints import (
 from watchkeeper.domain.detectors_host import disk_low, mount_missing
 from watchkeeper.domain.detectors_identity import drift_summary, identity_drift
 from watchkeeper.domain.detectors_liveness import degraded, monitor_blind, not_training
+from watchkeeper.domain.detectors_metrics import metric_answers
 from watchkeeper.domain.detectors_signs import log_signature
 from watchkeeper.domain.detectors_start import final_step, wrong_place
-from watchkeeper.domain.detectors_metrics import metric_answers
-from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import (
     CheckRecorded,
     FindingCleared,
