@@ -156,6 +156,13 @@ policy:
   # material_keys: ["trainer.z_loss*"]  # configuration whose change stops a relaunch
   # immaterial_keys: ["env.MY_DEBUG"]  # and that which does not
 
+# --- What recovery may do; these are the defaults -------------------------------------------------
+
+# recover:
+#   bad_node: ask  # exception: whoever watches may delete the one bad TPU node that is named
+#   trajectory: ["*my_kernel*"]           # files whose change may lead to another trajectory
+#   harmless: ["src/mylib/model_card.py"]  # and those that cannot, which come first
+
 # --- What counts as wrong in the metrics; these are the lane's defaults ---------------------------
 
 # detect:

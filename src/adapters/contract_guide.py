@@ -131,6 +131,13 @@ CONTRACT: Mapping[str, Field] = {
     "signals.pools.*": Field("the id of a queued resource", "qr-grug"),
     "signals.budgets": Field("a list of billing budgets", '["Grug 1e23"]'),
     "signals.budgets.*": Field("the id or name of a billing budget", '"Grug 1e23"'),
+    "recover.bad_node": Field("ask or exception", "ask"),
+    "recover.trajectory": Field("a list of globs of files", '["*my_kernel*"]'),
+    "recover.trajectory.*": Field("a glob of a file that can change the training", '"*my_kernel*"'),
+    "recover.harmless": Field("a list of globs of files", '["src/mylib/model_card.py"]'),
+    "recover.harmless.*": Field(
+        "a glob of a file that cannot change the training", '"src/mylib/model_card.py"'
+    ),
     "detect.metrics": Field("metric names by what they tell", "{loss: lm loss}"),
     "detect.metrics.*": Field("the name of a metric", '"train/loss"'),
     "detect.throughput_drop": Field(_SHARE, "0.25"),
@@ -191,6 +198,7 @@ COMMENTS: Mapping[str, str] = {
     "model": "What it is expected to cost: 6 x parameters x tokens.",
     "policy": "Ways of working; what is left out has the lane's default.",
     "signals": "What tells that a signal of a shared system speaks of this run.",
+    "recover": "What recovery may do, and which code cannot change the training.",
     "detect": "What counts as wrong in the metrics; what is left out has the lane's default.",
     "telemetry": "Where the job tells its own gauges.",
     "hosts": "What each machine must have.",

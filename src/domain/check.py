@@ -24,6 +24,7 @@ from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.progress import Progress as Shown
 from watchkeeper.domain.progress import parse_progress, parse_startup
 from watchkeeper.domain.quiet import liveness_of
+from watchkeeper.domain.raised import raised_in
 from watchkeeper.domain.receiving import urged
 from watchkeeper.domain.startup_lines import startup_shown
 from watchkeeper.domain.state import (
@@ -114,6 +115,7 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
         tracker_links=_links(run, seen),
         evidence=_evidence(seen),
         traceback=any(_TRACEBACK.search(line) for line in seen.log_lines),
+        raised=raised_in(seen.log_lines),
         checkpoints_complete=complete,
         checkpoints_incomplete=incomplete,
         new_checkpoints=new,

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import AwareDatetime, PositiveInt
 
 from watchkeeper.domain.command import Command as Command
+from watchkeeper.domain.commands_judgement import JudgementCommand
 from watchkeeper.domain.commands_manoeuvres import ManoeuvreCommand
 from watchkeeper.domain.commands_signals import ReceiveSignal as ReceiveSignal
 from watchkeeper.domain.contract import Contract, Lane
@@ -264,6 +265,7 @@ RunCommand = (
     | Revoke
     | ManoeuvreCommand
     | ReceiveSignal
+    | JudgementCommand
 )
 
 PeopleCommand = GrantStandingWaiver | RevokeStandingWaiver

@@ -10,6 +10,7 @@ from pydantic import Field, PositiveInt, StringConstraints, field_validator, mod
 from watchkeeper.domain.contract_detect import DetectPart
 from watchkeeper.domain.contract_live import LivePart
 from watchkeeper.domain.contract_parts import IGNORED, ModelPart, PolicyPart, SignalsPart
+from watchkeeper.domain.contract_recover import RecoverPart
 from watchkeeper.domain.contract_sources import HostsPart, TelemetryPart
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.durations import Duration
@@ -306,6 +307,7 @@ class Contract(Value):
     live: LivePart = LivePart()
     telemetry: TelemetryPart = TelemetryPart()
     hosts: HostsPart = HostsPart()
+    recover: RecoverPart = RecoverPart()
 
     @field_validator("run")
     @classmethod

@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from watchkeeper.domain.adopting import adopt
+from watchkeeper.domain.advised import consent_behind
 from watchkeeper.domain.check import LEASE_SLACK, summarise
 from watchkeeper.domain.commands import (
     Abandon,
@@ -29,6 +30,7 @@ from watchkeeper.domain.commands import (
     VerifySeal,
     Waive,
 )
+from watchkeeper.domain.commands_judgement import JudgementCommand, Revise
 from watchkeeper.domain.commands_manoeuvres import (
     AdoptInstance,
     AnnounceAct,
@@ -45,6 +47,7 @@ from watchkeeper.domain.commands_manoeuvres import (
 )
 from watchkeeper.domain.contract import cadence_of
 from watchkeeper.domain.events import (
+    Action,
     ContractAmended,
     CorrectionRecorded,
     EscalationAcknowledged,
@@ -58,6 +61,7 @@ from watchkeeper.domain.events import (
     WatchReleased,
     WatchTaken,
 )
+from watchkeeper.domain.fixing import report_fix
 from watchkeeper.domain.flat import changed_keys
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.freshness import report_stale
@@ -85,8 +89,12 @@ from watchkeeper.domain.phases import (
 )
 from watchkeeper.domain.planned import announce, end_act
 from watchkeeper.domain.questions import escalation_of
-from watchkeeper.domain.receiving import receive
-from watchkeeper.domain.recovery import Case, relaunch_on_answer, relaunch_what_never_ran
+from watchkeeper.domain.recovery import (
+    Case,
+    by_consent,
+    relaunch_on_answer,
+    relaunch_what_never_ran,
+)
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.relaunching import (
     approve_rollback,
@@ -94,6 +102,7 @@ from watchkeeper.domain.relaunching import (
     plan_rollback,
     request_relaunch,
 )
+from watchkeeper.domain.revision import receive_and_revise, revise
 from watchkeeper.domain.seal import leave_to_seal, missing_for_seal, seal_of
 from watchkeeper.domain.state import UNACCOUNTED, Run, contract_of
 from watchkeeper.domain.superseding import name_ancestor, supersede
@@ -113,6 +122,8 @@ def decide(run: Run, command: RunCommand) -> Outcome:
         return Refused(refusal, run.slug)
     if isinstance(command, ManoeuvreCommand):
         return _manoeuvre(run, command)
+    if isinstance(command, JudgementCommand):
+        return revise(run, command) if isinstance(command, Revise) else report_fix(run, command)
     match command:
         case RecordCheck():
             return _check(run, command)
@@ -149,7 +160,7 @@ def decide(run: Run, command: RunCommand) -> Outcome:
         case Propose() | GiveConsent() | Waive() | Revoke():
             return permission(run, command)
         case ReceiveSignal():
-            return receive(run, command)
+            return receive_and_revise(run, command)
         case _:
             return _people(run, command)
 
@@ -277,7 +288,10 @@ def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
     after = foresee(run, [taken], command)
     case = Case(after, run.failures[-1], (), run.last_check.event, command.now)
     decision = relaunch_on_answer(case, command.question)
-    return [taken, decision, *escalation_of(after, decision)]
+    used = consent_behind(after, command.now)
+    if decision.action is Action.RELAUNCH and used:
+        decision = by_consent(decision, after, used[0])
+    return [taken, *used, decision, *escalation_of(after, decision)]
 
 
 def _stop(run: Run, command: Stop) -> Outcome:

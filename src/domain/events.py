@@ -12,6 +12,7 @@ from watchkeeper.domain.events_decisions import (
     EscalationAcknowledged,
     EscalationRaised,
     FailureClassified,
+    Hypothesis,
     NoteAdded,
     Outlook,
     StopRequested,
@@ -46,6 +47,13 @@ from watchkeeper.domain.events_handover import (
     PlannedActEnded,
     WatchEnded,
     WatchHandedOver,
+)
+from watchkeeper.domain.events_judgement import (
+    FailureRevised,
+    FixPushed,
+    HypothesesJudged,
+    JudgementEvent,
+    ResumeProven,
 )
 from watchkeeper.domain.events_launch import (
     ContractAmended,
@@ -138,14 +146,19 @@ __all__ = [
     "EscalationRaised",
     "Fact",
     "FailureClassified",
+    "FailureRevised",
     "FindingCleared",
     "FindingOpened",
     "FindingRaised",
+    "FixPushed",
     "HandoverEvent",
     "Health",
     "Holder",
+    "HypothesesJudged",
+    "Hypothesis",
     "InstanceEnded",
     "InstanceLaunched",
+    "JudgementEvent",
     "LaunchApproved",
     "LaunchEvent",
     "LaunchRefused",
@@ -169,6 +182,7 @@ __all__ = [
     "ProposalDeclined",
     "QuarantineReplayed",
     "RelaunchRequested",
+    "ResumeProven",
     "RollbackApproved",
     "RollbackPlanned",
     "RootEvent",
@@ -227,6 +241,7 @@ RunEvent = (
     | HandoverEvent
     | ManoeuvreEvent
     | SignalReceived
+    | JudgementEvent
 )
 RootEvent = OutputRootClaimed | OutputRootReleased
 EffectEvent = (

@@ -20,6 +20,16 @@ class Outlook(StrEnum):
     NEVER = "never"
 
 
+class Hypothesis(StrEnum):
+    """What may be behind a failure, to be ruled in or out by what a relaunch shows."""
+
+    NODE = "node"
+    ALLOCATION = "allocation"
+    FABRIC = "fabric"
+    CODE = "code"
+    DATA = "data"
+
+
 class FailureClassified(Fact):
     """An instance ended badly, and this is what is known of why.
 
@@ -29,6 +39,12 @@ class FailureClassified(Fact):
         fingerprint: Same text for the same failure, whatever its step, time or ids.
         evidence: The lines and facts that the classification rests on.
         step: The last step seen; none when none was.
+        confidence: 0 to 1: how far the evidence settles the cause.
+        rules: Ids of the signatures or facts that say so.
+        task: The task or rank that failed first; empty where nobody tells.
+        secondary: Further classes that the lines show, which followed from the cause.
+        nodes: Machines that the end is about, as far as attempts or lines name them.
+        findings: Rules of the findings that were open when it ended, such as `H7`.
     """
 
     topic: ClassVar[str] = "run.failure_classified.1"
@@ -39,6 +55,12 @@ class FailureClassified(Fact):
     evidence: tuple[str, ...]
     step: Step | None
     step_uncertainty: int = 0
+    confidence: float = 0.0
+    rules: tuple[str, ...] = ()
+    task: str = ""
+    secondary: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
 
 
 class Action(StrEnum):
@@ -49,6 +71,8 @@ class Action(StrEnum):
     ESCALATE = "escalate"
     VERIFY = "verify"
     LEAVE = "leave"
+    ALERT = "alert"
+    NOTIFY = "notify"
 
 
 class DecisionMade(Fact):
@@ -63,6 +87,10 @@ class DecisionMade(Fact):
         recoverable: For a relaunch: why the failure is recoverable (R18).
         refused: Newer checkpoints that were not chosen, each with its reason.
         proves: For a relaunch: what its outcome will tell.
+        hypotheses: For a relaunch: what may be behind the failure, and is put to the test.
+        proposes: What a person is advised to do, in words; watchkeeper does none of it.
+        guarded: The guarded action that is proposed with it; empty for none.
+        target: What that would be done to.
     """
 
     topic: ClassVar[str] = "run.decision_made.1"
@@ -76,6 +104,10 @@ class DecisionMade(Fact):
     recoverable: str = ""
     refused: tuple[str, ...] = ()
     proves: str = ""
+    hypotheses: tuple[Hypothesis, ...] = ()
+    proposes: str = ""
+    guarded: str = ""
+    target: str = ""
 
 
 class EscalationRaised(Fact):

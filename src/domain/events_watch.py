@@ -9,6 +9,7 @@ from watchkeeper.domain.claims import CauseClaim
 from watchkeeper.domain.fact import Fact
 from watchkeeper.domain.liveness import Liveness
 from watchkeeper.domain.measured import Measured
+from watchkeeper.domain.raised import Raised
 from watchkeeper.domain.sources import (
     AttemptFacts,
     CapacityFacts,
@@ -144,6 +145,7 @@ class CheckRecorded(Fact):
         others: Other live jobs that may write here, at most 4.
         maximum_shown: The largest exact maximum that progress bars, or the tracker's copy of the
             configuration, show; none where none is exact.
+        raised: Where the last Python error of the log was raised; none without a whole traceback.
     """
 
     topic: ClassVar[str] = "run.check_recorded.1"
@@ -180,6 +182,7 @@ class CheckRecorded(Fact):
     telemetry: TelemetryFacts | None = None
     others: tuple[OtherJob, ...] = ()
     maximum_shown: Step | None = None
+    raised: Raised | None = None
 
 
 class TrackerAnnounced(Fact):

@@ -16,9 +16,11 @@ from watchkeeper.domain.events import (
     EscalationAcknowledged,
     EscalationRaised,
     FailureClassified,
+    FixPushed,
     HandoverEvent,
     InstanceEnded,
     InstanceLaunched,
+    JudgementEvent,
     LaunchApproved,
     LaunchEvent,
     LaunchRefused,
@@ -42,6 +44,7 @@ from watchkeeper.domain.events import (
     StopRequested,
     WatchEvent,
 )
+from watchkeeper.domain.evolve_judgement import accepted, evolve_judgement, failure_of
 from watchkeeper.domain.evolve_launch import evolve_launch
 from watchkeeper.domain.evolve_manoeuvres import evolve_aside
 from watchkeeper.domain.evolve_people import permitted
@@ -68,7 +71,6 @@ from watchkeeper.domain.receiving import received
 from watchkeeper.domain.repeated import failed_again
 from watchkeeper.domain.state import (
     UNACCOUNTED,
-    Failure,
     Question,
     Run,
     Unreadable,
@@ -99,6 +101,7 @@ _FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
         RunSuperseded: (Interrupted, Finished, Stopped, Abandoned),
         AncestorNamed: (Draft, Cleared),
         MilestoneVerified: (Stabilizing, Running, Interrupted, Finished),
+        FixPushed: (Interrupted,),
     }
 )
 """Where an event that moves a run on can have happened; so terminal facts are there once."""
@@ -151,6 +154,8 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
         return evolve_launch(run, data, event)
     if isinstance(data, HandoverEvent | ManoeuvreEvent):
         return evolve_aside(run, data, event)
+    if isinstance(data, JudgementEvent):
+        return evolve_judgement(run, data, event)
     if isinstance(data, EndEvent):
         return _ended(run, data)
     if isinstance(data, SignalReceived):
@@ -158,20 +163,11 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
     at = event.at
     match data:
         case FailureClassified():
-            failure = Failure(
-                data.instance,
-                data.cause,
-                data.outlook,
-                data.fingerprint,
-                data.step,
-                data.step_uncertainty,
-                at,
-                event.version,
-            )
-            return replace(run, failures=(*run.failures, failure))
+            return replace(run, failures=(*run.failures, failure_of(run, data, event)))
         case DecisionMade():
             if isinstance(run.phase, Interrupted):
-                return replace(run, phase=replace(run.phase, decision=data))
+                judgement = replace(run.judgement, decided=event.version)
+                return replace(run, phase=replace(run.phase, decision=data), judgement=judgement)
             return run
         case EscalationRaised():
             question = Question(data.question, data.rule, data.asks, at)
@@ -184,7 +180,8 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             if data.question not in run.questions:
                 raise Misfit(f"{data.question} is not open")
             open_ = {name: q for name, q in run.questions.items() if name != data.question}
-            return replace(run, questions=open_)
+            answered = accepted(run.judgement, run.questions[data.question].rule)
+            return replace(run, questions=open_, judgement=answered)
         case NoteAdded() | CorrectionRecorded():
             return run
         case StopRequested():

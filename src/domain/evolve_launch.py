@@ -16,6 +16,7 @@ from watchkeeper.domain.events import (
     PreflightRecorded,
     RunDrafted,
 )
+from watchkeeper.domain.evolve_judgement import at_stake
 from watchkeeper.domain.keeper import BY_A_HUMAN
 from watchkeeper.domain.misfit import Misfit, last_instance_or_misfit
 from watchkeeper.domain.people import Actor
@@ -29,6 +30,7 @@ from watchkeeper.domain.phases import (
 from watchkeeper.domain.state import (
     Approval,
     Instance,
+    Restart,
     Run,
 )
 
@@ -76,7 +78,7 @@ def evolve_launch(run: Run, data: LaunchEvent, event: Event) -> Run:
 
 def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> Run:
     again = (at,) if run.instances else ()
-    by_rule = again if data.reason not in BY_A_HUMAN else ()
+    by_rule = _restart(run, data, at) if data.reason not in BY_A_HUMAN else ()
     if isinstance(run.phase, Draft) and not data.waiver:
         raise Misfit("nobody cleared it")
     facts = run.preflight.facts if run.preflight is not None else None
@@ -91,9 +93,17 @@ def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> R
         restarts=run.restarts + by_rule,
         cleared_by=data.approval or data.waiver,
         requester=run.requester or data.requester,
+        judgement=at_stake(run, data.plan),
         # The next check waits for the job; launching itself is never late.
         watch=replace(run.watch, next_due=None),
     )
+
+
+def _restart(run: Run, data: LaunchRequested, at: datetime) -> tuple[Restart, ...]:
+    if not run.instances:
+        return ()
+    after = run.instances[-1].plan.instance
+    return (Restart(at, data.plan.instance, after, data.plan.resume_step),)
 
 
 def _instance(

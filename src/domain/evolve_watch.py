@@ -16,6 +16,7 @@ from watchkeeper.domain.events import (
     WatchReleased,
     WatchTaken,
 )
+from watchkeeper.domain.evolve_judgement import gained
 from watchkeeper.domain.evolve_manoeuvres import with_rejection
 from watchkeeper.domain.misfit import Misfit, last_instance_or_misfit
 from watchkeeper.domain.phases import (
@@ -66,7 +67,12 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
             newest = sorted(kept)[-CHECKPOINTS_KEPT:]
             # Written anew after a rollback, a path stands for the new lineage.
             rejected = {path: why for path, why in run.rejected.items() if path != data.path}
-            return replace(run, checkpoints={s: kept[s] for s in newest}, rejected=rejected)
+            return replace(
+                run,
+                checkpoints={s: kept[s] for s in newest},
+                rejected=rejected,
+                restarts=gained(run, data),
+            )
         case CheckpointRejected():
             left_over = {s: c for s, c in run.checkpoints.items() if c.path != data.path}
             rejected = {**run.rejected, data.path: data.reason}

@@ -55,6 +55,7 @@ class Gate:
         now: The time, against which consents expire; without it none counts.
         waivers: Those that hold now, standing ones included.
         adopts: The job runs already, so what it wrote and its id are there.
+        fix: The commit of a small fix that the approval was widened to (R5); empty for none.
     """
 
     contract: Contract
@@ -67,6 +68,7 @@ class Gate:
     now: datetime | None = None
     waivers: tuple[Waiver, ...] = ()
     adopts: bool = False
+    fix: str = ""
 
     @property
     def is_relaunch(self) -> bool:
@@ -85,7 +87,8 @@ def covering_approval(approvals: tuple[Approval, ...], plan: LaunchPlan) -> Appr
             continue
         if approval.digest == plan_digest(plan):
             return approval
-        if plan.instance != "i1" and approval.identity == identity_digest(plan):
+        identities = (approval.identity, *approval.also)
+        if plan.instance != "i1" and identity_digest(plan) in identities:
             return approval
     return None
 

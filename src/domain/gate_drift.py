@@ -8,6 +8,7 @@ from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.flat import flat
 from watchkeeper.domain.gate_base import (
     Gate,
+    Prior,
     blocked,
     cannot_tell,
     missing,
@@ -16,7 +17,7 @@ from watchkeeper.domain.gate_base import (
     warned,
 )
 from watchkeeper.domain.gate_facts import CONFIG, NOT_THERE
-from watchkeeper.domain.plan import GateFinding, LaunchPlan, plan_digest
+from watchkeeper.domain.plan import Difference, GateFinding, LaunchPlan, plan_digest
 
 MATERIAL: tuple[tuple[str, str], ...] = (
     ("checkpoint interval", "*checkpoint*every*"),
@@ -74,6 +75,8 @@ IMMATERIAL: tuple[str, ...] = (
 """Keys that cannot change what is trained."""
 
 _SHOWN_MAX = 4
+_VALUE_MAX = 200
+_DIFFERENCES_MAX = 64
 _OPTION = re.compile(r"^(?:--?)?(?P<name>[A-Za-z_][\w./-]*)(?:=(?P<value>.*))?$", re.DOTALL)
 
 
@@ -100,7 +103,30 @@ def l14(gate: Gate) -> GateFinding:
     )
     if not prior.config or not gate.facts.config:
         differing = {k: v for k, v in differing.items() if not k.startswith("config.")}
-    material = {k: v for k, v in differing.items() if about(k, gate.contract)}
+    ruled = {key: _ruled(key, gate) for key in differing}
+    finding = _judged(gate, prior, {k: v for k, v in differing.items() if ruled[k]}, differing)
+    listed = [
+        Difference(key=key, about=ruled[key], before=old[:_VALUE_MAX], after=new[:_VALUE_MAX])
+        for key, (old, new) in differing.items()
+    ]
+    # What is material comes first, so that the bound cuts off what matters least.
+    listed.sort(key=lambda one: not one.about)
+    return finding.model_copy(update={"differs": tuple(listed[:_DIFFERENCES_MAX])})
+
+
+def _ruled(key: str, gate: Gate) -> str:
+    """Return what a difference is about; empty where it cannot change training."""
+    if key == "plan.git_sha" and gate.fix == gate.plan.git_sha:
+        return ""  # Its files were ruled on, one by one, when the fix was reported (R5).
+    return about(key, gate.contract)
+
+
+def _judged(
+    gate: Gate,
+    prior: Prior,
+    material: Mapping[str, tuple[str, str]],
+    differing: Mapping[str, tuple[str, str]],
+) -> GateFinding:
     if not material:
         return _same(gate, prior.plan.instance, differing)
     told = _told(material, gate.contract)
@@ -108,7 +134,9 @@ def l14(gate: Gate) -> GateFinding:
     if approval is not None:
         says = f"{approval.by} approved with {approval.name}: {told}"
         return warned("L14", "configuration", says, "the change is recorded with the preflight")
-    says = f"differs from {prior.plan.instance}: {told}"
+    others = sorted(differing.keys() - material.keys())
+    also = f"; not material: {', '.join(others[:_SHOWN_MAX])}" if others else ""
+    says = f"differs from {prior.plan.instance}: {told}{also}"
     fix = (
         "put it back; what changes training needs a new run id. What cannot change it is named "
         "under policy.immaterial_keys"

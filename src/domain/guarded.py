@@ -33,6 +33,8 @@ class GuardedAction(StrEnum):
     DIRTY_LAUNCH = "dirty_launch"
     LINEAGE_CHANGE = "lineage_change"
     SEAL_WAIVER = "seal_waiver"
+    NODE_DELETION = "node_deletion"
+    HOST_CLEANUP = "host_cleanup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,21 @@ REGISTER: Mapping[GuardedAction, Guard] = MappingProxyType(
             _DAY,
             timedelta(days=14),
             (Finished, Stopped),
+        ),
+        # What is done to machines is done by people: watchkeeper itself never does it.
+        GuardedAction.NODE_DELETION: Guard(
+            "delete a bad machine, so that the cluster replaces it; a human runs the command",
+            "the machine's name",
+            CONSENT_LIFE,
+            _DAY,
+            (Launching, Stabilizing, Running, Interrupted),
+        ),
+        GuardedAction.HOST_CLEANUP: Guard(
+            "delete files on a machine whose disk is full; a human runs the command",
+            "the machine and the path, such as host-3:/tmp",
+            CONSENT_LIFE,
+            _DAY,
+            (Launching, Stabilizing, Running, Interrupted),
         ),
     }
 )

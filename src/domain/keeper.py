@@ -12,8 +12,10 @@ from watchkeeper.domain.events import (
     EscalationAcknowledged,
     EscalationRaised,
     FailureClassified,
+    FailureRevised,
     FindingCleared,
     FindingOpened,
+    FindingRaised,
     InstanceLaunched,
     LaunchRequested,
     RunEvent,
@@ -82,6 +84,10 @@ def counted(keeper: Keeper, fact: RunEvent, version: int, *, again: bool) -> Kee
             return replace(keeper, restarts=keeper.restarts + by_rule, restarted=by_rule)
         case FailureClassified(cause=cause):
             return _failed(keeper, cause, version, again=again)
+        case FailureRevised(failure=failure, cause=cause):
+            return revised(keeper, failure, cause)
+        case FindingRaised(severity=Severity.ALERT):
+            return replace(keeper, alarmed=True)
         case FindingOpened(severity=severity):
             return replace(keeper, alarmed=keeper.alarmed or severity is Severity.ALERT)
         case InstanceLaunched():

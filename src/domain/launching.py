@@ -41,11 +41,12 @@ from watchkeeper.domain.waivers import live_waivers
 _DIGEST_SHOWN_MIN = 8
 """The fewest digits by which a plan may be named."""
 
-COVERED_RULES = frozenset({"R1", "R18", "R19"})
+COVERED_RULES = frozenset({"R1", "R5", "R7", "R16", "R18", "R19"})
 """Rules whose relaunch an approval of an earlier plan covers.
 
-R18 relaunches what a human ended for that, R19 on a human's answer. A rollback needs an approval
-of its own plan, and so does whatever else may come to decide a relaunch.
+R7 and R16 relaunch what was mended outside, R5 at the commit of a small fix that the approval was
+widened to; R18 relaunches what a human ended for that, R19 on a human's answer. A rollback needs
+an approval of its own plan, and so does whatever else may come to decide a relaunch.
 """
 
 Outcome = list[RunEvent] | Refused
@@ -286,6 +287,7 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
         consents=run.consents,
         now=command.now,
         waivers=all_waivers(run, contract, command.facts, run.requester, command.now),
+        fix=next(iter(run.judgement.fixes[-1:]), ""),
     )
     events = _request(run, gate, decision.rule, run.requester)
     if events and isinstance(events[-1], LaunchRequested):

@@ -210,7 +210,7 @@ def _used(found: Consent) -> Permit:
 
 
 def _direct(run: Run, action: GuardedAction, target: str, reason: str, command: Command) -> Permit:
-    proposed = _proposal(run, action, target, reason, direct=True)
+    proposed = proposal_of(run, action, target, reason, direct=True)
     given = _consent(run, proposed, reason, command.now + REGISTER[action].life)
     used = ConsentUsed(consent=given.consent, action=action, target=target, digest=proposed.digest)
     return Permit((proposed, given, used), given.consent, command.actor.principal)
@@ -226,7 +226,7 @@ def _asked(run: Run, action: GuardedAction, target: str, reason: str, digest: st
         return Refused(Refusal.PROPOSAL_DECLINED, f"{same[-1].name}, by {same[-1].declined}")
     if len(open_proposals(run)) >= PROPOSALS_OPEN_MAX:
         return Refused(Refusal.PROPOSALS_TOO_MANY, run.slug)
-    proposed = _proposal(run, action, target, reason)
+    proposed = proposal_of(run, action, target, reason)
     return Refused(Refusal.CONSENT_NEEDED, _ask_a_human(run, proposed.proposal), (proposed,))
 
 
@@ -234,9 +234,10 @@ def _ask_a_human(run: Run, proposal: str) -> str:
     return f"proposed as {proposal}; ask a human: `watchkeeper consent {run.slug} {proposal}`"
 
 
-def _proposal(
+def proposal_of(
     run: Run, action: GuardedAction, target: str, reason: str, *, direct: bool = False
 ) -> ActProposed:
+    """Return a proposal under the next free name."""
     return ActProposed(
         proposal=f"p-{len(run.proposals) + 1}",
         action=action.value,
@@ -365,7 +366,7 @@ def _waive_lack(run: Run, lack: str, command: Waive) -> Outcome:
     expires_at = command.until or command.now + guard.life
     if expires_at > command.now + guard.life_max:
         return Refused(Refusal.TIME_WRONG, f"at most {guard.life_max} for {action}")
-    proposed = _proposal(run, action, lack, command.reason.strip(), direct=True)
+    proposed = proposal_of(run, action, lack, command.reason.strip(), direct=True)
     given = _consent(run, proposed, command.reason.strip(), expires_at)
     # It is used by a later seal, so that the logbook shows it by itself.
     return [proposed, given.model_copy(update={"direct": False})]

@@ -70,6 +70,22 @@ class Verdict(StrEnum):
     BLOCK = "block"
 
 
+class Difference(Value):
+    """What differs between an instance and the one before it, ruled on.
+
+    Attributes:
+        key: Where it stands, such as `option.--lr`, `env.XLA_FLAGS` or `plan.git_sha`.
+        about: What it is about, where it is material; empty where it cannot change training.
+        before: Its value then, at most 200 characters.
+        after: Its value now.
+    """
+
+    key: str
+    about: str
+    before: str
+    after: str
+
+
 class GateFinding(Value):
     """One launch rule's answer.
 
@@ -82,6 +98,7 @@ class GateFinding(Value):
         fix: What to do about it; empty on a pass.
         waiver: The waiver by which a block became a warning; empty for none.
         consent: The consent that it rests on, used up by the launch; empty for none.
+        differs: For a relaunch (L14): all that differs from the instance before, at most 64.
     """
 
     rule: str
@@ -92,6 +109,7 @@ class GateFinding(Value):
     fix: str = ""
     waiver: str = ""
     consent: str = ""
+    differs: tuple[Difference, ...] = ()
 
 
 def make_plan(

@@ -19,6 +19,8 @@ def escalation_of(run: Run, decision: DecisionMade) -> list[RunEvent]:
 
 
 def _what_now(decision: DecisionMade) -> str:
+    if decision.proposes:
+        return decision.proposes
     if decision.rule == "R10":
         return "Nothing can be resumed from: abandon it, and launch a new run?"
     return "Relaunch, or leave it?"

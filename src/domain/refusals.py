@@ -118,6 +118,26 @@ class Refusal(Enum):
         "A successor has a run id, a tracker id and an output root of its own: change them."
     )
     ALREADY_SUPERSEDED = "The run was superseded for good: its successor goes on."
+    FAILURE_UNKNOWN = "This event classifies no end: `watchkeeper events RUN` names those."
+    CAUSE_UNKNOWN = "This is no class of failure: choose one that is listed."
+    CAUSE_SAME = "It is taken for that already: there is nothing to revise."
+    NOT_FIXABLE = (
+        "Only a small code bug that the newest decision proposes a fix for (R5) is fixed under the "
+        "run's approval: launch what must differ as a run of its own with `watchkeeper supersede`."
+    )
+    FIX_NOT_PUSHED = "The fix is not on the run's branch of its remote: push it, then report it."
+    FIX_TRAINS = (
+        "The fix changes what can change the training: launch it as a run of its own with "
+        "`watchkeeper supersede`, or name the file under recover.harmless before the next run."
+    )
+    FIX_UNREAD = "The remote gives no answer, so nobody can tell what the fix changes: try again."
+    FIX_NOT_COVERED = (
+        "No approval that holds covers the launch that this fix goes on from: ask the DRI."
+    )
+    FIX_WITHOUT_BUILD = (
+        "What runs is built from the commit: name what was built from the fix, with --bundle or "
+        "--container."
+    )
     MILESTONE_BLOCKED = "The milestone is not sealed: mend what is missing, then try again."
 
 

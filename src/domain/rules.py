@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from watchkeeper.domain.rule_text import RuleText
 from watchkeeper.domain.rules_live import LIVE_TEXTS
+from watchkeeper.domain.rules_recovery import RECOVERY_RULES
 
 __all__ = ["RULES", "RuleText"]
 
@@ -13,7 +14,6 @@ _HERO = "written procedure for hero runs"
 _LOOP = "written monitoring loop"
 
 _GATE = "watchkeeper.domain.gate"
-_RECOVERY = "watchkeeper.domain.recovery"
 _VERDICT = "watchkeeper.domain.verdict"
 _LAUNCHING = "watchkeeper.domain.launching"
 
@@ -191,116 +191,6 @@ _TEXTS = (
         f"{_HERO}, rule of thumb of 1e22 model FLOPs",
     ),
     RuleText(
-        "R1",
-        "relaunch",
-        "The outlook is `retry`, or `retry_once` and no earlier rule holds, or memory ran out for "
-        "the first time and `policy.oom` is `one_bounded_fix`; the lineage is intact; the resume "
-        "policy allows it; budget is left.",
-        "Relaunch with the same run id, tracker id, output root and command from the newest "
-        "complete, validated checkpoint, by numeric step.",
-        _RECOVERY,
-        f"{_HERO}, Resume And Recovery",
-    ),
-    RuleText(
-        "R2",
-        "the same failure again",
-        "The same fingerprint without progress past it, uncertainty included; or any second "
-        "failure within 10 steps of an earlier one, or too coarsely read to be told apart.",
-        "Ask the DRI; do not relaunch.",
-        _RECOVERY,
-        f"{_HERO}, What Can Go Wrong: Repeated recoverable failures",
-    ),
-    RuleText(
-        "R3",
-        "restart budget",
-        "As many relaunches as `retries.budget` were decided by a rule within `retries.window`. "
-        "What a human asked for, or answered a question with, does not count.",
-        "Ask the DRI.",
-        _RECOVERY,
-        f"{_LOOP}, Notes: restart_count",
-    ),
-    RuleText(
-        "R6",
-        "out of memory",
-        "A witness names memory as what the run ended for want of, and `policy.oom` is `ask`. A "
-        "bare SIGKILL or exit 137 is no witness.",
-        "Ask the DRI; do not relaunch.",
-        _RECOVERY,
-        f"{_LOOP}, Evaluate; {_HERO}, What Can Go Wrong: code bug",
-    ),
-    RuleText(
-        "R9",
-        "tracker identity drift",
-        "The finding H2 is open when an instance ends badly; it outlives the instance.",
-        "Ask the DRI; no relaunch by rule until an instance logs under the agreed identity again.",
-        _RECOVERY,
-        f"{_HERO}, What Can Go Wrong: Tracker identity drift",
-    ),
-    RuleText(
-        "R10",
-        "no checkpoint",
-        "No complete, validated checkpoint is there, or the one decided on is gone.",
-        "Ask the DRI; never guess. Without an answer of the store nothing is decided yet.",
-        _RECOVERY,
-        f"{_HERO}, Resume And Recovery",
-    ),
-    RuleText(
-        "R12",
-        "one attempt",
-        "Memory ran out again after the one attempt that `policy.oom` allows.",
-        "Ask the DRI.",
-        _RECOVERY,
-        f"{_LOOP}, Notes; written procedure for ferries: one bounded fix attempt, then escalate",
-    ),
-    RuleText(
-        "R13",
-        "the orchestrator retries",
-        "The orchestrator reports another failed attempt inside the job, or owns retries and has "
-        "some left.",
-        "Wait, and watch the attempts.",
-        _VERDICT,
-        "operating practice: exactly one retry owner",
-    ),
-    RuleText(
-        "R14",
-        "stopped by a person",
-        "The instance ended without success after a human asked for its stop; or nobody can "
-        "account for its job, and a human asked for its stop; or it ended in the window of an "
-        "announced pause, swap or maintenance.",
-        "Leave it, whatever the orchestrator calls the end; in a window, ask the DRI how to go on. "
-        "A stop that is not on record is a failure.",
-        _VERDICT,
-        f"{_LOOP}, Evaluate",
-    ),
-    RuleText(
-        "R15",
-        "success",
-        "The orchestrator says success.",
-        "Verify the artefacts for the seal.",
-        _VERDICT,
-        f"{_LOOP}, Check Terminal Status; {_HERO}, Seal",
-    ),
-    RuleText(
-        "R18",
-        "any relaunch",
-        "The orchestrator called the instance terminal, and the gate lets the new plan through. "
-        "A relaunch or rollback that a human asked for is decided here.",
-        "The decision says why the failure is recoverable, or who asked for the end.",
-        _LAUNCHING,
-        f"{_HERO}, Resume And Recovery: relaunch only on terminal recoverable failure",
-    ),
-    RuleText(
-        "R19",
-        "judgement",
-        "Nothing above decides: an outlook of `ask`, a lineage that is not known to be intact, a "
-        "resume policy of `never`, a blocked gate, a refused launch, a job that nobody can account "
-        "for; a start that showed a forbidden line; a relaunch that R1 would decide where "
-        "`policy.approvals` is `each`; or a human answered a question with a relaunch.",
-        "Ask the DRI; or relaunch, where a human answered so.",
-        _RECOVERY,
-        f"{_HERO}, Babysitting: escalate",
-    ),
-    RuleText(
         "H1",
         "monitor stale",
         "More than two cadences passed without a check while one was due; or checks are made, and "
@@ -356,6 +246,6 @@ def _order(text: RuleText) -> tuple[int, int]:
 
 
 RULES: Mapping[str, RuleText] = MappingProxyType(
-    {text.id: text for text in sorted(chain(_TEXTS, LIVE_TEXTS), key=_order)}
+    {text.id: text for text in sorted(chain(_TEXTS, LIVE_TEXTS, RECOVERY_RULES), key=_order)}
 )
 """By id, in the order in which people read them."""

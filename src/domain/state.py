@@ -18,6 +18,7 @@ from watchkeeper.domain.keeper import Keeper
 from watchkeeper.domain.phases import Phase, Running, Stabilizing, Unborn
 from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.domain.signals import Claim, Claims
+from watchkeeper.domain.state_judgement import Judgement
 from watchkeeper.domain.state_manoeuvres import Manoeuvres
 from watchkeeper.domain.state_metrics import LossAt
 from watchkeeper.domain.tracker_links import TrackerLink
@@ -59,13 +60,18 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A human's permission to launch; a revoked one covers nothing."""
+    """A human's permission to launch; a revoked one covers nothing.
+
+    Attributes:
+        also: Identities that it covers beside its own: those of small fixes (R5).
+    """
 
     name: str
     digest: str
     identity: str
     by: str
     revoked: bool = False
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,18 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A classified end."""
+    """A classified end.
+
+    Attributes:
+        evidence: What the classification rests on.
+        nodes: Machines that it is about.
+        findings: Rules of the findings that were open when it ended.
+        revised: The event that revised its cause last; 0 where none did.
+        traced: A Python traceback stood in its log.
+        ended_at: When the orchestrator says that it ended; none where it did not say.
+        excused: A later word names a cause outside of the run, where none was known before: what
+            it had been charged with is given back.
+    """
 
     instance: str
     cause: str
@@ -105,6 +122,33 @@ class Failure:
     step_uncertainty: int
     at: datetime
     version: int
+    evidence: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    traced: bool = False
+    ended_at: datetime | None = None
+    revised: int = 0
+    excused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A relaunch that a rule decided.
+
+    Attributes:
+        at: When it was asked for.
+        instance: The one that it started.
+        after: The instance whose end it answers.
+        resume_step: Where it started from.
+        gained: The newest complete, validated checkpoint that it brought beyond that; none while
+            it brought none.
+    """
+
+    at: datetime
+    instance: str
+    after: str = ""
+    resume_step: int | None = None
+    gained: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +267,7 @@ class Run:
         keeper: How often the keeper judged this run, and how often it was wrong.
         losses: What was logged at sampled steps, which a resume is compared with.
         manoeuvres: Planned acts, relaunches and rollbacks asked for, milestones, ancestor.
+        judgement: What a relaunch is to show, and what it has shown.
     """
 
     slug: str
@@ -236,7 +281,7 @@ class Run:
     approvals_given: int = 0
     instances: tuple[Instance, ...] = ()
     relaunches: tuple[datetime, ...] = ()
-    restarts: tuple[datetime, ...] = ()
+    restarts: tuple[Restart, ...] = ()
     watch: Watch = field(default_factory=Watch)
     health: Health = Health.UNKNOWN
     progress: Progress | None = None
@@ -264,6 +309,7 @@ class Run:
     trail: tuple[LastCheck, ...] = ()
     keeper: Keeper = field(default_factory=Keeper)
     losses: tuple[LossAt, ...] = ()
+    judgement: Judgement = field(default_factory=Judgement)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from watchkeeper.domain.commands import (
     VerifySeal,
     Waive,
 )
+from watchkeeper.domain.commands_judgement import ReportFix, Revise
 from watchkeeper.domain.commands_manoeuvres import (
     AdoptInstance,
     AnnounceAct,
@@ -153,6 +154,8 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     VerifyMilestone: _NOT_LIVE | {Launching: Refusal.STILL_LAUNCHING},
     # A run that is over keeps its history; what comes then is kept beside it.
     ReceiveSignal: _UNBORN | _OVER,
+    Revise: _NOT_LIVE | {Launching: Refusal.STILL_LAUNCHING, Finished: Refusal.ALREADY_FINISHED},
+    ReportFix: _all_but(Refusal.NOT_FIXABLE, Interrupted) | _NOT_LIVE,
 }
 
 REFUSALS: Mapping[type[RunCommand], Mapping[type[Phase], Refusal]] = MappingProxyType(_REFUSALS)

@@ -6,6 +6,7 @@ replayed from events alone, with all evidence files deleted.
 
 from typing import TypeGuard
 
+from watchkeeper.domain.advised import proposed_with
 from watchkeeper.domain.check import is_older_than_the_run
 from watchkeeper.domain.commands import Command
 from watchkeeper.domain.detectors import (
@@ -34,13 +35,19 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.freshness import cleared_by_check
+from watchkeeper.domain.hypotheses import judged_by_end, judged_by_progress
 from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.phases import Interrupted
+from watchkeeper.domain.places_named import bad_nodes, nodes_of_end
 from watchkeeper.domain.planned import acts_over
 from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.receiving import cause_by_witnesses, witnesses
 from watchkeeper.domain.recovery import Case, recover
+from watchkeeper.domain.recovery_causes import NUMBERS_WRONG
+from watchkeeper.domain.recovery_live import answer_to
 from watchkeeper.domain.relaunching import decide_asked
+from watchkeeper.domain.resume_proof import resume_shown
+from watchkeeper.domain.revision import revised_by_attempts
 from watchkeeper.domain.state import DRIFTED, Instance, Run, contract_of, dri_of
 from watchkeeper.domain.stopping_points import end_at, stopping_point
 from watchkeeper.domain.triage import classify, describe_end, witnessed
@@ -75,8 +82,10 @@ def _verdict(
     changes = findings_at(run, instance, check, command.now)
     events += changes
     for change in changes:
-        if _asks_now(change):
-            events += _ask(foresee(run, events, command), change.rule, change.summary, change)
+        if _is_told(change):
+            events += _told(foresee(run, events, command), change, check)
+    events += judged_by_progress(run, check)
+    events += resume_shown(foresee(run, events, command), check)
     if job is not None and job.attempts_failed > instance.attempts_failed:
         events.append(_watch_attempts(check, job))
     after = foresee(run, events, command)
@@ -84,13 +93,11 @@ def _verdict(
     return events + end_at(after, point, check) if point else events
 
 
-def _asks_now(change: FindingChange) -> TypeGuard[FindingOpened | FindingRaised]:
-    """Say whether a finding became an alert at this check: then the DRI is asked, once."""
-    if isinstance(change, FindingOpened):
-        return change.severity is Severity.ALERT
+def _is_told(change: FindingChange) -> TypeGuard[FindingOpened | FindingRaised]:
+    """Say whether somebody is told of a change: of a finding once, and once it is an alert."""
     if isinstance(change, FindingRaised):
         return change.severity is Severity.ALERT and change.before is not Severity.ALERT
-    return False
+    return isinstance(change, FindingOpened)
 
 
 def _given_up(run: Run, check: CheckRecorded, job: JobFacts) -> bool:
@@ -168,22 +175,41 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     if planned is not None:
         return events + planned
     ended_at = job.ended_at or command.now
+    wrong = _wrong_numbers(run, check, command)
     found = witnessed(classify(job, check), check, cause_by_witnesses(run, ended_at))
     # A short instance was perhaps never checked alive.
     events += identity_at(run, check, command.now)
+    evidence = (*found.evidence, *(text for rule, text in wrong if rule in NUMBERS_WRONG))
+    bad = found.cause == "tpu_bad_node"
     events.append(
         FailureClassified(
             instance=check.instance,
             cause=found.cause,
             outlook=found.outlook,
             fingerprint=found.fingerprint,
-            evidence=(*found.evidence, *witnesses(run, ended_at)),
+            evidence=(*evidence, *witnesses(run, ended_at)),
             step=step,
             step_uncertainty=uncertainty,
+            nodes=bad_nodes(check, found.evidence) if bad else nodes_of_end(check),
+            findings=tuple(sorted({rule for rule, _ in wrong})),
         )
     )
     after = foresee(run, events, command)
-    return events + _decide(after, check, found.evidence, command)
+    return [*events, *_decide(after, check, evidence, command), *judged_by_end(after)]
+
+
+def _wrong_numbers(run: Run, check: CheckRecorded, command: Command) -> list[tuple[str, str]]:
+    """Return what was open as it ended, or would open at its last check: rules and their words."""
+    instance = run.instances[-1]
+    opened = [
+        change
+        for change in findings_at(run, instance, check, command.now)
+        if isinstance(change, FindingOpened) and change.rule in NUMBERS_WRONG
+    ]
+    return [
+        (found.rule, f"{found.rule} open: {found.summary}")
+        for found in (*run.findings.values(), *opened)
+    ]
 
 
 def _decide_again(run: Run, check: CheckRecorded, command: Command) -> list[RunEvent]:
@@ -193,8 +219,11 @@ def _decide_again(run: Run, check: CheckRecorded, command: Command) -> list[RunE
         return planned
     if not run.failures or run.failures[-1].instance != check.instance:
         return []
+    revised: list[RunEvent] = [*revised_by_attempts(run, check)]
+    if revised:
+        run = foresee(run, revised, command)
     evidence = (f"decided late: a source was unavailable since event {run.failures[-1].version}",)
-    return _decide(run, check, evidence, command)
+    return revised + _decide(run, check, evidence, command)
 
 
 def _decide(
@@ -203,12 +232,20 @@ def _decide(
     decision = recover(Case(run, run.failures[-1], evidence, check, command.now))
     if decision is None:
         return []
-    return [decision, *escalation_of(run, decision)]
+    return [decision, *escalation_of(run, decision), *proposed_with(run, decision)]
+
+
+def _told(run: Run, found: FindingOpened | FindingRaised, check: CheckRecorded) -> list[RunEvent]:
+    """Decide who is told of a finding of a live instance, and ask where it is an alert (R17)."""
+    decision = answer_to(found, check)
+    if decision.action is not Action.ALERT:
+        return [decision]
+    return [decision, *_ask(run, found.rule, found.summary, found, decision.proposes)]
 
 
 def _ask(
-    run: Run, rule: str, summary: str, finding: FindingOpened | FindingRaised
-) -> list[RunEvent]:
+    run: Run, rule: str, summary: str, finding: FindingOpened | FindingRaised, first: str
+) -> list[EscalationRaised]:
     wrong = finding.kind in WRONG_STARTS
     ends = wrong and policy_of(contract_of(run)).startup_forbidden == "end_with_consent"
     what_now = f"{summary}. Nothing was done; end it with `watchkeeper stop {run.slug}`?"
@@ -216,10 +253,16 @@ def _ask(
         question=f"q-{run.questions_raised + 1}",
         rule=rule,
         to=dri_of(run),
-        asks=what_now if ends else f"{summary}. Nothing was done; what now?",
+        asks=what_now if ends else _what_now(run, summary, first),
         evidence=finding.evidence,
     )
     return [question]
+
+
+def _what_now(run: Run, summary: str, first: str) -> str:
+    if not first:
+        return f"{summary}. Nothing was done; what now?"
+    return f"{summary}. {first}; nothing was done: end it with `watchkeeper stop {run.slug}`?"
 
 
 def _watch_attempts(check: CheckRecorded, job: JobFacts) -> DecisionMade:

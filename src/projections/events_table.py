@@ -34,6 +34,7 @@ from watchkeeper.domain.events import (
     HandoverEvent,
     InstanceEnded,
     InstanceLaunched,
+    JudgementEvent,
     LaunchApproved,
     LaunchRefused,
     LaunchRequested,
@@ -76,6 +77,7 @@ from watchkeeper.domain.tracker_links import TrackerLink
 from watchkeeper.domain.triage import describe_end
 from watchkeeper.domain.values import SourceState
 from watchkeeper.projections.events_aside import aside_summary
+from watchkeeper.projections.events_judgement import judgement_summary
 from watchkeeper.projections.quoting import cut, one_line
 from watchkeeper.projections.signal_words import box_summary, late_summary, said_by
 
@@ -161,6 +163,8 @@ def _summary(event: Event) -> str:
 def _run(data: RunEvent) -> str:
     if isinstance(data, HandoverEvent | ManoeuvreEvent):
         return aside_summary(data)
+    if isinstance(data, JudgementEvent):
+        return judgement_summary(data)
     match data:
         case CheckRecorded():  # The most frequent event comes first.
             return _check(data)

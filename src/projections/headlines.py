@@ -24,13 +24,17 @@ from watchkeeper.domain.events import (
     EscalationAcknowledged,
     EscalationRaised,
     FailureClassified,
+    FailureRevised,
     FindingCleared,
     FindingOpened,
     FindingRaised,
+    FixPushed,
     HandoverEvent,
     Health,
+    HypothesesJudged,
     InstanceEnded,
     InstanceLaunched,
+    JudgementEvent,
     LaunchApproved,
     LaunchRefused,
     LaunchRequested,
@@ -43,6 +47,7 @@ from watchkeeper.domain.events import (
     PreflightRecorded,
     ProposalDeclined,
     RelaunchRequested,
+    ResumeProven,
     RollbackApproved,
     RollbackPlanned,
     RunAbandoned,
@@ -88,6 +93,9 @@ class Headline(StrEnum):
     HANDOVER = "log handover"
     PLANNED = "log planned act"
     ABANDON = "log abandonment"
+    FIX = "log small fix"
+    RESUME = "log resume proof"
+    REVISION = "log revised cause"
     DECISION = "log decision"
     ANSWER = "log acknowledgement"
     CORRECTION = "log correction"
@@ -157,6 +165,8 @@ def branch_message(changes: Mapping[str, Iterable[Event]]) -> str:
 def _headline(data: RunEvent) -> Headline | None:
     if isinstance(data, HandoverEvent | ManoeuvreEvent):
         return _aside_headline(data)
+    if isinstance(data, JudgementEvent):
+        return _judgement_headline(data)
     match data:
         case CheckRecorded():  # The most frequent event comes first.
             return Headline.CHECK
@@ -220,6 +230,20 @@ def _aside_headline(data: HandoverEvent | ManoeuvreEvent) -> Headline:
             return Headline.SUPERSEDED
         case MilestoneVerified():
             return Headline.MILESTONE
+        case _:
+            assert_never(data)
+
+
+def _judgement_headline(data: JudgementEvent) -> Headline:
+    match data:
+        case FailureRevised():
+            return Headline.REVISION
+        case HypothesesJudged():
+            return Headline.DECISION
+        case ResumeProven():
+            return Headline.RESUME
+        case FixPushed():
+            return Headline.FIX
         case _:
             assert_never(data)
 

@@ -34,6 +34,7 @@ from watchkeeper.domain.events import (
     HandoverEvent,
     InstanceEnded,
     InstanceLaunched,
+    JudgementEvent,
     LaunchApproved,
     LaunchRefused,
     LaunchRequested,
@@ -64,6 +65,7 @@ from watchkeeper.projections import logbook_seal as seal
 from watchkeeper.projections.headlines import short_name
 from watchkeeper.projections.logbook_aside import aside
 from watchkeeper.projections.logbook_checks import checked
+from watchkeeper.projections.logbook_judgement import judgement
 from watchkeeper.projections.logbook_state import Logbook, Mark
 from watchkeeper.projections.series import grown
 from watchkeeper.projections.signal_words import signalled
@@ -118,6 +120,8 @@ def render_at(
 def _entry(book: Logbook, data: RunEvent, event: Event) -> Logbook:
     if isinstance(data, HandoverEvent | ManoeuvreEvent):
         return aside(book, data, event)
+    if isinstance(data, JudgementEvent):
+        return judgement(book, data, event)
     match data:
         case CheckRecorded():  # The most frequent event comes first.
             return checked(book, data, event.at)

@@ -44,6 +44,8 @@ _WHAT = {
     Action.ESCALATE: "not relaunched, a human is asked",
     Action.VERIFY: "verify",
     Action.LEAVE: "leave it ended",
+    Action.ALERT: "the job is left alone, a human is asked",
+    Action.NOTIFY: "nothing is done, a human is told",
 }
 """What each action means for a reader, in a decision's first words."""
 
@@ -146,7 +148,10 @@ def refused_launch(book: Logbook, data: LaunchRefused, at: datetime, version: in
 def decided(book: Logbook, data: DecisionMade, at: datetime, version: int) -> Logbook:
     """Add a decision to the entry that it answers, or open one of its own."""
     facts = book.facts
-    alone = not takes(book, Key.DECISION, Kind.END, Kind.ANSWER)
+    kinds = (Kind.END, Kind.ANSWER)
+    if data.action in (Action.ALERT, Action.NOTIFY):
+        kinds = (Kind.END, Kind.FINDING)
+    alone = not takes(book, Key.DECISION, *kinds)
     if alone:
         titles = {
             Action.RELAUNCH: f"relaunch decided after {data.instance}'s end",
@@ -154,8 +159,12 @@ def decided(book: Logbook, data: DecisionMade, at: datetime, version: int) -> Lo
             Action.WAIT: f"{data.instance}: the orchestrator retries",
             Action.VERIFY: f"{data.instance}: the seal is verified",
             Action.LEAVE: f"{data.instance} is left alone",
+            Action.ALERT: f"{data.instance}: a human is asked",
+            Action.NOTIFY: f"{data.instance}: a human is told",
         }
         book = opened(book, Kind.END, at, titles[data.action])
+    if data.action is Action.ALERT or (data.action is Action.NOTIFY and not _is_an_end(book)):
+        return _told(book, data, version)
     failure = facts.failures[-1] if facts.failures else None
     about = failure if failure is not None and failure.instance == data.instance else None
     if takes(book, Key.EVIDENCE, Kind.END):
@@ -172,10 +181,23 @@ def decided(book: Logbook, data: DecisionMade, at: datetime, version: int) -> Lo
     parts += [f"Cites {cited}"] if cited else []
     book = replace(book, facts=replace(facts, judged=True))
     book = said(book, Key.DECISION, ". ".join(parts))
+    if data.action is Action.NOTIFY:
+        return said(book, Key.NEXT, prose(data.proposes))
     if data.action is not Action.RELAUNCH:
         return book
     proves = f"; {prose(data.proves)}" if data.proves else ""
     return said(book, Key.NEXT, f"relaunch from step-{data.resume_step}{proves}")
+
+
+def _is_an_end(book: Logbook) -> bool:
+    current = book.facts.current
+    return current is not None and current.job is not None
+
+
+def _told(book: Logbook, data: DecisionMade, version: int) -> Logbook:
+    """Say who is told of a finding of a live instance; the finding's own entry shows the rest."""
+    text = f"{_WHAT[data.action]} ({data.rule}, event {version})"
+    return said(book, Key.DECISION, f"{text}. {prose(data.proposes)}" if data.proposes else text)
 
 
 def _cited(book: Logbook, data: DecisionMade) -> str:

@@ -42,6 +42,8 @@ _ANSWERED = {
     Action.WAIT: "would have been waited for if",
     Action.VERIFY: "would have been verified if",
     Action.LEAVE: "would have been left alone if",
+    Action.ALERT: "the DRI would have been alerted if",
+    Action.NOTIFY: "the DRI would have been told if",
 }
 
 
@@ -176,6 +178,10 @@ def _headline(decision: DecisionMade) -> str:
             return f"{decision.instance} is verified for the seal"
         case Action.LEAVE:
             return f"{decision.instance} is left alone"
+        case Action.ALERT:
+            return f"The DRI is asked about {decision.instance}, which is left running"
+        case Action.NOTIFY:
+            return f"The DRI is told about {decision.instance}, which is left running"
 
 
 def _ruled(why: Why, rule: str) -> Why:

@@ -253,6 +253,17 @@ KEPT = listing(900, 1000)
 """What is in the store in most stories."""
 
 
+NAME_ERROR = (
+    "Traceback (most recent call last):",
+    '  File "/app/src/grug/launch.py", line 12, in main',
+    "    report(step)",
+    '  File "/app/src/grug/report.py", line 88, in report',
+    "    summary = sumarise(step)",
+    "NameError: name 'sumarise' is not defined",
+)
+"""A small bug, raised in code that trains nothing."""
+
+
 def tracker(step: int | None, **changes: Any) -> TrackerFacts:
     """A tracker that shows a step, under the contract's identity."""
     facts: dict[str, Any] = {

@@ -22,7 +22,6 @@ from watchkeeper.domain.commands import Acknowledge
 from watchkeeper.domain.events import (
     Action,
     CheckRecorded,
-    DecisionMade,
     EscalationRaised,
     FindingCleared,
     FindingOpened,
@@ -83,7 +82,7 @@ def test_h2_asks_the_dri_at_once_and_the_run_is_degraded() -> None:
     question = answer.the(EscalationRaised)
     assert (question.rule, question.to) == ("H2", "dri")
     assert answer.the(CheckRecorded).health is Health.DEGRADED
-    answer.without(DecisionMade)
+    assert decided(answer) == (Action.ALERT, "R17")
 
 
 def test_h2_opens_when_the_output_announces_another_id_though_the_tracker_is_silent() -> None:

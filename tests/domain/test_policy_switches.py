@@ -131,7 +131,7 @@ def test_the_one_attempt_changes_nothing_and_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "rule"),
-    [({"retries": {"budget": 0}}, "R3"), ({"tracker": {"resume": "never"}}, "R19")],
+    [({"retries": {"budget": 0}}, "R3"), ({"tracker": {"resume": "never"}}, "R11")],
 )
 def test_the_one_attempt_is_still_held_by_budget_and_resume_policy(
     changes: dict[str, Any], rule: str

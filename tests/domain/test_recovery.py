@@ -83,10 +83,10 @@ def test_r19_asks_where_exit_facts_do_not_say_that_it_may_pass(end: JobFacts) ->
     assert (question.question, question.rule, question.to) == ("q-1", "R19", "dri")
 
 
-def test_r19_asks_about_a_traceback_even_when_a_signal_ended_it() -> None:
+def test_r6_asks_about_a_traceback_even_when_a_signal_ended_it() -> None:
     lines = ["Traceback (most recent call last):", "ValueError: no"]
     answer = story(Running).fail(killed(), step=1100, found=KEPT, lines=lines)
-    assert decided(answer) == (Action.ESCALATE, "R19")
+    assert decided(answer) == (Action.ESCALATE, "R6")
     assert "ValueError: no" in answer.the(FailureClassified).evidence
 
 
@@ -246,11 +246,14 @@ def test_an_orchestrator_without_an_answer_ends_nothing() -> None:
 # --- Resume policy, retries of the orchestrator, stop, success ------------------------------------
 
 
-def test_a_resume_policy_of_never_is_asked_about() -> None:
+def test_r11_asks_for_a_new_run_where_the_resume_policy_is_never() -> None:
     history = History().launch(contract(tracker={"resume": "never"}))
     answer = history.fail(node_lost(), step=1100, found=KEPT)
-    assert decided(answer) == (Action.ESCALATE, "R19")
+    assert decided(answer) == (Action.ESCALATE, "R11")
     assert "never" in answer.the(DecisionMade).because
+    asks = answer.the(EscalationRaised).asks
+    assert f"`watchkeeper supersede {history.run.slug} NEW-CONTRACT --reason ...`" in asks
+    assert "another run id, tracker id and output root" in asks
 
 
 @pytest.mark.parametrize("policy", ["allow", "must"])

@@ -54,7 +54,7 @@ def test_a_forbidden_line_alerts_with_the_line_and_asks_and_does_nothing() -> No
     )
     assert found.evidence == (BEHIND,)
     assert answer.the(EscalationRaised).evidence == (BEHIND,)
-    answer.without(DecisionMade)
+    assert decided(answer) == (Action.ALERT, "R17")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_no_relaunch_by_rule_follows_a_start_with_a_forbidden_line() -> None:
     history = _started()
     history.check(lines=[EXPECTED, BEHIND], found=listing(900, 1000))
     ended = history.fail(node_lost(), step=1100, found=listing(900, 1000))
-    assert decided(ended) == (Action.ESCALATE, "R19")
+    assert decided(ended) == (Action.ESCALATE, "R11")
     assert BEHIND in ended.the(DecisionMade).evidence
 
 

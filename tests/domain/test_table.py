@@ -13,8 +13,11 @@ from tests.domain.samples import (
     HOLDER,
     KEPT,
     LOOP,
+    NAME_ERROR,
+    OTHER_SHA,
     RIVAL,
     ROOT,
+    SHA,
     SLUG,
     START,
     clear,
@@ -22,6 +25,7 @@ from tests.domain.samples import (
     contract,
     described,
     exited,
+    fresh,
     job,
     killed,
     listing,
@@ -56,6 +60,7 @@ from watchkeeper.domain.commands import (
     VerifySeal,
     Waive,
 )
+from watchkeeper.domain.commands_judgement import ReportFix, Revise
 from watchkeeper.domain.commands_manoeuvres import (
     AdoptInstance,
     AnnounceAct,
@@ -69,6 +74,8 @@ from watchkeeper.domain.commands_manoeuvres import (
     Supersede,
     VerifyMilestone,
 )
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.gate_facts import RepositoryFacts
 from watchkeeper.domain.guarded import CONSENT_LIFE
 from watchkeeper.domain.permissions import PROPOSALS_OPEN_MAX
 from watchkeeper.domain.phases import (
@@ -161,8 +168,21 @@ def command(kind: type[RunCommand], history: History, **changes: Any) -> RunComm
             ),
         },
         ReceiveSignal: {"signal": signal(history.now), "bound_by": "run:story"},
+        Revise: {"failure": _failure(history), "cause": "preemption", "reason": "the log says so"},
+        ReportFix: {
+            "git_sha": OTHER_SHA,
+            "reason": "the missing import",
+            "repository": RepositoryFacts(commit_found=True, on_branch=True),
+            "changed": ("src/grug/report.py",),
+            "reading": fresh("git"),
+        },
     }
     return kind.model_validate({"now": now, "actor": DRI, **fields[kind], **changes})
+
+
+def _failure(history: History) -> int:
+    """The event that classified the newest end; the first event where none did."""
+    return history.run.failures[-1].version if history.run.failures else 1
 
 
 @pytest.mark.parametrize("kind", COMMANDS, ids=lambda kind: kind.__name__)
@@ -375,7 +395,25 @@ ROWS: dict[Refusal, Callable[[], Answer]] = {
     Refusal.SUCCESSOR_NOT_APART: lambda: asked(Interrupted, Supersede, successor=contract()),
     Refusal.ALREADY_SUPERSEDED: lambda: asked(Superseded, Stop),
     Refusal.MILESTONE_BLOCKED: lambda: asked(Running, VerifyMilestone, step=950),
+    Refusal.FAILURE_UNKNOWN: lambda: asked(Interrupted, Revise, failure=1),
+    Refusal.CAUSE_UNKNOWN: lambda: asked(Interrupted, Revise, cause="bad luck"),
+    Refusal.CAUSE_SAME: lambda: asked(Interrupted, Revise, cause="unknown"),
+    Refusal.NOT_FIXABLE: lambda: asked(Interrupted, ReportFix),
+    Refusal.FIX_NOT_PUSHED: lambda: fixed(repository=RepositoryFacts(commit_found=True)),
+    Refusal.FIX_TRAINS: lambda: fixed(changed=("README.md", "src/grug/optimizer.py")),
+    Refusal.FIX_UNREAD: lambda: fixed(changed=None),
+    Refusal.FIX_NOT_COVERED: lambda: fixed(revoked=True),
+    Refusal.FIX_WITHOUT_BUILD: lambda: fixed(contract(code={"built_from": SHA})),
 }
+
+
+def fixed(promised: Contract | None = None, revoked: bool = False, **changes: Any) -> Answer:
+    """A fix that is reported for a small bug."""
+    history = story(Running, promised)
+    history.fail(exited(1), step=1100, found=KEPT, lines=NAME_ERROR)
+    if revoked:
+        history.tell(command(Revoke, history))
+    return history.when(command(ReportFix, history, **changes))
 
 
 def handed_over(kind: type[RunCommand]) -> Answer:

@@ -166,7 +166,7 @@ def test_under_one_id_a_resume_policy_of_never_still_asks() -> None:
     history = History().launch(contract(tracker={"resume": "never"}))
     history.train(1000, wait=timedelta(minutes=2), found=KEPT)
     answer = history.fail(node_lost(), step=1100, found=KEPT)
-    assert decided(answer) == (Action.ESCALATE, "R19")
+    assert decided(answer) == (Action.ESCALATE, "R11")
 
 
 def test_a_human_may_relaunch_what_has_ids_of_its_own() -> None:

@@ -28,6 +28,7 @@ from tests.domain.samples import (
     succeeded,
     tracker,
 )
+from tests.projections.tales_judgement import mended, rethought
 from tests.projections.tales_manoeuvres import adopted, manoeuvred, superseded
 from tests.projections.tales_signals import signalled
 from watchkeeper.domain.commands import (
@@ -457,6 +458,8 @@ TALES: dict[str, Callable[[], History]] = {
     "superseded": superseded,
     "adopted": adopted,
     "signalled": signalled,
+    "mended": mended,
+    "rethought": rethought,
 }
 """Every tale by its name; each has a golden logbook."""
 

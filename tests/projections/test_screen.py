@@ -290,7 +290,9 @@ def test_one_run_is_shown_with_what_to_do() -> None:
 def test_a_logbook_that_lags_behind_says_by_how_much() -> None:
     history = resumed()
     effects = effects_row(Effects())
-    for pushed, says in ((0, "not pushed yet"), (27, "4be1c09f holds event 27, up to date")):
+    newest = history.run.version
+    upto = f"4be1c09f holds event {newest}, up to date"
+    for pushed, says in ((0, "not pushed yet"), (newest, upto)):
         row = {**effects, "pushed_version": pushed, "pushed_commit": "4be1c09f" * 5}
         rows = [row_of("r", history.run), Stored("r", "effects", json.dumps(row))]
         text = render_run(fleet(rows, history.now).runs[0], history.now)
