@@ -1,0 +1,41 @@
+"""Signatures as data: the messages that are known, family by family."""
+
+from watchkeeper.domain.signatures.benign import LINES, PARTS, RECOVERIES
+from watchkeeper.domain.signatures.capacity import CAPACITY, PREEMPTION
+from watchkeeper.domain.signatures.code import CODE, CONFIG
+from watchkeeper.domain.signatures.collectives import COLLECTIVES
+from watchkeeper.domain.signatures.hosts import DISK, MEMORY, NODES
+from watchkeeper.domain.signatures.marks import MARKS
+from watchkeeper.domain.signatures.model import Signature
+from watchkeeper.domain.signatures.network import NETWORK
+from watchkeeper.domain.signatures.nvidia import NVIDIA
+from watchkeeper.domain.signatures.services import CONTROLLERS, STOPS, TRACKERS
+from watchkeeper.domain.signatures.tpu import TPU
+from watchkeeper.domain.signatures.work import CHECKPOINTS, DATA, NUMERICS
+
+GUARDS: tuple[Signature, ...] = (*PARTS, *LINES, *RECOVERIES)
+"""What is harmless; read before everything else."""
+
+CAUSES: tuple[Signature, ...] = (
+    *NVIDIA,
+    *TPU,
+    *MEMORY,
+    *DISK,
+    *NODES,
+    *PREEMPTION,
+    *CAPACITY,
+    *COLLECTIVES,
+    *NUMERICS,
+    *CHECKPOINTS,
+    *DATA,
+    *TRACKERS,
+    *CONTROLLERS,
+    *STOPS,
+    *NETWORK,
+    *CONFIG,
+    *CODE,
+)
+"""What names a cause. Where several of one rank match one line, the first in this order counts."""
+
+SIGNATURES: tuple[Signature, ...] = (*GUARDS, *CAUSES, *MARKS)
+"""All of them."""

@@ -1,0 +1,207 @@
+"""Finds the plain texts of which a regular expression needs one, so that most lines are skipped.
+
+It reads the part of the syntax that the signatures use, and refuses every other: a construct that
+it misread would hide lines without a word.
+"""
+
+import re
+from dataclasses import dataclass
+
+_VARIANTS_MAX = 128
+"""Spellings that one stretch may have; beyond it the stretch is cut."""
+
+_CLASS_MAX = 10
+"""Characters of a class such as `[1-9]` that are spelled out."""
+
+_REPEAT = re.compile(r"\{(\d*)(,?)(\d*)\}")
+_FLAGS = re.compile(r"\?(?:[:=!]|<[=!]|P<\w+>)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What a piece of a pattern requires.
+
+    Attributes:
+        exact: All texts that it can be, where these are few.
+        needed: Texts of which one must occur; empty where nothing is required.
+    """
+
+    exact: frozenset[str] | None
+    needed: frozenset[str] = frozenset()
+
+
+class UnreadPattern(ValueError):
+    """A pattern uses syntax that is not read here."""
+
+
+def literals_of(pattern: str) -> frozenset[str]:
+    """Return texts in small letters of which each match of a pattern contains at least one.
+
+    >>> sorted(literals_of(r"xid.*: (?:63|79)\\b"))
+    [': 63', ': 79']
+
+    Raises:
+        UnreadPattern: It uses syntax that is not read here, or requires no text at all.
+    """
+    reader = _Reader(pattern)
+    node = reader.alternatives()
+    if reader.at != len(pattern):
+        raise UnreadPattern(f"{pattern}: an unexpected `)` at {reader.at}")
+    best = _better(node.exact or frozenset(), node.needed)
+    if not best or min(map(len, best)) < 2:
+        raise UnreadPattern(f"{pattern}: no text of two characters or more is required")
+    return best
+
+
+_EVERYDAY = frozenset({"loss", "norm", "grad", "step", "error", "rank", "model", "worker", "info"})
+"""Words of harmless lines: looking for them skips nothing."""
+
+
+def _worth(texts: frozenset[str]) -> tuple[int, int]:
+    return (min((len(one) - 3 * (one in _EVERYDAY) for one in texts), default=0), -len(texts))
+
+
+def _better(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
+    """Return the set that skips more lines: by its shortest text, for that is hit most often."""
+    if not first or "" in first:
+        return second
+    if not second or "" in second:
+        return first
+    return max(first, second, key=_worth)
+
+
+class _Reader:
+    """A recursive descent over one pattern."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.at = 0
+
+    def _peek(self) -> str:
+        return self.pattern[self.at : self.at + 1]
+
+    def alternatives(self) -> _Node:
+        nodes = [self._sequence()]
+        while self._peek() == "|":
+            self.at += 1
+            nodes.append(self._sequence())
+        if len(nodes) == 1:
+            return nodes[0]
+        exact: frozenset[str] | None = frozenset()
+        needed: frozenset[str] = frozenset()
+        every = True
+        for node in nodes:
+            exact = None if exact is None or node.exact is None else exact | node.exact
+            best = _better(node.exact or frozenset(), node.needed)
+            every = every and bool(best)
+            needed |= best
+        if exact is not None and len(exact) > _VARIANTS_MAX:
+            exact = None
+        return _Node(exact, needed if every else frozenset())
+
+    def _sequence(self) -> _Node:
+        best: frozenset[str] = frozenset()
+        run: frozenset[str] = frozenset([""])
+        whole = True
+        while self._peek() not in ("", "|", ")"):
+            node = self._repeated(self._atom())
+            joined = _joined(run, node.exact)
+            if joined is not None:
+                run = joined
+                continue
+            whole = False
+            best = _better(_better(run, best), node.needed)
+            run = node.exact if node.exact is not None else frozenset([""])
+        return _Node(run, frozenset()) if whole else _Node(None, _better(run, best))
+
+    def _atom(self) -> _Node:
+        letter = self._peek()
+        self.at += 1
+        match letter:
+            case "(":
+                return self._group()
+            case "[":
+                return self._class()
+            case ".":
+                return _Node(None)
+            case "^" | "$":
+                return _Node(frozenset([""]))
+            case "\\":
+                return self._escape()
+            case "*" | "+" | "?" | "{":
+                raise UnreadPattern(f"{self.pattern}: nothing to repeat at {self.at}")
+            case _:
+                return _Node(frozenset([letter.lower()]))
+
+    def _group(self) -> _Node:
+        found = _FLAGS.match(self.pattern, self.at)
+        if self._peek() == "?" and found is None:
+            raise UnreadPattern(f"{self.pattern}: a group that is not read at {self.at}")
+        self.at = found.end() if found else self.at
+        node = self.alternatives()
+        if self._peek() != ")":
+            raise UnreadPattern(f"{self.pattern}: a group without its end")
+        self.at += 1
+        looks = found is not None and found[0][-1] in "=!"
+        return _Node(frozenset([""])) if looks else node
+
+    def _class(self) -> _Node:
+        end = self.pattern.index("]", self.at + 1)
+        inside = self.pattern[self.at : end]
+        while inside.endswith("\\"):
+            end = self.pattern.index("]", end + 1)
+            inside = self.pattern[self.at : end]
+        self.at = end + 1
+        if inside.startswith("^") or "\\" in inside:
+            return _Node(None)
+        spelled: set[str] = set()
+        place = 0
+        while place < len(inside):
+            if inside[place + 1 : place + 2] == "-" and place + 2 < len(inside):
+                first, last = ord(inside[place]), ord(inside[place + 2])
+                spelled.update(chr(code).lower() for code in range(first, last + 1))
+                place += 3
+            else:
+                spelled.add(inside[place].lower())
+                place += 1
+        return _Node(frozenset(spelled) if len(spelled) <= _CLASS_MAX else None)
+
+    def _escape(self) -> _Node:
+        letter = self._peek()
+        self.at += 1
+        if letter in "bB":
+            return _Node(frozenset([""]))
+        if letter in "dDwWsS":
+            return _Node(None)
+        if letter.isalnum():
+            raise UnreadPattern(f"{self.pattern}: \\{letter} is not read")
+        return _Node(frozenset([letter]))
+
+    def _repeated(self, node: _Node) -> _Node:
+        least, exactly_once = 1, True
+        letter = self._peek()
+        if letter in ("*", "?", "+"):
+            self.at += 1
+            least, exactly_once = (1 if letter == "+" else 0), False
+            if letter == "?" and node.exact is not None:
+                node = _Node(node.exact | {""})
+                exactly_once = True
+        elif letter == "{":
+            found = _REPEAT.match(self.pattern, self.at)
+            if found is None:
+                raise UnreadPattern(f"{self.pattern}: a brace that is not read at {self.at}")
+            self.at = found.end()
+            least, exactly_once = int(found[1] or 0), False
+        if not exactly_once and self._peek() in ("?", "+"):
+            self.at += 1
+        if exactly_once:
+            return node
+        if least == 0:
+            return _Node(None)
+        return _Node(None, _better(node.exact or frozenset(), node.needed))
+
+
+def _joined(run: frozenset[str], exact: frozenset[str] | None) -> frozenset[str] | None:
+    if exact is None or len(run) * len(exact) > _VARIANTS_MAX:
+        return None
+    return frozenset(one + other for one in run for other in exact)

@@ -1,0 +1,188 @@
+"""Reads lines with all signatures at once: plain texts first, regular expressions where one hits."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
+
+from watchkeeper.domain.signatures import CAUSES, GUARDS, MARKS
+from watchkeeper.domain.signatures.literals import literals_of
+from watchkeeper.domain.signatures.model import Rank, Scope, Signature
+
+WINDOW_MAX = 4_000
+"""Characters of a longer line that are read around a hit."""
+
+_FLAGS = re.IGNORECASE | re.ASCII
+
+ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""Colours and cursor movements of a terminal (ECMA-48)."""
+
+PREFIX = re.compile(
+    r"(?:\s*(?:\[?rank ?\d+\]?:|\[default\d+\]:|\[\d+\]:|\d{1,6}: (?=\S|\s)|\([^()\n]{0,80}pid=[^()\n]"
+    r"{0,80}\)|\[[^\[\]\n]{0,40}\d\d:\d\d:\d\d[^\[\]\n]{0,20}\]|\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d"
+    r"(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+|\d\d:\d\d:\d\d(?:[.,]\d+)?"
+    r"|\[ *\d+\.\d+\]|std(?:err|out):|\|?\s*[EIWF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\]"
+    r"|[EIWFD] \d\d-\d\d \d\d:\d\d:\d\d \S+\]|[EIWF]\d{4} \d\d:\d\d:\S+ +\d+ \S+\]|worker-?\d+:"
+    r"|\((?:raylet|gcs_server|autoscaler)[^)]*\)))+\s?"
+)
+"""What log collectors and launchers put before a line."""
+
+_HEAD = re.compile(
+    r"\s*(?:[\[<(]?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)[\]>)]?"
+    r"(?:[:| -]+[\w./<>-]+(?::\d+)?(?=[:\]| -]))?[:\]| -]+)",
+    re.IGNORECASE,
+)
+_WARNING = re.compile(
+    r"^\W{0,3}(?:\S+ ){0,4}?\[?(?:WARN(?:ING)?|DEBUG|INFO|NOTICE)\b|^W\d{4} |^W \d\d-\d\d |\w+Warning:|"
+    r"level=(?:info|warn|debug)|\"level\": ?\"(?:info|warn|debug)",
+    re.IGNORECASE,
+)
+_BAR = re.compile(r"\d+%\||\b\d+/\d+ \[\d+:\d+|\bit/s\b|s/it\b")
+_FRAME = re.compile(r"^\s*(?:[|+ ]*)File \"[^\"]+\", line \d+|^\s+\.\.\. *$")
+_INDENTED = re.compile(r"^\s{2,}\S")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one line says.
+
+    Attributes:
+        signatures: Those that hold, the strongest first.
+        silenced: Guards that took something out of it.
+        answers: A recovery or success that answers earlier lines.
+    """
+
+    signatures: tuple[Signature, ...] = ()
+    silenced: tuple[Signature, ...] = ()
+    answers: tuple[Signature, ...] = ()
+
+
+_NOTHING = Reading()
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    signature: Signature
+    search: re.Pattern[str]
+    order: int
+
+
+class Matcher:
+    """All signatures, compiled once.
+
+    Raises:
+        UnreadPattern: A signature's pattern requires no plain text.
+    """
+
+    def __init__(self) -> None:
+        """Compile them."""
+        self._looked: list[_Compiled] = []
+        self._parts: list[_Compiled] = []
+        self._lines: list[_Compiled] = []
+        by_literal: dict[str, list[int]] = {}
+        for order, signature in enumerate((*GUARDS, *CAUSES, *MARKS)):
+            one = _Compiled(signature, re.compile(signature.pattern, _FLAGS), order)
+            guards = {Scope.PART: self._parts, Scope.LINE: self._lines}
+            if signature in GUARDS and signature.scope in guards:
+                guards[signature.scope].append(one)
+                continue
+            for literal in literals_of(signature.pattern):
+                by_literal.setdefault(literal, []).append(len(self._looked))
+            self._looked.append(one)
+        self._users = list(by_literal.values())
+        self._finder = BytesAhoCorasick(
+            [literal.encode() for literal in by_literal],
+            matchkind=MatchKind.Standard,
+            implementation=Implementation.DFA,
+        )
+
+    def hits(self, small: bytes) -> Iterator[int]:
+        """Return where lines stand that need a look, in a text in small letters, in order."""
+        for _, start, _ in self._finder.find_matches_as_indexes(small):
+            yield start
+
+    def read(self, line: str, before: str = "") -> Reading:
+        """Read one line.
+
+        Args:
+            line: Without colours and its end.
+            before: The line before it: below a frame of a traceback stands source code.
+        """
+        if _FRAME.match(before) and _INDENTED.match(line) and not _FRAME.match(line):
+            return _NOTHING
+        found = self._candidates(line)
+        if not found:
+            return _NOTHING
+        prefix = PREFIX.match(line)
+        start = prefix.end() if prefix else 0
+        silence, silenced = self._silence(line, start)
+        masked = line
+        for part in self._parts:
+            taken = part.search.sub(_blank, masked)
+            if taken != masked:
+                masked = taken
+                silenced.append(part.signature)
+        head = _HEAD.match(masked, start)
+        texts = [masked]
+        if start:
+            texts.insert(0, masked[start:])
+        if head:
+            texts.insert(0, masked[head.end() :])
+        kept: list[Signature] = []
+        answers: list[Signature] = []
+        dropped = False
+        for one in found:
+            if not any(one.search.search(text) for text in texts):
+                dropped = dropped or one.search.search(line) is not None
+                continue
+            if one.signature.scope is Scope.TEXT:
+                answers.append(one.signature)
+            elif one.signature.rank > silence:
+                kept.append(one.signature)
+            else:
+                dropped = True
+        kept.sort(key=lambda signature: -signature.rank)
+        return Reading(tuple(kept), tuple(silenced) if dropped else (), tuple(answers))
+
+    def read_plainly(self, line: str, before: str = "") -> Reading:
+        """Read one line with every expression, without the plain texts: what `read` must equal."""
+        every = list(self._looked)
+        plain = Matcher.__new__(Matcher)
+        plain._looked, plain._parts, plain._lines = every, self._parts, self._lines
+        plain._candidates = lambda _: every  # type: ignore[method-assign]
+        return plain.read(line, before)
+
+    def _candidates(self, line: str) -> list[_Compiled]:
+        small = line.lower().encode("utf-8", "replace")
+        numbers = {
+            number
+            for literal, _, _ in self._finder.find_matches_as_indexes(small, overlapping=True)
+            for number in self._users[literal]
+        }
+        return [self._looked[number] for number in sorted(numbers)]
+
+    def _silence(self, line: str, start: int) -> tuple[int, list[Signature]]:
+        silence = -1
+        silenced: list[Signature] = []
+        message = line[start:]
+        for one in self._lines:
+            if one.search.search(message):
+                silence = max(silence, one.signature.rank)
+                silenced.append(one.signature)
+        if _WARNING.search(line):
+            silence = max(silence, Rank.MARK)
+        if _BAR.search(line):
+            silence = max(silence, Rank.SYMPTOM)
+        return silence, silenced
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+@cache
+def matcher() -> Matcher:
+    """Return the one matcher of this process; it takes some tens of milliseconds to make."""
+    return Matcher()

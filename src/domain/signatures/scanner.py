@@ -1,0 +1,196 @@
+"""Folds a log of any length into the few lines that matter, in memory that does not grow."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from watchkeeper.domain.signatures.matcher import ANSI, WINDOW_MAX, Matcher, matcher
+from watchkeeper.domain.signatures.model import Label, Rank, Signature
+
+HITS_MAX = 4
+"""First and last lines kept of each signature."""
+
+BEFORE_LINES = 6
+"""Lines before an error that may say what it was doing."""
+
+TAIL_BYTES = 16_384
+"""End of the text that is kept, for trends of its numbers."""
+
+_PENDING_BYTES_MAX = 1_048_576
+"""A line without an end is cut here."""
+
+_BEFORE_BYTES_MAX = 8_192
+_ESCAPE_BYTES_MAX = 300
+_NOISE_LINES = 60
+"""After a success so many lines of weak claims are the noise of a shutdown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A signature in a line.
+
+    Attributes:
+        signature: Which one.
+        number: The line's number, from 1.
+        line: The line.
+        before: The lines before it, oldest first, where it names an error.
+    """
+
+    signature: Signature
+    number: int
+    line: str
+    before: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Kept:
+    """The first and last hits of one signature, and how many there were."""
+
+    first: list[Hit] = field(default_factory=list[Hit])
+    last: deque[Hit] = field(default_factory=lambda: deque[Hit](maxlen=HITS_MAX))
+    count: int = 0
+
+    def add(self, hit: Hit) -> None:
+        """Keep a hit where there is room."""
+        self.count += 1
+        (self.first if len(self.first) < HITS_MAX else self.last).append(hit)
+
+
+@dataclass(slots=True)
+class Scanner:
+    """Reads a log piece by piece; give the pieces to `feed`, then call `finish` once.
+
+    Attributes:
+        kept: What was found, by the signature's id.
+        silenced: Guards that took something out of the reading, by id, with a line of each.
+        answered: Recoveries and successes, by id.
+        lines: Lines read so far.
+        tail: The end of the text.
+    """
+
+    kept: dict[str, Kept] = field(default_factory=dict[str, Kept])
+    silenced: dict[str, Hit] = field(default_factory=dict[str, Hit])
+    answered: dict[str, Hit] = field(default_factory=dict[str, Hit])
+    lines: int = 0
+    tail: bytes = b""
+    _pending: bytes = b""
+    _done: int = 0
+    _held: bytes = b""
+    _succeeded: int | None = None
+    _matcher: Matcher = field(default_factory=matcher)
+
+    def feed(self, data: bytes) -> None:
+        """Read the next piece of the log; it may end anywhere, also inside a character."""
+        data = self._cleaned(data)
+        if not data:
+            return
+        self.tail = (self.tail + data)[-TAIL_BYTES:]
+        buffer = self._pending + data
+        end = buffer.rfind(b"\n") + 1
+        if end <= self._done:
+            if len(buffer) - self._done <= _PENDING_BYTES_MAX:
+                self._pending = buffer
+                return
+            end = len(buffer)
+        self._read(buffer, end)
+
+    def finish(self) -> None:
+        """Read what is left: a last line without an end."""
+        self._pending += self._held
+        self._held = b""
+        if len(self._pending) > self._done:
+            self._read(self._pending, len(self._pending))
+
+    def _cleaned(self, data: bytes) -> bytes:
+        """Take out colours and Windows' ends of lines, also where a piece ends inside of one."""
+        data, self._held = self._held + data, b""
+        if data.endswith(b"\r"):
+            data, self._held = data[:-1], b"\r"
+        begun = data.rfind(b"\x1b", max(len(data) - _ESCAPE_BYTES_MAX, 0))
+        if begun >= 0 and ANSI.match(data, begun) is None:
+            data, self._held = data[:begun], data[begun:] + self._held
+        if b"\x1b" in data:
+            data = ANSI.sub(b"", data)
+        return data.replace(b"\r\n", b"\n") if b"\r" in data else data
+
+    def _read(self, buffer: bytes, end: int) -> None:
+        body = buffer[:end]
+        small = body.lower()
+        wrapped = b"\r" in body
+        until = counted = self._done
+        number = self.lines + 1
+        for start in self._matcher.hits(small):
+            if start < until:
+                continue
+            left, right = _bounds(body, start, wrapped)
+            number += body.count(b"\n", counted, left)
+            counted = left
+            until = right + 1
+            if right - left > WINDOW_MAX:
+                left = max(left, start - WINDOW_MAX // 2)
+                right = min(right, start + WINDOW_MAX // 2)
+                until = right
+            self._take(body, left, right, number)
+        self.lines += body.count(b"\n", self._done) + (not body.endswith(b"\n"))
+        before = _lines_before(body, len(body))
+        self._pending = body[before:] + buffer[end:]
+        self._done = len(body) - before
+
+    def _take(self, body: bytes, left: int, right: int, number: int) -> None:
+        line = _text(body[left:right])
+        above = _text(body[body.rfind(b"\n", 0, max(left - 1, 0)) + 1 : max(left - 1, 0)])
+        reading = self._matcher.read(line, above)
+        for signature in reading.answers:
+            self._answer(Hit(signature, number, line))
+        for signature in reading.silenced:
+            self.silenced.setdefault(signature.id, Hit(signature, number, line))
+        if not reading.signatures:
+            return
+        before = tuple(_text(body[_lines_before(body, left) : left]).split("\n")[:-1])
+        for signature in reading.signatures:
+            if self._is_noise(signature, number):
+                self.silenced.setdefault(signature.id, Hit(signature, number, line))
+                continue
+            self.kept.setdefault(signature.id, Kept()).add(Hit(signature, number, line, before))
+
+    def _answer(self, hit: Hit) -> None:
+        self.answered.setdefault(hit.signature.id, hit)
+        cancels = hit.signature.cancels
+        for name in [n for n, kept in self.kept.items() if _is_answered(kept, cancels)]:
+            gone = self.kept.pop(name)
+            self.silenced.setdefault(name, gone.first[0])
+        if hit.signature.id == "recovered.success":
+            self._succeeded = hit.number
+
+    def _is_noise(self, signature: Signature, number: int) -> bool:
+        if self._succeeded is None or signature.rank > Rank.SYMPTOM:
+            return False
+        return 0 <= number - self._succeeded <= _NOISE_LINES
+
+
+def _is_answered(kept: Kept, cancels: tuple[Label, ...]) -> bool:
+    return kept.first[0].signature.label in cancels
+
+
+def _bounds(body: bytes, start: int, wrapped: bool) -> tuple[int, int]:
+    left = body.rfind(b"\n", 0, start) + 1
+    right = body.find(b"\n", start)
+    right = len(body) if right < 0 else right
+    if wrapped:
+        left = max(left, body.rfind(b"\r", left, start) + 1)
+        inner = body.find(b"\r", start, right)
+        right = inner if inner >= 0 else right
+    return left, right
+
+
+def _lines_before(body: bytes, at: int) -> int:
+    """Return where the lines before a place begin that may belong to it."""
+    begin = at
+    for _ in range(BEFORE_LINES):
+        begin = body.rfind(b"\n", 0, max(begin - 1, 0)) + 1
+        if begin == 0 or at - begin > _BEFORE_BYTES_MAX:
+            break
+    return max(begin, at - _BEFORE_BYTES_MAX)
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r")

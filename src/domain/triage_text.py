@@ -1,0 +1,238 @@
+"""Names what broke from a text: the class, how sure that is, the lines it rests on, and an outlook.
+
+A signature names a cause; the strongest claim wins, and of equals the first in the text, as what
+fails first is the cause and the rest is collateral. What a guard knows as harmless is not read. When
+nothing names a cause, a text that shows a failure is `unknown` and every other is `benign`.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from watchkeeper.domain.events_decisions import Outlook
+from watchkeeper.domain.signatures.matcher import PREFIX
+from watchkeeper.domain.signatures.model import OUTLOOKS, Label, Rank, outlook_of
+from watchkeeper.domain.signatures.scanner import Hit, Scanner
+from watchkeeper.domain.signatures.trends import runs_away
+from watchkeeper.domain.triage import normalise
+from watchkeeper.domain.triage_context import Context, Fact, facts_of
+
+EVIDENCE_MAX = 8
+LINE_MAX = 300
+
+_EXPLAINS: dict[Label, tuple[Label, ...]] = {
+    Label.PREEMPTION: (
+        Label.NODE_FAILURE, Label.CONTROLLER_FAILURE, Label.CAPACITY_WEDGE, Label.COLLECTIVE_HANG,
+        Label.USER_STOPPED, Label.NETWORK,
+    ),
+    Label.NODE_FAILURE: (Label.COLLECTIVE_HANG, Label.NETWORK, Label.CONTROLLER_FAILURE),
+    Label.DISK_FULL: (Label.CHECKPOINT_ERROR, Label.DATA_ERROR, Label.WANDB_ERROR),
+    Label.HOST_OOM: (Label.USER_STOPPED, Label.NODE_FAILURE),
+    Label.HBM_OOM: (Label.COLLECTIVE_HANG, Label.CODE_BUG),
+    Label.CAPACITY_WEDGE: (Label.CONFIG_ERROR,),
+    Label.WANDB_ERROR: (Label.NETWORK, Label.CONFIG_ERROR),
+    Label.TPU_BAD_NODE: (Label.CONFIG_ERROR,),
+    Label.NUMERICAL: (Label.CHECKPOINT_ERROR, Label.CODE_BUG),
+    Label.CHECKPOINT_ERROR: (Label.CONFIG_ERROR, Label.DATA_ERROR, Label.CODE_BUG),
+    Label.CONTROLLER_FAILURE: (Label.NETWORK,),
+}
+"""Which label, at the same strength, is the consequence of which other."""
+
+_CONFIDENCE = {Rank.ROOT: 0.95, Rank.SPECIFIC: 0.88, Rank.SYMPTOM: 0.75, Rank.GENERIC: 0.65}
+_UNKNOWN_CONFIDENCE = 0.6
+
+_TRACKER = re.compile(r"\b(?:wandb|mlflow|neptune|comet_ml)\b[/\\.]", re.IGNORECASE)
+_CHECKPOINT = re.compile(
+    r"checkpoint|ckpt|serialization\.py|load_state_dict|orbax|save_pretrained|torch\.load|safetensors",
+    re.IGNORECASE,
+)
+_DATA = re.compile(
+    r"datasets?[/\\_.]|dataset\b|dataloader|data_loader|_fetch|collat|tokeniz|parquet|pyarrow|tfrecord"
+    r"|webdataset|grain|zarr|read_csv|load_dataset",
+    re.IGNORECASE,
+)
+_SETTINGS = re.compile(
+    r"config|argparse|parse_args|\bargs\b|arguments\.py|hydra|omegaconf|\bconf\b|yaml|settings|environ",
+    re.IGNORECASE,
+)
+_GENERIC_ENDS = frozenset({"code.key", "code.value", "mark.exception", "config.path"})
+_TRACKED = frozenset({Label.NETWORK, Label.CONFIG_ERROR, Label.UNKNOWN, Label.CODE_BUG})
+_PLACES = re.compile(
+    r"(?:\b[a-z]+://|(?<![\w/])/)[^\s'\",;:)\]}]+|\b(?:\d{1,3}\.){3}\d{1,3}\b(?::\d+)?"
+    r"|\b[\w-]+(?:\.[\w-]+)*\.(?:internal|local|svc|compute|cluster|com|org|net)\b(?::\d+)?"
+    r"|\b(?:node|host|worker|rank|gpu|pod|ip|vm|tpu|cpu|pid|tid)[-_ ]?[\w.-]*\d[\w.-]*",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One line that a verdict rests on.
+
+    Attributes:
+        line: The line, at most 300 characters.
+        number: Its number in the text, from 1; 0 for a fact of the context.
+        rule: The signature's id.
+    """
+
+    line: str
+    number: int
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Triage:
+    """What a text says about why a run broke, or that it did not.
+
+    Attributes:
+        label: The most probable cause; `unknown` is an honest answer.
+        secondary: Other readings that are defensible, the likelier first.
+        fingerprint: The same 8 digits for the same failure; empty where nothing failed.
+        confidence: From 0 to 1: how specific the matched message is.
+        rules: Ids of the signatures that decided, the deciding one first.
+        evidence: The lines, the root first.
+        outlook: Whether trying the same again makes sense; a claim apart from the cause.
+    """
+
+    label: Label
+    secondary: tuple[Label, ...]
+    fingerprint: str
+    confidence: float
+    rules: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    outlook: Outlook
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    label: Label
+    rank: Rank
+    number: int
+    rule: str
+    line: str
+    outlook: Outlook
+    also: tuple[Label, ...]
+
+
+def triage_text(text: str, context: Context | None = None) -> Triage:
+    """Name what broke from a text and what is known around it. Never raises."""
+    scanner = Scanner()
+    scanner.feed(text.encode("utf-8", "replace"))
+    return conclude(scanner, context)
+
+
+def conclude(scanner: Scanner, context: Context | None = None) -> Triage:
+    """Judge what a scanner has kept of a log."""
+    scanner.finish()
+    claims = [_claim(hit) for kept in scanner.kept.values() for hit in (*kept.first, *kept.last)]
+    running = runs_away(scanner.tail.decode("utf-8", "replace"))
+    if running:
+        claims.append(
+            _Claim(Label.NUMERICAL, Rank.SPECIFIC, scanner.lines, "nan.trend", running,
+                   OUTLOOKS[Label.NUMERICAL], ())
+        )
+    claims += [_from_fact(fact) for fact in facts_of(context)]
+    if not claims:
+        return _benign(scanner)
+    return _verdict(claims)
+
+
+def _from_fact(fact: Fact) -> _Claim:
+    outlook = fact.outlook or OUTLOOKS[fact.label]
+    return _Claim(fact.label, fact.rank, 0, fact.rule, fact.says, outlook, fact.also)
+
+
+def _claim(hit: Hit) -> _Claim:
+    signature = hit.signature
+    label, rank, outlook, also = signature.label, signature.rank, outlook_of(signature), signature.also
+    moved = _moved(hit)
+    if moved is not None and moved is not label:
+        also = (label, *also) if label is not Label.UNKNOWN else also
+        label, rank, outlook = moved, max(rank, Rank.GENERIC), OUTLOOKS[moved]
+    return _Claim(label, rank, hit.number, signature.id, hit.line, outlook, also)
+
+
+def _moved(hit: Hit) -> Label | None:
+    """Return what the lines before an error say that it was about, where its own words do not."""
+    signature = hit.signature
+    if not hit.before or signature.rank >= Rank.ROOT:
+        return None
+    above = "\n".join(line for line in hit.before if line.startswith((" ", "\t")) or "File" in line)
+    if not above:
+        return None
+    if _TRACKER.search(above) and signature.label in _TRACKED:
+        return Label.WANDB_ERROR
+    if signature.id not in _GENERIC_ENDS:
+        return None
+    for pattern, label in (
+        (_CHECKPOINT, Label.CHECKPOINT_ERROR),
+        (_DATA, Label.DATA_ERROR),
+        (_SETTINGS, Label.CONFIG_ERROR),
+    ):
+        if pattern.search(above):
+            return label
+    return None
+
+
+def _tier(rank: Rank) -> int:
+    # A kind of error and a symptom weigh the same: the first of them in the text is the cause.
+    return {Rank.MARK: 0, Rank.GENERIC: 1, Rank.SYMPTOM: 1, Rank.SPECIFIC: 2, Rank.ROOT: 3}[rank]
+
+
+def _verdict(claims: list[_Claim]) -> Triage:
+    claims.sort(key=lambda claim: (-_tier(claim.rank), claim.number, -claim.rank))
+    top = [claim for claim in claims if _tier(claim.rank) == _tier(claims[0].rank)]
+    labels = {claim.label for claim in top}
+    explained = {b for a in labels for b in _EXPLAINS.get(a, ()) if a is not b}
+    root = next((claim for claim in top if claim.label not in explained), top[0])
+    ordered = [root, *(claim for claim in claims if claim is not root)]
+    others = dict.fromkeys(
+        label
+        for claim in ordered
+        for label in (claim.label, *(claim.also if claim is root else ()))
+        if label is not root.label and label is not Label.UNKNOWN
+    )
+    evidence: dict[tuple[int, str], Evidence] = {}
+    for claim in ordered:
+        line = claim.line.strip()[:LINE_MAX]
+        evidence.setdefault((claim.number, line), Evidence(line, claim.number, claim.rule))
+    return Triage(
+        label=root.label,
+        secondary=tuple(others)[:3],
+        fingerprint=fingerprint_of(root.label, root.line),
+        confidence=_confidence(root, top),
+        rules=tuple(dict.fromkeys(claim.rule for claim in ordered))[:EVIDENCE_MAX],
+        evidence=tuple(evidence.values())[:EVIDENCE_MAX],
+        outlook=root.outlook,
+    )
+
+
+def _confidence(root: _Claim, top: list[_Claim]) -> float:
+    if root.label is Label.UNKNOWN:
+        return _UNKNOWN_CONFIDENCE
+    doubt = 0.1 if any(claim.label is not root.label for claim in top) else 0.0
+    return round(_CONFIDENCE.get(root.rank, _UNKNOWN_CONFIDENCE) - doubt, 2)
+
+
+def _benign(scanner: Scanner) -> Triage:
+    seen = [*scanner.answered.values(), *scanner.silenced.values()]
+    return Triage(
+        label=Label.BENIGN,
+        secondary=(),
+        fingerprint="",
+        confidence=0.9 if seen else 0.8,
+        rules=tuple(hit.signature.id for hit in seen)[:EVIDENCE_MAX],
+        evidence=tuple(
+            Evidence(hit.line.strip()[:LINE_MAX], hit.number, hit.signature.id)
+            for hit in seen[:EVIDENCE_MAX]
+        ),
+        outlook=OUTLOOKS[Label.BENIGN],
+    )
+
+
+def fingerprint_of(label: Label, line: str) -> str:
+    """Return 8 hex digits: the same for the same failure on another host, step, path or day."""
+    prefix = PREFIX.match(line)
+    message = line[prefix.end() :] if prefix else line
+    plain = normalise(_PLACES.sub("<place>", message)).lower()
+    return hashlib.sha256(f"{label.value}\n{plain}".encode("utf-8", "replace")).hexdigest()[:8]
