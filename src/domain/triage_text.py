@@ -27,9 +27,10 @@ _EXPLAINS: dict[Label, tuple[Label, ...]] = {
     ),
     Label.NODE_FAILURE: (Label.COLLECTIVE_HANG, Label.NETWORK, Label.CONTROLLER_FAILURE),
     Label.DISK_FULL: (Label.CHECKPOINT_ERROR, Label.DATA_ERROR, Label.WANDB_ERROR),
-    Label.HOST_OOM: (Label.USER_STOPPED, Label.NODE_FAILURE),
+    Label.HOST_OOM: (Label.USER_STOPPED, Label.NODE_FAILURE, Label.DISK_FULL),
     Label.HBM_OOM: (Label.COLLECTIVE_HANG, Label.CODE_BUG),
-    Label.CAPACITY_WEDGE: (Label.CONFIG_ERROR,),
+    Label.CAPACITY_WEDGE: (Label.CONFIG_ERROR, Label.HBM_OOM, Label.HOST_OOM),
+    Label.COLLECTIVE_HANG: (Label.NETWORK,),
     Label.WANDB_ERROR: (Label.NETWORK, Label.CONFIG_ERROR),
     Label.TPU_BAD_NODE: (Label.CONFIG_ERROR,),
     Label.NUMERICAL: (Label.CHECKPOINT_ERROR, Label.CODE_BUG),
@@ -155,15 +156,14 @@ def _claim(hit: Hit) -> _Claim:
 def _moved(hit: Hit) -> Label | None:
     """Return what the lines before an error say that it was about, where its own words do not."""
     signature = hit.signature
-    if not hit.before or signature.rank >= Rank.ROOT:
+    if signature.rank >= Rank.ROOT:
         return None
-    above = "\n".join(line for line in hit.before if line.startswith((" ", "\t")) or "File" in line)
-    if not above:
-        return None
+    above = "\n".join(_code_of(line) for line in hit.before)
     if _TRACKER.search(above) and signature.label in _TRACKED:
         return Label.WANDB_ERROR
     if signature.id not in _GENERIC_ENDS:
         return None
+    above += "\n" + hit.line
     for pattern, label in (
         (_CHECKPOINT, Label.CHECKPOINT_ERROR),
         (_DATA, Label.DATA_ERROR),
@@ -172,6 +172,13 @@ def _moved(hit: Hit) -> Label | None:
         if pattern.search(above):
             return label
     return None
+
+
+def _code_of(line: str) -> str:
+    """Return a line of a traceback without what stands before it; other lines are empty."""
+    prefix = PREFIX.match(line)
+    bare = line[prefix.end() :] if prefix else line
+    return bare if bare.startswith((" ", "\t")) or "File \"" in bare else ""
 
 
 def _tier(rank: Rank) -> int:

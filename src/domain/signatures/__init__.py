@@ -32,8 +32,8 @@ CAUSES: tuple[Signature, ...] = (
     *CONTROLLERS,
     *STOPS,
     *NETWORK,
-    *CONFIG,
     *CODE,
+    *CONFIG,
 )
 """What names a cause. Where several of one rank match one line, the first in this order counts."""
 

@@ -23,7 +23,10 @@ PARTS = (
       r"preempted|restarts?|oom\w*|timeouts?|evictions?|evicted|killed|unhealthy|corruption|corrupt|"
       r"missing|skipped|lost|incidents?|anomalies|hangs?|stragglers?|retries|warnings?|errored|"
       r"divergence|spikes?|skips)\b|\bNo error\b|\bnot? (?:a )?(?:fatal|failure|error|problem)\b"
-      r"|never (?:failed|crashed|hung)|No preemption victims found|error[- ]?free|\bDISABLED\b.{0,30}"
+      r"|never (?:failed|crashed|hung)|\bno (?!such|space|route|more|longer|module|available|kernel|device|"
+      r"cuda|gpu|tpu|host|nodes?\b|accel|attrib|matching|valid|checkpoint|data|api|credential|free|offers|"
+      r"compatible)[^.;:\n]{0,90}\b(?:found|seen|detected|observed|reported|operation|events?|present|"
+      r"occurred|logged|recorded|indication|sign|evidence)\b|No preemption victims found|error[- ]?free|\bDISABLED\b.{0,30}"
       r"error",
       "No error this time.", "an error this time", "prose and tools", Rank.ROOT, Scope.PART),
     S("calm.metric-name", _B,
@@ -48,8 +51,10 @@ PARTS = (
       r"information|details)[^\n]*$|in case of (?:\w+ ){0,3}(?:failure|error|crash|preemption|oom)\w*"
       r"|on[- _](?:failure|error|crash|preemption|interrupt)\b|(?:upon|after|before|when|whenever|"
       r"unless|until) (?:an? |the )?(?:\w+ )?(?:failure|error|crash|preemption) (?:occurs|happens)"
-      r"|(?:can|may|might|could|would|will) (?:fail|crash|hang|be (?:killed|preempted|lost|marked|"
-      r"evicted|interrupted))\b[^\n]*|no longer supported in future[^\n]*|will be removed in[^\n]*",
+      r"|(?:can|may|might|could|would) (?:\w+ )?(?:fail|crash|hang|be (?:killed|preempted|lost|"
+      r"marked|evicted|interrupted|due|caused))\b[^\n]*|\bif (?:the|an?|any|some|your|one|it|there|this|"
+      r"all)\b[^.\n]*|[Pp]lease try again(?: later)?|preempted or failed|\b(?:\d\)|\(\d\)) some tasks"
+      r"[^\n]*|Get rid of[^\n]*|problem deleting [^\n]*|no longer supported in future[^\n]*|will be removed in[^\n]*",
       "This can happen when a (1) raylet crashes unexpectedly (OOM, preempted node, etc.)",
       "the raylet crashed", "Ray, PyTorch: boilerplate after a message", Rank.ROOT, Scope.PART),
     S("calm.error-names", _B,
@@ -88,9 +93,9 @@ LINES = (
       "Unable to find cuDNN", "TensorFlow; XLA; NCCL plugins", Rank.ROOT),
     S("calm.retry", _B,
       r"\bretry(?:ing)? (?:in|after|attempt|#|\d|request|with|the|once|again|\()|\bwill (?:be )?retr"
-      r"(?:y|ied)|\bRetrying\b|\btry(?:ing)? again\b|\b(?:attempt|try|retry) ?#?\d+ ?(?:/|of|out of) ?"
+      r"(?:y|ied)|\bRetrying\b|\btrying again\b|entering retry loop|\b(?:attempt|try|retry) ?#?\d+ ?(?:/|of|out of) ?"
       r"\d+|\(?(?:attempt|retry|try) \d+\)?|backing off|next retry|retries? (?:left|remaining)|Retry\("
-      r"total=[1-9]|reconnecting|re-?trying|will reconnect|attempts? left; will restart",
+      r"total=[1-9]|reconnecting|re-?trying|will reconnect|attempts? left; will restart|client-side throttling",
       "W HTTP 503 on read, retrying in 2.1 s (attempt 1/5)", "retries exhausted, giving up",
       "HTTP clients", Rank.SPECIFIC),
     S("calm.corrected", _B,
@@ -115,15 +120,15 @@ LINES = (
       "Python at its exit", Rank.SPECIFIC),
     S("calm.deprecation", _B,
       r"(?:Deprecat\w+|Future|PendingDeprecation|Resource|Import|Runtime|Syntax|Bytes|Experimental|"
-      r"Beta)Warning\b|is deprecated|has been deprecated|deprecat(?:ed|ion)|UserWarning: (?!.{0,60}"
-      r"(?:TPU backend|cloud_tpu_init|loss is|out of memory|nan))|warnings\.warn",
+      r"Beta)Warning\b|is deprecated|has been deprecated|deprecat(?:ed|ion)|UserWarning: |"
+      r"warnings\.warn",
       "FutureWarning: `torch.cuda.amp.autocast` is deprecated", "TypeError: bad operand",
-      "Python warnings", Rank.SPECIFIC),
+      "Python warnings", Rank.GENERIC),
     S("calm.optional", _B,
       r"(?:not (?:installed|found|available)|missing|unavailable|failed to import|could not import|"
       r"cannot import|No module named).{0,80}(?:optional|skipp(?:ed|ing)|fall(?:s|ing)? ?back|will (?:"
       r"not )?be (?:used|registered|disabled|ignored)|disabled|using (?:default|cpu|slow|pure)|"
-      r"instead|ignor(?:ed|ing)|no-op)|(?:will not be (?:registered|available|used)|fall(?:s|ing)? ?"
+      r"instead|ignor(?:ed|ing)|no-op)|will use (?:existing|default|cached|the)|continuing (?:anyway|without)|(?:will not be (?:registered|available|used)|fall(?:s|ing)? ?"
       r"back (?:to|on)|skipping|ignoring|defaulting to|using default|optional).{0,80}(?:missing|not "
       r"(?:installed|found|available)|unavailable)|falling back to|not found,? (?:using|creating|"
       r"initiali[sz]ing|starting|skip|downloading|generating|building)|(?:does not|doesn't) exist, "
@@ -138,6 +143,10 @@ LINES = (
       r"|Some weights of .{0,80}(?:were not|are newly)|No checkpoint.{0,20}found.{0,30}start",
       "WARNING: could not find the metadata file latest_checkpointed_iteration.txt",
       "checkpoint step 900 not found", "Megatron-LM; transformers; Levanter", Rank.ROOT),
+    S("calm.backend-probe", _B,
+      r"(?:INFO|DEBUG).{0,40}Unable to initialize backend|Unable to initialize backend .{1,20}: module",
+      "INFO:jax._src.xla_bridge:Unable to initialize backend 'rocm': module 'jaxlib' has no attribute",
+      "RuntimeError: Unable to initialize backend 'tpu'", "JAX xla_bridge.py", Rank.ROOT),
     S("calm.drill", _B,
       r"\b(?:FAKING|faking|faked|FAKED|simulat(?:ed|ing)|inject(?:ed|ing)|fault injection|chaos|dry[- "
       r"]?run|drill|planned|scheduled) .{0,40}(?:error|failure|fault|crash|preemption|kill|maintenance|"
@@ -162,8 +171,8 @@ LINES = (
       "KillOnBadExit=1", "exit code: 1", "configurations that are echoed", Rank.GENERIC),
     S("calm.flag", _B,
       r"^\s*(?:-{1,2}[a-z][\w-]*(?:[ =,]|$)|usage: |optional arguments|options:|SBATCH|PBS|\[-{1,2})"
-      r"|^\s*#?(?:SBATCH|PBS|BSUB) |^[A-Z][A-Z0-9_]{3,}=\S*$|^\s*(?:export )?[A-Z][A-Z0-9_]{3,}=\S+"
-      r"(?: |$)",
+      r"|^\s*#?(?:SBATCH|PBS|BSUB) |(?-i:^\s*(?:export )?[A-Z][A-Z0-9_]{3,}=\S*)(?:"
+      r" |$)|^\s*[\"'][^\"']{2,80}[\"'],?\s*$|^\s*[-*] [\w /()]{3,60}: [A-Z]|Log \w+ \(not critical\)",
       "NCCL_ASYNC_ERROR_HANDLING=1", "NCCL error: unhandled", "command lines that are echoed",
       Rank.SPECIFIC),
 )
@@ -184,6 +193,17 @@ RECOVERIES = (
       "resuming from step 900", "clients that retry", Rank.SPECIFIC, Scope.TEXT,
       cancels=(Label.NETWORK, Label.WANDB_ERROR, Label.CONTROLLER_FAILURE, Label.UNKNOWN,
                Label.CHECKPOINT_ERROR, Label.COLLECTIVE_HANG)),
+    S("recovered.retrying", _B,
+      r"\bRetrying (?:in|request|after|again|the|once|\(|with|\d|to|connection)|entering retry loop|"
+      r"will retry|backing off|retry(?:ing)? in \d",
+      "Retrying request to /chat/completions in 0.852829 seconds", "retries exhausted",
+      "HTTP clients", Rank.MARK, Scope.TEXT, cancels=(Label.NETWORK,)),
+    S("recovered.capacity", _B,
+      r"has been allocated resources|Successfully assigned|Granted job allocation|QuotaReserved[=: ]+"
+      r"True|is now (?:running|ready|active)|(?:successfully|all) (?:provisioned|nodes? (?:are )?ready|"
+      r"workers (?:are )?ready)|Nodes? \S+ are ready for job|Created (?:pod|node|instance)|Admitted by",
+      "srun: job 88120 has been allocated resources", "waiting to be allocated", "SLURM; Kubernetes",
+      Rank.MARK, Scope.TEXT, cancels=(Label.CAPACITY_WEDGE,)),
     S("recovered.success", _B,
       r"\b(?:job|run|training|task|experiment|script|program|pipeline|conversion|evaluation|all tasks|"
       r"workflow|trial|fit)s?\b.{0,60}\b(?:succeeded|completed successfully|finished successfully|"

@@ -40,7 +40,7 @@ CAPACITY = (
       r"|max node group size reached|pod didn't trigger scale-up|SchedulingGated"
       r"|NotEnoughResources|Waiting for (?:resources|capacity|nodes? to be provisioned|gpus)",
       "0/12 nodes are available: 12 Insufficient nvidia.com/gpu.",
-      "Successfully assigned default/pod to node-3", _K8S, Rank.SPECIFIC),
+      "Successfully assigned default/pod to node-3", _K8S, Rank.ROOT),
     S("capacity.kueue", Label.CAPACITY_WEDGE,
       r"couldn't assign flavors|QuotaReserved.{0,30}(?:False|Pending|waiting)|resource \S+ "
       r"unavailable in ClusterQueue|workload .{0,60}(?:is )?(?:inadmissible|not admitted|pending)"
@@ -67,7 +67,7 @@ CAPACITY = (
       r"\((?:Resources|Priority|ReqNodeNotAvail|PartitionNodeLimit|PartitionConfig|BadConstraints|"
       r"Nodes? required for job (?:are|is)|BeginTime|Dependency|JobHeldAdmin|JobHeldUser|"
       r"launch failed requeued held)[^)\n]{0,80}\)|ReqNodeNotAvail|Requested node configuration "
-      r"is not available|queued and waiting for resources|is scheduled to start in \d+ days?"
+      r"is not available|count per node can ?not be satisfied|queued and waiting for resources|is scheduled to start in \d+ days?"
       r"|Nodes required for job are DOWN|Unable to allocate resources",
       "srun: error: Unable to allocate resources: Requested node configuration is not available",
       "queue: gpu, priority 1000", _SLURM, Rank.SPECIFIC, also=(Label.BENIGN,)),
@@ -106,7 +106,7 @@ PREEMPTION = (
     S("preempt.cloud", Label.PREEMPTION,
       r"compute\.instances\.preempted|instance was preempted|(?:spot|preemptible).{0,60}(?:reclaim|"
       r"interrupt|terminat|evict|preempt|shut ?down|taken|will be stopped|revoke)"
-      r"|Spot ?Interruption|instance-action.{0,40}(?:terminate|stop|hibernate)"
+      r"|Spot ?(?:Interruption|ITN)|SPOT_ITN|[Ii]nstance (?:will|is going to) be (?:interrupted|reclaimed|terminated)|instance-action.{0,40}(?:terminate|stop|hibernate)"
       r"|EC2 Spot Instance Interruption|Server\.SpotInstanceTermination|rebalance recommendation"
       r"|(?:is|in|state:?) PREEMPTED\b|status:? ?=?\"?PREEMPTED|\bPREEMPTING\b"
       r"|\"?preempted\"?\s*[:=]\s*\"?true|Instance terminated (?:by .{0,20})?(?:due to )?preempt"

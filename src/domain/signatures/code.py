@@ -68,7 +68,7 @@ CONFIG = (
       r"|DLL load failed|ImportError: .{0,80}(?:requires|is not installed|please (?:run|install)|"
       r"pip install)|(?:is|are) not installed\b|PackageNotFoundError|ResolutionImpossible"
       r"|no matching distribution|could not find a version|DistributionNotFound|VersionConflict"
-      r"|ABI (?:mismatch|incompatib)|is incompatible with|binary incompatibility|numpy.dtype size "
+      r"|ABI (?:mismatch|incompatib)|is incompatible with|Parse error in file|Parsing error at|binary incompatibility|numpy.dtype size "
       r"changed|compiled (?:using|against|with) .{0,40}(?:version|API)",
       "ModuleNotFoundError: No module named 'transformer_engine'",
       "installed 120 packages", _PY + "; ld.so; pip", Rank.SPECIFIC),
@@ -134,7 +134,7 @@ CONFIG = (
       r"queue|reservation|namespace|flavor|serviceaccount)\b.{0,60}(?:does(?:n't| not) exist|not "
       r"found|invalid|not specified|unknown|not available for)|Invalid (?:partition|account|qos|"
       r"queue|job array|feature|generic resource|node name)|invalid partition specified"
-      r"|Batch job submission failed|Requested (?:time|partition|node) limit is invalid"
+      r"|Requested (?:time|partition|node) limit is invalid"
       r"|Unable to contact .{0,20}registry|admission webhook .{0,100}denied|spec\.\S+: "
       r"(?:Invalid value|Required value|Forbidden|Unsupported value)|error validating data",
       "sbatch: error: Batch job submission failed: Invalid partition name specified",

@@ -39,7 +39,8 @@ COLLECTIVES = (
       r"|Call to (?:connect|recv|send|ibv_\w+) (?:to .{0,60})?(?:failed|timeout|timed out)"
       r"|Net/(?:Socket|IB) ?:.{0,100}(?:failed|error|timeout)"
       r"|socketProgress.{0,60}(?:closed|error)|RCCL error|DistBackendError"
-      r"|Connection closed by (?:localRank|remote peer)",
+      r"|Connection closed by (?:localRank|remote peer)|got completion (?:from peer|with)"
+      r"|Got async event|IBV_WC_\w+ERR",
       "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, remote "
       "process exited or there was a network error",
       "NCCL INFO NET/Socket : Using eth0", _NCCL, Rank.SYMPTOM,

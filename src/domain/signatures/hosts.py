@@ -47,7 +47,7 @@ MEMORY = (
       "failed to allocate 2.0 GiB of pinned host memory", "pin_memory: true", "CUDA host memory",
       Rank.ROOT),
     S("oom.shm", Label.HOST_OOM,
-      r"insufficient shared memory|out of shared memory|killed by signal: Bus error"
+      r"unable to write to file </torch|insufficient shared memory|out of shared memory|killed by signal: Bus error"
       r"|unable to (?:open|write to|mmap|resize) .{0,30}shared memory"
       r"|/dev/shm.{0,60}(?:full|no space|too small|exhausted|insufficient)|\bBus error\b|\bSIGBUS\b"
       r"|shared memory .{0,30}(?:exhausted|is full|too small|limit)",
@@ -83,7 +83,7 @@ DISK = (
       "Quota 'CPUS' exceeded. Limit: 24.0", "Linux errno; Lustre; GPFS", Rank.ROOT),
     S("disk.ephemeral", Label.DISK_FULL,
       r"low on resource: ephemeral-storage|ephemeral[- ]storage.{0,60}(?:exceed|evict|usage)"
-      r"|exceed\w* .{0,40}ephemeral|DiskPressure(?!\s*:?\s*False)\b.{0,40}(?:True|evict|has)"
+      r"|exceed\w* .{0,40}ephemeral|DiskPressure\b[=: ]{1,12}True|DiskPressure.{0,40}evict"
       r"|Usage of EmptyDir volume .{0,60}exceeds|eviction.{0,40}(?:nodefs|imagefs|DiskPressure)"
       r"|NodeHasDiskPressure|FreeDiskSpaceFailed|is over \d+% full.{0,60}(?:creation will fail|"
       r"capacity)|OutOfDiskError",
@@ -141,7 +141,7 @@ NODES = (
       r"|agent (?:was lost|disconnected|is unreachable)|WORKER_FAILED"
       r"|lost connection to (?:node|host|worker|machine|the node|agent)|rebooted unexpectedly"
       r"|kernel panic|Oops: general protection|soft lockup|hard lockup|node (?:crash|reboot)"
-      r"|blocked for more than \d+ seconds.{0,20}hung|Lost executor|HeartbeatManager",
+      r"|blocked for more than \d+ seconds|KernelDeadlock[=: ]+True|Lost executor|HeartbeatManager",
       "worker 3: heartbeat timed out, marking it lost",
       "worker 3: connection is alive", "orchestrators; Linux kernel", Rank.SPECIFIC),
     S("node.supervisor", Label.NODE_FAILURE,

@@ -89,7 +89,8 @@ MARKS = (
       r"|unexpectedly (?:exited|terminated|died|crashed|stopped|closed)|\bJob .{0,30}failed\b",
       "Job 12 failed", "0 of 12 jobs done", "orchestrators", Rank.MARK),
     S("mark.hang", Label.UNKNOWN,
-      r"^Thread (?:0x)?[0-9a-f]+ \((?:idle|active)\b|\bpy-?spy dump\b|is (?:stuck|hung|hanging|"
+      r"^Thread (?:0x)?[0-9a-f]+ \((?:idle|active)\b|\bpy-?spy dump\b|\b(?:hangs|freezes|stalls|got stuck|gets stuck|is deadlocked|deadlocks?|hung)\b|does not "
+      r"(?:progress|complete|finish|return|proceed)|is (?:stuck|hung|hanging|"
       r"frozen|stalled)\b|\b(?:hangs?|hung|stalled|froze|frozen)\b.{0,40}(?:at|for|on|in|after|with)\b"
       r"|no (?:progress|output|new (?:log|step)s?|log output|heartbeat|activity|logs?)\b.{0,40}(?:for|"
       r"since|in) |(?:stopped|not) (?:making progress|progressing|advancing|responding|emitting)"

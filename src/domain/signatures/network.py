@@ -35,7 +35,7 @@ NETWORK = (
       r"|NewConnectionError|MaxRetryError|Max retries exceeded|RetryError|connection failure"
       r"|Failed to establish a new connection|connection (?:was )?lost|lost connection",
       "ConnectionResetError: [Errno 104] Connection reset by peer",
-      "connection pool size: 10", _HTTP),
+      "connection pool size: 10", _HTTP, Rank.SYMPTOM),
     S("net.timeout", Label.NETWORK,
       r"(?:Read|Connect|Request|Socket|Http|Server|Client|Gateway|ReadWrite|Pool)Timeout(?:Error)?"
       r"\b|read (?:operation )?timed out|Read timed out|request (?:has )?timed out"
@@ -44,14 +44,14 @@ NETWORK = (
       r"timed out|context deadline exceeded|DEADLINE_?EXCEEDED|Deadline Exceeded|ConnectTimeout"
       r"|stalled (?:read|download|stream)|upload stalled|FSTimeoutError|asyncio.{0,20}TimeoutError",
       "requests.exceptions.ReadTimeout: HTTPSConnectionPool: Read timed out. (read timeout=60)",
-      "timeout: 600", _HTTP),
+      "timeout: 600", _HTTP, Rank.SYMPTOM),
     S("net.grpc", Label.NETWORK,
       r"StatusCode\.UNAVAILABLE|\bUNAVAILABLE: |code = Unavailable|failed to connect to all "
       r"addresses|GOAWAY|RST_STREAM|recvmsg:|Socket closed|GrpcError|keepalive watchdog"
       r"|rpc error: code = (?:Unavailable|DeadlineExceeded|Internal)|stream (?:removed|terminated)"
       r"|ServiceException|HttpError: Required\b|server closed the (?:connection|stream)",
       "grpc.RpcError: StatusCode.UNAVAILABLE: failed to connect to all addresses",
-      "gRPC server listening", "gRPC status codes"),
+      "gRPC server listening", "gRPC status codes", Rank.SYMPTOM),
     S("net.dns", Label.NETWORK,
       r"Temporary failure in name resolution|Name or service not known|Could not resolve host"
       r"|getaddrinfo (?:failed|ENOTFOUND|EAI_AGAIN)|nodename nor servname|NameResolutionError"
@@ -88,7 +88,7 @@ NETWORK = (
     S("net.python-timeout", Label.NETWORK,
       r"^(?:\w+\.)*(?:ConnectionError|ConnectionAbortedError|ConnectionResetError|"
       r"ConnectionRefusedError|BrokenPipeError|TimeoutError|HTTPError|URLError|HttpError|"
-      r"ClientError|ApiException|gaierror|timeout)\b",
+      r"ClientError|ApiException|gaierror|socket\.timeout)\b",
       "ConnectionError: HTTPSConnectionPool(host='a.b', port=443)",
       "timeout_s: 60", "Python built-in exceptions; requests", Rank.SYMPTOM),
 )

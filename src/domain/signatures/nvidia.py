@@ -9,7 +9,7 @@ _TORCH = "PyTorch, CUDACachingAllocator.cpp, c10/cuda"
 
 NVIDIA = (
     S("nvidia.ecc-uncorrectable", Label.NODE_FAILURE,
-      r"uncorrectable ECC error|ECCUncorrectable|ecc_uncorrectable|double[ -]bit ECC"
+      r"uncorrectable ECC error|ECCUncorrectable|ecc_uncorrectable|double[ -]bit (?:ECC|errors?)|ECC errors? (?:found|detected|occurred)"
       r"|uncorrectable (?:NVLink|DRAM|SRAM|memory) error|\bDBE\b.{0,30}(?:detected|error)",
       "RuntimeError: CUDA error: uncorrectable ECC error encountered",
       "Correctable Error : 1", _CUDA, Rank.ROOT),
@@ -71,8 +71,7 @@ NVIDIA = (
       r"\b(?:mlx5|ib)_?\w{0,12}\b.{0,60}(?:link (?:is )?down|port (?:is )?down|fatal|"
       r"health compromised|error event|unresponsive)|ibv_\w+ .{0,30}failed"
       r"|IBV_WC_RETRY_EXC_ERR|transport retry counter exceeded"
-      r"|local catastrophic error|Got async event : port error|IB link flap"
-      r"|got completion from peer .{0,40} with (?:status=12|error 12)",
+      r"|local catastrophic error|IB link flap",
       "mlx5_core 0000:5e:00.0: health compromised - reached miss count",
       "mlx5_0 port 1 state: Active", "Linux mlx5; libibverbs; NCCL net_ib.cc", Rank.SPECIFIC,
       also=(Label.COLLECTIVE_HANG,)),
@@ -105,13 +104,17 @@ NVIDIA = (
       "RuntimeError: CUDA error: an illegal memory access was encountered",
       "memory access pattern: sequential", _CUDA, Rank.SYMPTOM,
       also=(Label.NODE_FAILURE,)),
-    S("cuda.launch-failure", Label.UNKNOWN,
-      r"CUDA error: (?:unknown error|unspecified launch failure|the launch timed out)"
-      r"|cudaErrorLaunchFailure|CUDA_ERROR_LAUNCH_FAILED|cudaErrorUnknown|c10::CUDAError"
-      r"|CUDA_ERROR_UNKNOWN|(?:HIP|ROCm) error: unspecified",
+    S("cuda.unknown", Label.UNKNOWN,
+      r"CUDA error: (?:unknown error|the launch timed out)|cudaErrorUnknown|c10::CUDAError"
+      r"|CUDA_ERROR_UNKNOWN",
+      "RuntimeError: CUDA error: unknown error", "no unknown keys", _CUDA, Rank.SYMPTOM,
+      also=(Label.NODE_FAILURE,)),
+    S("cuda.launch-failure", Label.CODE_BUG,
+      r"unspecified launch failure|cudaErrorLaunchFailure|CUDA_ERROR_LAUNCH_FAILED"
+      r"|(?:HIP|ROCm) error: unspecified",
       "RuntimeError: CUDA error: unspecified launch failure",
       "cuda launch blocking: 1", _CUDA, Rank.SYMPTOM,
-      also=(Label.NODE_FAILURE, Label.CODE_BUG)),
+      also=(Label.NODE_FAILURE, Label.UNKNOWN)),
     S("cuda.cublas", Label.UNKNOWN,
       r"CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|CUDNN_STATUS_(?:EXECUTION_FAILED|"
       r"INTERNAL_ERROR|MAPPING_ERROR)",
@@ -124,7 +127,7 @@ NVIDIA = (
       r"|CUDA driver version is insufficient|forward compatibility was attempted"
       r"|driver (?:on your system )?is too old|Driver/library version mismatch"
       r"|not compatible with the current PyTorch|Torch not compiled with CUDA"
-      r"|PTX (?:JIT|was compiled with an unsupported)|minimum required Cuda driver"
+      r"|CUDA_ERROR_INVALID_IMAGE|kernel image is invalid|PTX (?:JIT|was compiled with an unsupported)|minimum required Cuda driver"
       r"|Found no NVIDIA driver|Could not load dynamic library|libcud\w+\.so.{0,40}cannot open"
       r"|NVIDIA-SMI has failed|nvidia-container-cli: (?:requirement|initialization) error"
       r"|could not select device driver|No CUDA runtime is found|CUDA_HOME.{0,30}not (?:set|found)"

@@ -146,7 +146,10 @@ class Scanner:
         if not reading.signatures:
             return
         before = tuple(_text(body[_lines_before(body, left) : left]).split("\n")[:-1])
+        answered = {label for answer in reading.answers for label in answer.cancels}
         for signature in reading.signatures:
+            if signature.label in answered:
+                continue
             if self._is_noise(signature, number):
                 self.silenced.setdefault(signature.id, Hit(signature, number, line))
                 continue

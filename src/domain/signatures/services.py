@@ -82,7 +82,7 @@ CONTROLLERS = (
       r"Unable to contact slurm controller|slurmctld.{0,60}(?:down|not responding|fail|died|"
       r"unreachable|crash|is (?:not|DOWN))|slurmdbd.{0,60}(?:down|not responding|fail|unreachable)"
       r"|slurm_load_jobs error|Zero Bytes were transmitted|Socket timed out on send/recv"
-      r"|slurm_receive_msg.{0,60}(?:timed|error)|Slurm backup controller in standby",
+      r"|slurm_receive_msg.{0,60}(?:timed|error)|slurmdbd: agent queue|Header lengths are longer|Slurm backup controller in standby",
       "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
       "slurmctld version 23.02.6 started", "SLURM, slurmctld", Rank.ROOT),
     S("controller.words", Label.CONTROLLER_FAILURE,
@@ -103,7 +103,7 @@ STOPS = (
     S("stop.interrupt", Label.USER_STOPPED,
       r"KeyboardInterrupt|\bSIGINT\b|\^C\b|Ctrl[-+ ]?C|signal 2\b|received (?:an )?interrupt"
       r"|exit(?:ed)? (?:with )?(?:code|status)[ :=]+130\b|Interrupted by user|user interrupt"
-      r"|Aborted by user|Interrupt(?:ing|ed) .{0,20}by user|Got SIGINT",
+      r"|Aborted by user|Interrupt(?:ing|ed) .{0,20}by user|Got (?:SIGINT|signal: 2)",
       "KeyboardInterrupt", "interrupt handlers installed", "Python; shells", Rank.SYMPTOM),
     S("stop.by-user", Label.USER_STOPPED,
       r"(?:cancel(?:l?ed)?|terminat(?:ed|ing)|stop(?:ped)?|kill(?:ed)?|abort(?:ed)?|delet(?:ed|ing)|"
@@ -118,7 +118,7 @@ STOPS = (
       r"|\bscancel\b(?! ?[:=])|ray job stop|Job .{0,60}was (?:stopped|cancel\w+)\b|sky (?:jobs )?"
       r"cancel|kubectl delete|Terminated by user|cancellation requested|user_stopped|USER_CANCELED"
       r"|EXPERIMENT_CANCELED|STOPPING_CANCELED|STATE_CANCELED|status:? ?=?\"?(?:CANCELLED|CANCELED)"
-      r"|Stopped by user|keyboard interrupt|exit requested|operator (?:stopped|cancel)",
+      r"|Stopped by user|keyboard interrupt|(?:Job|run|task) (?:is being|was) cancel\w+|shutdown with strategy|Job (?:aborted|deleted)\b|exit requested|operator (?:stopped|cancel)",
       "Job 'raysubmit_x' was stopped by the user", "stop tokens: 2",
       "SLURM; Ray; SkyPilot; Determined; Kubernetes audit", Rank.SPECIFIC),
     S("stop.planned", Label.USER_STOPPED,

@@ -10,7 +10,7 @@ TPU = (
     S("tpu.no-accelerator", Label.TPU_BAD_NODE,
       r"No accelerator found|Failed to (?:find|initialize|open|get|connect to).{0,40}"
       r"(?:accelerator|TPU\b)|NOT_FOUND: No .{1,40} device found|No TPU devices? (?:was |were )?"
-      r"(?:found|available)|TPU initialization failed|no TPU (?:chips|cores)"
+      r"(?:found|available)|TPU initialization failed(?!: Invalid)|driver in registry|TPU (?:is |was )?held by|no TPU (?:chips|cores)"
       r"|tpu (?:platform|system|driver|driver instance).{0,40}(?:fail|not (?:found|responding))"
       r"|TPU (?:chip|core|device).{0,40}(?:unhealthy|lost|failed|not (?:found|responding|healthy))"
       r"|Expected \d+ (?:TPU )?(?:chips|devices)",
@@ -40,7 +40,7 @@ TPU = (
       "device halted at breakpoint", _LIBTPU, also=(Label.NODE_FAILURE, Label.CODE_BUG)),
     S("tpu.init-failed", Label.TPU_BAD_NODE,
       r"Unable to initialize backend .tpu.: (?:UNAVAILABLE|INTERNAL|ABORTED|NOT_FOUND|"
-      r"FAILED_PRECONDITION|DEADLINE|UNKNOWN)|cloud_tpu_init failed|Bad StatusOr access.{0,60}TPU",
+      r"FAILED_PRECONDITION|DEADLINE|UNKNOWN)(?!.{0,60}(?:shared object|libtpu\.so))|cloud_tpu_init failed|Bad StatusOr access.{0,60}TPU",
       "RuntimeError: Unable to initialize backend 'tpu': UNAVAILABLE: TPU initialization failed",
       "Unable to initialize backend 'tpu': module 'jaxlib' has no attribute 'make_tpu_client'",
       _LIBTPU, also=(Label.CONFIG_ERROR,)),

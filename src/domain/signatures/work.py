@@ -40,7 +40,7 @@ DATA = (
       r"archive|tar|zip|gzip|cache)\b.{0,40}(?:is |are |was |appears )?(?:corrupt|truncated|"
       r"damaged|malformed)|(?:corrupt|truncated|damaged)(?:ed)? (?:data|file|record|shard|sample|"
       r"example|index|dataset|archive|tar|zip|gzip|cache|row|header|footer)"
-      r"|BadGzipFile|Not a gzipped file|tarfile\.ReadError|BadZipFile|not a zip file"
+      r"|BadGzipFile|Not a gzipped file|does not look like a tar|tarfile\.ReadError|BadZipFile|not a zip file"
       r"|unexpected end of (?:data|file)|Compressed file ended before|zlib\.error|LZMAError"
       r"|ZstdError|Error -3 while decompressing|CRC check failed|checksum (?:mismatch|error|fail)"
       r"|ChecksumVerification|NonMatchingChecksumError|NonMatchingSplitsSizes|hash mismatch"
@@ -108,7 +108,7 @@ NUMERICS = (
       r"\b(?:model|training|loss|run|optimi[sz]ation)\b.{0,20}(?:has |have |is )?diverg(?:ed|ing|es"
       r"|ence)|diverged with loss|loss (?:has )?(?:explod|blew up|spik|diverg|shot up|jump)"
       r"|(?:gradient|grad[- _]?norm|loss|activation)s?\b.{0,30}(?:explo(?:d|sion)|blow[- ]?up|"
-      r"blew up)|explod(?:ing|ed) (?:gradient|loss)|loss spike|numerical(?:ly)? (?:instab|unstab|"
+      r"blew up)|explod(?:ing|ed) (?:gradient|loss)|loss spike|(?:hit|had|saw) an? (?:\w+ )?spike|numerical(?:ly)? (?:instab|unstab|"
       r"overflow|underflow)|unstable training",
       "ERROR:tensorflow:Model diverged with loss = NaN.", "converged at step 900",
       "TensorFlow NanTensorHook; chronicles of OPT and BLOOM", Rank.SPECIFIC),
@@ -143,9 +143,9 @@ CHECKPOINTS = (
       also=(Label.CONFIG_ERROR, Label.CODE_BUG)),
     S("ckpt.missing", Label.CHECKPOINT_ERROR,
       r"(?:checkpoint|ckpt|latest_checkpointed_iteration|global_step\d+|snapshot|resume state|"
-      r"model\.safetensors|pytorch_model\.bin|trainer_state|optimizer\.pt)\S*\b.{0,100}(?:not found"
+      r"model\.safetensors|pytorch_model\.bin|trainer_state|optimizer\.pt)\S*\b.{0,50}(?:not found"
       r"|does not exist|doesn't exist|is missing|could not (?:be )?(?:found|load)|missing file|"
-      r"No such file|incomplete|not complete|unable to (?:find|load)|is empty|no metadata)"
+      r"No such file|is incomplete|unable to (?:find|load)|is empty|no metadata)"
       r"|(?:could not|cannot|can't|unable to|failed to) (?:find|locate|load|restore|resume|read|"
       r"deserialize|open).{0,60}(?:checkpoint|ckpt|snapshot|state_dict|safetensors)"
       r"|(?:no|No) (?:such |valid |complete |usable )?checkpoints? (?:was |were |found |available|"
@@ -160,7 +160,7 @@ CHECKPOINTS = (
       r"|(?:checkpoint|ckpt|snapshot|state_dict|safetensors)\b.{0,60}(?:corrupt|truncated|invalid|"
       r"checksum|damaged|unreadable)|(?:corrupt|truncated|partial|incomplete)\w* (?:checkpoint|ckpt|"
       r"snapshot)|UnpicklingError|invalid load key|Weights only load failed|Ran out of input"
-      r"|Error (?:opening|reading) .{0,10}(?:zarr|ocdbt)|OCDBT.{0,60}(?:error|missing|not found)",
+      r"|OCDBT.{0,60}(?:error|missing|not found)",
       "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central "
       "directory",
       "checkpoint verified", _DCP + "; safetensors", Rank.SPECIFIC),
