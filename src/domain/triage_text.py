@@ -20,6 +20,10 @@ from watchkeeper.domain.triage_context import Context, Fact, facts_of
 EVIDENCE_MAX = 8
 LINE_MAX = 300
 
+_LIST_LINES_MAX = 60
+_LIST_LABELS_MIN = 3
+"""Documentation that names so many classes on as many lines tells of none of them."""
+
 _EXPLAINS: dict[Label, tuple[Label, ...]] = {
     Label.PREEMPTION: (
         Label.NODE_FAILURE, Label.CONTROLLER_FAILURE, Label.CAPACITY_WEDGE, Label.COLLECTIVE_HANG,
@@ -56,6 +60,7 @@ _SETTINGS = re.compile(
     r"config|argparse|parse_args|\bargs\b|arguments\.py|hydra|omegaconf|\bconf\b|yaml|settings|environ",
     re.IGNORECASE,
 )
+_CHILD = re.compile(r"CalledProcessError|ChildFailedError|ProcessExited|ProcessRaised|exit code")
 _GENERIC_ENDS = frozenset({"code.key", "code.value", "mark.exception", "config.path"})
 _TRACKED = frozenset({Label.NETWORK, Label.CONFIG_ERROR, Label.UNKNOWN, Label.CODE_BUG})
 _PLACES = re.compile(
@@ -133,9 +138,18 @@ def conclude(scanner: Scanner, context: Context | None = None) -> Triage:
                    OUTLOOKS[Label.NUMERICAL], ())
         )
     claims += [_from_fact(fact) for fact in facts_of(context)]
-    if not claims:
+    if not claims or _is_enumeration(claims, scanner):
         return _benign(scanner)
     return _verdict(claims)
+
+
+def _is_enumeration(claims: list[_Claim], scanner: Scanner) -> bool:
+    """Say whether a text lists what can go wrong: many causes side by side, and no log line."""
+    if scanner.lines > _LIST_LINES_MAX or scanner.logged:
+        return False
+    named = {claim.label for claim in claims if claim.number and claim.rank >= Rank.SYMPTOM}
+    lines = {claim.number for claim in claims if claim.number and claim.rank >= Rank.SYMPTOM}
+    return len(named) >= _LIST_LABELS_MIN and len(lines) >= _LIST_LABELS_MIN
 
 
 def _from_fact(fact: Fact) -> _Claim:
@@ -161,7 +175,7 @@ def _moved(hit: Hit) -> Label | None:
     above = "\n".join(_code_of(line) for line in hit.before)
     if _TRACKER.search(above) and signature.label in _TRACKED:
         return Label.WANDB_ERROR
-    if signature.id not in _GENERIC_ENDS:
+    if signature.id not in _GENERIC_ENDS or _CHILD.search(hit.line):
         return None
     above += "\n" + hit.line
     for pattern, label in (
@@ -187,7 +201,12 @@ def _tier(rank: Rank) -> int:
 
 
 def _verdict(claims: list[_Claim]) -> Triage:
-    claims.sort(key=lambda claim: (-_tier(claim.rank), claim.number, -claim.rank))
+    claims.sort(
+        key=lambda claim: (
+            -_tier(claim.rank), claim.label is Label.UNKNOWN and claim.rank is Rank.MARK,
+            claim.number, -claim.rank,
+        )
+    )
     top = [claim for claim in claims if _tier(claim.rank) == _tier(claims[0].rank)]
     labels = {claim.label for claim in top}
     explained = {b for a in labels for b in _EXPLAINS.get(a, ()) if a is not b}

@@ -18,15 +18,16 @@ PARTS = (
       r"rows?|records?|workers?|iterations?|s))?[\"']?[ \t]*[:=]?[ \t]*\(?\b0(?:\.0+)?\b(?![.:/]?\d)%?",
       "Link 3: Replay Errors: 0", "errors: 12", "counters of tools", Rank.ROOT, Scope.PART),
     S("calm.none-of", _B,
-      r"\b(?:no|0|zero|without(?: any)?|free of|not any) (?:\w+ ){0,2}?(?:errors?|failures?|failed|"
+      r"\bno (?!such|space|route|more|longer|module|available|kernel|device|cuda|gpu|tpu|host|nodes?\b|"
+      r"accel|attrib|matching|valid|checkpoint|data|api|credential|free|offers|compatible)(?:[^.;:\n]|"
+      r"\.(?=\S)){0,90}\b(?:found|seen|detected|observed|reported|operation|events?|present|occurred|"
+      r"logged|recorded|indication|sign|evidence)\b"
+      r"|\b(?:no|(?<![.:\d])0|zero|without(?: any)?|free of|not any) (?:\w+ ){0,2}?(?:errors?|failures?|failed|"
       r"faults?|issues|problems?|crash(?:es)?|exceptions?|nans?|infs?|xids?|dead|preemptions?|"
       r"preempted|restarts?|oom\w*|timeouts?|evictions?|evicted|killed|unhealthy|corruption|corrupt|"
       r"missing|skipped|lost|incidents?|anomalies|hangs?|stragglers?|retries|warnings?|errored|"
       r"divergence|spikes?|skips)\b|\bNo error\b|\bnot? (?:a )?(?:fatal|failure|error|problem)\b"
-      r"|never (?:failed|crashed|hung)|\bno (?!such|space|route|more|longer|module|available|kernel|device|"
-      r"cuda|gpu|tpu|host|nodes?\b|accel|attrib|matching|valid|checkpoint|data|api|credential|free|offers|"
-      r"compatible)[^.;:\n]{0,90}\b(?:found|seen|detected|observed|reported|operation|events?|present|"
-      r"occurred|logged|recorded|indication|sign|evidence)\b|No preemption victims found|error[- ]?free|\bDISABLED\b.{0,30}"
+      r"|never (?:failed|crashed|hung)|No preemption victims found|error[- ]?free|\bDISABLED\b.{0,30}"
       r"error",
       "No error this time.", "an error this time", "prose and tools", Rank.ROOT, Scope.PART),
     S("calm.metric-name", _B,
@@ -35,7 +36,7 @@ PARTS = (
       r"relative|test|train|valid|validation|eval|dev|word|char|phone|label|token|top-?[15]|median|"
       r"reconstruction|prediction|quanti[sz]ation|standard|rounding|rms|max|average|rel|abs|l[12]|bit|"
       r"generali[sz]ation|calibration|training|final|total)[_ /-](?:\w+[_ /-])?err(?:or)?s?\b"
-      r"(?= ?[:=,|]| \d|\)|$| is| of| on| per| rate)|\berrors?@|\b[\w/]+/(?:error|err|failure|nan)"
+      r"(?= ?[:=,|]| \d|\)|$| is| of| on| per| rate)|\berrors?@|\b(?:test|train|val\w*|best|eval|dev|mean|avg|min|max|cur\w*|last|final|current) errors?\b[:= ]+[\d.]|\b[\w/]+/(?:error|err|failure|nan)"
       r"\w*[ =:]|\b(?:MSE|WER|CER|PER|ErrorRate|err)\b ?[:=]",
       "valid ErrorRate: 2.16e-02", "error: cannot open", "training loops", Rank.GENERIC,
       Scope.PART),
@@ -57,6 +58,25 @@ PARTS = (
       r"[^\n]*|Get rid of[^\n]*|problem deleting [^\n]*|no longer supported in future[^\n]*|will be removed in[^\n]*",
       "This can happen when a (1) raylet crashes unexpectedly (OOM, preempted node, etc.)",
       "the raylet crashed", "Ray, PyTorch: boilerplate after a message", Rank.ROOT, Scope.PART),
+    S("calm.advice", _B,
+      r"[^.!?;\n]{0,160}\b(?:whether to|by default|defaults? to|is used (?:to|for)|used (?:to|for|when)|controls? (?:how|whether|when|the)|determines? (?:how|whether|when)|specif(?:y|ies) (?:how|whether|when|the)|"
+      r"should be used|this (?:option|flag|setting|function|method|class|test|example|section|"
+      r"document|page|guide|parameter|PR|patch|feature|metric|check|script|tool)|for example|e\.g\b|"
+      r"in order to|how to|see (?:also|the docs?|`|https?)|refer to|recommend(?:ed|s)?|be sure to|press ctrl|Ctrl[-+ ]?C to|to (?:quit|stop|exit|"
+      r"cancel|abort|interrupt)\b(?= \(|,|$| it| the (?:server|process))|use [`'\"-]|tips?:|warning signs"
+      r"|best practices?|FAQ|Q:|known issues?)\b[^.!?;\n]{0,200}|\b(?:you|we|users?|one) (?:can|may|should|must|need|want)\b"
+      r"[^.!?;\n]{0,200}",
+      "You can stop a run: press Ctrl-C to quit, by default it saves first",
+      "KeyboardInterrupt", "documentation in logs and texts", Rank.ROOT, Scope.PART),
+    S("calm.intended", _B,
+      r"\b(?:avoid|prevent|detect(?:ing|ion|s\b|\b)|debug|diagnos\w+|mitigat\w+|"
+      r"troubleshoot|catch(?:es|ing)?\b|recover(?:ing|s|y)? from|resilien\w+ (?:to|against)|protect\w* "
+      r"against|guard\w* against|tolerat\w+|surviv\w+|(?:test|check|watch|monitor|scan|look|wait|listen|"
+      r"poll)\w* for|in the event of|in case of|reacts? to|respond\w* to|simulat\w+|register\w* "
+      r"(?:a )?(?:handler|signal|hook)\w*|install\w* (?:a )?(?:handler|signal)\w*|notif\w+ (?:on|of|when)|"
+      r"alerts? (?:on|for|when))\w* [^.;:\n]{0,80}",
+      "guards against SIGTERM and prevents NCCL hangs", "watchdog caught a timeout",
+      "documentation and settings", Rank.ROOT, Scope.PART),
     S("calm.error-names", _B,
       r"\b(?:error|exception|failure|fault|crash|retry|timeout|preemption|oom|nan|signal|interrupt)[ _-]"
       r"?(?:handl\w+|handler|tolerance|tolerant|detection|detector|recovery|policy|policies|reporting|"
@@ -91,6 +111,26 @@ LINES = (
       r"Could not find)|No plugin found|Could not load .{0,30}plugin|NET/IB : No device found",
       "Unable to register cuDNN factory: Attempting to register factory for plugin cuDNN",
       "Unable to find cuDNN", "TensorFlow; XLA; NCCL plugins", Rank.ROOT),
+    S("calm.allocator", _B,
+      r"caller indicates that this is not a failure|Ignore above cudart dlerror|Could not load dynamic "
+      r"library|Skipping registering GPU devices|The IPv6 network addresses of|\(not needed\)|not a failure, but|can be (?:safely )?ignored|safe(?:ly)? "
+      r"(?:to )?ignored?|harmless|NCCL INFO (?!.*(?:closed|error|fail|timed? ?out|abort))|(?:which|this|that) is expected\b(?!"
+      r".{0,30}(?:if|but|crash))|as expected|^\w+\{[^}]*\} 0(?:\.0)?\s*$|^# (?:HELP|TYPE) |(?-i:\bPASSED\b)|"
+      r"\bskipped, |nothing to do|informational",
+      "ran out of memory trying to allocate 2.3GiB. The caller indicates that this is not a failure",
+      "ran out of memory trying to allocate 2.3GiB", "TensorFlow allocators and loaders; NCCL",
+      Rank.ROOT),
+    S("calm.commit-title", _B,
+      r"^\s*(?:[-*] )?(?:\[[\w -]+\] ?)?(?:fix|add|handle|avoid|support|improve|allow|implement|introduce|"
+      r"refactor|bump|deprecate|feat|chore|prevent|ensure|document|docs|ci|style|perf)(?:ed|s|es|d)?(?:\("
+      r"[^)]*\))?!?:? (?!fail|error|timed)[\w`]",
+      "fix: avoid a crash when the node is preempted", "fixed failed", "commit titles and change logs",
+      Rank.ROOT),
+    S("calm.code", _B,
+      r"^\s*(?:[\w.\[\]]+ ?(?:\+?=|:=) ?[\[({\"'f\w]|.*\)\s*\{$|.*(?:\bthrow new|catch ?\(|except \w+|"
+      r"logger\.\w+\(|log\.\w+\(|printf?\(|fmt\.|console\.|assert\w+\(|self\.assert|pytest\.|RaiseError|"
+      r"raises\())(?!.*\bTraceback\b).{0,200}[\[({:;,)\]\"']\s*$",
+      "bad_markers = [", "status=503, body=upstream connect error", "source code", Rank.GENERIC),
     S("calm.retry", _B,
       r"\bretry(?:ing)? (?:in|after|attempt|#|\d|request|with|the|once|again|\()|\bwill (?:be )?retr"
       r"(?:y|ied)|\bRetrying\b|\btrying again\b|entering retry loop|\b(?:attempt|try|retry) ?#?\d+ ?(?:/|of|out of) ?"
@@ -136,7 +176,7 @@ LINES = (
       "Zarr-based strategies will not be registered because of missing packages",
       "missing package flash-attn", "libraries with optional parts", Rank.SPECIFIC),
     S("calm.fresh-start", _B,
-      r"(?:no|not find|not found|without).{0,40}(?:checkpoint|ckpt|snapshot).{0,60}(?:from scratch|"
+      r"(?:no|not find|not found|without)\b.{0,60}(?:from scratch|"
       r"random|start(?:ing)? (?:from|at) (?:step |iteration )?0|fresh|initiali[sz])|Checkpoint not "
       r"found\. Init|(?:could|did) not find .{0,60}latest_checkpointed_iteration|will not load any "
       r"checkpoints and will start from random|newly initialized: |should probably TRAIN this model"
@@ -170,11 +210,11 @@ LINES = (
       r"cancel|never|always|onfailure|checkpoint)\s*[,;]?\s*$",
       "KillOnBadExit=1", "exit code: 1", "configurations that are echoed", Rank.GENERIC),
     S("calm.flag", _B,
-      r"^\s*(?:-{1,2}[a-z][\w-]*(?:[ =,]|$)|usage: |optional arguments|options:|SBATCH|PBS|\[-{1,2})"
-      r"|^\s*#?(?:SBATCH|PBS|BSUB) |(?-i:^\s*(?:export )?[A-Z][A-Z0-9_]{3,}=\S*)(?:"
+      r"^\s*(?:-{1,2}[a-z][\w-]*(?:[ =,]|$)|usage: |optional arguments|options:|\[-{1,2})"
+      r"|^\s*#\s?(?:SBATCH|PBS|BSUB) |(?-i:^\s*(?:export )?[A-Z][A-Z0-9_]{3,}=\S*)(?:"
       r" |$)|^\s*[\"'][^\"']{2,80}[\"'],?\s*$|^\s*[-*] [\w /()]{3,60}: [A-Z]|Log \w+ \(not critical\)",
       "NCCL_ASYNC_ERROR_HANDLING=1", "NCCL error: unhandled", "command lines that are echoed",
-      Rank.SPECIFIC),
+      Rank.ROOT),
 )
 
 RECOVERIES = (

@@ -15,7 +15,7 @@ CAPACITY = (
       r"unavailable in|InsufficientInstanceCapacity|insufficient (?:\S+ )?(?:instance )?capacity"
       r"|InsufficientReservedInstanceCapacity|(?:Allocation|OverconstrainedAllocation|"
       r"ZonalAllocation|OverconstrainedZonalAllocation)(?:Request)?Failed|SkuNotAvailable"
-      r"|not enough capacity|no (?:spot |available )?capacity|UnfulfillableCapacity"
+      r"|(?:not|n't) (?:have )?(?:enough|sufficient) (?:\w+ )?(?:capacity|resources)|(?:could not|cannot|unable to) (?:allocate|find|get|acquire|obtain) .{0,30}(?:gpus?|tpus?|nodes?|machines?|instances?|chips?|slices?)\b.{0,20}(?:only|requested|available|:|free)|no (?:spot |available )?capacity|UnfulfillableCapacity"
       r"|MaxSpotInstanceCountExceeded|capacity(?:-| )(?:not[- ]available|oversubscribed|unavailable"
       r"|is not available)|out of capacity|lack of capacity|Insufficient reservation"
       r"|no (?:gpus?|tpus?|instances?|offers?|machines?|nodes?|hosts?) (?:is |are |was |were )?"
@@ -89,8 +89,8 @@ CAPACITY = (
       r"unschedul\w+|waiting (?:for )?(?:capacity|resources|scheduling|allocation|tpu|gpu))\b"
       r"|JOB_STATE_PENDING.{0,60}(?:\d+ ?h|hours)|pending for (?:over |more than )?\d+ ?(?:h|min|"
       r"day)|PodsReadyTimeout.{0,30}(?:capacity|pending)|status: PENDING.{0,40}reason"
-      r"|Pending reason|waiting for (?:a )?(?:workers?|devices?|slots?|hosts?) to (?:become|be) "
-      r"(?:available|free)",
+      r"|Pending reason|waiting for (?:a |\d+ )?(?:workers?|devices?|slots?|hosts?) to (?:become|be) "
+      r"(?:available|free)|no scale group|waiting for \d+ (?:workers?|hosts?|gpus?|nodes?),? .{0,20}available",
       "job has been pending for 6 h: no coscheduled group with enough workers",
       "pending checkpoints: 1", "Iris; Kubernetes; SLURM; Determined", Rank.SPECIFIC),
     S("capacity.iris", Label.CAPACITY_WEDGE,
@@ -104,8 +104,9 @@ CAPACITY = (
 
 PREEMPTION = (
     S("preempt.cloud", Label.PREEMPTION,
-      r"compute\.instances\.preempted|instance was preempted|(?:spot|preemptible).{0,60}(?:reclaim|"
-      r"interrupt|terminat|evict|preempt|shut ?down|taken|will be stopped|revoke)"
+      r"compute\.instances\.preempted|instance was preempted|(?:spot|preemptible).{0,60}(?:reclaimed|"
+      r"interrupted|terminated|evicted|preempted|taken (?:back|away)|revoked|interruption (?:notice|"
+      r"payload|warning)|termination notice)"
       r"|Spot ?(?:Interruption|ITN)|SPOT_ITN|[Ii]nstance (?:will|is going to) be (?:interrupted|reclaimed|terminated)|instance-action.{0,40}(?:terminate|stop|hibernate)"
       r"|EC2 Spot Instance Interruption|Server\.SpotInstanceTermination|rebalance recommendation"
       r"|(?:is|in|state:?) PREEMPTED\b|status:? ?=?\"?PREEMPTED|\bPREEMPTING\b"
@@ -143,6 +144,12 @@ PREEMPTION = (
       r"preempted",
       "the actor's node was preempted: node drain requested",
       "preemption sync manager created", "Ray autoscaler; JAX preemption_sync_manager", Rank.ROOT),
+    S("preempt.evicted", Label.PREEMPTION,
+      r"\b(?:pod|job|task|workload|worker|vm|run|instance)s?\b.{0,60}\b(?:evicted|reclaimed)\b"
+      r"|reason:? ?\"?Evicted|\bEvicted\b\s{2,}|status:? ?\"?Evicted|"
+      r"marked for (?:deletion|termination|eviction)",
+      "pod trainer-0 was evicted from node n1", "eviction policy: none", "Kubernetes",
+      Rank.SYMPTOM, also=(Label.NODE_FAILURE, Label.UNKNOWN)),
     S("preempt.maintenance", Label.PREEMPTION,
       r"TERMINATE_ON_HOST_MAINTENANCE|maintenance[- ]event.{0,40}TERMINATE"
       r"|terminated? (?:due to|for|by) (?:host |scheduled )?maintenance",

@@ -114,7 +114,7 @@ CONFIG = (
       r"|not authori[sz]ed|authentication (?:failed|required|error)|Anonymous caller"
       r"|Error 403|forbidden:|CERTIFICATE_VERIFY_FAILED|x509: |Host key verification failed"
       r"|\(publickey\)|invalid_grant|Reauthentication|ErrImagePull|ImagePullBackOff"
-      r"|InvalidImageName|pull access denied|manifest unknown|manifest for .{0,80}not found",
+      r"|InvalidImageName|Failed to pull image|pull access denied|manifest unknown|manifest for .{0,80}not found",
       "google.auth.exceptions.DefaultCredentialsError: Could not automatically determine "
       "credentials.",
       "credentials loaded", "Google auth; AWS; Hugging Face Hub; kubelet", Rank.SPECIFIC),
@@ -122,7 +122,7 @@ CONFIG = (
       r"No such file or directory|FileNotFoundError|\bENOENT\b|NotADirectoryError|"
       r"IsADirectoryError|FileExistsError|(?:file|path|directory|folder|bucket|script|module|"
       r"config)\b.{0,80}(?:does not exist|not found|doesn't exist|is not a directory|could not be "
-      r"found)|NoSuchBucket|can't open file|can't cd to|NoSuchKey|Cannot find .{0,40}file"
+      r"found)|NoSuchBucket|can't open file|can't cd to|NoSuchKey|Cannot find .{0,40}file|No such object"
       r"|404.{0,30}Not Found|Error 404|NotFoundError|MountVolume\.SetUp failed|FailedMount"
       r"|configmap .{0,60}not found|secret .{0,60}not found|CreateContainerConfigError"
       r"|CreateContainerError|ContainerCannotRun|exec format error|NotFound: 404",
@@ -153,9 +153,8 @@ CONFIG = (
       r"expected|not set|missing|required|is unset|undefined)|Default process group has not been "
       r"initialized|init_process_group.{0,40}(?:not been|before)|KeyError: '[A-Z][A-Z0-9_]{3,}'"
       r"|(?:API|api)[ _]key not (?:configured|set|found|provided)|is not set in the environment"
-      r"|CUDA_VISIBLE_DEVICES.{0,60}(?:invalid|error)|ulimit|Too many open files|\[Errno 24\]"
-      r"|rope_scaling|flash[_-]?attn?\w*.{0,60}(?:not|requires|only supports)|FlashAttention only"
-      r"|requires .{0,40}(?:version|python|torch|transformers|cuda|jax) ?[<>=]",
+      r"|Too many open files|\[Errno 24\]"
+      r"|FlashAttention only supports|(?:ImportError|Error:).{0,60}requires .{0,60}[<>]=?",
       "ValueError: Error initializing torch.distributed: environment variable MASTER_ADDR "
       "expected, but not set",
       "number of gpus: 8", "PyTorch; Hugging Face accelerate; shells", Rank.SPECIFIC,

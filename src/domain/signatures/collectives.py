@@ -32,7 +32,7 @@ COLLECTIVES = (
       "NCCL watchdog thread started", _C10D, Rank.SYMPTOM,
       also=(Label.NODE_FAILURE, Label.UNKNOWN)),
     S("nccl.remote-error", Label.COLLECTIVE_HANG,
-      r"ncclRemoteError|ncclSystemError|NCCL error (?:in|at|:)|ncclInternalError"
+      r"ncclRemoteError|ncclSystemError|NCCL error (?:in|at|:)|ncclInternalError|is setting up NCCL communicator"
       r"|unhandled (?:system|cuda) error,? \(?(?:run with )?NCCL|unhandled system error"
       r"|NCCL WARN .{0,80}(?:timeout|timed out|closed by (?:remote )?peer|peer may have exited)"
       r"|remote process exited or there was a network error"
@@ -56,7 +56,7 @@ COLLECTIVES = (
       r"|collective.{0,60}(?:mismatch|desync|missing ranks|not joined|different order)"
       r"|ranks? .{0,40}(?:did not|have not|has not|never|failed to) (?:join|enter|reach|arrive"
       r"|respond)|detected mismatch between collectives|collective fingerprint"
-      r"|\bdesync(?:ed|hroni[sz]ed)? (?:rank|detected|error)|RAS.{0,60}(?:INCOMPLETE|MISMATCH)"
+      r"|(?:did not|failed to|never|could not) reach (?:the )?barrier|submitted to be reduced by subset|[Ss]talled ranks?|are waiting for remainder of ranks|\bdesync(?:ed|hroni[sz]ed)? (?:rank|detected|error)|RAS.{0,60}(?:INCOMPLETE|MISMATCH)"
       r"|missing ranks?:? ?\[?\d|communicator.{0,60}(?:hang|stuck)",
       "Detected mismatch between collectives on ranks 0 and 3",
       "all ranks joined", "PyTorch flight recorder; NCCL RAS", Rank.SYMPTOM),
@@ -76,8 +76,8 @@ COLLECTIVES = (
       "backend gloo initialised", "gloo/transport/tcp", Rank.SYMPTOM),
     S("c10d.barrier", Label.COLLECTIVE_HANG,
       r"monitored_?Barrier|barrier.{0,60}(?:timed? ?out|timeout|deadline|hang|hung|stuck|failed)"
-      r"|timed? ?out.{0,40}(?:at|in|waiting for|on) .{0,30}barrier|waiting (?:at|in|on) .{0,20}"
-      r"barrier.{0,30}(?:hour|min|ever)",
+      r"|timed? ?out.{0,40}(?:at|in|waiting for|on) .{0,30}barrier|wait(?:ed|ing)? (?:at|in|on) .{0,20}"
+      r"(?:barrier|collective|all[ _-]?reduce).{0,30}(?:hour|min|ever|\dh|\d ?s\b)",
       "Rank 0: monitoredBarrier timed out waiting for rank 5",
       "barrier passed in 0.2 s", "torch.distributed; TSL; Megatron", Rank.SYMPTOM),
     S("elastic.rendezvous", Label.COLLECTIVE_HANG,

@@ -55,6 +55,14 @@ MEMORY = (
       "that dataloader's workers are out of shared memory.",
       "/dev/shm: 64G", "PyTorch, torch/utils/data/_utils/signal_handling.py",
       Rank.ROOT, also=(Label.CONFIG_ERROR,)),
+    S("oom.words", Label.HOST_OOM,
+      r"\bout[- ]of[- ]memory\b|\bran out of (?:memory|ram)\b|memory leak|(?:memory|RSS|RAM)(?: usage| use)?"
+      r" (?:keeps |kept |is |was )?(?:grow|increas|leak|climb)\w* .{0,40}(?:until|crash|kill|limit|steadily|"
+      r"linearly|unbounded|without)|(?:ate|eats|consum\w+|us\w+) (?:up )?all (?:the |of the |available )?"
+      r"(?:memory|ram)|memory exhaust\w+|exhaust\w* (?:host |all )?(?:memory|ram)|max rss exceeded|killed "
+      r"for (?:exceeding|using) .{0,20}memory",
+      "the process ran out of memory", "memory is fine", "prose; many programs", Rank.SPECIFIC,
+      also=(Label.HBM_OOM,)),
     S("oom.possible", Label.HOST_OOM,
       r"(?:likely|probably|possibly|may have been|might be|due to) .{0,20}(?:an? )?"
       r"(?:\bOOM\b|out[- ]of[- ]memory)|DataLoader worker \(pid .{0,40}killed by signal: Killed"
@@ -70,19 +78,19 @@ DISK = (
       r"|not enough (?:free )?(?:disk )?space|insufficient (?:disk|storage) space|StorageFull"
       r"|out of disk(?: space)?|ran out of disk|file ?system (?:is )?full|no (?:free )?space left"
       r"|low disk space: .{0,20}\b0 ?(?:bytes|B|%)|database or disk is full|out of inodes"
-      r"|no free inodes|insufficient space|not enough space",
+      r"|no free inodes|(?:filesystem|disk|volume|partition|mount|scratch)\b.{0,20}\b100 ?% (?:full|used)|insufficient space|not enough space",
       "OSError: [Errno 28] No space left on device",
       "disk usage 95% on /data", "Linux errno; SQLite; HF hub", Rank.ROOT),
     S("disk.quota", Label.DISK_FULL,
       r"Disk quota exceeded|\bEDQUOT\b|\[Errno 122\]|os error 122|quota exceeded on (?:disk|file|"
-      r"home|storage|project)|storage quota.{0,40}(?:exceed|full|reached)"
+      r"home|storage|project)|storage quota.{0,40}exceed"
       r"|over (?:your |its |the )?(?:disk|storage|inode|file) quota|exceeded .{0,30}(?:disk|"
       r"storage|inode|file) quota|(?:bucket|object store).{0,40}quota exceeded"
-      r"|QuotaExceeded.{0,40}(?:storage|bytes)|file count quota",
+      r"|QuotaExceeded.{0,40}(?:storage|bytes)|file count quota|inodes? quota",
       "OSError: [Errno 122] Disk quota exceeded",
       "Quota 'CPUS' exceeded. Limit: 24.0", "Linux errno; Lustre; GPFS", Rank.ROOT),
     S("disk.ephemeral", Label.DISK_FULL,
-      r"low on resource: ephemeral-storage|ephemeral[- ]storage.{0,60}(?:exceed|evict|usage)"
+      r"low on resource: ephemeral-storage|ephemeral[- ]storage.{0,60}(?:exceed|evict)"
       r"|exceed\w* .{0,40}ephemeral|DiskPressure\b[=: ]{1,12}True|DiskPressure.{0,40}evict"
       r"|Usage of EmptyDir volume .{0,60}exceeds|eviction.{0,40}(?:nodefs|imagefs|DiskPressure)"
       r"|NodeHasDiskPressure|FreeDiskSpaceFailed|is over \d+% full.{0,60}(?:creation will fail|"
@@ -135,11 +143,11 @@ NODES = (
       "onHostMaintenance: TERMINATE", "Google Compute Engine; AWS EC2; Azure", Rank.ROOT),
     S("node.lost-words", Label.NODE_FAILURE,
       r"(?:worker|host|machine|instance|slice|executor|peer)\b.{0,40}(?:lost heartbeat|"
-      r"heartbeat (?:timed out|timeout|lost|expired)|is dead\b|was lost|has gone away|"
+      r"heartbeat (?:timed out|timeout|lost|expired)|expired after|is dead\b|was lost|has gone away|"
       r"became unreachable|stopped responding|unreachable)"
       r"|(?:lost|missed|no) heartbeats? (?:from|for|of)\b|ExecutorLostFailure|lame workers"
       r"|agent (?:was lost|disconnected|is unreachable)|WORKER_FAILED"
-      r"|lost connection to (?:node|host|worker|machine|the node|agent)|rebooted unexpectedly"
+      r"|(?:host|node|machine|worker) declared dead|(?:machine|host|node|vm|instance) stopped responding|lost connection to (?:the )?(?:node|host|worker|machine|vm|agent|instance)|rebooted unexpectedly"
       r"|kernel panic|Oops: general protection|soft lockup|hard lockup|node (?:crash|reboot)"
       r"|blocked for more than \d+ seconds|KernelDeadlock[=: ]+True|Lost executor|HeartbeatManager",
       "worker 3: heartbeat timed out, marking it lost",

@@ -14,7 +14,7 @@ _CLASS_MAX = 10
 """Characters of a class such as `[1-9]` that are spelled out."""
 
 _REPEAT = re.compile(r"\{(\d*)(,?)(\d*)\}")
-_FLAGS = re.compile(r"\?(?:[:=!]|<[=!]|P<\w+>)")
+_FLAGS = re.compile(r"\?(?:-i:|[:=!]|<[=!]|P<\w+>)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ MARKS = (
       r"DUE TO TIME LIMIT|State: ?TIMEOUT|JobState=TIMEOUT|DeadlineExceeded\b.{0,60}(?:job|active)"
       r"|Job was active on the node longer than|wall[- ]?(?:time|clock)\b.{0,40}(?:exceed|limit|"
       r"reached|expired|ran out)|activeDeadlineSeconds.{0,40}exceed|(?:time|run ?time|duration) limit"
-      r" (?:has been )?(?:exceed|reached|hit)|exceeded (?:its |the )?(?:maximum|max) (?:run ?time|"
+      r" (?:has been )?(?:exceed|reached|hit)|exceeded (?:its |the )?(?:maximum |max )?(?:time (?:limit|allocation)|run ?time|"
       r"execution time|duration)|TimeLimit.{0,20}exceed|Execution Timeout|timed out after \d+ hours",
       "slurmstepd: error: *** JOB 1034 ON c4 CANCELLED AT 2020-12-18T15:51 DUE TO TIME LIMIT ***",
       "TimeLimit=20:00:00", "SLURM; Kubernetes Job", Rank.SPECIFIC,
@@ -67,6 +67,7 @@ MARKS = (
       "Traceback (most recent call last):", "traceback_depth: 20", "Python; C++", Rank.MARK),
     S("mark.exception", Label.UNKNOWN,
       r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failure|Fault|Exit)(?:Group)?\b(?:: |:$|$|\()"
+      r"|(?:[\s:>|(\[])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S"
       r"|^(?:Exception|Error|error|fatal|FATAL|panic)\b ?[:(]",
       "RuntimeError: something went wrong", "valid ErrorRate: 2.16e-02", "Python", Rank.MARK),
     S("mark.level", Label.UNKNOWN,
@@ -77,6 +78,7 @@ MARKS = (
       "ERROR scripts.py:410 -- something", "#SBATCH --error=%x.out", "logging libraries",
       Rank.MARK),
     S("mark.failed-words", Label.UNKNOWN,
+      r"(?-i:\b(?:FAILED|ERRORED|CRASHED|ABORTED|FATAL|CRASH)\b)|"
       r"\b(?:job|task|run|trial|pod|worker|workers|worker group|process|container|actor|step|training|"
       r"attempt|experiment|script|program|command|rank|node|replica|child|launch|instance|replicatedjob"
       r"|evaluation|pipeline|cluster|stage|test|allocation|execution|backoff|initiali[sz]ation|replicas)"
@@ -94,7 +96,13 @@ MARKS = (
       r"frozen|stalled)\b|\b(?:hangs?|hung|stalled|froze|frozen)\b.{0,40}(?:at|for|on|in|after|with)\b"
       r"|no (?:progress|output|new (?:log|step)s?|log output|heartbeat|activity|logs?)\b.{0,40}(?:for|"
       r"since|in) |(?:stopped|not) (?:making progress|progressing|advancing|responding|emitting)"
-      r"|\bstuck (?:at|in|on|for)\b|Timeout \(\d+:\d+:\d+\)!|most recent call first|did not rule out"
+      r"|\bstuck (?:at|in|on|for)\b|Timeout \(\d+:\d+:\d+\)!|\b(?:stops?|stopped|dies|died|exits?|exited|quits?|terminates?|ended|crash(?:es|ed)?|disappear\w*|"
+      r"vanish\w*) (?:\w+ )?(?:silently|unexpectedly|suddenly|abruptly|randomly|without (?:any )?(?:error|"
+      r"trace|message|warning|log|output|reason|explanation)|with no|for no|immediately|midway|in the "
+      r"middle)|never (?:returns|finish\w*|starts|started|ends|completes|completed|progress\w*|reached|"
+      r"recovers)|keeps? waiting|wait(?:s|ing)? forever|takes forever|not moving|nothing (?:happens|is "
+      r"printed|more)|no more (?:output|logs|progress)|\bfreez\w+|\bstall(?:s|ed|ing)\b|most recent call "
+      r"first|did not rule out"
       r"|without (?:any )?progress|GPU util\w* (?:is |at |dropped to )?0 ?%",
       "training is stuck at step 1200", "hang timeout: 900 s", "py-spy; faulthandler; chronicles",
       Rank.MARK, also=(Label.COLLECTIVE_HANG,)),

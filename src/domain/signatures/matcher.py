@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
@@ -18,6 +18,12 @@ _FLAGS = re.IGNORECASE | re.ASCII
 
 ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Colours and cursor movements of a terminal (ECMA-48)."""
+
+_COUNTERS = tuple(
+    (b"nan iterations:" + gap + b"0 ", b"___ iterations:" + gap + b"0 ")
+    for gap in (b" ", b"  ", b"   ")
+)
+"""Stands in every progress line of Megatron-LM, and would make each of them worth a look."""
 
 PREFIX = re.compile(
     r"(?:\s*(?:\[?rank ?\d+\]?:|\[default\d+\]:|\[\d+\]:|\d{1,6}: (?=\S|\s)|\([^()\n]{0,80}pid=[^()\n]"
@@ -41,6 +47,7 @@ _WARNING = re.compile(
 )
 _BAR = re.compile(r"\d+%\||\b\d+/\d+ \[\d+:\d+|\bit/s\b|s/it\b")
 _FRAME = re.compile(r"^\s*(?:[|+ ]*)File \"[^\"]+\", line \d+|^\s+\.\.\. *$")
+_EXCEPTION = re.compile(r"^\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b: |\] |^\w+: error: ")
 _INDENTED = re.compile(r"^\s{2,}\S")
 
 
@@ -100,6 +107,8 @@ class Matcher:
 
     def hits(self, small: bytes) -> Iterator[int]:
         """Return where lines stand that need a look, in a text in small letters, in order."""
+        for harmless, instead in _COUNTERS:
+            small = small.replace(harmless, instead)
         for _, start, _ in self._finder.find_matches_as_indexes(small):
             yield start
 
@@ -110,11 +119,11 @@ class Matcher:
             line: Without colours and its end.
             before: The line before it: below a frame of a traceback stands source code.
         """
-        if _FRAME.match(before) and _INDENTED.match(line) and not _FRAME.match(line):
-            return _NOTHING
         found = self._candidates(line)
         if not found:
             return _NOTHING
+        if _is_frame(before) and not _is_frame(line) and _INDENTED.match(_bare(line)):
+            return _source(found, line)
         prefix = PREFIX.match(line)
         start = prefix.end() if prefix else 0
         silence, silenced = self._silence(line, start)
@@ -168,7 +177,7 @@ class Matcher:
         silenced: list[Signature] = []
         message = line[start:]
         for one in self._lines:
-            if one.search.search(message):
+            if one.search.search(message) or (start and one.search.search(line)):
                 silence = max(silence, one.signature.rank)
                 silenced.append(one.signature)
         if _WARNING.search(line):
@@ -176,6 +185,28 @@ class Matcher:
         if _BAR.search(line):
             silence = max(silence, Rank.SYMPTOM)
         return silence, silenced
+
+
+def _bare(line: str) -> str:
+    prefix = PREFIX.match(line)
+    return line[prefix.end() :] if prefix else line
+
+
+def looks_logged(line: str) -> bool:
+    """Say whether a line was written by a program: a time, a rank, a level or an exception."""
+    return bool(PREFIX.match(line) or _HEAD.match(line) or _EXCEPTION.search(line))
+
+
+def _is_frame(line: str) -> bool:
+    return _FRAME.match(line) is not None or _FRAME.match(_bare(line)) is not None
+
+
+def _source(found: list[_Compiled], line: str) -> Reading:
+    """Read the line of code in a traceback: what it raises counts where nothing else is said."""
+    if "raise " not in line:
+        return _NOTHING
+    named = [one for one in found if one.signature.rank > Rank.GENERIC and one.search.search(line)]
+    return Reading(tuple(replace(one.signature, rank=Rank.MARK) for one in named))
 
 
 def _blank(found: re.Match[str]) -> str:

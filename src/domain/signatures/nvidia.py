@@ -19,7 +19,7 @@ NVIDIA = (
       "NVRM: Xid (PCI:0000:4f:00): 48, pid=1234, Double Bit ECC Error",
       "no Xid events in the last hour", _XID, Rank.ROOT),
     S("nvidia.xid-named", Label.NODE_FAILURE,
-      r"\bXid (?:error|code|event)s?\b.{0,40}(?:detected|occurred|found|reported|on (?:gpu|node))",
+      r"\bXid (?:error|code|event)s?\b.{0,40}(?:detected|occurred|found|reported|on (?:gpu|node))|XID_ERRORS.{0,40}[= ][1-9]\d*\s*$",
       "Xid error detected on GPU 3",
       "no Xid errors were seen", _XID, Rank.ROOT),
     S("nvidia.off-the-bus", Label.NODE_FAILURE,
@@ -28,7 +28,7 @@ NVIDIA = (
       "NVRM: GPU 0000:81:00.0: GPU has fallen off the bus.",
       "gpu memory lost to fragmentation: 2%", _XID, Rank.ROOT),
     S("nvidia.link", Label.NODE_FAILURE,
-      r"NVLink\b.{0,60}(?:fatal|\bdown\b|inactive|failure|uncorrectable|error detected)"
+      r"NVLink\b.{0,60}(?:fatal|(?:is|went|link|are) down\b|failure|uncorrectable|error detected)"
       r"|nvswitch.{0,40}(?:fatal|non-fatal error|failure|\bSXid)\b|\bSXid\b.{0,50}\d{5}"
       r"|NV_?ERR_NVLINK|cudaErrorNvlinkUncorrectable"
       r"|fabric manager.{0,60}(?:fail|not running|stopped)",
@@ -84,7 +84,7 @@ NVIDIA = (
       "CUDA memory: 12 of 80 GiB in use", _TORCH, Rank.ROOT),
     S("cuda.alloc-failed", Label.HBM_OOM,
       r"CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|failed to allocate \S+ ?\S* ?"
-      r"(?:bytes )?(?:from|on) (?:the )?(?:device|gpu)|failed to alloc\w* \d+ bytes on device"
+      r"(?:bytes )?(?:from|on) (?:the )?(?:device|gpu)|failed to alloc\w* .{0,60}on device"
       r"|insufficient (?:gpu|device|cuda|video) memory|not enough (?:gpu|device|cuda) memory"
       r"|No available memory for the cache blocks|free memory on device .{0,60}is less than"
       r"|(?:gpu|vram|device)(?: memory)?(?: is)? (?:exhausted|ran out)|OOM when allocating tensor",
@@ -128,7 +128,7 @@ NVIDIA = (
       r"|driver (?:on your system )?is too old|Driver/library version mismatch"
       r"|not compatible with the current PyTorch|Torch not compiled with CUDA"
       r"|CUDA_ERROR_INVALID_IMAGE|kernel image is invalid|PTX (?:JIT|was compiled with an unsupported)|minimum required Cuda driver"
-      r"|Found no NVIDIA driver|Could not load dynamic library|libcud\w+\.so.{0,40}cannot open"
+      r"|Found no NVIDIA driver|libcud\w+\.so.{0,40}cannot open"
       r"|NVIDIA-SMI has failed|nvidia-container-cli: (?:requirement|initialization) error"
       r"|could not select device driver|No CUDA runtime is found|CUDA_HOME.{0,30}not (?:set|found)"
       r"|ImportError: lib\w+\.so|cuda version .{0,60}(?:mismatch|does(?:n't| not) match)",

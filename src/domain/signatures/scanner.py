@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from watchkeeper.domain.signatures.matcher import ANSI, WINDOW_MAX, Matcher, matcher
+from watchkeeper.domain.signatures.matcher import ANSI, WINDOW_MAX, Matcher, looks_logged, matcher
 from watchkeeper.domain.signatures.model import Label, Rank, Signature
 
 HITS_MAX = 4
@@ -64,6 +64,7 @@ class Scanner:
         silenced: Guards that took something out of the reading, by id, with a line of each.
         answered: Recoveries and successes, by id.
         lines: Lines read so far.
+        logged: Some line that matters came from a log: it carries a time, a rank or an exception.
         tail: The end of the text.
     """
 
@@ -71,6 +72,7 @@ class Scanner:
     silenced: dict[str, Hit] = field(default_factory=dict[str, Hit])
     answered: dict[str, Hit] = field(default_factory=dict[str, Hit])
     lines: int = 0
+    logged: bool = False
     tail: bytes = b""
     _pending: bytes = b""
     _done: int = 0
@@ -145,6 +147,7 @@ class Scanner:
             self.silenced.setdefault(signature.id, Hit(signature, number, line))
         if not reading.signatures:
             return
+        self.logged = self.logged or looks_logged(line)
         before = tuple(_text(body[_lines_before(body, left) : left]).split("\n")[:-1])
         answered = {label for answer in reading.answers for label in answer.cancels}
         for signature in reading.signatures:

@@ -22,7 +22,7 @@ TRACKERS = (
       r"permission denied|retry attempt)|(?:wandb|W&B|weights ?(?:&|and) ?biases)\b.{0,80}"
       r"(?:\berror|fail(?:ed|ure|s)|timed? ?out|crash|unavailable|refus|denied|invalid|conflict|"
       r"\bhang|deadlock|40[0-9]\b|50[0-9]\b|not logged in|no API key|outage)|api_key not configured"
-      r"|resume='?must'?|Step \d+ is less than current|step must only increase|fork_from.{0,40}"
+      r"|resume='?must'?|Step \d+ is less than current|step must only increase|Step \d+ < \d+; dropping|fork_from.{0,40}"
       r"(?:fail|error|invalid)|Filestream .{0,40}(?:fatal|error)|wandb-core.{0,40}(?:exit|crash|"
       r"error)|filestream: fatal|Tried to log to step \d+ that is less",
       "wandb: ERROR Error while calling W&B API: run 12 not found (<Response [404]>)",
@@ -92,7 +92,7 @@ CONTROLLERS = (
       r"restarted unexpectedly|lost its (?:state|database|lease)|OOM\w*|no longer running"
       r"|zombie|not reachable|deadlock|stuck|wedged|outage)|zombie (?:coordinator|controller)|"
       r"lost (?:contact|connection) (?:with|to) (?:the )?(?:controller|master|coordinator|scheduler)"
-      r"|(?:controller|master) (?:database|db|sqlite).{0,40}(?:lock|corrupt|error)"
+      r"|(?:controller|master) (?:(?:database|db|sqlite).{0,40}(?:lock|corrupt|error)|restarted)"
       r"|Failed to (?:contact|reach|connect to) (?:the )?(?:controller|master|coordinator|scheduler|"
       r"api server|orchestrator)",
       "controller died and was restarted; job state lost",
@@ -101,14 +101,16 @@ CONTROLLERS = (
 
 STOPS = (
     S("stop.interrupt", Label.USER_STOPPED,
-      r"KeyboardInterrupt|\bSIGINT\b|\^C\b|Ctrl[-+ ]?C|signal 2\b|received (?:an )?interrupt"
+      r"KeyboardInterrupt|(?:received|got|caught|by|signal|with|sent|due to|on)[: ]+(?:an? |signal:? ?)?"
+      r"SIGINT\b|\bSIGINT\b ?(?:received|caught|\(2\)|:)|\^C\b|Ctrl[-+ ]?C (?:received|pressed|detected|"
+      r"caught)|(?:pressed|hit|used|received|via|with) Ctrl[-+ ]?C|signal 2\b|received (?:an )?interrupt"
       r"|exit(?:ed)? (?:with )?(?:code|status)[ :=]+130\b|Interrupted by user|user interrupt"
       r"|Aborted by user|Interrupt(?:ing|ed) .{0,20}by user|Got (?:SIGINT|signal: 2)",
       "KeyboardInterrupt", "interrupt handlers installed", "Python; shells", Rank.SYMPTOM),
     S("stop.by-user", Label.USER_STOPPED,
       r"(?:cancel(?:l?ed)?|terminat(?:ed|ing)|stop(?:ped)?|kill(?:ed)?|abort(?:ed)?|delet(?:ed|ing)|"
       r"paus(?:ed|ing)|requested|shut ?down|interrupted|suspended)[\"' ]{1,3}(?:\w+ )?(?:by|at the "
-      r"request of|on request of|from|manually by)[ :=]+(?:the |an? )?(?:user\b|owner|admin\w*|"
+      r"request of|on request of|from|manually by)[ :=]+(?:the |an? )?(?:user\b|user \d+|owner|admin\w*|"
       r"operator|human|person|uid|request|client request|@\w|[\w.]+@)|user[- ](?:requested|initiated"
       r"|cancel\w*|abort\w*|stop\w*|terminated)|(?:manually|intentionally|deliberately) (?:stopped|"
       r"killed|cancel\w*|terminated|aborted|interrupted|shut)|(?:stopped|killed|cancel\w*|terminated|"

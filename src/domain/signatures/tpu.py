@@ -10,7 +10,7 @@ TPU = (
     S("tpu.no-accelerator", Label.TPU_BAD_NODE,
       r"No accelerator found|Failed to (?:find|initialize|open|get|connect to).{0,40}"
       r"(?:accelerator|TPU\b)|NOT_FOUND: No .{1,40} device found|No TPU devices? (?:was |were )?"
-      r"(?:found|available)|TPU initialization failed(?!: Invalid)|driver in registry|TPU (?:is |was )?held by|no TPU (?:chips|cores)"
+      r"(?:found|available)|TPU initialization failed(?!: Invalid)|driver in registry|TPU (?:is |was )?held by|only CpuDevice|No GPU/TPU found|TPU core halted|no TPU (?:chips|cores)"
       r"|tpu (?:platform|system|driver|driver instance).{0,40}(?:fail|not (?:found|responding))"
       r"|TPU (?:chip|core|device).{0,40}(?:unhealthy|lost|failed|not (?:found|responding|healthy))"
       r"|Expected \d+ (?:TPU )?(?:chips|devices)",

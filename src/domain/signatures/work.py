@@ -55,7 +55,7 @@ DATA = (
       r"(?:were |was |are )?(?:found|left|available|matched|in (?:dataset|split|shard))"
       r"|num_samples should be a positive|No (?:parquet|jsonl?|tar|arrow|data|audio|image) files"
       r"|(?:Metadata at .{0,200}does not exist)|zarr\.json|ArrayNotFoundError|GroupNotFoundError"
-      r"|missing shards?|(?:no more|ran out of) (?:data|samples|examples)|Unknown split"
+      r"|missing shards?|samples? .{0,20}(?:has|have) (?:none|no (?:field|column))|row \d+ (?:has|is)|(?:no more|ran out of) (?:data|samples|examples)|Unknown split"
       r"|(?:not found|missing|absent) in (?:the )?(?:dataset|batch|example|record|sample|row)",
       "datasets.exceptions.DataFilesNotFoundError: No (supported) data files found in acme/x",
       "dataset has 12 shards", _HF + "; zarr; PyTorch DataLoader", Rank.SPECIFIC),
@@ -88,7 +88,10 @@ NUMERICS = (
       r"infinity)\b(?!\w|[ -]?(?:check|iter|count|guard|filter|=|:))",
       "epoch: 3451 loss: nan", "number of nan iterations: 0", "training loops", Rank.SPECIFIC),
     S("nan.words", Label.NUMERICAL,
-      r"(?:found|detected|encountered|got|contains?|produced|returned|has|have|hit|saw|with|became"
+      r"\b(?:loss|grad\w*|logits|norm|weights|perplexity)\b[^|\n]{0,40}(?: |=|:|\()nan\b(?![ _-]?(?:iter|"
+      r"check|=|:|guard|filter|policy|handl))|(?:loss|perplexity|ppl).{0,40}(?:increas|grow|ris|shoot|"
+      r"jump|climb|goes? up|went up|explod)\w* .{0,30}(?:rapidly|suddenly|sharply|steadily|after|again|"
+      r"from|dramatically|and never|instead)|(?:found|detected|encountered|got|contains?|produced|returned|has|have|hit|saw|with|became"
       r"|unexpected result|going|went|goes) (?:an? )?(?:NaNs?|infs?|non-?finite|infinity)\b(?! "
       r"check)|(?:NaN|Inf|non-?finite)(?: or (?:NaN|Inf))?s? "
       r"(?:(?:loss|grad\w*|values?|norm|params?|weights?|logits|tensors?|activations?)"
@@ -185,7 +188,7 @@ CHECKPOINTS = (
       r"compatible|incompatible|mismatch)|Cannot load (?:a )?checkpoint|(?:ZeRO|zero) .{0,40}"
       r"checkpoint.{0,40}(?:world size|dp|mismatch)|rng state.{0,40}(?:missing|mismatch)"
       r"|different (?:world size|topology|mesh|parallel\w*).{0,60}(?:checkpoint|resum|restor)"
-      r"|ShapeDtypeStruct .{0,60}checkpoint|Unable to (?:load|restore)",
+      r"|is not compatible with the stored shape|ShapeDtypeStruct .{0,60}checkpoint|Unable to (?:load|restore)",
       "Failed to restore checkpoint from step 900", "restored checkpoint from step 900",
       _ORBAX + "; Megatron-LM checkpointing.py", Rank.SPECIFIC),
 )
