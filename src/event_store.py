@@ -86,12 +86,27 @@ class Appended:
     repeated: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One append of several that are stored together; see `EventStore.append` for the fields."""
+
+    writes: Sequence[Write]
+    key: str | None = None
+    digest: bytes = b""
+    status: Sequence[StatusRow] = ()
+
+
 class EventStore(Protocol):
     """Append-only streams of events with a hash chain for each.
 
     Durable once `append` returns. Several threads and processes may use one store.
     Every method raises `StoreFailure` when the store itself fails.
     """
+
+    @property
+    def kind(self) -> str:
+        """What it stands on, `sqlite` or `postgresql`: for people to read, not to decide by."""
+        ...
 
     def append(
         self,
@@ -115,6 +130,22 @@ class EventStore(Protocol):
         Raises:
             VersionConflict: A stream is not at its expected version.
             KeyReused: The key was used with another digest.
+        """
+        ...
+
+    def append_batch(
+        self, appends: Sequence[Append]
+    ) -> list[Appended | VersionConflict | KeyReused]:
+        """Store several appends in one transaction, in order; each succeeds or fails alone.
+
+        Each sees what those before it stored: heads, and answers of keys.
+
+        Returns:
+            For each append what `append` would return, or the error that it would raise; nothing
+            of such an append is stored.
+
+        Raises:
+            StoreFailure: None of them is stored, or it is unknown whether all are.
         """
         ...
 
@@ -144,6 +175,10 @@ class EventStore(Protocol):
 
     def status_rows(self) -> list[StatusRow]:
         """Return all status rows."""
+        ...
+
+    def newest(self) -> int:
+        """Return the newest position in the ledger; 0 when it is empty."""
         ...
 
     def wait(self, *, after: int, limit: timedelta) -> bool:

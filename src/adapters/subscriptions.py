@@ -101,7 +101,7 @@ def _stream(
 
 
 def _first(store: SqliteStore, from_position: Position) -> int:
-    newest = store.position()
+    newest = store.newest()
     if from_position == "beginning":
         return 0
     if from_position == "now":

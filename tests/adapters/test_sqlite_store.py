@@ -88,7 +88,7 @@ def test_reads_page_by_version_and_by_position(store: SqliteStore) -> None:
     assert [event.version for event in store.read("run/a", after=1, limit=1)] == [2]
     assert [event.position for event in store.read_all(after=2, limit=2)] == [3, 4]
     assert [event.stream for event in store.read_all(after=2, limit=2)] == ["run/a", "run/b"]
-    assert store.position() == 5
+    assert store.newest() == 5
 
 
 def test_streams_are_listed_by_prefix_and_sorted(store: SqliteStore) -> None:

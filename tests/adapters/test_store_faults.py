@@ -168,7 +168,7 @@ def test_a_store_that_was_changed_at_rest_is_refused_before_it_is_opened(path: P
     # Whoever has looked may accept the file as it is.
     rest_path(path).unlink()
     with open_store(path) as store:
-        assert store.position() == 5
+        assert store.newest() == 5
 
 
 @pytest.mark.parametrize("offset", [0, 5000, 9000])

@@ -119,7 +119,7 @@ class SqliteRecorder(ApplicationRecorder):
     def max_notification_id(self) -> int | None:
         """Return the newest id; none when nothing is recorded."""
         with _library_errors():
-            return self.store.position() or None
+            return self.store.newest() or None
 
     def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> "SqliteSubscription":
         """Iterate over events after an id, then over new ones as any process records them.

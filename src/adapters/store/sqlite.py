@@ -15,7 +15,15 @@ from watchkeeper.adapters.store.opening import open_database
 from watchkeeper.adapters.store.schema import BUSY_LIMIT
 from watchkeeper.clock import Deadline
 from watchkeeper.domain.chain import GENESIS, chain_hash
-from watchkeeper.event_store import Appended, KeyReused, Recorded, StatusRow, VersionConflict, Write
+from watchkeeper.event_store import (
+    Append,
+    Appended,
+    KeyReused,
+    Recorded,
+    StatusRow,
+    VersionConflict,
+    Write,
+)
 
 RECHECK = timedelta(seconds=1)
 """Whoever waits looks by itself at least this often, should a wake-up ever fail to come."""
@@ -77,6 +85,11 @@ class SqliteStore:
         self.database = database
         self._ids = _Ids()
 
+    @property
+    def kind(self) -> str:
+        """What it stands on; see the port."""
+        return "sqlite"
+
     def __enter__(self) -> Self:
         """Use the store for the length of a block."""
         return self
@@ -99,28 +112,53 @@ class SqliteStore:
         status: Sequence[StatusRow] = (),
     ) -> Appended:
         """Store events on one or more streams in one transaction; see the port."""
-        names = [write.stream for write in writes]
-        assert len(names) == len(set(names)), f"one write for each stream, got {names}"
+        [outcome] = self.append_batch([Append(writes, key, digest, status)])
+        if isinstance(outcome, Appended):
+            return outcome
+        raise outcome
+
+    def append_batch(
+        self, appends: Sequence[Append]
+    ) -> list[Appended | VersionConflict | KeyReused]:
+        """Store several appends in one transaction; each succeeds or fails alone; see the port."""
+        for append in appends:
+            names = [write.stream for write in append.writes]
+            assert len(names) == len(set(names)), f"one write for each stream, got {names}"
+        outcomes: list[Appended | VersionConflict | KeyReused] = []
         with self.database.writing("append") as connection:
-            first = _answer(connection, key, digest)
-            if first is not None:
-                return first
             batch = _Batch(connection, self._ids)
-            for write in writes:
-                _check_version(write, _head(batch, write.stream))
-            self.database.before_writing()
-            versions, position = _store_writes(batch, writes)
-            connection.executemany(
+            for append in appends:
+                try:
+                    outcomes.append(self._append_one(batch, append))
+                except (VersionConflict, KeyReused) as error:
+                    outcomes.append(error)
+        self._keep(batch)
+        return outcomes
+
+    def _append_one(self, batch: _Batch, append: Append) -> Appended:
+        """Store one append of a batch.
+
+        All that it can be refused for is looked at before its first change, and the transaction
+        keeps other processes out: so nothing has to be undone when it fails alone.
+        """
+        first = _answer(batch.connection, append.key, append.digest)
+        if first is not None:
+            return first
+        for write in append.writes:
+            _check_version(write, _head(batch, write.stream))
+        self.database.before_writing()
+        versions, position = _store_writes(batch, append.writes)
+        if append.status:
+            batch.connection.executemany(
                 "INSERT INTO status VALUES (?, ?, ?) "
                 "ON CONFLICT (run, part) DO UPDATE SET row = excluded.row",
-                [(row.run, row.part, row.row) for row in status],
+                [(row.run, row.part, row.row) for row in append.status],
             )
-            if key is not None:
-                connection.execute(
-                    "INSERT INTO keys VALUES (?, ?, ?, ?)",
-                    (key, digest, _answer_text(versions), position),
-                )
-        self._keep(batch)
+        if append.key is not None:
+            batch.connection.execute(
+                "INSERT INTO keys VALUES (?, ?, ?, ?)",
+                (append.key, append.digest, _answer_text(versions), position),
+            )
         return Appended(versions)
 
     def insert(self, events: Sequence[tuple[str, int, str, bytes]]) -> list[int]:
@@ -197,7 +235,7 @@ class SqliteStore:
             rows = connection.execute("SELECT run, part, row FROM status ORDER BY run, part")
             return [StatusRow(*row) for row in rows]
 
-    def position(self) -> int:
+    def newest(self) -> int:
         """Return the newest position in the ledger; 0 when it is empty."""
         with self.database.reading("read") as connection:
             newest: int | None = connection.execute("SELECT max(id) FROM events").fetchone()[0]
@@ -210,7 +248,7 @@ class SqliteStore:
             while True:
                 # Cleared before the look, so that a change during it is not missed.
                 changed.clear()
-                if self.position() > after:
+                if self.newest() > after:
                     return True
                 if deadline.expired():
                     return False
