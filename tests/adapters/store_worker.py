@@ -10,9 +10,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from threading import Thread
 
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.committer import Committer
 from watchkeeper.event_store import StoreFailure, VersionConflict, Write
 
 
@@ -48,6 +50,23 @@ def write_for_ever(path: Path, stream: str) -> None:
             store.append(writes, key=f"{os.getpid()} {index}", digest=b"d")
             version, effects = version + 2, effects + 1
             say(f"{version} {effects} {os.getpid()} {index}")
+
+
+def write_grouped(path: Path, threads: str) -> None:
+    """Append from several threads through one committer, and say so once each has returned."""
+
+    def write(number: int) -> None:
+        stream = f"run/{os.getpid()}-{number}"
+        for version in count(step=2):
+            writes = [Write(stream, version, (("run.noted.1", os.urandom(300)),) * 2)]
+            store.append(writes, key=f"{stream} {version + 2}")
+            # One call of the system: lines of several threads must not mix.
+            os.write(1, f"{stream} {version + 2}\n".encode())
+
+    with Committer(open_store(path)) as store:
+        for number in range(int(threads)):
+            Thread(target=write, args=(number,), daemon=True).start()
+        sys.stdin.read()
 
 
 def hold(path: Path) -> None:
@@ -104,7 +123,16 @@ def leave_open(path: Path) -> None:
 
 WHATS: dict[str, Callable[..., None]] = {
     function.__name__: function
-    for function in (contend, write_for_ever, hold, append_on_request, fill, try_all, leave_open)
+    for function in (
+        contend,
+        write_for_ever,
+        write_grouped,
+        hold,
+        append_on_request,
+        fill,
+        try_all,
+        leave_open,
+    )
 }
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from watchkeeper.adapters.home import Home, HomeInUse, HomeProblem, open_home, w
 from watchkeeper.adapters.principals import actor_of, read_principals
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.committer import Committer
 from watchkeeper.desk import Desk
 from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.envelope import Undecodable
@@ -101,8 +102,8 @@ def open_office(path: Path) -> Generator[Office, None, None]:
     """Open a home for the length of a command."""
     home = open_home(path)
     scrubber = Scrubber(home.key, known_secrets(os.environ))
-    with open_store(home.ledger) as store:
-        yield Office(home, Ledger(store, scrubber), SqliteRecorder(store), Adapters(home))
+    with open_store(home.ledger) as store, Committer(store) as committer:
+        yield Office(home, Ledger(committer, scrubber), SqliteRecorder(store), Adapters(home))
 
 
 def who(home: Home, principal: str | None) -> Actor:
