@@ -1,0 +1,336 @@
+"""Kept views in one SQLite file of the home, `views.db`, whatever store the ledger lies in.
+
+All of it can be made again from the ledger, so it is written with `synchronous = NORMAL`: after a
+power failure the newest pages may be missing, and are folded again.
+"""
+
+import sqlite3
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from threading import RLock
+from types import TracebackType
+from typing import Any, Self
+
+from watchkeeper import clock
+from watchkeeper.views import Beat, Build, BuildState, Move, Parked, ViewsFailure
+
+FILE = "views.db"
+SCHEMA_VERSION = 1
+BUSY_S = 10.0
+_KEYS_MAX = 5000
+"""Keys in one statement; SQLite takes some 32,000."""
+
+_BUILD = (
+    "id, name, version, state, begin, position, hash, revision, target, holder, lease_until, "
+    "moved_at, error"
+)
+
+_TABLES = (
+    f"""CREATE TABLE builds (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ({", ".join(f"'{s.value}'" for s in BuildState)})),
+    begin INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    hash BLOB NOT NULL,
+    revision INTEGER NOT NULL,
+    target INTEGER NOT NULL,
+    holder TEXT NOT NULL,
+    lease_until TEXT,
+    moved_at TEXT NOT NULL,
+    error TEXT NOT NULL
+) STRICT""",
+    "CREATE UNIQUE INDEX one_live ON builds (name) WHERE state = 'live'",
+    "CREATE UNIQUE INDEX one_building ON builds (name) WHERE state = 'building'",
+    """CREATE TABLE rows (
+    build INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    row TEXT NOT NULL,
+    PRIMARY KEY (build, key)
+) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE parked (
+    build INTEGER NOT NULL,
+    stream TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    error TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    parked_at TEXT NOT NULL,
+    PRIMARY KEY (build, stream)
+) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE beats (
+    holder TEXT PRIMARY KEY,
+    at TEXT NOT NULL,
+    error TEXT NOT NULL
+) STRICT, WITHOUT ROWID""",
+)
+
+
+class ViewsFile:
+    """See `watchkeeper.views.Views` for the contract. Any thread may call any method."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the views in a file, creating it when there is none.
+
+        Raises:
+            ViewsFailure: It could not be opened; the message says what to do.
+        """
+        self.path = path
+        self._lock = RLock()
+        self._closed = False
+        with self._named("opened"):
+            self._connection = sqlite3.connect(
+                path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def __enter__(self) -> Self:
+        """Use the views for the length of a block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the views."""
+        self.close()
+
+    def builds(self) -> list[Build]:
+        """Return all builds, by name, then in the order in which they began."""
+        rows = self._all(f"SELECT {_BUILD} FROM builds ORDER BY name, id")
+        return [_build(row) for row in rows]
+
+    def begin(self, name: str, version: int, *, begin: int, digest: bytes, target: int) -> Build:
+        """Begin a build, or go on with the one of this name that is under way."""
+        with self._writing() as sql:
+            row = sql.execute(
+                f"SELECT {_BUILD} FROM builds WHERE name = ? AND state = 'building'", (name,)
+            ).fetchone()
+            if row is not None:
+                build = _build(row)
+                if (build.version, build.begin) == (version, begin):
+                    return build
+                _drop(sql, build.id)
+            sql.execute(
+                "INSERT INTO builds (name, version, state, begin, position, hash, revision, target,"
+                " holder, lease_until, moved_at, error)"
+                " VALUES (?, ?, 'building', ?, ?, ?, 0, ?, '', NULL, ?, '')",
+                (name, version, begin, begin, digest, target, clock.now().isoformat()),
+            )
+            row = sql.execute(
+                f"SELECT {_BUILD} FROM builds WHERE name = ? AND state = 'building'", (name,)
+            ).fetchone()
+        return _build(row)
+
+    def take(self, build: Build, holder: str, until: datetime, now: datetime) -> bool:
+        """Take or renew the lease of a build; false while another holder's has not run out."""
+        with self._writing() as sql:
+            row = sql.execute(
+                "SELECT holder, lease_until FROM builds WHERE id = ?", (build.id,)
+            ).fetchone()
+            if row is None:
+                return False
+            held = row[1] is not None and datetime.fromisoformat(row[1]) > now
+            if held and row[0] != holder:
+                return False
+            sql.execute(
+                "UPDATE builds SET holder = ?, lease_until = ? WHERE id = ?",
+                (holder, until.isoformat(), build.id),
+            )
+        return True
+
+    def rows(self, build: Build, keys: Sequence[str] | None = None) -> dict[str, str]:
+        """Return rows of a build by key; all of them when no keys are named."""
+        if keys is None:
+            return dict(self._all("SELECT key, row FROM rows WHERE build = ?", build.id))
+        found: dict[str, str] = {}
+        for first in range(0, len(keys), _KEYS_MAX):
+            some = keys[first : first + _KEYS_MAX]
+            marks = ",".join("?" * len(some))
+            asked = f"SELECT key, row FROM rows WHERE build = ? AND key IN ({marks})"
+            found |= dict(self._all(asked, build.id, *some))
+        return found
+
+    def move(self, build: Build, move: Move) -> Build | None:
+        """Store what a page made of a build, in one transaction; none when it changed meanwhile."""
+        with self._writing() as sql:
+            done = sql.execute(
+                "UPDATE builds SET position = ?, hash = ?, revision = revision + 1, moved_at = ?,"
+                " error = '' WHERE id = ? AND revision = ? AND state <> 'old'",
+                (move.position, move.hash, clock.now().isoformat(), build.id, build.revision),
+            )
+            if done.rowcount != 1:
+                return None
+            sql.executemany(
+                "INSERT INTO rows VALUES (?, ?, ?)"
+                " ON CONFLICT (build, key) DO UPDATE SET row = excluded.row",
+                [(build.id, key, row) for key, row in move.rows.items()],
+            )
+            sql.executemany(
+                "DELETE FROM parked WHERE build = ? AND stream = ?",
+                [(build.id, stream) for stream in move.released],
+            )
+            sql.executemany(
+                "INSERT OR REPLACE INTO parked VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (p.build, p.stream, p.version, p.position, p.error, p.attempts,
+                     p.parked_at.isoformat())
+                    for p in move.parked
+                ],
+            )  # fmt: skip
+            row = sql.execute(f"SELECT {_BUILD} FROM builds WHERE id = ?", (build.id,)).fetchone()
+        return _build(row)
+
+    def stand(self, build: Build, error: str) -> None:
+        """Keep why a build stands still, or that it does no longer."""
+        with self._writing() as sql:
+            sql.execute("UPDATE builds SET error = ? WHERE id = ?", (error, build.id))
+
+    def switch(self, build: Build) -> bool:
+        """Make a build live in one transaction; false unless it is level with the live one."""
+        with self._writing() as sql:
+            row = sql.execute(
+                "SELECT position, state FROM builds WHERE id = ?", (build.id,)
+            ).fetchone()
+            live = sql.execute(
+                "SELECT id, position, error FROM builds WHERE name = ? AND state = 'live'",
+                (build.name,),
+            ).fetchone()
+            if row is None or row[1] != BuildState.BUILDING:
+                return False
+            # A live one that stands still, such as one ahead of the ledger, is never waited for.
+            if live is not None and not live[2] and row[0] < live[1]:
+                return False
+            if live is not None:
+                sql.execute("UPDATE builds SET state = 'old' WHERE id = ?", (live[0],))
+            sql.execute(
+                "UPDATE builds SET state = 'live', holder = '', lease_until = NULL,"
+                " revision = revision + 1 WHERE id = ?",
+                (build.id,),
+            )
+        return True
+
+    def drop(self, build: Build) -> None:
+        """Remove a build with its rows and parked events; fine when it is gone."""
+        with self._writing() as sql:
+            _drop(sql, build.id)
+
+    def parked(self, build: Build | None = None) -> list[Parked]:
+        """Return parked events of one build or of all, oldest first."""
+        asked = "SELECT build, stream, version, position, error, attempts, parked_at FROM parked"
+        if build is None:
+            rows = self._all(f"{asked} ORDER BY position, build")
+        else:
+            rows = self._all(f"{asked} WHERE build = ? ORDER BY position", build.id)
+        return [_parked(*row) for row in rows]
+
+    def beat(self, beat: Beat) -> None:
+        """Keep a sign of life."""
+        with self._writing() as sql:
+            sql.execute(
+                "INSERT OR REPLACE INTO beats VALUES (?, ?, ?)",
+                (beat.holder, beat.at.isoformat(), beat.error),
+            )
+
+    def beats(self) -> list[Beat]:
+        """Return the newest sign of life of each process, oldest first."""
+        rows = self._all("SELECT holder, at, error FROM beats ORDER BY at")
+        return [Beat(holder, datetime.fromisoformat(at), error) for holder, at, error in rows]
+
+    def left(self, holder: str) -> None:
+        """Forget a process that ended as it should, and let go of its leases."""
+        with self._writing() as sql:
+            sql.execute("DELETE FROM beats WHERE holder = ?", (holder,))
+            sql.execute(
+                "UPDATE builds SET holder = '', lease_until = NULL WHERE holder = ?", (holder,)
+            )
+
+    def close(self) -> None:
+        """Release the views; safe to call twice."""
+        with self._lock:
+            self._closed = True
+            self._connection.close()
+
+    def _prepare(self) -> None:
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        with self._writing() as sql:
+            found = sql.execute("PRAGMA user_version").fetchone()[0]
+            if found == SCHEMA_VERSION:
+                return
+            if found > SCHEMA_VERSION:
+                raise ViewsFailure(
+                    f"{self.path} was written by a newer watchkeeper: upgrade this one; or end all "
+                    "watches and remove the file, and the views are made again"
+                )
+            for table in _TABLES:
+                sql.execute(table)
+            sql.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _all(self, asked: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._lock, self._named("read"):
+            return self._connection.execute(asked, values).fetchall()
+
+    @contextmanager
+    def _writing(self) -> Generator[sqlite3.Connection, None, None]:
+        with self._lock, self._named("written"):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _named(self, what: str) -> Generator[None, None, None]:
+        """Turn SQLite's errors into a sentence that says what to do."""
+        if self._closed:
+            raise ViewsFailure(f"{self.path}: it is closed")
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise ViewsFailure(
+                f"{self.path} could not be {what}: {error}. Views can be made again from the "
+                "ledger: check the disk; or end all watches, remove the file, and start again"
+            ) from error
+
+
+def _build(row: Sequence[Any]) -> Build:
+    until = None if row[10] is None else datetime.fromisoformat(row[10])
+    return Build(
+        id=row[0],
+        name=row[1],
+        version=row[2],
+        state=BuildState(row[3]),
+        begin=row[4],
+        position=row[5],
+        hash=row[6],
+        revision=row[7],
+        target=row[8],
+        holder=row[9],
+        lease_until=until,
+        moved_at=datetime.fromisoformat(row[11]),
+        error=row[12],
+    )
+
+
+def _parked(
+    build: int, stream: str, version: int, position: int, error: str, attempts: int, at: str
+) -> Parked:
+    return Parked(build, stream, version, position, error, attempts, datetime.fromisoformat(at))
+
+
+def _drop(sql: sqlite3.Connection, build: int) -> None:
+    for table, column in (("rows", "build"), ("parked", "build"), ("builds", "id")):
+        sql.execute(f"DELETE FROM {table} WHERE {column} = ?", (build,))

@@ -1,0 +1,99 @@
+"""Projections that are kept: folds of the whole ledger into rows, each with a name and a version.
+
+A projection is pure. It says which rows an event touches and what becomes of each. Whoever keeps
+the rows (`watchkeeper.views`) gives it events in commit order and stores what comes back, so a
+projection is never behind in halves, and building it again from the first event gives the same
+rows.
+
+A row may be touched by events of several streams. When one event cannot be folded, the later
+events of its stream wait behind it while those of others go on; so what a row becomes must not
+depend on the order between streams. Sums and newest-by-time do not.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from watchkeeper.domain.envelope import Event, decode
+
+Row = Mapping[str, Any]
+"""One row: what JSON can hold."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One stored event on its way to the projections; decoded once for all of them.
+
+    Attributes:
+        position: Place in the whole ledger.
+        stream: Its stream.
+        version: Its place in the stream.
+        topic: As stored.
+        state: The stored bytes.
+        hash: Chain hash.
+    """
+
+    position: int
+    stream: str
+    version: int
+    topic: str
+    state: bytes
+    hash: bytes = field(repr=False)
+
+    @cached_property
+    def event(self) -> Event:
+        """The event itself.
+
+        Raises:
+            Undecodable: This code cannot read it.
+        """
+        return decode(self.stream, self.version, self.topic, self.state)
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """A fold into rows, under a name and a version.
+
+    Attributes:
+        name: Such as `sizes`.
+        version: Grows with each change of what the rows hold or mean.
+        keys: Which rows an event touches; may raise, then the event is parked.
+        fold: What becomes of one row, or of none yet, by an event that touches it; may raise.
+        shows: What it is for, in words.
+    """
+
+    name: str
+    version: int
+    keys: Callable[[Seen], Sequence[str]]
+    fold: Callable[[str, Row | None, Seen], Row]
+    shows: str
+
+    @property
+    def title(self) -> str:
+        """Name and version as people write them, such as `sizes@1`."""
+        return f"{self.name}@{self.version}"
+
+
+def newest_of(projections: Sequence[Projection]) -> dict[str, Projection]:
+    """Return the newest version of each projection that this code knows, by name."""
+    found: dict[str, Projection] = {}
+    for one in projections:
+        if one.name not in found or found[one.name].version < one.version:
+            found[one.name] = one
+    return found
+
+
+def folded(
+    projection: Projection, rows: Mapping[str, Row], events: Sequence[Seen]
+) -> dict[str, Row]:
+    """Return rows after more events; the plain meaning of a projection, for proofs.
+
+    Raises:
+        Exception: Whatever the projection raises for an event that it cannot fold.
+    """
+    after = dict(rows)
+    for seen in events:
+        for key in projection.keys(seen):
+            after[key] = projection.fold(key, after.get(key), seen)
+    return after

@@ -1,0 +1,159 @@
+"""The one tailer of a process: a thread that keeps all views level, or says why it cannot.
+
+Each turn reads every page once for all builds that stand at the same place. An error of the store
+is told, waited out with a growing back-off and tried again, for ever: nothing stops in silence.
+What one event does to one run is parked and ends nothing.
+"""
+
+import logging
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+from watchkeeper import clock
+from watchkeeper.building import advance, by_title, ensure
+from watchkeeper.event_store import EventStore, StoreFailure
+from watchkeeper.following import LEASE, Pages, retry_all
+from watchkeeper.projections.kept import Projection
+from watchkeeper.views import Beat, BuildState, Views, ViewsFailure
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = timedelta(milliseconds=500)
+"""How long the end of the process may have to wait for the tailer; a new event wakes it at once."""
+
+POLL_EVERY = timedelta(seconds=10)
+"""The ledger is read at least this often, should no wake-up come."""
+
+BEAT_EVERY = timedelta(seconds=5)
+"""Between two signs of life."""
+
+RETRY_FIRST = timedelta(milliseconds=200)
+RETRY_LONGEST = timedelta(seconds=30)
+"""A store that is back is followed again within half a minute or so."""
+
+LEAVING = timedelta(seconds=10)
+"""How long the page under way may take when the process ends."""
+
+
+class Tail:
+    """Follows the ledger for all views. All of it runs on one thread.
+
+    Args:
+        store: The ledger.
+        views: What is kept level.
+        projections: What this code knows.
+        holder: This process, for its leases and signs of life.
+    """
+
+    def __init__(
+        self, store: EventStore, views: Views, projections: Sequence[Projection], holder: str
+    ) -> None:
+        """Begin with nothing read."""
+        self._store = store
+        self._views = views
+        self._projections = projections
+        self._known = by_title(projections)
+        self._holder = holder
+        self._backoff = clock.ExponentialBackoff(RETRY_FIRST, RETRY_LONGEST, factor=2, jitter=0.5)
+        self._begun = False
+        self._seen = 0
+        self._error = ""
+        self._beat = clock.Deadline.after(timedelta(0))
+
+    def run(self, stop: threading.Event) -> None:
+        """Follow until told to stop; an error is told and tried again."""
+        while not stop.is_set():
+            try:
+                level = self.turn()
+                self._well()
+            except (StoreFailure, ViewsFailure) as error:
+                self._ill(str(error), stop)
+                continue
+            except Exception as error:
+                log.exception("the views could not be brought up to date")
+                says = f"internal error, please report: {type(error).__name__}: {error}"
+                self._ill(says, stop)
+                continue
+            if level:
+                self._rest(stop)
+        try:
+            self._views.left(self._holder)
+        except ViewsFailure as error:
+            log.warning("%s", error)
+
+    def turn(self) -> bool:
+        """Move every build over one page; say whether all are level with the ledger.
+
+        Raises:
+            StoreFailure: The ledger could not be read.
+            ViewsFailure: The views could not be written.
+        """
+        if not self._begun:
+            ensure(self._store, self._views, self._projections)
+            # A release that knows more may be able to fold what the one before could not.
+            retry_all(self._store, self._views, self._known)
+            self._begun = True
+        pages, level, seen = Pages(self._store), True, None
+        for build in self._views.builds():
+            known = self._known.get(build.title)
+            if known is None or build.error or build.state is BuildState.OLD:
+                continue
+            now = clock.now()
+            if build.state is BuildState.BUILDING and not self._views.take(
+                build, self._holder, now + LEASE, now
+            ):
+                continue  # A command builds it; it renews its lease as long as it lives.
+            level = advance(pages, self._views, build, known) and level
+            seen = build.position if seen is None else min(seen, build.position)
+        self._seen = seen or 0
+        return level
+
+    def _rest(self, stop: threading.Event) -> None:
+        """Wait for something new; look by itself after a while, should no wake-up come."""
+        deadline = clock.Deadline.after(POLL_EVERY)
+        newest = self._store.newest()
+        while not stop.is_set() and not deadline.expired():
+            if self._store.wait(after=newest, limit=LOOK_EVERY):
+                return
+            self._well()
+
+    def _well(self) -> None:
+        self._backoff.reset()
+        if self._error:
+            log.warning("the views are brought up to date again")
+            self._error = ""
+            self._beat = clock.Deadline.after(timedelta(0))
+        if self._beat.expired():
+            self._views.beat(Beat(self._holder, clock.now()))
+            self._beat = clock.Deadline.after(BEAT_EVERY)
+
+    def _ill(self, says: str, stop: threading.Event) -> None:
+        if says != self._error:
+            # Once: a log that repeats it hides what else it says.
+            log.warning("the views stand still: %s; it is tried again", says)
+        self._error = says
+        try:
+            self._views.beat(Beat(self._holder, clock.now(), says))
+        except ViewsFailure:
+            log.debug("nor can it be told in the views' own file")
+        stop.wait(self._backoff.next_wait().total_seconds())
+
+
+@contextmanager
+def tailing(
+    store: EventStore, views: Views, projections: Sequence[Projection], holder: str
+) -> Generator[None, None, None]:
+    """Keep the views level with the ledger for the length of a block."""
+    stop = threading.Event()
+    tail = Tail(store, views, projections, holder)
+    thread = threading.Thread(target=tail.run, args=(stop,), name="ledger-tail", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(timeout=LEAVING.total_seconds())
+        if thread.is_alive():
+            log.warning("ledger-tail: left behind; the next watch goes on from there")

@@ -1,0 +1,358 @@
+"""Kept views: level with the ledger, parked by reference, built beside, never ahead."""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from watchkeeper import clock
+from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
+from watchkeeper.adapters.views_file import ViewsFile
+from watchkeeper.building import BuildHeld, by_title, catch_up, ensure, rebuild
+from watchkeeper.event_store import Recorded, StoreFailure, Write
+from watchkeeper.following import Pages, retry_all, step
+from watchkeeper.projections.catalogue import PROJECTIONS
+from watchkeeper.projections.kept import Projection, Row, Seen
+from watchkeeper.projections.sizes import SIZES
+from watchkeeper.tailer import PAGE
+from watchkeeper.tailing import tailing
+from watchkeeper.views import Build, BuildState, Views, ViewsFailure
+
+ME = "test 1"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with open_store(tmp_path / "ledger.db") as store:
+        yield store
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> Iterator[ViewsFile]:
+    with ViewsFile(tmp_path / "views.db") as views:
+        yield views
+
+
+def add(store: SqliteStore, stream: str, *states: str) -> None:
+    expected = store.head(stream)[0]
+    store.append([Write(stream, expected, tuple(("t", state.encode()) for state in states))])
+
+
+def many(number: int, state: str = "x") -> list[str]:
+    return [state] * number
+
+
+def live(views: Views, name: str = "sizes") -> Build:
+    [found] = [b for b in views.builds() if b.name == name and b.state is BuildState.LIVE]
+    return found
+
+
+def rows(views: Views, name: str = "sizes") -> dict[str, Row]:
+    return {key: json.loads(row) for key, row in views.rows(live(views, name)).items()}
+
+
+def wait_for(condition: "object", limit_s: float = 20) -> None:
+    assert callable(condition)
+    backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=50))
+    assert backoff.wait_until(lambda: bool(condition()), timedelta(seconds=limit_s))
+
+
+def keys_of(seen: Seen) -> tuple[str, ...]:
+    if b"poison" in seen.state:
+        raise ValueError("cannot be folded")
+    return (seen.stream,)
+
+
+def appended(key: str, row: Row | None, seen: Seen) -> Row:
+    return {"versions": [*(row["versions"] if row else []), seen.version]}
+
+
+def stream_of(seen: Seen) -> tuple[str, ...]:
+    return (seen.stream,)
+
+
+def nothing(seen: Seen) -> tuple[str, ...]:
+    return ()
+
+
+def listed(key: str, row: Row | None, seen: Seen) -> Row:
+    if b"bitter" in seen.state:
+        raise KeyError("nor can this")
+    return appended(key, row, seen)
+
+
+VERSIONS = Projection("versions", 1, keys_of, listed, "versions of each stream, for tests")
+GENTLE = replace(VERSIONS, keys=stream_of, fold=appended)
+
+
+def test_a_view_follows_over_pages_and_counts_every_event_once(
+    store: SqliteStore, views: ViewsFile
+) -> None:
+    add(store, "run/a", *many(PAGE + 7))
+    add(store, "run/b", "yy")
+    assert catch_up(store, views, [SIZES])
+    assert rows(views)["stream run/a"] == {"events": PAGE + 7, "bytes": PAGE + 7}
+    assert rows(views)["topic t"] == {"events": PAGE + 8, "bytes": PAGE + 9}
+    assert catch_up(store, views, [SIZES])
+    assert live(views).position == store.newest()
+    assert rows(views)["topic t"]["events"] == PAGE + 8
+
+
+def test_one_page_is_one_transaction_and_one_read(store: SqliteStore, views: ViewsFile) -> None:
+    add(store, "run/a", *many(PAGE))
+    ensure(store, views, PROJECTIONS)
+    pages = Pages(store)
+    reads: list[int] = []
+
+    def read_all(*, after: int = 0, limit: int = 500) -> list[Recorded]:
+        reads.append(after)
+        return SqliteStore.read_all(store, after=after, limit=limit)
+
+    store.read_all = read_all  # type: ignore[method-assign]
+    for build in views.builds():
+        stepped = step(pages, views, build, by_title(PROJECTIONS)[build.title])
+        assert stepped.build is not None
+        assert (stepped.events, stepped.build.revision) == (PAGE, build.revision + 1)
+    assert reads == [0]
+
+
+def test_the_position_moves_over_events_that_touch_no_row(
+    store: SqliteStore, views: ViewsFile
+) -> None:
+    none = replace(VERSIONS, keys=nothing)
+    add(store, "run/a", *many(PAGE * 2 + 3))
+    assert catch_up(store, views, [none])
+    assert live(views, "versions").position == store.newest()
+    assert rows(views, "versions") == {}
+
+
+@pytest.mark.parametrize("bad", ["poison", "bitter"])
+def test_what_cannot_be_folded_is_parked_and_holds_up_only_its_own_stream(
+    store: SqliteStore, views: ViewsFile, bad: str
+) -> None:
+    add(store, "run/a", "1", bad, "3")
+    add(store, "run/b", "1", "2")
+    catch_up(store, views, [VERSIONS])
+    add(store, "run/a", "4")
+    add(store, "run/b", "3")
+    catch_up(store, views, [VERSIONS])
+    assert rows(views, "versions") == {
+        "run/a": {"versions": [1]},
+        "run/b": {"versions": [1, 2, 3]},
+    }
+    [parked] = views.parked()
+    assert (parked.stream, parked.version, parked.position, parked.attempts) == ("run/a", 2, 2, 1)
+    assert live(views, "versions").position == store.newest()
+
+
+def test_a_retry_reads_what_waits_again_in_order(store: SqliteStore, views: ViewsFile) -> None:
+    add(store, "run/a", "1", "poison", "3")
+    add(store, "run/b", "poison")
+    catch_up(store, views, [VERSIONS])
+    add(store, "run/a", "4")
+    catch_up(store, views, [VERSIONS])
+    assert retry_all(store, views, by_title([VERSIONS])) == (0, 2)
+    assert [one.attempts for one in views.parked()] == [2, 2]
+    only_a = retry_all(store, views, by_title([GENTLE]), lambda _, one: one.stream == "run/a")
+    assert only_a == (1, 0)
+    assert rows(views, "versions")["run/a"] == {"versions": [1, 2, 3, 4]}
+    assert [one.stream for one in views.parked()] == ["run/b"]
+
+
+def test_a_retry_that_meets_a_later_bad_event_keeps_what_came_before_it(
+    store: SqliteStore, views: ViewsFile
+) -> None:
+    add(store, "run/a", "poison", "2", "bitter", "4")
+    catch_up(store, views, [VERSIONS])
+    half = replace(VERSIONS, keys=stream_of)
+    assert retry_all(store, views, by_title([half])) == (0, 1)
+    [parked] = views.parked()
+    assert (parked.version, parked.position) == (3, 3)
+    assert rows(views, "versions")["run/a"] == {"versions": [1, 2]}
+    assert retry_all(store, views, by_title([GENTLE])) == (1, 0)
+    assert rows(views, "versions")["run/a"] == {"versions": [1, 2, 3, 4]}
+
+
+def test_a_newer_version_is_built_beside_the_live_one_and_replaces_it_when_level(
+    store: SqliteStore, views: ViewsFile
+) -> None:
+    add(store, "run/a", *many(PAGE + 1))
+    catch_up(store, views, [VERSIONS])
+    second = replace(GENTLE, version=2)
+    ensure(store, views, [VERSIONS, second])
+    [first, building] = views.builds()
+    assert (first.title, first.state) == ("versions@1", BuildState.LIVE)
+    stepped = step(Pages(store), views, building, second)
+    assert stepped.build is not None
+    assert stepped.build.position == PAGE
+    assert live(views, "versions").title == "versions@1"  # Read, and moved on, until then.
+    add(store, "run/a", "y")
+    assert catch_up(store, views, [VERSIONS, second])
+    [only] = views.builds()
+    assert (only.title, only.state, only.position) == ("versions@2", BuildState.LIVE, PAGE + 2)
+    assert len(rows(views, "versions")["run/a"]["versions"]) == PAGE + 2
+
+
+def test_a_live_build_of_a_newer_release_is_left_alone(
+    store: SqliteStore, views: ViewsFile
+) -> None:
+    add(store, "run/a", "1")
+    catch_up(store, views, [replace(GENTLE, version=7)])
+    catch_up(store, views, [GENTLE])
+    assert [b.title for b in views.builds()] == ["versions@7"]
+
+
+def test_a_rebuild_is_beside_the_live_view_and_gives_the_same_rows(
+    store: SqliteStore, views: ViewsFile
+) -> None:
+    add(store, "run/a", *many(PAGE * 2))
+    catch_up(store, views, [SIZES])
+    before, first = rows(views), live(views)
+    positions: list[int] = []
+
+    def told(build: Build) -> None:
+        positions.append(build.position)
+        assert views.rows(live(views))  # Never a moment without a view.
+
+    built = rebuild(store, views, SIZES, ME, told=told)
+    assert (built.id != first.id, built.state) == (True, BuildState.LIVE)
+    assert rows(views) == before
+    assert positions[:3] == [0, PAGE, PAGE * 2]
+    assert [b.id for b in views.builds()] == [built.id]
+
+
+def test_a_rebuild_that_was_cut_short_is_gone_on_with(store: SqliteStore, views: ViewsFile) -> None:
+    add(store, "run/a", *many(PAGE * 3))
+    catch_up(store, views, [SIZES])
+
+    class Killed(Exception):
+        pass
+
+    def killed(build: Build) -> None:
+        if build.position == PAGE:
+            raise Killed
+
+    with pytest.raises(Killed):
+        rebuild(store, views, SIZES, ME, told=killed)
+    positions: list[int] = []
+    rebuild(store, views, SIZES, ME, told=lambda build: positions.append(build.position))
+    assert positions[0] == PAGE
+    assert rows(views)["topic t"]["events"] == PAGE * 3
+
+
+def test_a_rebuild_from_a_position_counts_what_came_after_it(
+    store: SqliteStore, views: ViewsFile
+) -> None:
+    add(store, "run/a", *many(10))
+    catch_up(store, views, [SIZES])
+    rebuild(store, views, SIZES, ME, begin=7)
+    assert (live(views).begin, rows(views)["topic t"]["events"]) == (7, 3)
+
+
+def test_what_another_process_builds_is_left_to_it(
+    store: SqliteStore, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watchkeeper.building.WAIT_FOR_LEASE", timedelta(milliseconds=10))
+    add(store, "run/a", "1")
+    build = views.begin("sizes", 1, begin=0, digest=b"", target=1)
+    now = clock.now()
+    assert views.take(build, "other 7", now + timedelta(minutes=1), now)
+    assert not views.take(build, ME, now + timedelta(minutes=1), now)
+    with pytest.raises(BuildHeld, match="another process"):
+        rebuild(store, views, SIZES, ME)
+    later = now + timedelta(minutes=2)
+    assert views.take(build, ME, later + timedelta(minutes=1), later)  # Its lease has run out.
+
+
+def test_two_who_move_one_build_store_each_page_once(
+    store: SqliteStore, views: ViewsFile, tmp_path: Path
+) -> None:
+    add(store, "run/a", *many(5))
+    ensure(store, views, [SIZES])
+    [build] = views.builds()
+    with ViewsFile(tmp_path / "views.db") as other:
+        assert step(Pages(store), other, build, SIZES).build is not None
+    assert step(Pages(store), views, build, SIZES).build is None
+    catch_up(store, views, [SIZES])
+    assert rows(views)["topic t"]["events"] == 5
+
+
+@pytest.mark.parametrize("longer", [False, True])
+def test_a_view_ahead_of_a_restored_ledger_stands_still_and_says_how_to_rebuild(
+    store: SqliteStore, views: ViewsFile, tmp_path: Path, longer: bool
+) -> None:
+    add(store, "run/a", *many(20))
+    catch_up(store, views, [SIZES])
+    with open_store(tmp_path / "older.db") as older:
+        # Either shorter than what the view has seen, or grown past it with other events.
+        add(older, "run/a", *many(30 if longer else 10, "restored"))
+        catch_up(older, views, [SIZES])
+        assert "watchkeeper ledger rebuild sizes" in live(views).error
+        assert rows(views)["topic t"]["events"] == 20
+        rebuild(older, views, SIZES, ME)
+        assert (live(views).error, rows(views)["topic t"]["events"]) == ("", 30 if longer else 10)
+
+
+def test_a_tailer_catches_up_at_start_follows_and_leaves(
+    store: SqliteStore, views: ViewsFile
+) -> None:
+    add(store, "run/a", *many(PAGE + 2))
+    before = threading.active_count()
+    with tailing(store, views, PROJECTIONS, ME):
+        wait_for(lambda: any(b.position == PAGE + 2 for b in views.builds()))
+        assert [beat.holder for beat in views.beats()] == [ME]
+        timer = clock.Timer()
+        add(store, "run/b", "1")
+        wait_for(lambda: rows(views).get("stream run/b"))
+        assert timer.elapsed() < timedelta(seconds=5)
+    assert views.beats() == []
+    assert not [t for t in threading.enumerate() if t.name == "ledger-tail"]
+    assert threading.active_count() <= before + 1  # The store's own feed.
+
+
+def test_a_tailer_goes_on_after_the_store_failed_and_says_so_meanwhile(
+    store: SqliteStore, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = threading.Event()
+    whole = SqliteStore.read_all
+
+    def read_all(self: SqliteStore, *, after: int = 0, limit: int = 500) -> list[Recorded]:
+        # A fake fault: a real one, such as a disk that is away for a second, is not to be had.
+        if broken.is_set():
+            raise StoreFailure("the disk is away")
+        return whole(self, after=after, limit=limit)
+
+    monkeypatch.setattr(SqliteStore, "read_all", read_all)
+    with tailing(store, views, [SIZES], ME):
+        add(store, "run/a", "1")
+        wait_for(lambda: [b for b in views.builds() if b.position == 1])
+        broken.set()
+        add(store, "run/a", "2")
+        wait_for(lambda: [beat for beat in views.beats() if beat.error == "the disk is away"])
+        broken.clear()
+        wait_for(lambda: live(views).position == 2)
+        wait_for(lambda: [beat for beat in views.beats() if not beat.error])
+
+
+def test_a_poisoned_event_ends_no_tailer(store: SqliteStore, views: ViewsFile) -> None:
+    with tailing(store, views, [VERSIONS], ME):
+        add(store, "run/a", "poison")
+        add(store, "run/b", "1")
+        wait_for(lambda: [b for b in views.builds() if b.position == 2])
+        wait_for(lambda: [b for b in views.builds() if b.state is BuildState.LIVE])
+        assert rows(views, "versions") == {"run/b": {"versions": [1]}}
+
+
+def test_a_file_of_a_newer_release_or_of_rubbish_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "views.db"
+    with ViewsFile(path) as views:
+        views._connection.execute("PRAGMA user_version = 99")  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(ViewsFailure, match="newer watchkeeper"):
+        ViewsFile(path)
+    path.write_bytes(b"rubbish" * 1000)
+    with pytest.raises(ViewsFailure, match="remove the file"):
+        ViewsFile(path)
