@@ -6,7 +6,7 @@ power failure the newest pages may be missing, and are folded again.
 
 import sqlite3
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
@@ -26,6 +26,8 @@ _BUILD = (
     "id, name, version, state, begin, position, hash, revision, target, holder, lease_until, "
     "moved_at, error"
 )
+
+_PARKED = "build, stream, version, position, error, attempts, parked_at"
 
 _TABLES = (
     f"""CREATE TABLE builds (
@@ -226,7 +228,7 @@ class ViewsFile:
 
     def parked(self, build: Build | None = None) -> list[Parked]:
         """Return parked events of one build or of all, oldest first."""
-        asked = "SELECT build, stream, version, position, error, attempts, parked_at FROM parked"
+        asked = f"SELECT {_PARKED} FROM parked"
         if build is None:
             rows = self._all(f"{asked} ORDER BY position, build")
         else:
@@ -300,10 +302,37 @@ class ViewsFile:
         try:
             yield
         except sqlite3.Error as error:
-            raise ViewsFailure(
-                f"{self.path} could not be {what}: {error}. Views can be made again from the "
-                "ledger: check the disk; or end all watches, remove the file, and start again"
-            ) from error
+            raise ViewsFailure(_says(self.path, what, error)) from error
+
+
+def glance(path: Path) -> tuple[list[Build], list[Parked], list[Beat]] | None:
+    """Read builds, parked events and signs of life without changing a file; none where none is.
+
+    Raises:
+        ViewsFailure: They cannot be read.
+    """
+    if not path.exists():
+        return None
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S)) as connection:
+            builds = connection.execute(f"SELECT {_BUILD} FROM builds ORDER BY name, id")
+            parked = connection.execute(f"SELECT {_PARKED} FROM parked ORDER BY position, build")
+            beats = connection.execute("SELECT holder, at, error FROM beats ORDER BY at")
+            return (
+                [_build(row) for row in builds],
+                [_parked(*row) for row in parked],
+                [Beat(holder, datetime.fromisoformat(at), error) for holder, at, error in beats],
+            )
+    except sqlite3.Error as error:
+        raise ViewsFailure(_says(path, "read", error)) from error
+
+
+def _says(path: Path, what: str, error: sqlite3.Error) -> str:
+    return (
+        f"{path} could not be {what}: {error}. Views can be made again from the ledger: check the "
+        "disk; or end all watches, remove the file, and start again"
+    )
 
 
 def _build(row: Sequence[Any]) -> Build:

@@ -56,6 +56,7 @@ COMMANDS = {
     "revoke": "permitting",
     "seal": "sealing",
     "verify": "sealing",
+    "ledger": "ledger",
     "completion": "completion",
 }
 """Each command and the module that holds it; a module is imported when its command is called."""

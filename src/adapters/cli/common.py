@@ -35,6 +35,7 @@ from watchkeeper.domain.state import Run, Unreadable
 from watchkeeper.event_store import KeyReused, StoreFailure, VersionConflict
 from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.ports import Unavailable
+from watchkeeper.views import ViewsFailure
 from watchkeeper.watch import settle
 
 HOME_DEFAULT = "~/.watchkeeper"
@@ -213,6 +214,8 @@ def exit_of(error: Exception) -> tuple[str, int] | None:
             return render_problems(error.problems), 4
         case HomeProblem():
             return str(error), 4
+        case ViewsFailure():
+            return str(error), 2
         case StoreFailure() | Undecodable():
             return f"the ledger: {error}", 2
         case VersionConflict():
@@ -234,7 +237,7 @@ def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters,
             return command(*args, **kwargs)
         except (
             Leave, BadInput, HomeProblem, StoreFailure, Undecodable, VersionConflict, KeyReused,
-            Unavailable, ServerSaid,
+            Unavailable, ServerSaid, ViewsFailure,
         ) as error:  # fmt: skip
             if not kwargs.get("as_json"):
                 raise

@@ -24,6 +24,7 @@ NO_RUN = frozenset(
         "setup",
         "signals",
         "verify",
+        "ledger",
         "completion",
         "subscribe",
         "schema",

@@ -19,14 +19,18 @@ from watchkeeper.adapters.cli.common import (
     say,
 )
 from watchkeeper.adapters.cli.deliveries import late_deliveries
+from watchkeeper.adapters.cli.lagging import view_problems
 from watchkeeper.adapters.cli.listening import asked_for, listening, signals_option
 from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
+from watchkeeper.adapters.cli.viewing import lags_of, viewed
 from watchkeeper.adapters.cli.watching import log_to, told_to_stop
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.adapters.rpc.server import LISTEN_DEFAULT, application, is_loopback, served
 from watchkeeper.adapters.rpc.service import Service
+from watchkeeper.event_store import StoreFailure
 from watchkeeper.projections.figures import elapsed
 from watchkeeper.projections.screen import fleet
+from watchkeeper.views import ViewsFailure
 from watchkeeper.watch import Watcher
 
 TURN_MAX = timedelta(seconds=60)
@@ -85,8 +89,8 @@ def serve(
     """Watch all runs of the home, as `watch` does, and answer RPCs, until Ctrl-C.
 
     `status`, `events` and `ack` ask it with --server URL. GET /healthz answers 200 while the watch
-    goes round, no run's monitor is stale, no effect is late and every target of --publish takes
-    its events, else 503 with the reasons.
+    goes round, no run's monitor is stale, no effect is late, every target of --publish takes its
+    events and every view follows the ledger, else 503 with the reasons.
     """
     host, port = _place(listen)
     if not is_loopback(host) and not allow_remote:
@@ -106,7 +110,7 @@ def serve(
         turns = _Turns(stop)
         service = Service(office)
         answer = application(service, _problems(office, turns.last), remote=not is_loopback(host))
-        with published(office, targets), served(answer, listener, turns):
+        with viewed(office), published(office, targets), served(answer, listener, turns):
             text = f"serving {url}; watching all runs of {office.home.path}; Ctrl-C ends"
             say(as_json, {"url": url, "home": str(office.home.path)}, text)
             watcher = Watcher(office.desk, holder_of(office.home, "watchkeeper"), office.home)
@@ -158,7 +162,15 @@ def _problems(office: Office, last: clock.Timer) -> Callable[[], list[str]]:
         found += [f"{run}: late effect: {says}" for run, says in seen.late]
         late = late_deliveries(office.home.path, clock.now())
         found += [f"publishing to {says}" for says in late]
+        found += _view_problems(office)
         more = len(found) - PROBLEMS_MAX
         return [*found[:PROBLEMS_MAX], f"{more} more"] if more > 0 else found
 
     return problems
+
+
+def _view_problems(office: Office) -> list[str]:
+    try:
+        return view_problems(office.home.path, lags_of(office))
+    except (ViewsFailure, StoreFailure) as error:
+        return [f"views: {error}"]

@@ -22,6 +22,8 @@ from watchkeeper.adapters.cli.common import (
     who,
 )
 from watchkeeper.adapters.cli.deliveries import late_deliveries, read_deliveries
+from watchkeeper.adapters.cli.lagging import view_problems
+from watchkeeper.adapters.cli.viewing import lags_of
 from watchkeeper.adapters.home import create_home, is_watched, open_home
 from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.principals import add_human, read_principals
@@ -36,6 +38,7 @@ from watchkeeper.ledger import run_stream
 from watchkeeper.projections.figures import count, elapsed
 from watchkeeper.projections.screen import Fleet, fleet
 from watchkeeper.projections.views import LATE_AFTER
+from watchkeeper.views import ViewsFailure
 
 DISK_FREE_MIN = 0.05
 """Share of the disk below which `doctor` warns: a ledger that cannot grow stops the watch."""
@@ -118,6 +121,7 @@ def _watch_checks(office: Office) -> list[tuple[str, bool, str]]:
         ("monitor", not stale, f"stale: {', '.join(stale)}" if stale else "fresh"),
         ("effects", not late, "; ".join(late) or "none late"),
         *_publish_checks(office),
+        *_view_checks(office),
     ]
 
 
@@ -153,6 +157,19 @@ def _publish_checks(office: Office) -> list[tuple[str, bool, str]]:
     newest = office.recorder.max_notification_id() or 0
     told = [f"{one.target}: {count(newest - one.position, 'event')} to go" for one in used]
     return [("publish", not late, "; ".join(late or told))]
+
+
+def _view_checks(office: Office) -> list[tuple[str, bool, str]]:
+    """Check how far the views are behind the ledger; none where no watch has begun any."""
+    try:
+        found = lags_of(office)
+        wrong = view_problems(office.home.path, found)
+    except ViewsFailure as error:
+        return [("views", False, str(error))]
+    if not found and not wrong:
+        return []
+    told = [f"{one.title} {one.says}" for one in found]
+    return [("views", not wrong, "; ".join(wrong or told))]
 
 
 def _source_checks(office: Office) -> list[tuple[str, bool, str]]:

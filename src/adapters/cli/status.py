@@ -13,6 +13,7 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.deliveries import late_deliveries
+from watchkeeper.adapters.cli.lagging import told_of_file
 from watchkeeper.adapters.cli.remote import ServerSaid, server_option
 from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.load import load
@@ -62,14 +63,18 @@ def status(
         # A server's own targets are in its /healthz; what lies in a home here is not its.
         late = [] if server else late_deliveries(home, now)
         sources = [] if server else _sources(home, now)
+        views, behind = ([], []) if server else told_of_file(home)
         if as_json:
             signals = [row for _, _, row in sources]
             told = {**document(seen), "publishing_late": late, "signals": signals}
+            told |= {"views": views, "views_wrong": behind}
             click.echo(json.dumps(told, ensure_ascii=False))
             return
         click.echo(render_fleet(seen, now, width, everything=everything))
         for says in late:
             click.echo(f"publishing to {says}")
+        for says in behind:
+            click.echo(f"view {says}")
         for well, says, _ in sources:
             if everything or not well:
                 click.echo(f"signals: {says}")

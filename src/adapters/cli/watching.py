@@ -29,6 +29,7 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.cli.listening import asked_for, listening, signals_option
 from watchkeeper.adapters.cli.narrator import narrated
 from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
+from watchkeeper.adapters.cli.viewing import viewed
 from watchkeeper.adapters.home import HomeInUse, watch_lock
 from watchkeeper.domain.commands import TakeWatch
 from watchkeeper.domain.contract import seals_itself
@@ -114,6 +115,7 @@ def watch(
         watcher = Watcher(office.desk, held_by, office.home, frozenset(runs), forced_by)
         if not as_json:
             stack.enter_context(narrated(office, _tell))
+        stack.enter_context(viewed(office))
         stack.enter_context(published(office, targets))
         stack.enter_context(listening(office, sources))
         watcher.run(stop, idle if until_idle else None)

@@ -1,0 +1,209 @@
+"""`ledger`: the views that are kept of it, and what is parked there."""
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    Office,
+    home_option,
+    json_errors,
+    leave_quietly,
+    open_office,
+    say,
+)
+from watchkeeper.adapters.cli.lagging import view_problems
+from watchkeeper.adapters.cli.progress import progress
+from watchkeeper.adapters.cli.table import table
+from watchkeeper.adapters.cli.viewing import lags_of, views_of
+from watchkeeper.building import BuildHeld, by_title, catch_up, rebuild
+from watchkeeper.following import retry_all
+from watchkeeper.projections.catalogue import PROJECTIONS
+from watchkeeper.projections.figures import count
+from watchkeeper.projections.kept import newest_of
+from watchkeeper.projections.lag import lag_document
+from watchkeeper.views import Build, Parked, Views
+
+HOLDER = f"command {os.getpid()}"
+
+
+@click.group()
+def ledger() -> None:
+    """Look after the ledger: its views, copies of it, and its history."""
+
+
+@ledger.command()
+@home_option
+@json_errors
+def projections(home: Path, as_json: bool) -> None:
+    """List the views that are kept of the ledger: how far each is. Exit 1 when one needs someone.
+
+    They are kept level by `watch` and `serve`; `ledger catch-up` does it here and now.
+    """
+    with open_office(home) as office:
+        newest = office.ledger.store.newest()
+        found = lags_of(office)
+        wrong = view_problems(office.home.path, found)
+    known = {one.title: one for one in PROJECTIONS}
+    rows = [
+        (
+            one.title,
+            one.state,
+            f"{one.position:,}",
+            f"{one.share:.0%}",
+            one.says,
+            known[one.title].shows if one.title in known else "of another release",
+        )
+        for one in found
+    ]
+    heads = ("view", "state", "position", "done", "is", "shows")
+    lines = [f"{count(newest, 'event')} in the ledger"]
+    lines += table(heads, rows) if rows else ["no view yet: `watchkeeper ledger catch-up`"]
+    lines += [f"  wrong  {text}" for text in wrong]
+    document = {
+        "newest": newest,
+        "projections": [lag_document(one) for one in found],
+        "wrong": wrong,
+    }
+    say(as_json, document, "\n".join(lines))
+    if wrong:
+        leave_quietly(1)
+
+
+@ledger.command("catch-up")
+@home_option
+@json_errors
+def catch_up_command(home: Path, as_json: bool) -> None:
+    """Bring every view up to the end of the ledger, as a watch does all the time."""
+    with open_office(home) as office, views_of(office) as views:
+        level(office, views, as_json)
+        newest = office.ledger.store.newest()
+        wrong = view_problems(office.home.path, lags_of(office))
+    lines = [f"every view is level at event {newest:,}", *(f"  wrong  {text}" for text in wrong)]
+    say(as_json, {"newest": newest, "wrong": wrong}, "\n".join(lines[1:] if wrong else lines))
+    if wrong:
+        leave_quietly(1)
+
+
+def level(office: Office, views: Views, as_json: bool) -> None:
+    """Bring every view up to the end of the ledger, and show how far it is."""
+    store = office.ledger.store
+    with progress("catching up", quiet=as_json) as show:
+        while not catch_up(store, views, PROJECTIONS, limit=timedelta(milliseconds=200)):
+            builds = views.builds()
+            show(min(build.position for build in builds), store.newest())
+
+
+@ledger.command("rebuild")
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--from",
+    "begin",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="POSITION",
+    help="Count only what came after this position of the ledger.",
+)
+@home_option
+@json_errors
+def rebuild_command(name: str, begin: int, home: Path, as_json: bool) -> None:
+    """Build the view NAME anew from the ledger, beside the one that is read meanwhile.
+
+    When it is level, it takes the other's place in one step. One that was cut short goes on where
+    it was. A watch may run.
+    """
+    newest = newest_of(PROJECTIONS)
+    if name not in newest:
+        names = ", ".join(sorted(newest))
+        raise Leave(f"{name}: no view has this name; expected one of {names}", 4)
+    projection = newest[name]
+    with open_office(home) as office, views_of(office) as views:
+        store = office.ledger.store
+        if begin > store.newest():
+            raise Leave(f"--from {begin}: the ledger ends at {store.newest()}", 4)
+        with progress(f"building {projection.title}", quiet=as_json) as show:
+
+            def told(build: Build) -> None:
+                show(build.position - begin, store.newest() - begin)
+
+            try:
+                built = rebuild(store, views, projection, HOLDER, begin=begin, told=told)
+            except BuildHeld as error:
+                raise Leave(str(error), 2) from error
+        rows = len(views.rows(built))
+    after = f" after event {begin:,}" if begin else ""
+    events = count(built.position - begin, "event")
+    say(
+        as_json,
+        {"projection": built.title, "position": built.position, "from": begin, "rows": rows},
+        f"{built.title} is built from {events}{after}: {count(rows, 'row')}, and it is live",
+    )
+
+
+@ledger.group()
+def parked() -> None:
+    """Show and retry events that a view could not take in; later ones of their run wait."""
+
+
+@parked.command("list")
+@home_option
+@json_errors
+def list_parked(home: Path, as_json: bool) -> None:
+    """List parked events, oldest first. Exit 1 when there is one."""
+    with open_office(home) as office, views_of(office) as views:
+        titles = {build.id: build.title for build in views.builds()}
+        rows = [_row(titles, one, office) for one in views.parked()]
+    lines = [f"{count(len(rows), 'stream')} parked"]
+    if rows:
+        heads = ("view", "stream", "event", "position", "waiting", "tries", "why")
+        keys = ("projection", "stream", "version", "position", "waiting", "attempts", "error")
+        lines += table(heads, [tuple(str(row[key]) for key in keys) for row in rows])
+        lines.append("upgrade watchkeeper, or mend what is told, then: ledger parked retry")
+    say(as_json, {"parked": rows}, "\n".join(lines))
+    if rows:
+        leave_quietly(1)
+
+
+def _row(titles: dict[int, str], one: Parked, office: Office) -> dict[str, Any]:
+    version, _ = office.ledger.store.head(one.stream)
+    return {
+        "projection": titles.get(one.build, "gone"),
+        "stream": one.stream,
+        "version": one.version,
+        "position": one.position,
+        "waiting": version - one.version,
+        "attempts": one.attempts,
+        "parked_at": one.parked_at.isoformat(),
+        "error": one.error,
+    }
+
+
+@parked.command("retry")
+@click.argument("runs", nargs=-1)
+@home_option
+@json_errors
+def retry_parked(runs: tuple[str, ...], home: Path, as_json: bool) -> None:
+    """Try parked events again, of all runs or of RUNS, with what waits behind them.
+
+    A watch does it whenever it starts. Exit 1 when some are still parked.
+    """
+    with open_office(home) as office, views_of(office) as views:
+        chosen = _of_runs(runs)
+        released, left = retry_all(office.ledger.store, views, by_title(PROJECTIONS), chosen)
+    text = f"{count(released, 'stream')} taken in, {left} still parked"
+    say(as_json, {"released": released, "parked": left}, text)
+    if left:
+        leave_quietly(1)
+
+
+def _of_runs(runs: tuple[str, ...]) -> Callable[[Build, Parked], bool]:
+    def chosen(build: Build, one: Parked) -> bool:
+        del build
+        return not runs or one.stream.partition("/")[2] in runs or one.stream in runs
+
+    return chosen

@@ -1,0 +1,58 @@
+"""The kept views of an open home: kept level while a watch runs, and opened for commands."""
+
+import logging
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime
+
+from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.cli.lagging import read_lags, time_recorded
+from watchkeeper.adapters.views_file import FILE, ViewsFile
+from watchkeeper.projections.catalogue import PROJECTIONS
+from watchkeeper.projections.lag import Lag
+from watchkeeper.tailing import tailing
+from watchkeeper.views import ViewsFailure
+
+_LOG = logging.getLogger(__name__)
+
+
+@contextmanager
+def viewed(office: Office) -> Generator[None, None, None]:
+    """Keep the views of a home level with its ledger for the length of a block.
+
+    The caller stands watch, so no other process of the home does. Views are disposable: that they
+    cannot be opened is told, by `status` and `doctor` too, and keeps nobody from watching.
+    """
+    try:
+        views = views_of(office)
+    except ViewsFailure as error:
+        _LOG.warning("the views are not kept: %s", error)
+        yield
+        return
+    with views:
+        for gone in views.beats():
+            # Of watches that were killed: one process stands watch over a home.
+            views.left(gone.holder)
+        with tailing(office.ledger.store, views, PROJECTIONS, f"watch {os.getpid()}"):
+            yield
+
+
+def views_of(office: Office) -> ViewsFile:
+    """Open the views of a home.
+
+    Raises:
+        ViewsFailure: They could not be opened.
+    """
+    return ViewsFile(office.home.path / FILE)
+
+
+def lags_of(office: Office) -> list[Lag]:
+    """Return how far each view of an open home is, whatever store its ledger lies in."""
+    store = office.ledger.store
+
+    def recorded_at(position: int) -> datetime | None:
+        found = store.read_all(after=position, limit=1)
+        return time_recorded(found[0].state) if found else None
+
+    return read_lags(office.home.path, store.newest(), recorded_at)

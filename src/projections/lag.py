@@ -1,0 +1,183 @@
+"""How far the kept views are behind the ledger, and whether somebody has to look.
+
+Standard library only, as `status` tells of it, too.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from watchkeeper.projections.figures import count, elapsed
+
+LATE = timedelta(seconds=60)
+"""A view that is followed is level within a second; one this late is followed no more."""
+
+SILENT = timedelta(seconds=60)
+"""A tailer gives a sign of life every few seconds; one this silent stands still, or was killed."""
+
+BEHIND_MAX = 10_000
+"""Events that a view may be behind while no watch runs: some seconds of catching up."""
+
+
+class AnyBuild(Protocol):
+    """What is read of a build; see `watchkeeper.views.Build`."""
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The projection."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Of the projection."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """`live`, `building` or `old`."""
+        ...
+
+    @property
+    def begin(self) -> int:
+        """It counts what came after."""
+        ...
+
+    @property
+    def position(self) -> int:
+        """How far it has come."""
+        ...
+
+    @property
+    def target(self) -> int:
+        """Where it was to go when it began."""
+        ...
+
+    @property
+    def error(self) -> str:
+        """Why it stands still."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """One build, as it is shown.
+
+    Attributes:
+        title: Such as `sizes@1`.
+        state: `live` or `building`.
+        position: The newest event that it has seen.
+        newest: The ledger's newest event.
+        behind: Events that it has not seen.
+        behind_s: Seconds since the oldest of those was recorded; 0 when it is level.
+        parked: Runs whose events wait behind one that could not be folded.
+        share: How much of the way is done, from 0 to 1.
+        well: Whether nobody has to look.
+        says: How it is, in words.
+    """
+
+    title: str
+    state: str
+    position: int
+    newest: int
+    behind: int
+    behind_s: float
+    parked: int
+    share: float
+    well: bool
+    says: str
+
+
+def lags(
+    builds: Sequence[AnyBuild],
+    parked: Mapping[int, int],
+    newest: int,
+    recorded_at: Callable[[int], datetime | None],
+    now: datetime,
+    *,
+    followed: bool,
+) -> list[Lag]:
+    """Judge all builds.
+
+    Args:
+        builds: As kept.
+        parked: Streams that wait, by the build's id.
+        newest: The ledger's newest position.
+        recorded_at: When the first event after a position was recorded.
+        now: The time.
+        followed: A tailer of this home gave a sign of life.
+    """
+    found: list[Lag] = []
+    for one in builds:
+        if one.state == "old":
+            continue
+        behind = max(0, newest - one.position)
+        at = recorded_at(one.position) if behind else None
+        ago = max(timedelta(0), now - at) if at is not None else timedelta(0)
+        way = max(one.target, newest) - one.begin
+        waiting = parked.get(one.id, 0)
+        well, says = _judged(one, behind, ago, waiting, followed)
+        found.append(
+            Lag(
+                title=f"{one.name}@{one.version}",
+                state=one.state,
+                position=one.position,
+                newest=newest,
+                behind=behind,
+                behind_s=round(ago.total_seconds(), 3),
+                parked=waiting,
+                share=1.0 if way <= 0 else min(1.0, max(0, one.position - one.begin) / way),
+                well=well,
+                says=says,
+            )
+        )
+    return found
+
+
+def _judged(
+    one: AnyBuild, behind: int, ago: timedelta, waiting: int, followed: bool
+) -> tuple[bool, str]:
+    if one.error:
+        return False, f"stands still: {one.error}"
+    if waiting:
+        what = count(waiting, "stream")
+        return False, f"{what} parked: `watchkeeper ledger parked list` says why"
+    if not behind:
+        return True, "level"
+    late = f"{count(behind, 'event')} behind for {elapsed(ago)}"
+    if one.state == "building":
+        return True, f"{late}, being built"
+    if followed and ago > LATE:
+        return False, f"{late}: its tailer stands still, see the watch's log"
+    if behind > BEHIND_MAX:
+        return False, f"{late}: start a watch, or `watchkeeper ledger catch-up`"
+    return True, late if followed else f"{late}; no watch runs"
+
+
+def silent(holder: str, at: datetime, error: str, now: datetime) -> str:
+    """Say what is wrong with a tailer; empty when it is well."""
+    if now - at > SILENT:
+        ago = elapsed(now - at)
+        return f"the tailer of {holder} gave no sign of life for {ago}: was it killed?"
+    return f"the tailer of {holder} stands still: {error}" if error else ""
+
+
+def lag_document(lag: Lag) -> dict[str, Any]:
+    """Return a build for programs."""
+    return {
+        "projection": lag.title,
+        "state": lag.state,
+        "position": lag.position,
+        "newest": lag.newest,
+        "behind_events": lag.behind,
+        "behind_s": lag.behind_s,
+        "parked": lag.parked,
+        "done": round(lag.share, 4),
+        "well": lag.well,
+        "says": lag.says,
+    }
