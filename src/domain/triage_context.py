@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from watchkeeper.domain.events_decisions import Outlook
+from watchkeeper.domain.exits import exit_facts
 from watchkeeper.domain.signatures.matcher import matcher
 from watchkeeper.domain.signatures.model import Label, Rank, outlook_of
-from watchkeeper.domain.exits import exit_facts
 
 _SIGINT = 2
 _SIGKILL = 9
@@ -105,8 +105,12 @@ def facts_of(context: Context | None) -> list[Fact]:
             facts += _said(f"context.attempt:{first.task}"[:60], words)
         if first.exit_code not in (None, 0):
             facts.append(
-                Fact(Label.UNKNOWN, Rank.MARK, "context.attempt-exit",
-                     f"task {first.task} failed first, exit code {first.exit_code}")
+                Fact(
+                    Label.UNKNOWN,
+                    Rank.MARK,
+                    "context.attempt-exit",
+                    f"task {first.task} failed first, exit code {first.exit_code}",
+                )
             )
     if context.planned_acts:
         # What was announced is no failure: only a text that names a root says otherwise.
@@ -120,13 +124,21 @@ def _ends(context: Context) -> list[Fact]:
     signal = context.signal if context.signal is not None else signal
     if context.oom_killed:
         facts.append(
-            Fact(Label.HOST_OOM, Rank.ROOT, "context.oom-killed",
-                 "the orchestrator says that memory was the reason")
+            Fact(
+                Label.HOST_OOM,
+                Rank.ROOT,
+                "context.oom-killed",
+                "the orchestrator says that memory was the reason",
+            )
         )
     if context.stopped_by:
         facts.append(
-            Fact(Label.USER_STOPPED, Rank.ROOT, "context.stopped-by",
-                 f"stopped by {context.stopped_by}")
+            Fact(
+                Label.USER_STOPPED,
+                Rank.ROOT,
+                "context.stopped-by",
+                f"stopped by {context.stopped_by}",
+            )
         )
     if signal is not None:
         label, rank = {
@@ -136,8 +148,14 @@ def _ends(context: Context) -> list[Fact]:
         }.get(signal, (Label.UNKNOWN, Rank.MARK))
         also = (Label.HOST_OOM, Label.PREEMPTION) if signal == _SIGKILL else ()
         facts.append(
-            Fact(label, rank, "context.signal", f"ended by signal {signal}",
-                 Outlook.RETRY_ONCE if label is Label.UNKNOWN else None, also)
+            Fact(
+                label,
+                rank,
+                "context.signal",
+                f"ended by signal {signal}",
+                Outlook.RETRY_ONCE if label is Label.UNKNOWN else None,
+                also,
+            )
         )
     if code not in (None, 0):
         facts.append(Fact(Label.UNKNOWN, Rank.MARK, "context.exit-code", f"exit code {code}"))

@@ -26,8 +26,12 @@ _LIST_LABELS_MIN = 3
 
 _EXPLAINS: dict[Label, tuple[Label, ...]] = {
     Label.PREEMPTION: (
-        Label.NODE_FAILURE, Label.CONTROLLER_FAILURE, Label.CAPACITY_WEDGE, Label.COLLECTIVE_HANG,
-        Label.USER_STOPPED, Label.NETWORK,
+        Label.NODE_FAILURE,
+        Label.CONTROLLER_FAILURE,
+        Label.CAPACITY_WEDGE,
+        Label.COLLECTIVE_HANG,
+        Label.USER_STOPPED,
+        Label.NETWORK,
     ),
     Label.NODE_FAILURE: (Label.COLLECTIVE_HANG, Label.NETWORK, Label.CONTROLLER_FAILURE),
     Label.DISK_FULL: (Label.CHECKPOINT_ERROR, Label.DATA_ERROR, Label.WANDB_ERROR),
@@ -134,8 +138,15 @@ def conclude(scanner: Scanner, context: Context | None = None) -> Triage:
     running = runs_away(scanner.tail.decode("utf-8", "replace"))
     if running:
         claims.append(
-            _Claim(Label.NUMERICAL, Rank.SPECIFIC, scanner.lines, "nan.trend", running,
-                   OUTLOOKS[Label.NUMERICAL], ())
+            _Claim(
+                Label.NUMERICAL,
+                Rank.SPECIFIC,
+                scanner.lines,
+                "nan.trend",
+                running,
+                OUTLOOKS[Label.NUMERICAL],
+                (),
+            )
         )
     claims += [_from_fact(fact) for fact in facts_of(context)]
     if not claims or _is_enumeration(claims, scanner):
@@ -159,7 +170,12 @@ def _from_fact(fact: Fact) -> _Claim:
 
 def _claim(hit: Hit) -> _Claim:
     signature = hit.signature
-    label, rank, outlook, also = signature.label, signature.rank, outlook_of(signature), signature.also
+    label, rank, outlook, also = (
+        signature.label,
+        signature.rank,
+        outlook_of(signature),
+        signature.also,
+    )
     moved = _moved(hit)
     if moved is not None and moved is not label:
         also = (label, *also) if label is not Label.UNKNOWN else also
@@ -192,7 +208,7 @@ def _code_of(line: str) -> str:
     """Return a line of a traceback without what stands before it; other lines are empty."""
     prefix = PREFIX.match(line)
     bare = line[prefix.end() :] if prefix else line
-    return bare if bare.startswith((" ", "\t")) or "File \"" in bare else ""
+    return bare if bare.startswith((" ", "\t")) or 'File "' in bare else ""
 
 
 def _tier(rank: Rank) -> int:
@@ -203,8 +219,10 @@ def _tier(rank: Rank) -> int:
 def _verdict(claims: list[_Claim]) -> Triage:
     claims.sort(
         key=lambda claim: (
-            -_tier(claim.rank), claim.label is Label.UNKNOWN and claim.rank is Rank.MARK,
-            claim.number, -claim.rank,
+            -_tier(claim.rank),
+            claim.label is Label.UNKNOWN and claim.rank is Rank.MARK,
+            claim.number,
+            -claim.rank,
         )
     )
     top = [claim for claim in claims if _tier(claim.rank) == _tier(claims[0].rank)]
