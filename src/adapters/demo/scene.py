@@ -46,7 +46,7 @@ FAULT_STEP = 1100
 """The kill comes while step-1100 is written: step-900 and step-1000 are both complete then, and
 only a numeric order finds the newer one."""
 
-LIVE_FAULT_STEP = 300
+LIVE_FAULT_STEP = 600
 """From this checkpoint on a training is harmed that is left alive."""
 
 LIVE_FAULTS: Mapping[str, str] = MappingProxyType(
@@ -62,6 +62,7 @@ LIVE_FAULTS: Mapping[str, str] = MappingProxyType(
 
 _DETECT = DetectPart(throughput_cadences=3, warmup_steps=100, sustained_steps=20)
 _LIVE = LivePart(
+    compiling=timedelta(seconds=12),
     stall=timedelta(seconds=9),
     stall_cadences=3,
     checkpoint_slack=3,
