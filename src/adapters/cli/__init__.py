@@ -39,6 +39,7 @@ COMMANDS = {
     "why": "explaining",
     "whatif": "explaining",
     "checkpoints": "checkpoints",
+    "triage": "triaging",
     "subscribe": "subscribing",
     "schema": "schema",
     "signals": "signalling",

@@ -28,6 +28,7 @@ NO_RUN = frozenset(
         "completion",
         "subscribe",
         "schema",
+        "triage",
     }
 )
 """Commands whose first argument is no run."""

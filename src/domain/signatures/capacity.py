@@ -1,7 +1,6 @@
 """Resources that cannot be had, and resources that are taken back."""
 
-from watchkeeper.domain.signatures.model import Label, Rank
-from watchkeeper.domain.signatures.model import Signature as S
+from watchkeeper.domain.signatures.model import Label, Rank, Signature
 
 _GCP = "Google Compute Engine and Cloud TPU API"
 _K8S = "Kubernetes, kube-scheduler and cluster-autoscaler"
@@ -10,6 +9,7 @@ _SLURM = "SLURM, squeue reasons and slurmctld"
 
 CAPACITY = (
     S(
+    Signature(
         "capacity.stock-out",
         Label.CAPACITY_WEDGE,
         r"no more capacity|ZONE_RESOURCE_POOL_EXHAUSTED|RESOURCE_POOL_EXHAUSTED|stock-?out"
@@ -19,6 +19,12 @@ CAPACITY = (
         r"ZonalAllocation|OverconstrainedZonalAllocation)(?:Request)?Failed|SkuNotAvailable"
         r"|(?:not|n't) (?:have )?(?:enough|sufficient) (?:\w+ )?(?:capacity|resources)|(?:could not|cannot|unable to) (?:allocate|find|get|acquire|obtain) .{0,30}(?:gpus?|tpus?|nodes?|machines?|instances?|chips?|slices?)\b.{0,20}(?:only|requested|available|:|free)|no (?:spot |available )?capacity|UnfulfillableCapacity"
         r"|MaxSpotInstanceCountExceeded|capacity(?:-| )(?:not[- ]available|oversubscribed|unavailable"
+        r"|(?:not|n't) (?:have )?(?:enough|sufficient) (?:\w+ )?(?:capacity|resources)|(?:could no"
+        r"t|cannot|unable to) (?:allocate|find|get|acquire|obtain) .{0,30}(?:gpus?|tpus?|nodes?|ma"
+        r"chines?|instances?|chips?|slices?)\b.{0,20}(?:only|requested|available|:|free)|no (?:spo"
+        r"t |available )?capacity|UnfulfillableCapacity"
+        r"|MaxSpotInstanceCountExceeded|capacity(?:-| )(?:not[- ]available|oversubscribed|unavaila"
+        r"ble"
         r"|is not available)|out of capacity|lack of capacity|Insufficient reservation"
         r"|no (?:gpus?|tpus?|instances?|offers?|machines?|nodes?|hosts?) (?:is |are |was |were )?"
         r"(?:currently )?(?:available|free)\b|there are not enough (?:free |idle )?(?:gpus|tpus|"
@@ -29,6 +35,7 @@ CAPACITY = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "capacity.quota",
         Label.CAPACITY_WEDGE,
         r"Quota .{0,80}exceeded|QUOTA_EXCEEDED|exceeded quota|quota (?:limit )?(?:has been )?"
@@ -44,6 +51,7 @@ CAPACITY = (
         also=(Label.CONFIG_ERROR,),
     ),
     S(
+    Signature(
         "capacity.unschedulable",
         Label.CAPACITY_WEDGE,
         r"FailedScheduling|Unschedulable\b|\d+/\d+ nodes are available(?!: 0)|Insufficient (?:cpu|"
@@ -57,6 +65,7 @@ CAPACITY = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "capacity.kueue",
         Label.CAPACITY_WEDGE,
         r"couldn't assign flavors|QuotaReserved.{0,30}(?:False|Pending|waiting)|resource \S+ "
@@ -71,6 +80,7 @@ CAPACITY = (
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "capacity.ray",
         Label.CAPACITY_WEDGE,
         r"cannot be scheduled right now|No available node types can fulfill|autoscaler.{0,60}"
@@ -81,6 +91,8 @@ CAPACITY = (
         r"|JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE|placement group .{0,60}(?:timed out|infeasible|"
         r"cannot be|pending)|cannot allocate .{0,40}placement|fail(?:ed)? to (?:create|reserve|"
         r"schedule).{0,20}placement group|cluster (?:currently )?has.{0,30}(?:no|not enough) .{0,30}"
+        r"schedule).{0,20}placement group|cluster (?:currently )?has.{0,30}(?:no|not enough) .{0,3"
+        r"0}"
         r"resources|not enough (?:cpus?|gpus?|resources) ",
         "Error: No available node types can fulfill resource request {'TPU': 4.0}.",
         "Resources: 3/8 GPU in use",
@@ -95,6 +107,15 @@ CAPACITY = (
         r"Nodes? required for job (?:are|is)|BeginTime|Dependency|JobHeldAdmin|JobHeldUser|"
         r"launch failed requeued held)[^)\n]{0,80}\)|ReqNodeNotAvail|Requested node configuration "
         r"is not available|count per node can ?not be satisfied|queued and waiting for resources|is scheduled to start in \d+ days?"
+    Signature(
+        "capacity.slurm-pending",
+        Label.CAPACITY_WEDGE,
+        r"\((?:Resources|Priority|ReqNodeNotAvail|PartitionNodeLimit|PartitionConfig|BadConstraint"
+        r"s|"
+        r"Nodes? required for job (?:are|is)|BeginTime|Dependency|JobHeldAdmin|JobHeldUser|"
+        r"launch failed requeued held)[^)\n]{0,80}\)|ReqNodeNotAvail|Requested node configuration "
+        r"is not available|count per node can ?not be satisfied|queued and waiting for resources|i"
+        r"s scheduled to start in \d+ days?"
         r"|Nodes required for job are DOWN|Unable to allocate resources",
         "srun: error: Unable to allocate resources: Requested node configuration is not available",
         "queue: gpu, priority 1000",
@@ -109,6 +130,15 @@ CAPACITY = (
         r"(?:tpu|instance|vm|node|slice)|allocate (?:nodes|resources|tpu|instances))"
         r"|(?:accelerator|machine|instance)[- ]?(?:type)? ?\S* (?:was |is )?not (?:found|available|"
         r"supported|offered) in|not (?:found|available|offered|supported) in (?:zone|region|the zone)"
+    Signature(
+        "capacity.provision",
+        Label.CAPACITY_WEDGE,
+        r"Failed to (?:provision|acquire resources|launch (?:a )?(?:cluster|instance|node|vm)|crea"
+        r"te "
+        r"(?:tpu|instance|vm|node|slice)|allocate (?:nodes|resources|tpu|instances))"
+        r"|(?:accelerator|machine|instance)[- ]?(?:type)? ?\S* (?:was |is )?not (?:found|available|"
+        r"supported|offered) in|not (?:found|available|offered|supported) in (?:zone|region|the zo"
+        r"ne)"
         r"|CREATION_FAILED|provisioning .{0,40}(?:failed|timed out|timeout)|partial allocation"
         r"|WAITING_FOR_RESOURCES|queued resource.{0,80}(?:FAILED|SUSPENDED|waiting)"
         r"|ScaleUpTimedOut|(?:only|got) \d+ (?:of|out of|/) ?\d+ (?:nodes|hosts|gpus|workers|"
@@ -121,6 +151,7 @@ CAPACITY = (
         also=(Label.CONFIG_ERROR,),
     ),
     S(
+    Signature(
         "capacity.pending-long",
         Label.CAPACITY_WEDGE,
         r"(?:still |been |remains? |stays? |stuck (?:in )?|is )(?:in )?(?:pending|queued|PENDING|"
@@ -129,12 +160,17 @@ CAPACITY = (
         r"day)|PodsReadyTimeout.{0,30}(?:capacity|pending)|status: PENDING.{0,40}reason"
         r"|Pending reason|waiting for (?:a |\d+ )?(?:workers?|devices?|slots?|hosts?) to (?:become|be) "
         r"(?:available|free)|no scale group|waiting for \d+ (?:workers?|hosts?|gpus?|nodes?),? .{0,20}available",
+        r"|Pending reason|waiting for (?:a |\d+ )?(?:workers?|devices?|slots?|hosts?) to (?:become"
+        r"|be) "
+        r"(?:available|free)|no scale group|waiting for \d+ (?:workers?|hosts?|gpus?|nodes?),? .{0"
+        r",20}available",
         "job has been pending for 6 h: no coscheduled group with enough workers",
         "pending checkpoints: 1",
         "Iris; Kubernetes; SLURM; Determined",
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "capacity.iris",
         Label.CAPACITY_WEDGE,
         r"JOB_STATE_UNSCHEDULABLE|scheduler: .{0,60}(?:insufficient|no worker|need \d+)"
@@ -160,6 +196,21 @@ PREEMPTION = (
         r"|(?:is|in|state:?) PREEMPTED\b|status:? ?=?\"?PREEMPTED|\bPREEMPTING\b"
         r"|\"?preempted\"?\s*[:=]\s*\"?true|Instance terminated (?:by .{0,20})?(?:due to )?preempt"
         r"|being (?:preempted|reclaimed)|instance-termination-by-user: ?spot|EvictionType: Deallocate"
+    Signature(
+        "preempt.cloud",
+        Label.PREEMPTION,
+        r"compute\.instances\.preempted|instance was preempted|(?:spot|preemptible).{0,60}(?:recla"
+        r"imed|"
+        r"interrupted|terminated|evicted|preempted|taken (?:back|away)|revoked|interruption (?:not"
+        r"ice|"
+        r"payload|warning)|termination notice)"
+        r"|Spot ?(?:Interruption|ITN)|SPOT_ITN|[Ii]nstance (?:will|is going to) be (?:interrupted|"
+        r"reclaimed|terminated)|instance-action.{0,40}(?:terminate|stop|hibernate)"
+        r"|EC2 Spot Instance Interruption|Server\.SpotInstanceTermination|rebalance recommendation"
+        r"|(?:is|in|state:?) PREEMPTED\b|status:? ?=?\"?PREEMPTED|\bPREEMPTING\b"
+        r"|\"?preempted\"?\s*[:=]\s*\"?true|Instance terminated (?:by .{0,20})?(?:due to )?preempt"
+        r"|being (?:preempted|reclaimed)|instance-termination-by-user: ?spot|EvictionType: Dealloc"
+        r"ate"
         r"|\bPreempt\b.{0,60}scheduled|EventType.{0,8}Preempt|low-priority .{0,30}evict"
         r"|has been (?:preempted|reclaimed)|was (?:preempted|reclaimed)\b|got preempted"
         r"|capacity (?:was |is being |has been )?(?:reclaimed|taken back)",
@@ -169,6 +220,7 @@ PREEMPTION = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "preempt.kubernetes",
         Label.PREEMPTION,
         r"Preempted (?:by|in order to|to accommodate)|DisruptionTarget.{0,80}(?:preempt|True)"
@@ -179,6 +231,8 @@ PREEMPTION = (
         r"|Evicted by (?:eviction api|preempt)|EvictionByEvictionAPI|ToBeDeletedByClusterAutoscaler"
         r"|\bgke\b.{0,60}graceful.{0,20}(?:node )?shutdown|ImminentNodeTermination"
         r"|node (?:is )?shut(?:ting)? ?down, evicting|Pod was terminated in response to imminent node "
+        r"|node (?:is )?shut(?:ting)? ?down, evicting|Pod was terminated in response to imminent n"
+        r"ode "
         r"shutdown|victim.{0,40}preempt|Evicting (?:the )?workload",
         "Preempted by pod 12ab on node gke-3",
         "No preemption victims found for incoming pod",
@@ -186,16 +240,20 @@ PREEMPTION = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "preempt.slurm",
         Label.PREEMPTION,
         r"DUE TO PREEMPTION|JobState=PREEMPTED|State: ?PREEMPTED|\bPREEMPTED\b"
         r"|Preemption requeue|preempted job|job .{0,40}preempt(?:ed|ing)",
         "slurmstepd: error: *** JOB 55 ON n1 CANCELLED AT 2024-05-01T00:00:00 DUE TO PREEMPTION ***",
+        "slurmstepd: error: *** JOB 55 ON n1 CANCELLED AT 2024-05-01T00:00:00 DUE TO PREEMPTION *"
+        "**",
         "PreemptMode=REQUEUE",
         _SLURM,
         Rank.ROOT,
     ),
     S(
+    Signature(
         "preempt.ray",
         Label.PREEMPTION,
         r"(?:actor's )?node was preempted|node drain requested|DRAIN_NODE_REASON_PREEMPTION"
@@ -203,6 +261,11 @@ PREEMPTION = (
         r"event|imminent)|received .{0,30}(?:preemption|termination|interruption) (?:notice|warning|"
         r"signal|request|payload)|TPU.{0,40}(?:was )?preempted|worker .{0,40}preempted|"
         r"(?:slice|cluster|vm|task|node|job|pod|attempt|worker|instance) .{0,60}(?:was|been|got|is) "
+        r"event|imminent)|received .{0,30}(?:preemption|termination|interruption) (?:notice|warnin"
+        r"g|"
+        r"signal|request|payload)|TPU.{0,40}(?:was )?preempted|worker .{0,40}preempted|"
+        r"(?:slice|cluster|vm|task|node|job|pod|attempt|worker|instance) .{0,60}(?:was|been|got|is"
+        r") "
         r"preempted",
         "the actor's node was preempted: node drain requested",
         "preemption sync manager created",
@@ -210,6 +273,7 @@ PREEMPTION = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "preempt.evicted",
         Label.PREEMPTION,
         r"\b(?:pod|job|task|workload|worker|vm|run|instance)s?\b.{0,60}\b(?:evicted|reclaimed)\b"
@@ -222,6 +286,7 @@ PREEMPTION = (
         also=(Label.NODE_FAILURE, Label.UNKNOWN),
     ),
     S(
+    Signature(
         "preempt.maintenance",
         Label.PREEMPTION,
         r"TERMINATE_ON_HOST_MAINTENANCE|maintenance[- ]event.{0,40}TERMINATE"

@@ -1,14 +1,14 @@
 """Programming errors, and settings that are wrong."""
 
 from watchkeeper.domain.events_decisions import Outlook
-from watchkeeper.domain.signatures.model import Label, Rank
-from watchkeeper.domain.signatures.model import Signature as S
+from watchkeeper.domain.signatures.model import Label, Rank, Signature
 
 _PY = "Python, built-in exceptions"
 _TORCH = "PyTorch, ATen shape checks"
 
 CODE = (
     S(
+    Signature(
         "code.name",
         Label.CODE_BUG,
         r"^(?:builtins\.)?(?:NameError|UnboundLocalError|SyntaxError|IndentationError|TabError|"
@@ -19,6 +19,7 @@ CODE = (
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "code.type",
         Label.CODE_BUG,
         r"^(?:builtins\.)?(?:TypeError|AttributeError|IndexError|UnicodeEncodeError|OverflowError|"
@@ -29,6 +30,7 @@ CODE = (
         Rank.GENERIC,
     ),
     S(
+    Signature(
         "code.key",
         Label.CODE_BUG,
         r"^(?:builtins\.)?(?:KeyError|AssertionError)\b(?!: '(?:state|model|optim\w*|module)[.'])",
@@ -39,6 +41,7 @@ CODE = (
         also=(Label.CONFIG_ERROR,),
     ),
     S(
+    Signature(
         "code.value",
         Label.CODE_BUG,
         r"^(?:builtins\.)?ValueError\b",
@@ -49,6 +52,7 @@ CODE = (
         also=(Label.CONFIG_ERROR,),
     ),
     S(
+    Signature(
         "code.import-name",
         Label.CODE_BUG,
         r"ImportError: cannot import name|cannot import name '",
@@ -62,11 +66,18 @@ CODE = (
         "code.shapes",
         Label.CODE_BUG,
         r"mat1 and mat2 shapes cannot be multiplied|size mismatch, |The size of tensor a .{0,20}must "
+    Signature(
+        "code.shapes",
+        Label.CODE_BUG,
+        r"mat1 and mat2 shapes cannot be multiplied|size mismatch, |The size of tensor a .{0,20}mu"
+        r"st "
         r"match|shape .{0,60}is invalid for input of size|Sizes of tensors must match"
         r"|Expected all tensors to be on the same device|expected scalar type|Expected .{0,40}"
         r"(?:dtype|tensor|size|shape).{0,60}(?:but (?:got|found|received))"
         r"|Incompatible shapes|dot_general requires|shapes? .{0,60}(?:mismatch|incompatible|not "
         r"aligned|do(?:es)?n't match|must be (?:equal|broadcast))|could not broadcast|cannot reshape"
+        r"aligned|do(?:es)?n't match|must be (?:equal|broadcast))|could not broadcast|cannot resha"
+        r"pe"
         r"|inputs? must have the same (?:shape|size|dtype)|dimension .{0,30}(?:out of range|"
         r"should be divisible)|Got incompatible shapes|expects? .{0,30}dimensions?,? (?:but )?got"
         r"|does not require grad and does not have a grad_fn|backward through the graph a second"
@@ -80,11 +91,14 @@ CODE = (
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "code.segfault",
         Label.CODE_BUG,
         r"Segmentation fault|\bSIGSEGV\b|signal 11\b|exit(?:ed)? (?:with )?(?:code|status)[ :=]+"
         r"(?:139|-11)\b|exitcode ?[:=]? ?-11\b|segfault at|Fatal Python error: Segmentation"
         r"|double free or corruption|free\(\): invalid|corrupted size vs\. prev_size|heap corruption"
+        r"|double free or corruption|free\(\): invalid|corrupted size vs\. prev_size|heap corrupti"
+        r"on"
         r"|stack smashing detected|SIGILL|Illegal instruction|malloc\(\): |pure virtual method",
         "Segmentation fault (core dumped)",
         "segfault handler installed",
@@ -92,12 +106,15 @@ CODE = (
         Rank.SYMPTOM,
     ),
     S(
+    Signature(
         "code.panic",
         Label.CODE_BUG,
         r"\bpanic: |panicked at|goroutine \d+ \[running\]|Check failed: |CHECK failed|"
         r"RET_CHECK failure|Fatal Python error: (?!Aborted|none)|undefined (?:variable|name) |"
         r"pickl\w+ .{0,40}(?:object|error)|can't pickle|is not JSON serializable|unhashable type"
         r"|takes \d+ positional argument|missing \d+ required positional|unexpected keyword argument"
+        r"|takes \d+ positional argument|missing \d+ required positional|unexpected keyword argume"
+        r"nt"
         r"|object is not (?:callable|iterable|subscriptable)|unsupported operand type"
         r"|referenced before assignment|is not defined\b",
         "panic: runtime error: invalid memory address or nil pointer dereference",
@@ -109,6 +126,7 @@ CODE = (
 
 CONFIG = (
     S(
+    Signature(
         "config.missing-package",
         Label.CONFIG_ERROR,
         r"ModuleNotFoundError|No module named|command not found|undefined symbol"
@@ -117,6 +135,8 @@ CONFIG = (
         r"pip install)|(?:is|are) not installed\b|PackageNotFoundError|ResolutionImpossible"
         r"|no matching distribution|could not find a version|DistributionNotFound|VersionConflict"
         r"|ABI (?:mismatch|incompatib)|is incompatible with|Parse error in file|Parsing error at|binary incompatibility|numpy.dtype size "
+        r"|ABI (?:mismatch|incompatib)|is incompatible with|Parse error in file|Parsing error at|b"
+        r"inary incompatibility|numpy.dtype size "
         r"changed|compiled (?:using|against|with) .{0,40}(?:version|API)",
         "ModuleNotFoundError: No module named 'transformer_engine'",
         "installed 120 packages",
@@ -124,6 +144,7 @@ CONFIG = (
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "config.import",
         Label.CONFIG_ERROR,
         r"^(?:builtins\.)?ImportError\b(?!: cannot import name)",
@@ -134,6 +155,7 @@ CONFIG = (
         also=(Label.CODE_BUG,),
     ),
     S(
+    Signature(
         "config.arguments",
         Label.CONFIG_ERROR,
         r"unrecognized arguments|invalid choice:|the following arguments are required|"
@@ -156,6 +178,11 @@ CONFIG = (
         "config.divisible",
         Label.CONFIG_ERROR,
         r"(?:must|should|has to|needs to|to) be (?:evenly )?divisible by|is not (?:evenly )?divisible"
+    Signature(
+        "config.divisible",
+        Label.CONFIG_ERROR,
+        r"(?:must|should|has to|needs to|to) be (?:evenly )?divisible by|is not (?:evenly )?divisi"
+        r"ble"
         r"|not a multiple of|must be a multiple|world[ _]size .{0,60}(?:not|must|does|mismatch)"
         r"|batch_size .{0,60}(?:not equal|must|is not)|(?:micro|train)_batch.{0,60}(?:not equal|"
         r"!=|divisible)|must be (?:greater|less|smaller|larger|at least|at most|positive|one of|in "
@@ -168,6 +195,7 @@ CONFIG = (
         also=(Label.CODE_BUG,),
     ),
     S(
+    Signature(
         "config.credentials",
         Label.CONFIG_ERROR,
         r"Permission denied|PermissionError|AccessDenied|Access denied|\b40[13]\b.{0,40}(?:"
@@ -183,6 +211,8 @@ CONFIG = (
         r"|Error 403|forbidden:|CERTIFICATE_VERIFY_FAILED|x509: |Host key verification failed"
         r"|\(publickey\)|invalid_grant|Reauthentication|ErrImagePull|ImagePullBackOff"
         r"|InvalidImageName|Failed to pull image|pull access denied|manifest unknown|manifest for .{0,80}not found",
+        r"|InvalidImageName|Failed to pull image|pull access denied|manifest unknown|manifest for "
+        r".{0,80}not found",
         "google.auth.exceptions.DefaultCredentialsError: Could not automatically determine "
         "credentials.",
         "credentials loaded",
@@ -190,12 +220,17 @@ CONFIG = (
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "config.path",
         Label.CONFIG_ERROR,
         r"No such file or directory|FileNotFoundError|\bENOENT\b|NotADirectoryError|"
         r"IsADirectoryError|FileExistsError|(?:file|path|directory|folder|bucket|script|module|"
         r"config)\b.{0,80}(?:does not exist|not found|doesn't exist|is not a directory|could not be "
         r"found)|NoSuchBucket|can't open file|can't cd to|NoSuchKey|Cannot find .{0,40}file|No such object"
+        r"config)\b.{0,80}(?:does not exist|not found|doesn't exist|is not a directory|could not b"
+        r"e "
+        r"found)|NoSuchBucket|can't open file|can't cd to|NoSuchKey|Cannot find .{0,40}file|No suc"
+        r"h object"
         r"|404.{0,30}Not Found|Error 404|NotFoundError|MountVolume\.SetUp failed|FailedMount"
         r"|configmap .{0,60}not found|secret .{0,60}not found|CreateContainerConfigError"
         r"|CreateContainerError|ContainerCannotRun|exec format error|NotFound: 404",
@@ -206,6 +241,7 @@ CONFIG = (
         also=(Label.DATA_ERROR, Label.CODE_BUG),
     ),
     S(
+    Signature(
         "config.queue",
         Label.CONFIG_ERROR,
         r"(?:LocalQueue|ClusterQueue|PriorityClass|StorageClass|RuntimeClass|partition|qos|account|"
@@ -221,6 +257,7 @@ CONFIG = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "config.port",
         Label.CONFIG_ERROR,
         r"Address already in use|EADDRINUSE|\[Errno 98\]|port .{0,20}(?:already|is) in use"
@@ -236,6 +273,12 @@ CONFIG = (
         Label.CONFIG_ERROR,
         r"(?:number of|num_?|n_?)(?:gpus?|devices|nodes|processes|ranks|cores|nprocs)\b.{0,60}(?:"
         r"does not match|mismatch|exceeds|greater than|larger than|must|should|unsupported|not equal)"
+    Signature(
+        "config.devices",
+        Label.CONFIG_ERROR,
+        r"(?:number of|num_?|n_?)(?:gpus?|devices|nodes|processes|ranks|cores|nprocs)\b.{0,60}(?:"
+        r"does not match|mismatch|exceeds|greater than|larger than|must|should|unsupported|not equ"
+        r"al)"
         r"|environment variable .{0,60}(?:expected|not set|missing|required|undefined)"
         r"|(?:MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|LOCAL_RANK|HF_TOKEN|\w+_API_KEY)\b.{0,40}(?:"
         r"expected|not set|missing|required|is unset|undefined)|Default process group has not been "

@@ -1,7 +1,6 @@
 """Ranks that wait for each other: NCCL, RCCL, gloo, c10d, elastic, JAX coordination, ICI."""
 
-from watchkeeper.domain.signatures.model import Label, Rank
-from watchkeeper.domain.signatures.model import Signature as S
+from watchkeeper.domain.signatures.model import Label, Rank, Signature
 
 _C10D = "PyTorch, ProcessGroupNCCL.cpp"
 _NCCL = "NCCL, src/misc and src/transport"
@@ -10,6 +9,7 @@ _JAX = "TSL coordination service; JAX jax/_src/distributed.py"
 
 COLLECTIVES = (
     S(
+    Signature(
         "nccl.watchdog",
         Label.COLLECTIVE_HANG,
         r"watchdog caught collective operation timeout|collective operation timeout: WorkNCCL"
@@ -24,6 +24,7 @@ COLLECTIVES = (
         Rank.SYMPTOM,
     ),
     S(
+    Signature(
         "nccl.heartbeat-monitor",
         Label.COLLECTIVE_HANG,
         r"ProcessGroupNCCL'?s? watchdog got stuck|watchdog thread (?:got stuck|is stuck|is likely)"
@@ -37,6 +38,7 @@ COLLECTIVES = (
         Rank.SYMPTOM,
     ),
     S(
+    Signature(
         "nccl.watchdog-died",
         Label.COLLECTIVE_HANG,
         r"NCCL watchdog thread terminated with exception",
@@ -50,6 +52,11 @@ COLLECTIVES = (
         "nccl.remote-error",
         Label.COLLECTIVE_HANG,
         r"ncclRemoteError|ncclSystemError|NCCL error (?:in|at|:)|ncclInternalError|is setting up NCCL communicator"
+    Signature(
+        "nccl.remote-error",
+        Label.COLLECTIVE_HANG,
+        r"ncclRemoteError|ncclSystemError|NCCL error (?:in|at|:)|ncclInternalError|is setting up N"
+        r"CCL communicator"
         r"|unhandled (?:system|cuda) error,? \(?(?:run with )?NCCL|unhandled system error"
         r"|NCCL WARN .{0,80}(?:timeout|timed out|closed by (?:remote )?peer|peer may have exited)"
         r"|remote process exited or there was a network error"
@@ -66,6 +73,7 @@ COLLECTIVES = (
         also=(Label.NODE_FAILURE,),
     ),
     S(
+    Signature(
         "nccl.usage",
         Label.CONFIG_ERROR,
         r"NCCL error.{0,120}(?:invalid usage|invalid argument)|ncclInvalid(?:Usage|Argument)"
@@ -77,6 +85,7 @@ COLLECTIVES = (
         also=(Label.COLLECTIVE_HANG,),
     ),
     S(
+    Signature(
         "nccl.flight-recorder",
         Label.COLLECTIVE_HANG,
         r"(?:mismatch|missing|desync|not (?:all )?ranks? joined|stuck).{0,60}collective"
@@ -84,6 +93,9 @@ COLLECTIVES = (
         r"|ranks? .{0,40}(?:did not|have not|has not|never|failed to) (?:join|enter|reach|arrive"
         r"|respond)|detected mismatch between collectives|collective fingerprint"
         r"|(?:did not|failed to|never|could not) reach (?:the )?barrier|submitted to be reduced by subset|[Ss]talled ranks?|are waiting for remainder of ranks|\bdesync(?:ed|hroni[sz]ed)? (?:rank|detected|error)|RAS.{0,60}(?:INCOMPLETE|MISMATCH)"
+        r"|(?:did not|failed to|never|could not) reach (?:the )?barrier|submitted to be reduced by"
+        r" subset|[Ss]talled ranks?|are waiting for remainder of ranks|\bdesync(?:ed|hroni[sz]ed)?"
+        r" (?:rank|detected|error)|RAS.{0,60}(?:INCOMPLETE|MISMATCH)"
         r"|missing ranks?:? ?\[?\d|communicator.{0,60}(?:hang|stuck)",
         "Detected mismatch between collectives on ranks 0 and 3",
         "all ranks joined",
@@ -94,6 +106,11 @@ COLLECTIVES = (
         "c10d.store",
         Label.COLLECTIVE_HANG,
         r"DistStoreError|DistNetworkError|TCPStore.{0,80}(?:timed? ?out|closed|broken|fail|recvValue)"
+    Signature(
+        "c10d.store",
+        Label.COLLECTIVE_HANG,
+        r"DistStoreError|DistNetworkError|TCPStore.{0,80}(?:timed? ?out|closed|broken|fail|recvVal"
+        r"ue)"
         r"|Timed out after \d+ seconds waiting for clients|socket timeout.{0,40}store"
         r"|The client socket has timed out|wait timeout after \d+ms, keys"
         r"|failed to recv, got 0 bytes|Stop_waiting response is expected"
@@ -104,6 +121,7 @@ COLLECTIVES = (
         Rank.SYMPTOM,
     ),
     S(
+    Signature(
         "gloo.timeout",
         Label.COLLECTIVE_HANG,
         r"gloo/transport.{0,200}(?:Timed out|Connection closed|Connection reset|error)"
@@ -119,6 +137,12 @@ COLLECTIVES = (
         Label.COLLECTIVE_HANG,
         r"monitored_?Barrier|barrier.{0,60}(?:timed? ?out|timeout|deadline|hang|hung|stuck|failed)"
         r"|timed? ?out.{0,40}(?:at|in|waiting for|on) .{0,30}barrier|wait(?:ed|ing)? (?:at|in|on) .{0,20}"
+    Signature(
+        "c10d.barrier",
+        Label.COLLECTIVE_HANG,
+        r"monitored_?Barrier|barrier.{0,60}(?:timed? ?out|timeout|deadline|hang|hung|stuck|failed)"
+        r"|timed? ?out.{0,40}(?:at|in|waiting for|on) .{0,30}barrier|wait(?:ed|ing)? (?:at|in|on) "
+        r".{0,20}"
         r"(?:barrier|collective|all[ _-]?reduce).{0,30}(?:hour|min|ever|\dh|\d ?s\b)",
         "Rank 0: monitoredBarrier timed out waiting for rank 5",
         "barrier passed in 0.2 s",
@@ -126,18 +150,22 @@ COLLECTIVES = (
         Rank.SYMPTOM,
     ),
     S(
+    Signature(
         "elastic.rendezvous",
         Label.COLLECTIVE_HANG,
         r"Rendezvous(?:Timeout|Closed|Connection|State)?Error|RendezvousGracefulExit"
         r"|rendezvous.{0,60}(?:timed? ?out|timeout|failed|has been closed|could not)"
         r"|waiting for (?:all )?(?:workers|nodes|ranks|peers) to join"
         r"|node .{0,80}has failed to send a keep-?alive heartbeat|exit_barrier.{0,40}(?:fail|timed)",
+        r"|node .{0,80}has failed to send a keep-?alive heartbeat|exit_barrier.{0,40}(?:fail|timed"
+        r")",
         "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
         "Rendezvous complete for workers. Result: restart_count=0",
         _ELASTIC,
         Rank.SYMPTOM,
     ),
     S(
+    Signature(
         "jax.coordination",
         Label.COLLECTIVE_HANG,
         r"coordination service.{0,120}(?:error|timed? ?out|timeout|fail|unhealthy|heartbeat|"
@@ -155,6 +183,7 @@ COLLECTIVES = (
         also=(Label.NODE_FAILURE, Label.CONTROLLER_FAILURE),
     ),
     S(
+    Signature(
         "jax.peers",
         Label.COLLECTIVE_HANG,
         r"TPU backend initialization is taking more than|Did you run your code on all TPU hosts"
@@ -171,6 +200,7 @@ COLLECTIVES = (
         also=(Label.CONFIG_ERROR,),
     ),
     S(
+    Signature(
         "tpu.ici",
         Label.COLLECTIVE_HANG,
         r"megascale.{0,120}(?:timed? ?out|timeout|error|hang|hung|stuck|fail|abort|unavailable)"
@@ -185,6 +215,7 @@ COLLECTIVES = (
         also=(Label.NODE_FAILURE,),
     ),
     S(
+    Signature(
         "tpu.execute-stuck",
         Label.COLLECTIVE_HANG,
         r"TPU Execute is taking a long time|rendezvous\.cc.{0,100}(?:may be stuck|stuck)"
@@ -197,6 +228,7 @@ COLLECTIVES = (
         Rank.SYMPTOM,
     ),
     S(
+    Signature(
         "hang.ranks",
         Label.COLLECTIVE_HANG,
         r"(?:all[ _-]?reduce|all[ _-]?gather|reduce[ _-]?scatter|all[ _-]?to[ _-]?all|broadcast|"
@@ -210,6 +242,7 @@ COLLECTIVES = (
         Rank.SYMPTOM,
     ),
     S(
+    Signature(
         "hang.power",
         Label.COLLECTIVE_HANG,
         r"GPUs? .{0,60}100 ?(?:%|percent).{0,80}(?:low power|drew|draws|W (?:against|of)|idle power"
@@ -220,6 +253,7 @@ COLLECTIVES = (
         Rank.SYMPTOM,
     ),
     S(
+    Signature(
         "mpi.abort",
         Label.UNKNOWN,
         r"MPI_ABORT was invoked|mpirun (?:noticed|has exited)|prterun noticed|"

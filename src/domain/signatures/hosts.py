@@ -1,7 +1,6 @@
 """Machines: their main memory, their disks, and the machines themselves."""
 
-from watchkeeper.domain.signatures.model import Label, Rank
-from watchkeeper.domain.signatures.model import Signature as S
+from watchkeeper.domain.signatures.model import Label, Rank, Signature
 
 _KERNEL = "Linux, mm/oom_kill.c"
 _RAY = "Ray, memory monitor and node manager"
@@ -10,6 +9,7 @@ _SLURM = "SLURM, slurmstepd and slurmctld"
 
 MEMORY = (
     S(
+    Signature(
         "oom.kernel",
         Label.HOST_OOM,
         r"\boom[-_ ]kill|invoked oom|Out of memory: Kill(?:ed)? process"
@@ -21,6 +21,7 @@ MEMORY = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "oom.orchestrator",
         Label.HOST_OOM,
         r"\bOOM_?Killed\b|OUT_OF_ME(?:MORY)?\b(?!:? while| trying)|\bState: ?OUT_OF_MEMORY"
@@ -35,6 +36,7 @@ MEMORY = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "oom.ray",
         Label.HOST_OOM,
         r"killed due to (?:the node running low on )?memory|running low on memory"
@@ -47,12 +49,15 @@ MEMORY = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "oom.malloc",
         Label.HOST_OOM,
         r"Cannot allocate memory|std::bad_alloc|\bMemoryError\b|\bENOMEM\b|DefaultCPUAllocator"
         r"|can't allocate memory|unable to allocate .{0,30}(?:array|memory|bytes)"
         r"|java\.lang\.OutOfMemoryError|java heap space|JavaScript heap out of memory"
         r"|malloc (?:of .{0,20})?failed|mmap failed.{0,30}memory|ran out of (?:host|cpu|main|system) "
+        r"|malloc (?:of .{0,20})?failed|mmap failed.{0,30}memory|ran out of (?:host|cpu|main|syste"
+        r"m) "
         r"memory|(?:host|system|cpu) (?:memory|ram) (?:is )?(?:exhausted|full)|out of (?:RAM|host "
         r"memory|system memory|cpu memory)|virtual memory exhausted|not enough memory: you tried",
         "OSError: [Errno 12] Cannot allocate memory",
@@ -61,6 +66,7 @@ MEMORY = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "oom.pinned",
         Label.HOST_OOM,
         r"out of memory.{0,40}(?:pin_memory|pinned|page-locked)|(?:pinned|page-locked) .{0,40}"
@@ -76,6 +82,14 @@ MEMORY = (
         r"unable to write to file </torch|insufficient shared memory|out of shared memory|killed by signal: Bus error"
         r"|unable to (?:open|write to|mmap|resize) .{0,30}shared memory"
         r"|/dev/shm.{0,60}(?:full|no space|too small|exhausted|insufficient)|\bBus error\b|\bSIGBUS\b"
+    Signature(
+        "oom.shm",
+        Label.HOST_OOM,
+        r"unable to write to file </torch|insufficient shared memory|out of shared memory|killed b"
+        r"y signal: Bus error"
+        r"|unable to (?:open|write to|mmap|resize) .{0,30}shared memory"
+        r"|/dev/shm.{0,60}(?:full|no space|too small|exhausted|insufficient)|\bBus error\b|\bSIGBU"
+        r"S\b"
         r"|shared memory .{0,30}(?:exhausted|is full|too small|limit)",
         "RuntimeError: DataLoader worker (pid 9) is killed by signal: Bus error. It is possible "
         "that dataloader's workers are out of shared memory.",
@@ -91,6 +105,17 @@ MEMORY = (
         r" (?:keeps |kept |is |was )?(?:grow|increas|leak|climb)\w* .{0,40}(?:until|crash|kill|limit|steadily|"
         r"linearly|unbounded|without)|(?:ate|eats|consum\w+|us\w+) (?:up )?all (?:the |of the |available )?"
         r"(?:memory|ram)|memory exhaust\w+|exhaust\w* (?:host |all )?(?:memory|ram)|max rss exceeded|killed "
+    Signature(
+        "oom.words",
+        Label.HOST_OOM,
+        r"\bout[- ]of[- ]memory\b|\bran out of (?:memory|ram)\b|memory leak|(?:memory|RSS|RAM)(?: "
+        r"usage| use)?"
+        r" (?:keeps |kept |is |was )?(?:grow|increas|leak|climb)\w* .{0,40}(?:until|crash|kill|lim"
+        r"it|steadily|"
+        r"linearly|unbounded|without)|(?:ate|eats|consum\w+|us\w+) (?:up )?all (?:the |of the |ava"
+        r"ilable )?"
+        r"(?:memory|ram)|memory exhaust\w+|exhaust\w* (?:host |all )?(?:memory|ram)|max rss exceed"
+        r"ed|killed "
         r"for (?:exceeding|using) .{0,20}memory",
         "the process ran out of memory",
         "memory is fine",
@@ -99,6 +124,7 @@ MEMORY = (
         also=(Label.HBM_OOM,),
     ),
     S(
+    Signature(
         "oom.possible",
         Label.HOST_OOM,
         r"(?:likely|probably|possibly|may have been|might be|due to) .{0,20}(?:an? )?"
@@ -115,6 +141,7 @@ MEMORY = (
 
 DISK = (
     S(
+    Signature(
         "disk.enospc",
         Label.DISK_FULL,
         r"No space left on device|\bENOSPC\b|\[Errno 28\]|disk (?:is )?full\b|os error 28"
@@ -122,12 +149,15 @@ DISK = (
         r"|out of disk(?: space)?|ran out of disk|file ?system (?:is )?full|no (?:free )?space left"
         r"|low disk space: .{0,20}\b0 ?(?:bytes|B|%)|database or disk is full|out of inodes"
         r"|no free inodes|(?:filesystem|disk|volume|partition|mount|scratch)\b.{0,20}\b100 ?% (?:full|used)|insufficient space|not enough space",
+        r"|no free inodes|(?:filesystem|disk|volume|partition|mount|scratch)\b.{0,20}\b100 ?% (?:f"
+        r"ull|used)|insufficient space|not enough space",
         "OSError: [Errno 28] No space left on device",
         "disk usage 95% on /data",
         "Linux errno; SQLite; HF hub",
         Rank.ROOT,
     ),
     S(
+    Signature(
         "disk.quota",
         Label.DISK_FULL,
         r"Disk quota exceeded|\bEDQUOT\b|\[Errno 122\]|os error 122|quota exceeded on (?:disk|file|"
@@ -141,6 +171,7 @@ DISK = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "disk.ephemeral",
         Label.DISK_FULL,
         r"low on resource: ephemeral-storage|ephemeral[- ]storage.{0,60}(?:exceed|evict)"
@@ -157,11 +188,14 @@ DISK = (
 
 NODES = (
     S(
+    Signature(
         "node.dead-ray",
         Label.NODE_FAILURE,
         r"node .{0,160}(?:marked|beem marked|been marked).{0,10}(?:as )?dead|missed too many "
         r"heartbeats|RAY_NODE_REMOVED|RAYLET_MARKED_DEAD|NodeDiedError|marked as dead"
         r"|(?:actor|task|worker|object).{0,60}because its node has died|Owner's node has (?:crashed|"
+        r"|(?:actor|task|worker|object).{0,60}because its node has died|Owner's node has (?:crashe"
+        r"d|"
         r"died)|node has died|its node (?:has )?(?:died|crashed|is dead)|NODE_DIED",
         "The node with node id: 7be1 has been marked dead because the detector has missed too "
         "many heartbeats from it.",
@@ -170,6 +204,7 @@ NODES = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "node.raylet",
         Label.NODE_FAILURE,
         r"raylet .{0,60}(?:died|crashed|exited unexpectedly|has terminated|is dead|not alive)"
@@ -181,6 +216,7 @@ NODES = (
         _RAY,
     ),
     S(
+    Signature(
         "node.not-ready",
         Label.NODE_FAILURE,
         r"NodeNotReady|node .{0,60}(?:is|was|became|status is now:?|status:?) ?(?:now )?not ?ready"
@@ -194,6 +230,7 @@ NODES = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "node.slurm",
         Label.NODE_FAILURE,
         r"NODE[_ ]FAIL|DUE TO NODE FAILURE|Node .{0,60}not responding, setting DOWN"
@@ -206,6 +243,7 @@ NODES = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "node.host-error",
         Label.NODE_FAILURE,
         r"hostError|host ?error\b|compute\.instances\.(?:hostError|automaticRestart|guestTerminate)"
@@ -215,6 +253,8 @@ NODES = (
         r"|maintenance event.{0,60}(?:terminated|killed|crashed)|VM .{0,40}(?:crashed|died|"
         r"terminated unexpectedly|was lost|stopped responding)|TPU .{0,60}(?:UNHEALTHY|"
         r"state REPAIRING)|unhealthy-(?:maintenance|tensorflow)|UNHEALTHY_(?:TENSORFLOW|MAINTENANCE)",
+        r"state REPAIRING)|unhealthy-(?:maintenance|tensorflow)|UNHEALTHY_(?:TENSORFLOW|MAINTENANC"
+        r"E)",
         "compute.instances.hostError: Instance terminated by Compute Engine.",
         "onHostMaintenance: TERMINATE",
         "Google Compute Engine; AWS EC2; Azure",
@@ -231,12 +271,28 @@ NODES = (
         r"|(?:host|node|machine|worker) declared dead|(?:machine|host|node|vm|instance) stopped responding|lost connection to (?:the )?(?:node|host|worker|machine|vm|agent|instance)|rebooted unexpectedly"
         r"|kernel panic|Oops: general protection|soft lockup|hard lockup|node (?:crash|reboot)"
         r"|blocked for more than \d+ seconds|KernelDeadlock[=: ]+True|Lost executor|HeartbeatManager",
+    Signature(
+        "node.lost-words",
+        Label.NODE_FAILURE,
+        r"(?:worker|host|machine|instance|slice|executor|peer)\b.{0,40}(?:lost heartbeat|"
+        r"heartbeat (?:timed out|timeout|lost|expired)|expired after|is dead\b|was lost|has gone a"
+        r"way|"
+        r"became unreachable|stopped responding|unreachable)"
+        r"|(?:lost|missed|no) heartbeats? (?:from|for|of)\b|ExecutorLostFailure|lame workers"
+        r"|agent (?:was lost|disconnected|is unreachable)|WORKER_FAILED"
+        r"|(?:host|node|machine|worker) declared dead|(?:machine|host|node|vm|instance) stopped re"
+        r"sponding|lost connection to (?:the )?(?:node|host|worker|machine|vm|agent|instance)|rebo"
+        r"oted unexpectedly"
+        r"|kernel panic|Oops: general protection|soft lockup|hard lockup|node (?:crash|reboot)"
+        r"|blocked for more than \d+ seconds|KernelDeadlock[=: ]+True|Lost executor|HeartbeatManag"
+        r"er",
         "worker 3: heartbeat timed out, marking it lost",
         "worker 3: connection is alive",
         "orchestrators; Linux kernel",
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "node.supervisor",
         Label.NODE_FAILURE,
         r"head node (?:has )?(?:died|crashed|is gone|is dead|was terminated)|node was terminated"
@@ -248,6 +304,7 @@ NODES = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "disk.io-error",
         Label.NODE_FAILURE,
         r"(?:Buffer |blk_update_request: |critical |EXT4-fs |XFS |nvme\d?.{0,30})(?:I/O error|"

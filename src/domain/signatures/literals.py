@@ -35,9 +35,9 @@ class UnreadPattern(ValueError):
 
 
 def literals_of(pattern: str) -> frozenset[str]:
-    """Return texts in small letters of which each match of a pattern contains at least one.
+    r"""Return texts in small letters of which each match of a pattern contains at least one.
 
-    >>> sorted(literals_of(r"xid.*: (?:63|79)\\b"))
+    >>> sorted(literals_of(r"xid.*: (?:63|79)\b"))
     [': 63', ': 79']
 
     Raises:

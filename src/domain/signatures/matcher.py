@@ -1,4 +1,4 @@
-"""Reads lines with all signatures at once: plain texts first, regular expressions where one hits."""
+"""Reads lines with all signatures at once: plain texts first, expressions where one hits."""
 
 import re
 from collections.abc import Iterator
@@ -26,9 +26,12 @@ _COUNTERS = tuple(
 """Stands in every progress line of Megatron-LM, and would make each of them worth a look."""
 
 PREFIX = re.compile(
-    r"(?:\s*(?:\[?rank ?\d+\]?:|\[default\d+\]:|\[\d+\]:|\d{1,6}: (?=\S|\s)|\([^()\n]{0,80}pid=[^()\n]"
-    r"{0,80}\)|\[[^\[\]\n]{0,40}\d\d:\d\d:\d\d[^\[\]\n]{0,20}\]|\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d"
-    r"(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+|\d\d:\d\d:\d\d(?:[.,]\d+)?"
+    r"(?:\s*(?:\[?rank ?\d+\]?:|\[default\d+\]:|\[\d+\]:|\d{1,6}: (?=\S|\s)|\([^()\n]{0,80}pid=[^("
+    r")\n]"
+    r"{0,80}\)|\[[^\[\]\n]{0,40}\d\d:\d\d:\d\d[^\[\]\n]{0,20}\]|\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d"
+    r":\d\d"
+    r"(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+|\d\d:\d\d:\d\d(?:[.,"
+    r"]\d+)?"
     r"|\[ *\d+\.\d+\]|std(?:err|out):|\|?\s*[EIWF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\]"
     r"|[EIWFD] \d\d-\d\d \d\d:\d\d:\d\d \S+\]|[EIWF]\d{4} \d\d:\d\d:\S+ +\d+ \S+\]|worker-?\d+:"
     r"|\((?:raylet|gcs_server|autoscaler)[^)]*\)))+\s?"
@@ -41,7 +44,8 @@ _HEAD = re.compile(
     re.IGNORECASE,
 )
 _WARNING = re.compile(
-    r"^\W{0,3}(?:\S+ ){0,4}?\[?(?:WARN(?:ING)?|DEBUG|INFO|NOTICE)\b|^W\d{4} |^W \d\d-\d\d |\w+Warning:|"
+    r"^\W{0,3}(?:\S+ ){0,4}?\[?(?:WARN(?:ING)?|DEBUG|INFO|NOTICE)\b|^W\d{4} |^W \d\d-\d\d |\w+Warn"
+    r"ing:|"
     r"level=(?:info|warn|debug)|\"level\": ?\"(?:info|warn|debug)",
     re.IGNORECASE,
 )

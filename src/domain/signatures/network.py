@@ -1,12 +1,12 @@
 """Remote services and networks that fail in a way that may pass."""
 
-from watchkeeper.domain.signatures.model import Label, Rank
-from watchkeeper.domain.signatures.model import Signature as S
+from watchkeeper.domain.signatures.model import Label, Rank, Signature
 
 _HTTP = "RFC 9110; requests; urllib3; aiohttp; curl"
 
 NETWORK = (
     S(
+    Signature(
         "net.http-5xx",
         Label.NETWORK,
         r"\b50[0234]\b.{0,30}(?:Server Error|Internal (?:Server )?Error|Bad Gateway|Service "
@@ -21,6 +21,7 @@ NETWORK = (
         _HTTP,
     ),
     S(
+    Signature(
         "net.throttled",
         Label.NETWORK,
         r"Too Many Requests|rateLimitExceeded|rate[- ]limit(?:ed|ing| exceeded)|SlowDown\b"
@@ -28,11 +29,14 @@ NETWORK = (
         r"\w*[ =:\"']{1,4}429\b|ThrottlingException|RequestLimitExceeded|Throttl(?:ed|ing)(?:"
         r"Exception|Error)?\b.{0,40}(?:request|api|error|exceeded|rate)|Please reduce your request "
         r"rate|exceeded .{0,30}rate limit|TooManyRequests|RESOURCE_EXHAUSTED.{0,60}(?:rate|request)",
+        r"rate|exceeded .{0,30}rate limit|TooManyRequests|RESOURCE_EXHAUSTED.{0,60}(?:rate|request"
+        r")",
         "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://a.b",
         "rate limit: 100 per second",
         _HTTP,
     ),
     S(
+    Signature(
         "net.reset",
         Label.NETWORK,
         r"Connection (?:was )?(?:reset|aborted|broken|timed? ?out|dropped)|ECONNRESET|ECONNREFUSED"
@@ -53,22 +57,32 @@ NETWORK = (
         "net.timeout",
         Label.NETWORK,
         r"(?:Read|Connect|Request|Socket|Http|Server|Client|Gateway|ReadWrite|Pool)Timeout(?:Error)?"
+    Signature(
+        "net.timeout",
+        Label.NETWORK,
+        r"(?:Read|Connect|Request|Socket|Http|Server|Client|Gateway|ReadWrite|Pool)Timeout(?:Error"
+        r")?"
         r"\b|read (?:operation )?timed out|Read timed out|request (?:has )?timed out"
         r"|Timeout (?:was )?reached|operation timed out|i/o timeout|net/http: .{0,40}timeout"
         r"|(?:download|upload|fetch|read|write|rpc|api|http|s3|gcs|gs|query|metadata)\w* .{0,40}"
         r"timed out|context deadline exceeded|DEADLINE_?EXCEEDED|Deadline Exceeded|ConnectTimeout"
         r"|stalled (?:read|download|stream)|upload stalled|FSTimeoutError|asyncio.{0,20}TimeoutError",
+        r"|stalled (?:read|download|stream)|upload stalled|FSTimeoutError|asyncio.{0,20}TimeoutErr"
+        r"or",
         "requests.exceptions.ReadTimeout: HTTPSConnectionPool: Read timed out. (read timeout=60)",
         "timeout: 600",
         _HTTP,
         Rank.SYMPTOM,
     ),
     S(
+    Signature(
         "net.grpc",
         Label.NETWORK,
         r"StatusCode\.UNAVAILABLE|\bUNAVAILABLE: |code = Unavailable|failed to connect to all "
         r"addresses|GOAWAY|RST_STREAM|recvmsg:|Socket closed|GrpcError|keepalive watchdog"
         r"|rpc error: code = (?:Unavailable|DeadlineExceeded|Internal)|stream (?:removed|terminated)"
+        r"|rpc error: code = (?:Unavailable|DeadlineExceeded|Internal)|stream (?:removed|terminate"
+        r"d)"
         r"|ServiceException|HttpError: Required\b|server closed the (?:connection|stream)",
         "grpc.RpcError: StatusCode.UNAVAILABLE: failed to connect to all addresses",
         "gRPC server listening",
@@ -76,6 +90,7 @@ NETWORK = (
         Rank.SYMPTOM,
     ),
     S(
+    Signature(
         "net.dns",
         Label.NETWORK,
         r"Temporary failure in name resolution|Name or service not known|Could not resolve host"
@@ -86,6 +101,7 @@ NETWORK = (
         "glibc getaddrinfo; curl; Go net",
     ),
     S(
+    Signature(
         "net.tls",
         Label.NETWORK,
         r"SSL(?:Error|EOFError|ZeroReturnError)|ssl\.SSL\w+|TLS handshake timeout|SSL_ERROR_SYSCALL"
@@ -95,6 +111,7 @@ NETWORK = (
         "Python ssl; OpenSSL; Go crypto/tls",
     ),
     S(
+    Signature(
         "net.storage",
         Label.NETWORK,
         r"(?:gcs|gs://|s3|s3://|storage|bucket|object|blob|gcsfuse|lustre|nfs|weka|ceph|fsspec|boto"
@@ -112,6 +129,7 @@ NETWORK = (
         "Google Cloud Storage; AWS S3; Linux NFS; Lustre",
     ),
     S(
+    Signature(
         "net.hub",
         Label.NETWORK,
         r"couldn't connect to .{0,10}https?://|(?:huggingface\.co|hf\.co|pypi\.org|github\.com|"
@@ -125,6 +143,7 @@ NETWORK = (
         "Hugging Face Hub; container registries",
     ),
     S(
+    Signature(
         "net.python-timeout",
         Label.NETWORK,
         r"^(?:\w+\.)*(?:ConnectionError|ConnectionAbortedError|ConnectionResetError|"

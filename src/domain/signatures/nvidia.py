@@ -1,7 +1,6 @@
 """GPUs of NVIDIA and AMD: lost devices, memory, drivers, libraries."""
 
-from watchkeeper.domain.signatures.model import Label, Rank
-from watchkeeper.domain.signatures.model import Signature as S
+from watchkeeper.domain.signatures.model import Label, Rank, Signature
 
 _XID = "NVIDIA, XID Errors; Linux driver NVRM"
 _CUDA = "CUDA Runtime API, cudaError"
@@ -12,6 +11,11 @@ NVIDIA = (
         "nvidia.ecc-uncorrectable",
         Label.NODE_FAILURE,
         r"uncorrectable ECC error|ECCUncorrectable|ecc_uncorrectable|double[ -]bit (?:ECC|errors?)|ECC errors? (?:found|detected|occurred)"
+    Signature(
+        "nvidia.ecc-uncorrectable",
+        Label.NODE_FAILURE,
+        r"uncorrectable ECC error|ECCUncorrectable|ecc_uncorrectable|double[ -]bit (?:ECC|errors?)"
+        r"|ECC errors? (?:found|detected|occurred)"
         r"|uncorrectable (?:NVLink|DRAM|SRAM|memory) error|\bDBE\b.{0,30}(?:detected|error)",
         "RuntimeError: CUDA error: uncorrectable ECC error encountered",
         "Correctable Error : 1",
@@ -19,6 +23,7 @@ NVIDIA = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "nvidia.xid-fatal",
         Label.NODE_FAILURE,
         r"\bXid\b[^\n]{0,60}?(?:: ?|[ =#])(?:38|46|48|61|62|6[34]|74|79|9[2-5]|1[0-2][0-9]|13[0-9]"
@@ -32,12 +37,18 @@ NVIDIA = (
         "nvidia.xid-named",
         Label.NODE_FAILURE,
         r"\bXid (?:error|code|event)s?\b.{0,40}(?:detected|occurred|found|reported|on (?:gpu|node))|XID_ERRORS.{0,40}[= ][1-9]\d*\s*$",
+    Signature(
+        "nvidia.xid-named",
+        Label.NODE_FAILURE,
+        r"\bXid (?:error|code|event)s?\b.{0,40}(?:detected|occurred|found|reported|on (?:gpu|node)"
+        r")|XID_ERRORS.{0,40}[= ][1-9]\d*\s*$",
         "Xid error detected on GPU 3",
         "no Xid errors were seen",
         _XID,
         Rank.ROOT,
     ),
     S(
+    Signature(
         "nvidia.off-the-bus",
         Label.NODE_FAILURE,
         r"fallen off the bus|GPU is lost|gpu (?:has )?(?:been )?lost\b|NVML_ERROR_GPU_IS_LOST"
@@ -48,6 +59,7 @@ NVIDIA = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "nvidia.link",
         Label.NODE_FAILURE,
         r"NVLink\b.{0,60}(?:fatal|(?:is|went|link|are) down\b|failure|uncorrectable|error detected)"
@@ -60,6 +72,7 @@ NVIDIA = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "nvidia.system-not-ready",
         Label.NODE_FAILURE,
         r"\bsystem not yet initialized|cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY"
@@ -71,6 +84,7 @@ NVIDIA = (
         also=(Label.CONFIG_ERROR,),
     ),
     S(
+    Signature(
         "nvidia.device-fault",
         Label.NODE_FAILURE,
         r"hardware stack error|cudaErrorHardwareStackError|GSP (?:task )?timeout"
@@ -85,6 +99,7 @@ NVIDIA = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "nvidia.no-devices",
         Label.NODE_FAILURE,
         r"no devices were found|GPU(?:s)? (?:is|are) missing|missing GPUs?\b"
@@ -96,6 +111,7 @@ NVIDIA = (
         "nvidia-smi; NVIDIA device plugin; CUDA runtime",
     ),
     S(
+    Signature(
         "nvidia.dcgm",
         Label.NODE_FAILURE,
         r"dcgm\w*.{0,80}(?:health (?:check )?fail|\bfail(?:ed|ure)\b.{0,30}(?:diag|health|gpu)"
@@ -106,6 +122,7 @@ NVIDIA = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "nvidia.straggler-hardware",
         Label.NODE_FAILURE,
         r"(?:node|gpu|host|instance|machine) .{0,40}(?:hardware (?:failure|fault|error)|is broken|"
@@ -118,6 +135,7 @@ NVIDIA = (
         "site chronicles; Linux mce",
     ),
     S(
+    Signature(
         "nvidia.infiniband",
         Label.NODE_FAILURE,
         r"\b(?:mlx5|ib)_?\w{0,12}\b.{0,60}(?:link (?:is )?down|port (?:is )?down|fatal|"
@@ -131,6 +149,7 @@ NVIDIA = (
         also=(Label.COLLECTIVE_HANG,),
     ),
     S(
+    Signature(
         "cuda.oom",
         Label.HBM_OOM,
         r"CUDA(?: error: | driver error: | runtime error: | )(?:\(\d+\) ?:? ?)?out of memory"
@@ -143,6 +162,7 @@ NVIDIA = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "cuda.alloc-failed",
         Label.HBM_OOM,
         r"CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|failed to allocate \S+ ?\S* ?"
@@ -150,6 +170,8 @@ NVIDIA = (
         r"|insufficient (?:gpu|device|cuda|video) memory|not enough (?:gpu|device|cuda) memory"
         r"|No available memory for the cache blocks|free memory on device .{0,60}is less than"
         r"|(?:gpu|vram|device)(?: memory)?(?: is)? (?:exhausted|ran out)|OOM when allocating tensor",
+        r"|(?:gpu|vram|device)(?: memory)?(?: is)? (?:exhausted|ran out)|OOM when allocating tenso"
+        r"r",
         "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate(handle)",
         "device memory pool: 70 GiB free",
         "cuBLAS; cuDNN; TensorFlow BFC allocator; vLLM",
@@ -159,6 +181,11 @@ NVIDIA = (
         "cuda.assert",
         Label.CODE_BUG,
         r"device-side assert(?!ions)|index out of bounds.{0,20}Assertion|srcIndex < srcSelectDimSize"
+    Signature(
+        "cuda.assert",
+        Label.CODE_BUG,
+        r"device-side assert(?!ions)|index out of bounds.{0,20}Assertion|srcIndex < srcSelectDimSi"
+        r"ze"
         r"|Assertion `.{1,120}` failed",
         "RuntimeError: CUDA error: device-side assert triggered",
         "asserts on the device are enabled",
@@ -166,6 +193,7 @@ NVIDIA = (
         also=(Label.DATA_ERROR,),
     ),
     S(
+    Signature(
         "cuda.illegal-access",
         Label.CODE_BUG,
         r"illegal memory access|misaligned address|illegal instruction was encountered"
@@ -178,6 +206,7 @@ NVIDIA = (
         also=(Label.NODE_FAILURE,),
     ),
     S(
+    Signature(
         "cuda.unknown",
         Label.UNKNOWN,
         r"CUDA error: (?:unknown error|the launch timed out)|cudaErrorUnknown|c10::CUDAError"
@@ -189,6 +218,7 @@ NVIDIA = (
         also=(Label.NODE_FAILURE,),
     ),
     S(
+    Signature(
         "cuda.launch-failure",
         Label.CODE_BUG,
         r"unspecified launch failure|cudaErrorLaunchFailure|CUDA_ERROR_LAUNCH_FAILED"
@@ -200,6 +230,7 @@ NVIDIA = (
         also=(Label.NODE_FAILURE, Label.UNKNOWN),
     ),
     S(
+    Signature(
         "cuda.cublas",
         Label.UNKNOWN,
         r"CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|CUDNN_STATUS_(?:EXECUTION_FAILED|"
@@ -211,6 +242,7 @@ NVIDIA = (
         also=(Label.HBM_OOM, Label.CODE_BUG),
     ),
     S(
+    Signature(
         "cuda.not-supported",
         Label.CONFIG_ERROR,
         r"no kernel image is available|CUBLAS_STATUS_(?:NOT_SUPPORTED|ARCH_MISMATCH)"
@@ -222,6 +254,12 @@ NVIDIA = (
         r"|Found no NVIDIA driver|libcud\w+\.so.{0,40}cannot open"
         r"|NVIDIA-SMI has failed|nvidia-container-cli: (?:requirement|initialization) error"
         r"|could not select device driver|No CUDA runtime is found|CUDA_HOME.{0,30}not (?:set|found)"
+        r"|CUDA_ERROR_INVALID_IMAGE|kernel image is invalid|PTX (?:JIT|was compiled with an unsupp"
+        r"orted)|minimum required Cuda driver"
+        r"|Found no NVIDIA driver|libcud\w+\.so.{0,40}cannot open"
+        r"|NVIDIA-SMI has failed|nvidia-container-cli: (?:requirement|initialization) error"
+        r"|could not select device driver|No CUDA runtime is found|CUDA_HOME.{0,30}not (?:set|foun"
+        r"d)"
         r"|ImportError: lib\w+\.so|cuda version .{0,60}(?:mismatch|does(?:n't| not) match)",
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",
         "NVIDIA-SMI 550.54 Driver Version: 550.54",
@@ -229,6 +267,7 @@ NVIDIA = (
         also=(Label.NODE_FAILURE,),
     ),
     S(
+    Signature(
         "cuda.invalid-device",
         Label.CONFIG_ERROR,
         r"invalid device ordinal|no CUDA-capable device|No CUDA GPUs are available"
@@ -241,6 +280,7 @@ NVIDIA = (
         also=(Label.NODE_FAILURE,),
     ),
     S(
+    Signature(
         "rocm.fault",
         Label.NODE_FAILURE,
         r"amdgpu.{0,60}(?:GPU reset|ring \w+ timeout|uncorrectable|RAS poison|VM_L2_PROTECTION)"

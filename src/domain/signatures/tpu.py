@@ -1,13 +1,13 @@
 """TPUs: chips that are not given, device memory, and the libraries around them."""
 
-from watchkeeper.domain.signatures.model import Label, Rank
-from watchkeeper.domain.signatures.model import Signature as S
+from watchkeeper.domain.signatures.model import Label, Rank, Signature
 
 _LIBTPU = "libtpu; JAX xla_bridge.py; Cloud TPU troubleshooting"
 _XLA = "XLA, xla/service and TPU compiler"
 
 TPU = (
     S(
+    Signature(
         "tpu.no-accelerator",
         Label.TPU_BAD_NODE,
         r"No accelerator found|Failed to (?:find|initialize|open|get|connect to).{0,40}"
@@ -15,6 +15,11 @@ TPU = (
         r"(?:found|available)|TPU initialization failed(?!: Invalid)|driver in registry|TPU (?:is |was )?held by|only CpuDevice|No GPU/TPU found|TPU core halted|no TPU (?:chips|cores)"
         r"|tpu (?:platform|system|driver|driver instance).{0,40}(?:fail|not (?:found|responding))"
         r"|TPU (?:chip|core|device).{0,40}(?:unhealthy|lost|failed|not (?:found|responding|healthy))"
+        r"(?:found|available)|TPU initialization failed(?!: Invalid)|driver in registry|TPU (?:is "
+        r"|was )?held by|only CpuDevice|No GPU/TPU found|TPU core halted|no TPU (?:chips|cores)"
+        r"|tpu (?:platform|system|driver|driver instance).{0,40}(?:fail|not (?:found|responding))"
+        r"|TPU (?:chip|core|device).{0,40}(?:unhealthy|lost|failed|not (?:found|responding|healthy"
+        r"))"
         r"|Expected \d+ (?:TPU )?(?:chips|devices)",
         "RuntimeError: No accelerator found. Please run on a TPU or GPU.",
         "Found 4 TPU chips",
@@ -22,6 +27,7 @@ TPU = (
         also=(Label.CONFIG_ERROR,),
     ),
     S(
+    Signature(
         "tpu.driver-cleanup",
         Label.TPU_BAD_NODE,
         r"Failed to (?:cleanup|clean up) driver|driver after error: INTERNAL",
@@ -31,6 +37,7 @@ TPU = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "tpu.device-busy",
         Label.TPU_BAD_NODE,
         r"(?:vfio|/dev/accel|libtpu|\btpu\b|open\(/dev).{0,120}(?:resource busy|is busy|in use)"
@@ -43,6 +50,7 @@ TPU = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "tpu.lockfile",
         Label.TPU_BAD_NODE,
         r"libtpu_?lockfile|libtpu.so (?:is )?already in use|TPU lock ?file|"
@@ -53,12 +61,15 @@ TPU = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "tpu.halted",
         Label.TPU_BAD_NODE,
         r"(?:tensor ?core|TPU core|accelerator device|core) (?:is |was )?halted unexpectedly"
         r"|Accelerator device halted|schedule not found in|FATAL.{0,40}tpu chip"
         r"|TpuStatus.{0,40}(?:fault|error)|Failed to (?:reset|load program on) TPU",
         "INTERNAL: Accelerator device halted prematurely, perhaps due to an on-device check-failure",
+        "INTERNAL: Accelerator device halted prematurely, perhaps due to an on-device check-failu"
+        "re",
         "device halted at breakpoint",
         _LIBTPU,
         also=(Label.NODE_FAILURE, Label.CODE_BUG),
@@ -68,12 +79,19 @@ TPU = (
         Label.TPU_BAD_NODE,
         r"Unable to initialize backend .tpu.: (?:UNAVAILABLE|INTERNAL|ABORTED|NOT_FOUND|"
         r"FAILED_PRECONDITION|DEADLINE|UNKNOWN)(?!.{0,60}(?:shared object|libtpu\.so))|cloud_tpu_init failed|Bad StatusOr access.{0,60}TPU",
+    Signature(
+        "tpu.init-failed",
+        Label.TPU_BAD_NODE,
+        r"Unable to initialize backend .tpu.: (?:UNAVAILABLE|INTERNAL|ABORTED|NOT_FOUND|"
+        r"FAILED_PRECONDITION|DEADLINE|UNKNOWN)(?!.{0,60}(?:shared object|libtpu\.so))|cloud_tpu_i"
+        r"nit failed|Bad StatusOr access.{0,60}TPU",
         "RuntimeError: Unable to initialize backend 'tpu': UNAVAILABLE: TPU initialization failed",
         "Unable to initialize backend 'tpu': module 'jaxlib' has no attribute 'make_tpu_client'",
         _LIBTPU,
         also=(Label.CONFIG_ERROR,),
     ),
     S(
+    Signature(
         "tpu.backend-missing",
         Label.CONFIG_ERROR,
         r"RuntimeError: Unable to initialize backend|Unable to initialize backend .{1,20}: "
@@ -82,22 +100,28 @@ TPU = (
         r"|LoadPjrtPlugin|PJRT.{0,40}(?:version mismatch|API version|incompatible)"
         r"|requested platform .{0,40}not (?:present|available)|TPUAccelerator can ?not",
         "RuntimeError: Unknown backend: 'gpu' requested, but no platforms that are instances of gpu",
+        "RuntimeError: Unknown backend: 'gpu' requested, but no platforms that are instances of g"
+        "pu",
         "Unable to initialize backend 'rocm': module 'jaxlib' has no attribute",
         "JAX xla_bridge.py",
         Rank.SYMPTOM,
     ),
     S(
+    Signature(
         "tpu.library-mismatch",
         Label.CONFIG_ERROR,
         r"not available in this library|libtpu.{0,60}(?:version mismatch|incompatible|too old|"
         r"not supported|older than)|incompatible .{0,30}libtpu|jaxlib (?:version )?.{0,40}"
         r"(?:incompatible|is newer than|is older than|too old)|mosaic.{0,60}(?:version|unsupported)",
+        r"(?:incompatible|is newer than|is older than|too old)|mosaic.{0,60}(?:version|unsupported"
+        r")",
         "TpuTransferManager_ReadDynamicShapes not available in this library.",
         "libtpu 0.0.11 loaded",
         _LIBTPU,
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "xla.hbm",
         Label.HBM_OOM,
         r"Ran out of memory in memory space (?:hbm|vmem|smem|cmem)|memory space hbm"
@@ -112,6 +136,7 @@ TPU = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "xla.resource-exhausted",
         Label.HBM_OOM,
         r"(?:RESOURCE_EXHAUSTED|ResourceExhausted(?:Error)?|Resource exhausted).{0,60}"
@@ -126,6 +151,7 @@ TPU = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "xla.compile",
         Label.CODE_BUG,
         r"Mosaic failed to compile|XLA.{0,30}compil\w+ (?:error|failed)|hlo verifier"

@@ -21,12 +21,12 @@ _HALVINGS = 4.0
 
 
 def runs_away(tail: str) -> str:
-    """Return the last line of numbers that run away, or an empty text.
+    r"""Return the last line of numbers that run away, or an empty text.
 
     A gradient norm that grows by `_RUNAWAY` twice, or a loss that grows by `_JUMP` together with a
     growing norm or a falling loss scale: what the chronicles of large runs show before a restart.
 
-    >>> runs_away("loss: 2.2 | grad norm: 1.0\\nloss: 2.2 | grad norm: 1.1")
+    >>> runs_away("loss: 2.2 | grad norm: 1.0\nloss: 2.2 | grad norm: 1.1")
     ''
     """
     lines = [line for line in tail.splitlines() if "loss" in line.lower() or "norm" in line.lower()]

@@ -1,7 +1,6 @@
 """What a run works on and what it keeps: data, numbers, checkpoints."""
 
-from watchkeeper.domain.signatures.model import Label, Rank
-from watchkeeper.domain.signatures.model import Signature as S
+from watchkeeper.domain.signatures.model import Label, Rank, Signature
 
 _ARROW = "Apache Arrow; Parquet"
 _HF = "Hugging Face datasets and tokenizers"
@@ -10,12 +9,15 @@ _DCP = "PyTorch, torch.distributed.checkpoint and torch/serialization.py"
 
 DATA = (
     S(
+    Signature(
         "data.parquet",
         Label.DATA_ERROR,
         r"Parquet magic bytes|ArrowInvalid|ArrowTypeError|ArrowNotImplementedError|"
         r"Could not (?:open|read schema from|read) .{0,60}(?:Parquet|parquet|schema|arrow)"
         r"|Is this a 'parquet' file|Couldn't deserialize thrift|Not an Arrow file|ParquetError"
         r"|(?:schema|column|feature)s?\b.{0,60}(?:mismatch|do(?:es)?n't match|do not match|not found "
+        r"|(?:schema|column|feature)s?\b.{0,60}(?:mismatch|do(?:es)?n't match|do not match|not fou"
+        r"nd "
         r"in|missing)|CastError|Couldn't cast|schema at index .{0,20}was different"
         r"|invalid (?:parquet|arrow|feather|avro|orc)|Corrupt snappy|Unexpected end of stream",
         "pyarrow.lib.ArrowInvalid: Parquet magic bytes not found in footer.",
@@ -28,6 +30,13 @@ DATA = (
         Label.DATA_ERROR,
         r"JSONDecodeError|JSON parse error|Extra data: line|Expecting value: line|Unterminated string"
         r"|Expecting ',' delimiter|invalid (?:json|csv|jsonl)|malformed (?:json|csv|record|line|row|"
+    Signature(
+        "data.json",
+        Label.DATA_ERROR,
+        r"JSONDecodeError|JSON parse error|Extra data: line|Expecting value: line|Unterminated str"
+        r"ing"
+        r"|Expecting ',' delimiter|invalid (?:json|csv|jsonl)|malformed (?:json|csv|record|line|ro"
+        r"w|"
         r"input|data|example)|Failed to parse (?:json|line|record|example)|UnicodeDecodeError"
         r"|codec can't decode|invalid (?:start|continuation) byte|Error tokenizing data"
         r"|DataFrame.{0,20}ParserError|Invalid control character",
@@ -42,6 +51,12 @@ DATA = (
         Label.DATA_ERROR,
         r"UnidentifiedImageError|cannot identify image|image file is truncated|broken data stream"
         r"|DecompressionBomb|corrupt(?:ed)? (?:jpeg|image|png|video|audio|webp)|imread.{0,30}(?:fail|"
+    Signature(
+        "data.images",
+        Label.DATA_ERROR,
+        r"UnidentifiedImageError|cannot identify image|image file is truncated|broken data stream"
+        r"|DecompressionBomb|corrupt(?:ed)? (?:jpeg|image|png|video|audio|webp)|imread.{0,30}(?:fa"
+        r"il|"
         r"empty)|moov atom not found|Invalid data found when processing input|DECORDError"
         r"|LibsndfileError|Error opening .{0,60}(?:wav|flac|mp3)|Premature end of JPEG"
         r"|Could not (?:load|decode) (?:image|audio|video)",
@@ -51,6 +66,7 @@ DATA = (
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "data.corrupt",
         Label.DATA_ERROR,
         r"DataLossError|corrupted record|(?:data|file|record|shard|sample|example|index|dataset|"
@@ -58,6 +74,8 @@ DATA = (
         r"damaged|malformed)|(?:corrupt|truncated|damaged)(?:ed)? (?:data|file|record|shard|sample|"
         r"example|index|dataset|archive|tar|zip|gzip|cache|row|header|footer)"
         r"|BadGzipFile|Not a gzipped file|does not look like a tar|tarfile\.ReadError|BadZipFile|not a zip file"
+        r"|BadGzipFile|Not a gzipped file|does not look like a tar|tarfile\.ReadError|BadZipFile|n"
+        r"ot a zip file"
         r"|unexpected end of (?:data|file)|Compressed file ended before|zlib\.error|LZMAError"
         r"|ZstdError|Error -3 while decompressing|CRC check failed|checksum (?:mismatch|error|fail)"
         r"|ChecksumVerification|NonMatchingChecksumError|NonMatchingSplitsSizes|hash mismatch"
@@ -68,6 +86,7 @@ DATA = (
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "data.missing",
         Label.DATA_ERROR,
         r"EmptyDatasetError|DataFilesNotFoundError|DatasetNotFoundError|DatasetGenerationError"
@@ -78,6 +97,8 @@ DATA = (
         r"|num_samples should be a positive|No (?:parquet|jsonl?|tar|arrow|data|audio|image) files"
         r"|(?:Metadata at .{0,200}does not exist)|zarr\.json|ArrayNotFoundError|GroupNotFoundError"
         r"|missing shards?|samples? .{0,20}(?:has|have) (?:none|no (?:field|column))|row \d+ (?:has|is)|(?:no more|ran out of) (?:data|samples|examples)|Unknown split"
+        r"|missing shards?|samples? .{0,20}(?:has|have) (?:none|no (?:field|column))|row \d+ (?:ha"
+        r"s|is)|(?:no more|ran out of) (?:data|samples|examples)|Unknown split"
         r"|(?:not found|missing|absent) in (?:the )?(?:dataset|batch|example|record|sample|row)",
         "datasets.exceptions.DataFilesNotFoundError: No (supported) data files found in acme/x",
         "dataset has 12 shards",
@@ -85,11 +106,14 @@ DATA = (
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "data.reader",
         Label.DATA_ERROR,
         r"(?:in DataLoader worker process|load_next_batch\(\) failed|error(?:s)? (?:while |in )?"
         r"(?:load|read|pars|decod|process|tokeniz)\w* .{0,40}(?:shard|sample|record|example|row|"
         r"dataset|batch|document|parquet|tfrecord))|fail(?:ed|s) to (?:load|read|parse|decode|process"
+        r"dataset|batch|document|parquet|tfrecord))|fail(?:ed|s) to (?:load|read|parse|decode|proc"
+        r"ess"
         r"|open) .{0,40}(?:shard|sample|record|example|row|dataset|batch|document|parquet|tfrecord|"
         r"image|audio|video)|Feature: .{0,60}(?:required but|data type)|Could not parse example"
         r"|Data types don't match|index file .{0,60}(?:mismatch|does not match|not match)"
@@ -108,6 +132,18 @@ DATA = (
         r"does(?:n't| not) match|differs?|changed|wrong)|Token indices sequence length is longer .{0,80}"
         r"error|wrong (?:tokenizer|schema|dtype in data)|labels? .{0,30}out of (?:range|bounds)"
         r"|Target \d+ is out of bounds|extra backslashes|dedup step|duplicate(?:d)? (?:documents|data|"
+    Signature(
+        "data.tokens",
+        Label.DATA_ERROR,
+        r"token(?:s|_ids?| ids?| indices)?\b.{0,60}(?:out of (?:range|bounds|vocab)|exceeds? .{0,2"
+        r"0}"
+        r"vocab|>= ?vocab|larger than .{0,20}vocab|outside)|vocab(?:ulary)?(?:[ _]size)?\b.{0,60}"
+        r"(?:mismatch|does(?:n't| not) match|differ|smaller than)|tokenizer\b.{0,60}(?:mismatch|"
+        r"does(?:n't| not) match|differs?|changed|wrong)|Token indices sequence length is longer ."
+        r"{0,80}"
+        r"error|wrong (?:tokenizer|schema|dtype in data)|labels? .{0,30}out of (?:range|bounds)"
+        r"|Target \d+ is out of bounds|extra backslashes|dedup step|duplicate(?:d)? (?:documents|d"
+        r"ata|"
         r"examples|ids?)\b.{0,40}(?:found|detected|in)",
         "ValueError: token id 50304 out of range for vocab of 50257",
         "tokens seen: 1.2B",
@@ -118,6 +154,7 @@ DATA = (
 
 NUMERICS = (
     S(
+    Signature(
         "nan.metric",
         Label.NUMERICAL,
         r"(?:loss|norm|grad\w*|logits?|perplexity|ppl|param\w*|weight\w*|z_loss|kl|reward)\b"
@@ -135,12 +172,25 @@ NUMERICS = (
         r"check|=|:|guard|filter|policy|handl))|(?:loss|perplexity|ppl).{0,40}(?:increas|grow|ris|shoot|"
         r"jump|climb|goes? up|went up|explod)\w* .{0,30}(?:rapidly|suddenly|sharply|steadily|after|again|"
         r"from|dramatically|and never|instead)|(?:found|detected|encountered|got|contains?|produced|returned|has|have|hit|saw|with|became"
+    Signature(
+        "nan.words",
+        Label.NUMERICAL,
+        r"\b(?:loss|grad\w*|logits|norm|weights|perplexity)\b[^|\n]{0,40}(?: |=|:|\()nan\b(?![ _-]"
+        r"?(?:iter|"
+        r"check|=|:|guard|filter|policy|handl))|(?:loss|perplexity|ppl).{0,40}(?:increas|grow|ris|"
+        r"shoot|"
+        r"jump|climb|goes? up|went up|explod)\w* .{0,30}(?:rapidly|suddenly|sharply|steadily|after"
+        r"|again|"
+        r"from|dramatically|and never|instead)|(?:found|detected|encountered|got|contains?|produce"
+        r"d|returned|has|have|hit|saw|with|became"
         r"|unexpected result|going|went|goes) (?:an? )?(?:NaNs?|infs?|non-?finite|infinity)\b(?! "
         r"check)|(?:NaN|Inf|non-?finite)(?: or (?:NaN|Inf))?s? "
         r"(?:(?:loss|grad\w*|values?|norm|params?|weights?|logits|tensors?|activations?)"
         r".{0,20}(?:detected|found|encountered|at|in|on|error|seen|appear)|detected|found|"
         r"encountered|in (?:loss|grad|local|input|output|param|forward|backward|the))"
         r"|(?:loss|grad\w*|norm|value) (?:is|are|was|became|went|turned|being|to) (?:\w+ )?(?:nan|inf"
+        r"|(?:loss|grad\w*|norm|value) (?:is|are|was|became|went|turned|being|to) (?:\w+ )?(?:nan|"
+        r"inf"
         r"|infinite|not finite|non-?finite)|loss is not finite|NanLoss\w*|not\.? finite\b"
         r"|returned nan values|invalid value \(nan\)|FloatingPointError|debug_nans"
         r"|skipped .{0,30}(?:NaN|non-finite) .{0,40}(?:consecutive|in a row|too many)"
@@ -151,6 +201,7 @@ NUMERICS = (
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "nan.iterations",
         Label.NUMERICAL,
         r"nan iterations: ?[1-9]",
@@ -166,6 +217,15 @@ NUMERICS = (
         r"|ence)|diverged with loss|loss (?:has )?(?:explod|blew up|spik|diverg|shot up|jump)"
         r"|(?:gradient|grad[- _]?norm|loss|activation)s?\b.{0,30}(?:explo(?:d|sion)|blow[- ]?up|"
         r"blew up)|explod(?:ing|ed) (?:gradient|loss)|loss spike|(?:hit|had|saw) an? (?:\w+ )?spike|numerical(?:ly)? (?:instab|unstab|"
+    Signature(
+        "nan.diverged",
+        Label.NUMERICAL,
+        r"\b(?:model|training|loss|run|optimi[sz]ation)\b.{0,20}(?:has |have |is )?diverg(?:ed|ing"
+        r"|es"
+        r"|ence)|diverged with loss|loss (?:has )?(?:explod|blew up|spik|diverg|shot up|jump)"
+        r"|(?:gradient|grad[- _]?norm|loss|activation)s?\b.{0,30}(?:explo(?:d|sion)|blow[- ]?up|"
+        r"blew up)|explod(?:ing|ed) (?:gradient|loss)|loss spike|(?:hit|had|saw) an? (?:\w+ )?spik"
+        r"e|numerical(?:ly)? (?:instab|unstab|"
         r"overflow|underflow)|unstable training",
         "ERROR:tensorflow:Model diverged with loss = NaN.",
         "converged at step 900",
@@ -173,6 +233,7 @@ NUMERICS = (
         Rank.SPECIFIC,
     ),
     S(
+    Signature(
         "nan.loss-scale",
         Label.NUMERICAL,
         r"loss scale.{0,40}(?:minimum|underflow|floor|too small|at its min|below|reached)"
@@ -186,6 +247,7 @@ NUMERICS = (
         Rank.ROOT,
     ),
     S(
+    Signature(
         "nan.reproducible",
         Label.NUMERICAL,
         r"rerun_state_machine.{0,40}Unexpected result|unexpected result .{0,20}(?:nan|inf|spiky)"
@@ -201,6 +263,7 @@ NUMERICS = (
 
 CHECKPOINTS = (
     S(
+    Signature(
         "ckpt.state-dict",
         Label.CHECKPOINT_ERROR,
         r"Error\(s\) in loading state_dict|(?:Missing|Unexpected) key\(?s?\)? in (?:checkpoint )?"
@@ -210,6 +273,13 @@ CHECKPOINTS = (
         r"|User-provided restore item and on-disk value|KeyError: '(?:state|model|optim\w*|module)"
         r"[.']|Missing key in checkpoint|state_dict_metadata|loaded state dict (?:has|contains)"
         r"|doesn't match the size of optimizer|different number of parameter groups|Dict key mismatch",
+        r"|(?:state_dict|metadata|param\w*|tree|pytree|optimizer state)\b.{0,60}(?:mismatch|do(?:e"
+        r"s)?"
+        r"(?:n't| not) match|structure differ|missing keys?|unexpected keys?)"
+        r"|User-provided restore item and on-disk value|KeyError: '(?:state|model|optim\w*|module)"
+        r"[.']|Missing key in checkpoint|state_dict_metadata|loaded state dict (?:has|contains)"
+        r"|doesn't match the size of optimizer|different number of parameter groups|Dict key misma"
+        r"tch",
         "RuntimeError: Error(s) in loading state_dict for LlamaForCausalLM:",
         "loaded state_dict with 291 keys",
         _DCP + "; " + _ORBAX,
@@ -221,12 +291,22 @@ CHECKPOINTS = (
         Label.CHECKPOINT_ERROR,
         r"(?:checkpoint|ckpt|latest_checkpointed_iteration|global_step\d+|snapshot|resume state|"
         r"model\.safetensors|pytorch_model\.bin|trainer_state|optimizer\.pt)\S*\b.{0,50}(?:not found"
+    Signature(
+        "ckpt.missing",
+        Label.CHECKPOINT_ERROR,
+        r"(?:checkpoint|ckpt|latest_checkpointed_iteration|global_step\d+|snapshot|resume state|"
+        r"model\.safetensors|pytorch_model\.bin|trainer_state|optimizer\.pt)\S*\b.{0,50}(?:not fou"
+        r"nd"
         r"|does not exist|doesn't exist|is missing|could not (?:be )?(?:found|load)|missing file|"
         r"No such file|is incomplete|unable to (?:find|load)|is empty|no metadata)"
         r"|(?:could not|cannot|can't|unable to|failed to) (?:find|locate|load|restore|resume|read|"
         r"deserialize|open).{0,60}(?:checkpoint|ckpt|snapshot|state_dict|safetensors)"
         r"|(?:no|No) (?:such |valid |complete |usable )?checkpoints? (?:was |were |found |available|"
         r"could|exist|at|in)|orbax-checkpoint-tmp|(?:No such file|FileNotFoundError|not found).{0,120}"
+        r"|(?:no|No) (?:such |valid |complete |usable )?checkpoints? (?:was |were |found |availabl"
+        r"e|"
+        r"could|exist|at|in)|orbax-checkpoint-tmp|(?:No such file|FileNotFoundError|not found).{0,"
+        r"120}"
         r"(?:checkpoint|ckpt|global_step)|Error no file named .{0,120}found in directory",
         "FileNotFoundError: checkpoint step 0 not found in gs://b/ckpt",
         "checkpoint found at step 900",
@@ -241,6 +321,16 @@ CHECKPOINTS = (
         r"corrupt|HeaderTooLarge|InvalidHeaderDeserialization|SafetensorError|MetadataIncompleteBuffer"
         r"|(?:checkpoint|ckpt|snapshot|state_dict|safetensors)\b.{0,60}(?:corrupt|truncated|invalid|"
         r"checksum|damaged|unreadable)|(?:corrupt|truncated|partial|incomplete)\w* (?:checkpoint|ckpt|"
+    Signature(
+        "ckpt.corrupt",
+        Label.CHECKPOINT_ERROR,
+        r"PytorchStreamReader failed|failed finding central directory|invalid header or archive is "
+        r"corrupt|HeaderTooLarge|InvalidHeaderDeserialization|SafetensorError|MetadataIncompleteBu"
+        r"ffer"
+        r"|(?:checkpoint|ckpt|snapshot|state_dict|safetensors)\b.{0,60}(?:corrupt|truncated|invali"
+        r"d|"
+        r"checksum|damaged|unreadable)|(?:corrupt|truncated|partial|incomplete)\w* (?:checkpoint|c"
+        r"kpt|"
         r"snapshot)|UnpicklingError|invalid load key|Weights only load failed|Ran out of input"
         r"|OCDBT.{0,60}(?:error|missing|not found)",
         "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central "
@@ -257,6 +347,18 @@ CHECKPOINTS = (
         r"ckpt|snapshot|state_dict)|(?:checkpoint|ckpt|snapshot)\w*\b.{0,40}(?:sav\w+|writ\w+|commit\w*"
         r"|upload\w*|finaliz\w+|async\w*).{0,40}(?:fail|error|exception|timed? ?out|abort|stuck|never "
         r"(?:finish|complet))|(?:sav\w+|writ\w+) (?:of )?(?:the )?(?:checkpoint|ckpt).{0,30}(?:fail|"
+    Signature(
+        "ckpt.save",
+        Label.CHECKPOINT_ERROR,
+        r"PytorchStreamWriter failed|file write failed|(?:error|fail\w*|exception|could not|cannot|"
+        r"unable).{0,40}(?:sav|writ|commit|finaliz|upload|persist|serializ)\w* .{0,40}(?:checkpoin"
+        r"t|"
+        r"ckpt|snapshot|state_dict)|(?:checkpoint|ckpt|snapshot)\w*\b.{0,40}(?:sav\w+|writ\w+|comm"
+        r"it\w*"
+        r"|upload\w*|finaliz\w+|async\w*).{0,40}(?:fail|error|exception|timed? ?out|abort|stuck|ne"
+        r"ver "
+        r"(?:finish|complet))|(?:sav\w+|writ\w+) (?:of )?(?:the )?(?:checkpoint|ckpt).{0,30}(?:fai"
+        r"l|"
         r"error|timed)|Error handling checkpoint|iostream error|unexpected pos \d+ vs \d+"
         r"|Failed to commit|checkpoint (?:failed|failure|error)|failed checkpoint"
         r"|async_?checkpoint\w*.{0,60}(?:error|fail|exception)|Destination .{0,100}already exists",
@@ -270,6 +372,11 @@ CHECKPOINTS = (
         "ckpt.restore",
         Label.CHECKPOINT_ERROR,
         r"(?:error|fail\w*|exception|unable|could not|cannot|can't).{0,50}(?:load|restor|resum|reshard"
+    Signature(
+        "ckpt.restore",
+        Label.CHECKPOINT_ERROR,
+        r"(?:error|fail\w*|exception|unable|could not|cannot|can't).{0,50}(?:load|restor|resum|res"
+        r"hard"
         r"|deserializ)\w* .{0,50}(?:checkpoint|ckpt|snapshot|state|optimizer)"
         r"|(?:load\w*|restor\w*|resum\w*|reshard\w*)\b.{0,40}(?:checkpoint|ckpt|snapshot)\w*.{0,40}"
         r"(?:fail|error|exception|timed? ?out|abort|mismatch)|could not find arguments in the "
@@ -278,6 +385,8 @@ CHECKPOINTS = (
         r"checkpoint.{0,40}(?:world size|dp|mismatch)|rng state.{0,40}(?:missing|mismatch)"
         r"|different (?:world size|topology|mesh|parallel\w*).{0,60}(?:checkpoint|resum|restor)"
         r"|is not compatible with the stored shape|ShapeDtypeStruct .{0,60}checkpoint|Unable to (?:load|restore)",
+        r"|is not compatible with the stored shape|ShapeDtypeStruct .{0,60}checkpoint|Unable to (?"
+        r":load|restore)",
         "Failed to restore checkpoint from step 900",
         "restored checkpoint from step 900",
         _ORBAX + "; Megatron-LM checkpointing.py",

@@ -1,0 +1,210 @@
+"""How well and how fast texts are triaged.
+
+    uv run python -m bench.triage [FILE.jsonl ...] [--megabytes 100] [--confusions] [--json]
+
+Each FILE holds labelled texts: one {"id", "text", "label", "secondary"?, "context"?} on each line;
+without any it is the developers' half of the corpus. The speed is that of one pass over a made log
+of mostly harmless progress lines, with a failure planted near its end, and of the texts themselves.
+"""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from watchkeeper import clock
+from watchkeeper.domain.signatures.scanner import Scanner
+from watchkeeper.domain.triage_context import Context
+from watchkeeper.domain.triage_text import Triage, conclude, triage_text
+
+CORPUS = Path(__file__).parents[1] / "tests" / "corpus" / "triage" / "triage_dev.jsonl"
+MEGABYTES = 100
+MEGABYTES_PER_S_MIN = 50.0
+TEXTS_PER_S_MIN = 1_000.0
+_PIECE_BYTES = 1024 * 1024
+_REPETITIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One labelled text."""
+
+    id: str
+    text: str
+    label: str
+    secondary: tuple[str, ...]
+    context: Context | None
+
+
+def samples_of(path: Path) -> list[Sample]:
+    """Read labelled texts."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+    return [
+        Sample(
+            str(row["id"]),
+            row["text"],
+            row["label"],
+            tuple(row.get("secondary") or ()),
+            Context.model_validate(row["context"]) if row.get("context") else None,
+        )
+        for row in rows
+    ]
+
+
+def measures(samples: Sequence[Sample], answers: Sequence[Triage]) -> dict[str, object]:
+    """Return the measures of one corpus."""
+    pairs = [(s, a.label.value) for s, a in zip(samples, answers, strict=True)]
+    labels = sorted({s.label for s in samples})
+    table: dict[str, dict[str, float]] = {}
+    for label in labels:
+        hit = sum(s.label == label == got for s, got in pairs)
+        told = sum(got == label for _, got in pairs)
+        real = sum(s.label == label for s, _ in pairs)
+        table[label] = {
+            "texts": real,
+            "precision": round(hit / told, 3) if told else 0.0,
+            "recall": round(hit / real, 3),
+            "f1": round(2 * hit / (told + real), 3),
+        }
+    benign = [got for s, got in pairs if s.label == "benign"]
+    failures = [got for s, got in pairs if s.label != "benign"]
+    return {
+        "texts": len(samples),
+        "accuracy": _share(sum(s.label == got for s, got in pairs), len(pairs)),
+        "accuracy_with_secondary": _share(
+            sum(got in (s.label, *s.secondary) for s, got in pairs), len(pairs)
+        ),
+        "macro_f1": round(sum(row["f1"] for row in table.values()) / max(len(table), 1), 3),
+        "benign_given_a_class": _share(
+            sum(got not in ("benign", "unknown") for got in benign), len(benign)
+        ),
+        "benign_called_unknown": _share(sum(got == "unknown" for got in benign), len(benign)),
+        "failures_called_benign": _share(sum(got == "benign" for got in failures), len(failures)),
+        "classes": table,
+        "confusions": {
+            f"{label} -> {got}": count
+            for (label, got), count in Counter(
+                (s.label, got) for s, got in pairs if s.label != got
+            ).most_common()
+        },
+    }
+
+
+def _share(part: int, whole: int) -> float:
+    return round(part / whole, 4) if whole else 0.0
+
+
+def made_log(megabytes: int) -> bytes:
+    """Return a log as training writes it: progress of several frameworks, and one failure."""
+    lines: list[str] = []
+    for step in range(2_000):
+        lines += [
+            f"I20260425 09:{step % 60:02}:05 14065304713811 tqdm_logging Progress on:train "
+            f"{step}it/20.0kit rate:4.3s/it remaining:37:42 postfix:loss=0.{step % 1000:03}",
+            f" iteration {step:8}/  311541 | consumed samples: {step * 512} | elapsed time per "
+            f"iteration (ms): 23490.2 | learning rate: 9.702E-05 | lm loss: 2.7{step % 100:02}E+00 "
+            "| grad norm: 0.175 | number of skipped iterations:   0 | number of nan iterations:   "
+            "0 |",
+            f"{{'loss': 2.9{step % 100:02}, 'grad_norm': 1.02, 'learning_rate': 4e-05, 'epoch': "
+            f"0.{step % 100:02}}}",
+            f"Epoch 3:  62%|######    | {step}/1860 [04:48<02:46, 4.15it/s, loss=2.61, v_num=7]",
+            f"wandb: step {step} synced, train/error 0.031, eval/nan_count 0",
+        ]
+    block = ("\n".join(lines) + "\n").encode()
+    log = block * (megabytes * 1_000_000 // len(block) + 1)
+    planted = b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+    at = log.rfind(b"\n", 0, len(log) - len(block) // 2) + 1
+    return log[:at] + planted + log[at:]
+
+
+def speed_of_log(megabytes: int) -> dict[str, float | str]:
+    """Return how fast a long log is read, and what was found in it."""
+    log = made_log(megabytes)
+    best = 0.0
+    label = ""
+    for _ in range(_REPETITIONS):
+        timer = clock.Timer()
+        scanner = Scanner()
+        for start in range(0, len(log), _PIECE_BYTES):
+            scanner.feed(log[start : start + _PIECE_BYTES])
+        label = conclude(scanner).label.value
+        best = max(best, len(log) / 1e6 / timer.elapsed().total_seconds())
+    return {"megabytes": round(len(log) / 1e6), "megabytes_per_s": round(best, 1), "found": label}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, and fail when it is too slow or misses the planted failure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("files", nargs="*", type=Path, help="labelled texts in JSON lines")
+    parser.add_argument("--megabytes", type=int, default=MEGABYTES, help="size of the made log")
+    parser.add_argument("--confusions", action="store_true", help="list wrong answers by id")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    options = parser.parse_args(arguments)
+    files: list[Path] = options.files or [CORPUS]
+    corpora: dict[str, dict[str, object]] = {}
+    wrong: dict[str, list[str]] = {}
+    triage_text("warm up: the expressions are compiled once")
+    for path in files:
+        samples = samples_of(path)
+        timer = clock.Timer()
+        answers = [triage_text(sample.text, sample.context) for sample in samples]
+        per_s = len(samples) / timer.elapsed().total_seconds()
+        corpora[str(path)] = {**measures(samples, answers), "texts_per_s": round(per_s)}
+        if options.confusions:
+            wrong[str(path)] = [
+                f"{s.id} {s.label} -> {a.label.value} by {', '.join(a.rules[:2]) or 'nothing'}"
+                for s, a in zip(samples, answers, strict=True)
+                if s.label != a.label.value
+            ]
+    log = speed_of_log(options.megabytes) if options.megabytes else {}
+    document: dict[str, object] = {"bench": "triage", "log": log, "corpora": corpora}
+    if options.confusions:
+        document["wrong"] = wrong
+    print(json.dumps(document) if options.json else _text(log, corpora, wrong))
+    fast = not log or (
+        float(log["megabytes_per_s"]) >= MEGABYTES_PER_S_MIN and log["found"] == "node_failure"
+    )
+    return 0 if fast else 1
+
+
+def _text(
+    log: dict[str, float | str],
+    corpora: dict[str, dict[str, object]],
+    wrong: dict[str, list[str]],
+) -> str:
+    lines: list[str] = []
+    if log:
+        lines.append(
+            f"{log['megabytes']} MB of log: {log['megabytes_per_s']} MB/s, found {log['found']}"
+        )
+    for name, found in corpora.items():
+        lines.append(f"\n{name}: {found['texts']} texts, {found['texts_per_s']} texts/s")
+        lines += [
+            f"  {key.replace('_', ' '):<26} {found[key]:.3f}"
+            for key in (
+                "accuracy",
+                "accuracy_with_secondary",
+                "macro_f1",
+                "benign_given_a_class",
+                "benign_called_unknown",
+                "failures_called_benign",
+            )
+        ]
+        classes = found["classes"]
+        assert isinstance(classes, dict)
+        lines.append(f"  {'class':<27}{'texts':>6}{'precision':>11}{'recall':>8}{'f1':>7}")
+        lines += [
+            f"  {label:<27}{row['texts']:>6}{row['precision']:>11}{row['recall']:>8}{row['f1']:>7}"
+            for label, row in classes.items()
+        ]
+        confusions = found["confusions"]
+        assert isinstance(confusions, dict)
+        lines += [f"  {count:>3} x {what}" for what, count in confusions.items()]
+        lines += [f"    {one}" for one in wrong.get(name, [])]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

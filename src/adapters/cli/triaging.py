@@ -1,0 +1,202 @@
+"""`triage`: what broke, from the text of a log or from many texts in JSON lines."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError
+
+from watchkeeper.adapters.cli.common import Leave, json_errors, leave_quietly
+from watchkeeper.domain.signatures.scanner import Scanner
+from watchkeeper.domain.triage_context import Context
+from watchkeeper.domain.triage_text import Triage, conclude, triage_text
+
+LINE_BYTES_MAX = 32 * 1024 * 1024
+"""A longer line of JSON is refused: give such a text as FILE, which is read piece by piece."""
+
+_PIECE_BYTES = 1024 * 1024
+_BAR_FROM_BYTES = 64 * 1024 * 1024
+_SHOWN_MAX = 120
+
+
+class _Asked(BaseModel):
+    """One line of what is asked; other fields are not read."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    id: StrictStr | StrictInt
+    text: StrictStr
+    context: Context | None = None
+
+
+@click.command()
+@click.argument(
+    "log",
+    metavar="[FILE]",
+    required=False,
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+)
+@click.option(
+    "--jsonl",
+    "lines",
+    default=None,
+    metavar="FILE|-",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help='Many texts: one {"id", "text", "context"?} on each line; one answer on each line.',
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@json_errors
+def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
+    """Say what broke, from a log: the class, the lines it rests on, and whether to try again.
+
+    FILE is a log of any length, `-` standard input. It needs no home and changes nothing.
+
+    With --jsonl each line of the answer has id, label, secondary, fingerprint, confidence, rules,
+    evidence and outlook. A line that cannot be read is told on standard error, the others are
+    answered, and the exit code is 4.
+    """
+    if (log is None) == (lines is None):
+        raise Leave("give a log FILE, or --jsonl FILE|- with many texts: one of the two", 4)
+    if lines is not None:
+        with ExitStack() as stack:
+            _answer_all(_opened(lines, stack))
+        return
+    assert log is not None, "one of the two is given"
+    with ExitStack() as stack:
+        found, count = _scanned(_opened(log, stack))
+    if as_json:
+        click.echo(json.dumps(_row(str(log), found), ensure_ascii=False))
+        return
+    click.echo(_table(str(log), found, count))
+
+
+def _opened(path: Path, stack: ExitStack) -> BinaryIO:
+    if str(path) == "-":
+        return sys.stdin.buffer
+    try:
+        return stack.enter_context(path.open("rb"))
+    except OSError as error:
+        raise Leave(f"{path}: {error.strerror}; give a file that can be read, or - ", 4) from error
+
+
+# --- Many texts ---------------------------------------------------------------------------------
+
+
+def _answer_all(source: BinaryIO) -> None:
+    bad = 0
+    for number, line in enumerate(_lines(source), 1):
+        if line is not None and not line.strip():
+            continue
+        asked = _asked(line, number)
+        if asked is None:
+            bad += 1
+            continue
+        row = _row(asked.id, triage_text(asked.text, asked.context))
+        text = json.dumps(row, ensure_ascii=False) + "\n"
+        # Half a character in an id stays what it was: an escape.
+        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.flush()
+    if bad:
+        click.echo(f"{bad} {'line' if bad == 1 else 'lines'} not answered", err=True)
+        leave_quietly(4)
+
+
+def _lines(source: BinaryIO) -> Iterator[bytes | None]:
+    """Give each line, or none for one that is too long."""
+    while line := source.readline(LINE_BYTES_MAX):
+        whole = line
+        while len(whole) == LINE_BYTES_MAX and not whole.endswith(b"\n"):
+            whole = source.readline(LINE_BYTES_MAX)
+            line = b""
+        yield line or None
+
+
+def _asked(line: bytes | None, number: int) -> _Asked | None:
+    """Read one line; tell of what is wrong with it, and return none."""
+    if line is None:
+        _tell(number, f"longer than {LINE_BYTES_MAX} bytes; give this text as FILE instead")
+        return None
+    try:
+        return _Asked.model_validate(json.loads(line))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        shown = line[:_SHOWN_MAX].decode("utf-8", "replace").strip()
+        _tell(number, f'{shown!r} is no JSON ({error}); expected {{"id": ..., "text": ...}}')
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the line"
+        shown = repr(first["input"])[:_SHOWN_MAX]
+        _tell(number, f"{field}: {shown}: {first['msg']}; see `watchkeeper triage --help`")
+    return None
+
+
+def _tell(number: int, what: str) -> None:
+    click.echo(f"line {number}: {what}", err=True)
+
+
+def _row(name: str | int, found: Triage) -> dict[str, Any]:
+    return {
+        "id": name,
+        "label": found.label.value,
+        "secondary": [label.value for label in found.secondary],
+        "fingerprint": found.fingerprint,
+        "confidence": found.confidence,
+        "rules": list(found.rules),
+        "evidence": [one.line for one in found.evidence],
+        "outlook": found.outlook.value,
+    }
+
+
+# --- One log, for people ------------------------------------------------------------------------
+
+
+def _scanned(source: BinaryIO) -> tuple[Triage, int]:
+    scanner = Scanner()
+    size = os.fstat(source.fileno()).st_size if source is not sys.stdin.buffer else 0
+    with ExitStack() as stack:
+        bar = None
+        if size >= _BAR_FROM_BYTES and sys.stderr.isatty():
+            bar = stack.enter_context(
+                click.progressbar(length=size, label="reading", file=sys.stderr)
+            )
+        while piece := source.read(_PIECE_BYTES):
+            scanner.feed(piece)
+            if bar is not None:
+                bar.update(len(piece))
+    found = conclude(scanner)
+    return found, scanner.lines
+
+
+_OUTLOOKS = {
+    "retry": "the same again can work",
+    "retry_once": "one more try makes sense; the same again twice does not",
+    "ask": "ask a person before trying again",
+    "never": "trying the same again makes no sense",
+}
+
+
+def _table(name: str, found: Triage, count: int) -> str:
+    others = ", ".join(label.value for label in found.secondary)
+    rows = [
+        ("log", f"{name}, {count:,} lines"),
+        ("verdict", f"{found.label.value} (confidence {found.confidence:.2f})"),
+        *([("or", others)] if others else []),
+    ]
+    if found.label.value != "benign":
+        rows.append(("outlook", f"{found.outlook.value}: {_OUTLOOKS[found.outlook.value]}"))
+        rows.append(("fingerprint", found.fingerprint))
+    text = [f"{key:<12} {value}" for key, value in rows]
+    if found.evidence:
+        text.append("evidence" if found.label.value != "benign" else "seen, and harmless")
+        width = max(len(f"{one.number:,}") for one in found.evidence)
+        text += [
+            f"  {one.number:>{width},}  {one.line}\n  {'':>{width}}  ({one.rule})"
+            for one in found.evidence
+        ]
+    else:
+        text.append("no line of it tells of a failure")
+    return "\n".join(text)
