@@ -171,24 +171,20 @@ PARTS = (
     Signature(
         "calm.advice",
         _B,
-        r"[^.!?;\n]{0,160}\b(?:whether to|by default|defaults? to|is used (?:to|for)|used (?:to|fo"
-        r"r|when)|controls? (?:how|whether|when|the)|determines? (?:how|whether|when)|specif(?:y|i"
-        r"es) (?:how|whether|when|the)|"
-        r"should be used|this (?:option|flag|setting|function|method|class|test|example|section|"
-        r"document|page|guide|parameter|PR|patch|feature|metric|check|script|tool)|for example|e\."
-        r"g\b|"
-        r"in order to|how to|see (?:also|the docs?|`|https?)|refer to|recommend(?:ed|s)?|be sure t"
-        r"o|press ctrl|Ctrl[-+ ]?C to|to (?:quit|stop|exit|"
-        r"cancel|abort|interrupt)\b(?= \(|,|$| it| the (?:server|process))|use [`'\"-]|tips?:|warn"
-        r"ing signs"
-        r"|best practices?|FAQ|Q:|known issues?)\b[^.!?;\n]{0,200}|\b(?:you|we|users?|one) (?:can|"
-        r"may|should|must|need|want)\b"
-        r"[^.!?;\n]{0,200}",
+        r"\b(?:whether to|by default|defaults? to|is used (?:to|for)|used (?:to|for|when)|cont"
+        r"rols? (?:how|whether|when|the)|determines? (?:how|whether|when)|specif(?:y|ies) (?:h"
+        r"ow|whether|when|the)|should be used|this (?:option|flag|setting|function|method|clas"
+        r"s|test|example|section|document|page|guide|parameter|PR|patch|feature|metric|check|s"
+        r"cript|tool)|for example|e\.g\b|in order to|how to|see (?:also|the docs?|`|https?)|re"
+        r"fer to|recommend(?:ed|s)?|be sure to|press ctrl|Ctrl[-+ ]?C to|to (?:quit|stop|exit|"
+        r"cancel|abort|interrupt)\b(?= \(|,|$| it| the (?:server|process))|use [`'\"-]|tips?:|"
+        r"warning signs|best practices?|FAQ|Q:|known issues?)\b|\b(?:you|we|users?|one) (?:can"
+        r"|may|should|must|need|want)\b",
         "You can stop a run: press Ctrl-C to quit, by default it saves first",
         "KeyboardInterrupt",
         "documentation in logs and texts",
         Rank.ROOT,
-        Scope.PART,
+        Scope.SENTENCE,
     ),
     S(
         "calm.intended",

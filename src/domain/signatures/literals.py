@@ -37,6 +37,8 @@ class UnreadPattern(ValueError):
 def literals_of(pattern: str) -> frozenset[str]:
     r"""Return texts in small letters of which each match of a pattern contains at least one.
 
+    The end of a line counts as its line feed: the text that is searched has to have one.
+
     >>> sorted(literals_of(r"xid.*: (?:63|79)\b"))
     [': 63', ': 79']
 
@@ -53,12 +55,20 @@ def literals_of(pattern: str) -> frozenset[str]:
     return best
 
 
-_EVERYDAY = frozenset({"loss", "norm", "grad", "step", "error", "rank", "model", "worker", "info"})
+_EVERYDAY = frozenset(
+    "loss norm grad step error rank model worker info epoch train training data cache wandb sync "
+    "checkpoint ckpt node job run task iter iteration time batch host gpu device memory eval "
+    "warning skipped saved saving rate state status value token tokens shard dataset process".split()
+)
 """Words of harmless lines: looking for them skips nothing."""
 
 
 def _worth(texts: frozenset[str]) -> tuple[int, int]:
-    return (min((len(one) - 3 * (one in _EVERYDAY) for one in texts), default=0), -len(texts))
+    return (min((_length(one) for one in texts), default=0), -len(texts))
+
+
+def _length(text: str) -> int:
+    return 3 if text.strip() in _EVERYDAY else 2 * len(text)
 
 
 def _better(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
@@ -124,8 +134,10 @@ class _Reader:
                 return self._class()
             case ".":
                 return _Node(None)
-            case "^" | "$":
+            case "^":
                 return _Node(frozenset([""]))
+            case "$":
+                return _Node(frozenset(["\n"]))
             case "\\":
                 return self._escape()
             case "*" | "+" | "?" | "{":
@@ -152,8 +164,9 @@ class _Reader:
             end = self.pattern.index("]", end + 1)
             inside = self.pattern[self.at : end]
         self.at = end + 1
-        if inside.startswith("^") or "\\" in inside:
+        if inside.startswith("^") or re.search(r"\\\w", inside):
             return _Node(None)
+        inside = inside.replace("\\", "")
         spelled: set[str] = set()
         place = 0
         while place < len(inside):

@@ -163,7 +163,7 @@ MARKS = (
         "mark.level",
         Label.UNKNOWN,
         r"^\[?(?:ERROR|FATAL|CRITICAL|SEVERE)\b[\]:|, -]|\[(?:ERROR|FATAL|CRITICAL|error)\]"
-        r"|(?:^|\s)(?:ERROR|FATAL|CRITICAL)(?: - |: | \||\s+[\w./]+(?:\.\w+)?:\d+)|level=(?:error|"
+        r"|(?:^|\s)(?:ERROR|FATAL|CRITICAL)(?: - |: | \|| {1,2}[\w./]+(?:\.\w+)?:\d+)|level=(?:error|"
         r"fatal)|\"(?:level|severity|levelname)\": ?\"(?:error|fatal|critical)\"|\*\*\*ALERT"
         r"|^(?:error|fatal):",
         "ERROR scripts.py:410 -- something",

@@ -52,6 +52,7 @@ _WARNING = re.compile(
 _BAR = re.compile(r"\d+%\||\b\d+/\d+ \[\d+:\d+|\bit/s\b|s/it\b")
 _FRAME = re.compile(r"^\s*(?:[|+ ]*)File \"[^\"]+\", line \d+|^\s+\.\.\. *$")
 _EXCEPTION = re.compile(r"^\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b: |\] |^\w+: error: ")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|;")
 _INDENTED = re.compile(r"^\s{2,}\S")
 
 
@@ -77,7 +78,13 @@ _NOTHING = Reading()
 class _Compiled:
     signature: Signature
     search: re.Pattern[str]
-    order: int
+    anchored: bool
+
+    def holds(self, texts: tuple[str, ...]) -> bool:
+        """Say whether it holds in a line; the last of the texts is the whole line."""
+        if not self.anchored:
+            return self.search.search(texts[-1]) is not None
+        return any(self.search.search(text) for text in texts)
 
 
 class Matcher:
@@ -93,9 +100,13 @@ class Matcher:
         self._parts: list[_Compiled] = []
         self._lines: list[_Compiled] = []
         by_literal: dict[str, list[int]] = {}
-        for order, signature in enumerate((*GUARDS, *CAUSES, *MARKS)):
-            one = _Compiled(signature, re.compile(signature.pattern, _FLAGS), order)
-            guards = {Scope.PART: self._parts, Scope.LINE: self._lines}
+        for signature in (*GUARDS, *CAUSES, *MARKS):
+            one = _Compiled(signature, re.compile(signature.pattern, _FLAGS), "^" in signature.pattern)
+            guards = {
+                Scope.PART: self._parts,
+                Scope.SENTENCE: self._parts,
+                Scope.LINE: self._lines,
+            }
             if signature in GUARDS and signature.scope in guards:
                 guards[signature.scope].append(one)
                 continue
@@ -111,6 +122,10 @@ class Matcher:
 
     def hits(self, small: bytes) -> Iterator[int]:
         """Return where lines stand that need a look, in a text in small letters, in order."""
+        if b"\r" in small:
+            small = small.replace(b"\r", b"\n")
+        if not small.endswith(b"\n"):
+            small += b"\n"
         for harmless, instead in _COUNTERS:
             small = small.replace(harmless, instead)
         for _, start, _ in self._finder.find_matches_as_indexes(small):
@@ -123,7 +138,11 @@ class Matcher:
             line: Without colours and its end.
             before: The line before it: below a frame of a traceback stands source code.
         """
-        found = self._candidates(line)
+        candidates = self._candidates(line)
+        if not candidates:
+            return _NOTHING
+        texts = _texts(line, line)
+        found = [one for one in candidates if one.holds(texts)]
         if not found:
             return _NOTHING
         if _is_frame(before) and not _is_frame(line) and _INDENTED.match(_bare(line)):
@@ -133,22 +152,17 @@ class Matcher:
         silence, silenced = self._silence(line, start)
         masked = line
         for part in self._parts:
-            taken = part.search.sub(_blank, masked)
+            taken = _taken_out(part, masked)
             if taken != masked:
                 masked = taken
                 silenced.append(part.signature)
-        head = _HEAD.match(masked, start)
-        texts = [masked]
-        if start:
-            texts.insert(0, masked[start:])
-        if head:
-            texts.insert(0, masked[head.end() :])
+        texts = _texts(line, masked)
         kept: list[Signature] = []
         answers: list[Signature] = []
         dropped = False
         for one in found:
-            if not any(one.search.search(text) for text in texts):
-                dropped = dropped or one.search.search(line) is not None
+            if not one.holds(texts):
+                dropped = True
                 continue
             if one.signature.scope is Scope.TEXT:
                 answers.append(one.signature)
@@ -168,7 +182,7 @@ class Matcher:
         return plain.read(line, before)
 
     def _candidates(self, line: str) -> list[_Compiled]:
-        small = line.lower().encode("utf-8", "replace")
+        small = line.lower().encode("utf-8", "replace") + b"\n"
         numbers = {
             number
             for literal, _, _ in self._finder.find_matches_as_indexes(small, overlapping=True)
@@ -211,6 +225,28 @@ def _source(found: list[_Compiled], line: str) -> Reading:
         return _NOTHING
     named = [one for one in found if one.signature.rank > Rank.GENERIC and one.search.search(line)]
     return Reading(tuple(replace(one.signature, rank=Rank.MARK) for one in named))
+
+
+def _texts(line: str, masked: str) -> tuple[str, ...]:
+    """Return a line as it stands, without its prefix, and without its level: `^` fits each."""
+    prefix = PREFIX.match(line)
+    start = prefix.end() if prefix else 0
+    head = _HEAD.match(line, start)
+    if head:
+        return (masked[head.end() :], masked[start:], masked)
+    return (masked[start:], masked) if start else (masked,)
+
+
+def _taken_out(part: _Compiled, line: str) -> str:
+    if part.signature.scope is Scope.PART:
+        return part.search.sub(_blank, line)
+    for found in reversed(list(part.search.finditer(line))):
+        ends = [at.end() for at in _SENTENCE_END.finditer(line, 0, found.start())]
+        left = ends[-1] if ends else 0
+        after = _SENTENCE_END.search(line, found.end())
+        right = after.start() if after else len(line)
+        line = line[:left] + " " * (right - left) + line[right:]
+    return line
 
 
 def _blank(found: re.Match[str]) -> str:

@@ -52,6 +52,8 @@ class Scope(StrEnum):
     """The line in which it stands. A benign one takes the whole line out."""
     PART = "part"
     """Benign only: what it matched is taken out, and the rest of the line is read."""
+    SENTENCE = "sentence"
+    """Benign only: the sentence in which it stands is taken out."""
     TEXT = "text"
     """Benign only: it answers the earlier lines of the labels in `cancels`, as a retry that
     succeeded does."""
