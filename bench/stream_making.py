@@ -158,7 +158,11 @@ def _healthy(kind: str, rng: np.random.Generator) -> Stream:
         columns["train/router/routing_entropy_mean"] = 2.0 * (1 + _noise(rng, count, 0.03))
         columns["train/z_loss"] = 1e-3 * np.exp(_noise(rng, count, 0.25))
     lane = str(rng.choice(["hero", "ordinary", "daily", "canary"]))
-    return Stream(kind, lane, steps.astype(np.int64), times, columns, checks)
+    # Warm-up is 1 % of the run: these are the first hours of long ones, or their middle.
+    final = 10_000 * max(1, round(float(steps[-1]) / 2_500)) if scratch else 100_000
+    made = Stream(kind, lane, steps.astype(np.int64), times, columns, checks)
+    made.final_step = final
+    return made
 
 
 def _named(stream: Stream, part: str) -> str:

@@ -156,13 +156,19 @@ def _exploded(run: Run, measured: Measured, limits: Limits) -> Held:
         measured,
         measured.grad_norm,
         limits.sustained_steps,
+        limits.grad_norm_factor - 1,
         (GRADIENT_EXPLOSION, "H7", "the gradient norm"),
     )
 
 
 def _z_loss(run: Run, measured: Measured, limits: Limits) -> Held:
     return _level_held(
-        run, measured, measured.z_loss, limits.sustained_steps, (Z_LOSS_JUMP, "H7", "the z-loss")
+        run,
+        measured,
+        measured.z_loss,
+        limits.sustained_steps,
+        limits.z_loss_factor - 1,
+        (Z_LOSS_JUMP, "H7", "the z-loss"),
     )
 
 
@@ -172,6 +178,7 @@ def _router(run: Run, measured: Measured, limits: Limits) -> Held:
         measured,
         measured.router,
         limits.sustained_steps,
+        1 - limits.router_drop,
         (ROUTER_COLLAPSE, "H7", "the router's balance"),
     )
 
@@ -194,7 +201,12 @@ def _skipping(run: Run, measured: Measured, limits: Limits) -> Held:
 
 def _raised(run: Run, measured: Measured, limits: Limits) -> Held:
     return _level_held(
-        run, measured, measured.loss, limits.loss_steps, (LOSS_RAISED, "H8", "the loss")
+        run,
+        measured,
+        measured.loss,
+        limits.loss_steps,
+        limits.loss_rise,
+        (LOSS_RAISED, "H8", "the loss"),
     )
 
 
@@ -223,13 +235,20 @@ def _shifted(measured: Measured, limits: Limits, raised: Held) -> Held:
 
 
 def _level_held(
-    run: Run, measured: Measured, level: Level | None, steps: int, what: tuple[str, str, str]
+    run: Run,
+    measured: Measured,
+    level: Level | None,
+    steps: int,
+    share: float,
+    what: tuple[str, str, str],
 ) -> Held:
     """Judge a level: it must be beyond its limit for so many steps in a row."""
     kind, rule, name = what
     if level is None or measured.catching_up or not measured.warm:
         return _unknown(kind, rule, Severity.ALERT)
-    needed = points_needed(steps, measured.stride)
+    # Where its own noise sets the limit, a few points far apart may all be noise.
+    noisy = abs(level.limit - level.expected) > 1.01 * share * abs(level.expected)
+    needed = steps if noisy else points_needed(steps, measured.stride)
     long = max(level.stretch, level.open_stretch)
     holds: bool | None = long >= needed
     if not holds and kind in run.findings:

@@ -95,8 +95,9 @@ def measure(
     if before.last is not None and before.last.high_water is not None:
         mark = max(mark or 0, before.last.high_water)
     newest = int(steps[-1]) if steps.size else None
-    step = progress.step if progress is not None else newest
-    catching = mark is not None and step is not None and step < mark
+    step = newest if newest is not None else _shown_step(seen, instance)
+    # Where nothing is logged above the mark yet, the steps below it are trained again.
+    catching = mark is not None and (step is None or step < mark)
     warm_from = _first_step(run) + warmup_of(contract, instance.config)
     new_from = before.last.last_step + 1 if before.last and before.last.last_step is not None else 0
     pick = _Pick(series, max(warm_from, -1 if mark is None else mark + 1), new_from, before, limits)
@@ -149,7 +150,7 @@ def _series(
 
 
 def _before(run: Run, instance: Instance, newest: int | None, turns: int) -> Before:
-    measured = [one for one in run.trail if one.event.measured.points]
+    measured = [one for one in run.trail if one.event.measured.source]
     own = [one for one in measured if one.event.instance == instance.plan.instance]
     older = measured[-1].event.measured if measured else None
     known = own[-1].event.measured if own else None
@@ -161,6 +162,16 @@ def _before(run: Run, instance: Instance, newest: int | None, turns: int) -> Bef
             segment += 1
     same = tuple(one for one in own if one.event.measured.segment == segment)
     return Before(same, segment, same[-1].event.measured if same else None, older)
+
+
+def _shown_step(seen: Observation, instance: Instance) -> int | None:
+    """Return the newest step of the output that is this instance's own."""
+    own = instance.plan.resume_step or 0
+    for text in reversed(seen.log_lines):
+        shown = parse_progress(text)
+        if shown is not None:
+            return shown.step if shown.step >= own else None
+    return None
 
 
 def _highest_before(run: Run, instance: Instance) -> int | None:
