@@ -36,6 +36,7 @@ FAULTY = {
     "sustained spike": "loss_raised",
     "recovered spike": "loss_raised",
     "slow divergence": "loss_raised",
+    "shifted floor": "loss_shift",
     "not finite": "not_finite",
     "not finite in warm-up": "not_finite",
     "not finite once": "not_finite",
@@ -133,7 +134,7 @@ def _healthy(kind: str, rng: np.random.Generator) -> Stream:
     scratch = rng.random() < 0.4 or "warm-up" in kind
     start = 0 if scratch else int(rng.integers(3_000, 60_000))
     steps = start + every * np.arange(1, count + 1)
-    times = step_s * every * np.arange(1, count + 1) + rng.uniform(60, 600)
+    times = (step_s * every * np.arange(1, count + 1) + rng.uniform(60, 600)).astype(np.float64)
     floor, height, power = rng.uniform(1.5, 2.6), rng.uniform(5, 20), rng.uniform(0.25, 0.45)
     curve = floor + height * (steps + 20.0) ** -power
     deviation = float(rng.choice([0.004, 0.01, 0.02, 0.05, 0.08]))
@@ -169,8 +170,10 @@ def _named(stream: Stream, part: str) -> str:
     parts = {
         "loss": ("train/loss", "loss", "lm loss", "train_loss"),
         "gradient": ("grad/norm/total", "grad_norm", "grad norm", "optim/total_grad_norm"),
-        "pace": ("throughput/tokens_per_second", "tokens_per_sec", "samples_per_second")
-        + ("elapsed time per iteration (ms)",),
+        "pace": (
+            *("throughput/tokens_per_second", "tokens_per_sec", "samples_per_second"),
+            "elapsed time per iteration (ms)",
+        ),
     }[part]
     return next(name for name in parts if name in stream.columns)
 
@@ -242,7 +245,7 @@ def _near_zero(stream: Stream, at: int, rng: np.random.Generator) -> None:
 
 def _negative(stream: Stream, at: int, rng: np.random.Generator) -> None:
     name = _named(stream, "loss")
-    stream.columns[name] = -stream.columns[name] + rng.uniform(-1, 4)
+    stream.columns[name] = stream.columns[name] - rng.uniform(2, 6)
     del at
 
 
@@ -277,6 +280,15 @@ def _diverge(stream: Stream, at: int, rng: np.random.Generator) -> None:
     loss = stream.columns[_named(stream, "loss")]
     rise = np.arange(loss.size - at) / (loss.size - at)
     loss[at:] *= 1 + rng.uniform(1.5, 3) * rise
+
+
+def _shift(stream: Stream, at: int, rng: np.random.Generator) -> None:
+    # Below the 50 % of the written rule: only the lane of hero runs looks for it.
+    stream.lane = "hero"
+    loss = stream.columns[_named(stream, "loss")]
+    size = loss.size
+    loss *= (1 + _noise(rng, size, 0.006)) * np.median(loss) / loss
+    loss[at:] *= rng.uniform(1.1, 1.35)
 
 
 def _nan(stream: Stream, at: int, rng: np.random.Generator) -> None:
@@ -341,6 +353,7 @@ _PLANTS: dict[str, Callable[[Stream, int, np.random.Generator], None]] = {
     "sustained spike": _raise,
     "recovered spike": _raise_and_recover,
     "slow divergence": _diverge,
+    "shifted floor": _shift,
     "not finite": _nan,
     "not finite in warm-up": _nan_early,
     "not finite once": _nan_once,

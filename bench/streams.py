@@ -47,7 +47,7 @@ FALSE_ALARMS_MAX = 0.05
 
 RECALL_MIN, PRECISION_MIN = 0.9, 0.9
 
-JUDGED = frozenset(FAULTY.values()) | {"loss_shift"}
+JUDGED = frozenset(FAULTY.values())
 WORKERS = 2
 SOURCES = ("orchestrator", "logs", "tracker", "checkpoints", "history")
 
@@ -203,7 +203,8 @@ def score(outcomes: Sequence[Outcome]) -> dict[str, object]:
             in_time = one.onset is not None and at >= one.onset
             if kind == wanted and in_time:
                 if not found:
-                    assert one.onset is not None and one.onset_step is not None
+                    assert one.onset is not None
+                    assert one.onset_step is not None
                     delays[kind].append((at - one.onset) / CADENCE_S)
                     late_steps[kind].append(step - one.onset_step)
                 found = True
@@ -251,7 +252,8 @@ def holds(figures: dict[str, object]) -> bool:
     """Say whether the promises hold."""
     alarms = figures["false_alarms_per_healthy_run_day"]
     detectors = figures["detectors"]
-    assert isinstance(alarms, float) and isinstance(detectors, dict)
+    assert isinstance(alarms, float)
+    assert isinstance(detectors, dict)
     return alarms <= FALSE_ALARMS_MAX and all(
         one["recall"] >= RECALL_MIN and one["precision"] >= PRECISION_MIN
         for one in detectors.values()

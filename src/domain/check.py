@@ -78,7 +78,10 @@ _ALARMING = re.compile(
     r"|(?<![\w/.-])(?i:error):"
 )
 """Lines worth keeping. A metric's name such as `eval/error` is none of them."""
-_TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
+_TRACEBACK = "Traceback (most recent call last)"
+_MAY_ALARM = ("rror", "RROR", "xception", "illed", "EXHAUSTED", "most recent call")
+_MAY_ALARM_ANYHOW = ("segmentation", "core dumped", "out of memory", "no space left")
+"""Plain words, one of which stands in every line that `_ALARMING` matches."""
 
 
 def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecorded:
@@ -116,6 +119,7 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
         evidence=_evidence(seen),
         traceback=any(_TRACEBACK.search(line) for line in seen.log_lines),
         raised=raised_in(seen.log_lines),
+        traceback=any(_TRACEBACK in line for line in seen.log_lines),
         checkpoints_complete=complete,
         checkpoints_incomplete=incomplete,
         new_checkpoints=new,
@@ -326,9 +330,20 @@ def _links(run: Run, seen: Observation) -> tuple[TrackerLink, ...]:
     return merged_links(run.last_check.event.tracker_links, named)
 
 
+def _alarming(lines: tuple[str, ...]) -> list[str]:
+    # A healthy tail is passed over at a hundredth of what the pattern costs.
+    text = "\n".join(lines)
+    lower = text.lower()
+    if not (
+        any(word in text for word in _MAY_ALARM) or any(word in lower for word in _MAY_ALARM_ANYHOW)
+    ):
+        return []
+    return [line for line in lines if _ALARMING.search(line)]
+
+
 def _evidence(seen: Observation) -> tuple[str, ...]:
     ended = seen.job is not None and seen.job.state in TERMINAL
-    alarming = [line for line in seen.log_lines if _ALARMING.search(line)]
+    alarming = _alarming(seen.log_lines)
     # A job that ended without a word shows its last lines instead.
     chosen = alarming or (list(seen.log_lines) if ended else [])
     return tuple(line.rstrip()[:LINE_MAX] for line in chosen[-EVIDENCE_MAX:])

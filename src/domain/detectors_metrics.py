@@ -28,9 +28,6 @@ RESUME_LOSS = "resume_loss"
 POINTS_MIN = 3
 """Points in a row that show something, however far apart they are logged."""
 
-SHIFT_MIN = 0.05
-"""Rise of the loss below which no shift is reported, however little it swings; from practice."""
-
 FINITE_AGAIN = 30
 """Points that are numbers again before a NaN counts as over."""
 
@@ -217,19 +214,17 @@ def _shifted(measured: Measured, limits: Limits, raised: Held) -> Held:
         return Held(LOSS_SHIFT, "H8", Severity.ALERT, False, "")
     if shift is None or measured.catching_up or not measured.warm:
         return _unknown(LOSS_SHIFT, "H8", Severity.ALERT)
-    bound = shift.mean + max(SHIFT_MIN, limits.loss_sigma * shift.deviation)
     # One alarm for one rise: the greater one is told by `loss_raised`.
-    holds = shift.lowest > bound and raised.holds is not True
+    holds = shift.raised and raised.holds is not True
     summary = (
-        f"the loss shifted: the lowest of the newest 5 min is {_number(shift.lowest)}, the mean of "
-        f"the 55 min before was {_number(shift.mean)}"
+        f"the loss shifted: the lowest of the 5 min up to step {shift.step} is "
+        f"{_number(shift.lowest)}, the mean of the 55 min before was {_number(shift.mean)}"
     )
     lines = (
         f"55 min before: mean {_number(shift.mean)}, standard deviation "
-        f"{_number(shift.deviation)}, {shift.before} points",
-        f"newest 5 min: lowest {_number(shift.lowest)}, {shift.newest} points",
-        f"above {_number(bound)}: the mean and the greater of {SHIFT_MIN} and "
-        f"{_number(limits.loss_sigma)} deviations",
+        f"{_number(shift.deviation)}; a shift begins above {_number(shift.limit)}, "
+        f"{_number(limits.loss_sigma)} deviations and 0.05 at least above the mean",
+        f"lowest loss of the newest 5 min: {_number(shift.now)}",
     )
     return Held(LOSS_SHIFT, "H8", Severity.ALERT, holds, summary, lines)
 

@@ -7,6 +7,7 @@ from itertools import chain
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress import parse_progress
+from watchkeeper.domain.progress_lines import may_show_maximum
 from watchkeeper.domain.sources import (
     AttemptFacts,
     AttemptState,
@@ -160,7 +161,8 @@ def _maximum(check: CheckRecorded, run: Run, seen: Observation) -> Step | None:
 
     From 1,000 steps on bars round what they show, so that only the first lines are exact.
     """
-    bars = chain.from_iterable(_maxima(line) for line in seen.log_lines)
+    whole = [line for line in seen.log_lines if may_show_maximum(line)]
+    bars = chain.from_iterable(_maxima(line) for line in (*whole[:4], *whole[4:][-16:]))
     tracker = [r for r in check.readings if r.source == "tracker" and not r.reason]
     held = seen.tracker.final_step if seen.tracker is not None and tracker else None
     last = run.last_check
@@ -172,7 +174,7 @@ def _maximum(check: CheckRecorded, run: Run, seen: Observation) -> Step | None:
 
 
 def _maxima(line: str) -> tuple[Step | None, ...]:
-    if found := _NOT_BEGUN.search(line):
+    if "-/" in line and (found := _NOT_BEGUN.search(line)):
         return (int(found["maximum"]),)
     # An epoch's bar counts the batches of one epoch.
     shown = None if "Epoch" in line else parse_progress(line)

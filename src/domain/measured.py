@@ -91,21 +91,27 @@ class NotFinite(Value):
 
 
 class Shift(Value):
-    """The newest 5 min of loss against the 55 min before, as practice compares them.
+    """The loss of 5 min against the 55 min before, as practice compares them.
 
     Attributes:
         mean: Of the 55 min.
         deviation: Standard deviation of the 55 min.
-        lowest: The lowest loss of the newest 5 min.
-        before: Points of the 55 min.
-        newest: Points of the newest 5 min.
+        limit: What the lowest loss of 5 min may not exceed.
+        lowest: The lowest loss of those 5 min that stand out most since the last check.
+        step: The step at which these 5 min ended.
+        raised: The lowest is beyond the limit, or was, and the loss has not come half-way back.
+        since: When it went beyond, in seconds since 1970; none while it has not.
+        now: The lowest loss of the newest 5 min.
     """
 
     mean: float
     deviation: float
+    limit: float
     lowest: float
-    before: int
-    newest: int
+    step: Step
+    raised: bool = False
+    since: float | None = None
+    now: float | None = None
 
 
 class Overlap(Value):

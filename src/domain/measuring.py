@@ -18,12 +18,13 @@ from watchkeeper.domain.measured import (
     Pace,
     Shift,
 )
-from watchkeeper.domain.measuring_resume import overlap_of
+from watchkeeper.domain.measuring_resume import is_settled, overlap_of
 from watchkeeper.domain.metric_names import falls_on_collapse, is_duration
 from watchkeeper.domain.numeric import (
     Floats,
     Ints,
     Rise,
+    ShiftRule,
     bins_of,
     level_of,
     median_of,
@@ -39,6 +40,9 @@ from watchkeeper.domain.values import TrackerFacts
 
 PACES_SHOWN = 8
 """Cadences whose pace a check records."""
+
+SHIFT_MIN = 0.05
+"""Rise of the loss below which no shift is reported, however little it swings; from practice."""
 
 BASELINE_FALL = 0.002
 """Share by which a pace's baseline may fall with each cadence: it is told from its best hours."""
@@ -118,7 +122,7 @@ def measure(
         ),
         z_loss=_level(pick, "z_loss", Rise(limits.z_loss_factor - 1)),
         router=_router(pick),
-        shift=_shift(pick),
+        shift=_shift(pick, before.own[-1].at.timestamp() if before.own else 0.0),
         pace=_pace(series, limits, seen, contract, run),
         mfu=_newest(series, "mfu"),
         not_finite=(*not_finite, *_from_lines(seen, series, before, instance))[:NOT_FINITE_MAX],
@@ -141,12 +145,23 @@ def _series(
 ) -> tuple[Series | None, Before]:
     history = usable_history(seen)
     if history is not None and history.steps:
-        series = series_of_history(run, instance, history)
+        series = series_of_history(run, instance, history, _compares(run, instance))
         newest = int(series.steps[-1]) if series.steps.size else None
         return series, _before(run, instance, newest, series.turns)
     newest = progress.step if progress is not None else None
     before = _before(run, instance, newest, 0)
     return series_of_checks(run, instance, seen, tracker, before.own), before
+
+
+def _compares(run: Run, instance: Instance) -> bool:
+    """Say whether a resume is still to be compared with what was logged before it."""
+    if len(run.instances) < 2 and instance.plan.resume_step is None:
+        return False
+    last = run.trail[-1].event if run.trail else None
+    if last is None or last.instance != instance.plan.instance:
+        return True
+    measured = last.measured
+    return not is_settled(measured.resume, measured, measured.high_water)
 
 
 def _before(run: Run, instance: Instance, newest: int | None, turns: int) -> Before:
@@ -252,11 +267,13 @@ def _router(pick: _Pick) -> Level | None:
     return _level(pick, "router", Rise(share, falls=falls))
 
 
-def _shift(pick: _Pick) -> Shift | None:
+def _shift(pick: _Pick, since: float) -> Shift | None:
     if not pick.limits.loss_sigma or pick.series.times is None or "loss" not in pick.series.columns:
         return None
-    _, values, times = _points(pick, "loss")
-    return None if times is None else shift_of(times, values)
+    steps, values, times = _points(pick, "loss")
+    before = pick.before.last.shift if pick.before.last is not None else None
+    rule = ShiftRule(SHIFT_MIN, pick.limits.loss_sigma)
+    return None if times is None else shift_of(steps, times, values, rule, since, before)
 
 
 def _newest(series: Series, role: str) -> float | None:

@@ -69,7 +69,7 @@ def overlap_of(
     if limits.resume_differs == "expected":
         return Overlap(reason="a difference was agreed in the contract")
     known = known.model_copy(update={"new_beyond": 0})
-    if _is_settled(known, last, mark):
+    if is_settled(known, last, mark):
         return known
     planned = contract.detect.resume_planned
     before = _before(run, instance, series, segment)
@@ -78,10 +78,12 @@ def overlap_of(
     return _with_offset(found, both, before, series, mark, instance, limits, planned)
 
 
-def _is_settled(known: Overlap, last: Measured | None, mark: int) -> bool:
+def is_settled(known: Overlap | None, last: Measured | None, mark: int | None) -> bool:
     """Say whether nothing more is to be compared: training is past the steps that could be."""
-    if last is None or last.last_step is None or last.last_step <= mark:
+    if last is None or last.last_step is None or mark is None or last.last_step <= mark:
         return False
+    if known is None:
+        return True
     far = last.last_step - mark > 2 * TREND_POINTS_MAX * (last.stride or 1.0)
     return far or known.offset_like or known.offset_points >= TREND_POINTS_MAX
 

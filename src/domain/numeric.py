@@ -226,29 +226,85 @@ def _longest(beyond: Flags, new_index: int) -> tuple[int, int]:
     return best, last
 
 
-def shift_of(times: Floats, values: Floats) -> Shift | None:
-    """Return the newest 5 min beside the 55 min before, where enough points are there.
+SHIFT_NEW_S, SHIFT_OLD_S, SHIFT_LOOKS_S = 300.0, 3_600.0, 75.0
+"""Practice compares 5 min with the 55 min before, and looks again about every minute."""
 
-    Practice asks for 20 points before and 5 new ones.
+SHIFT_LOOKS_MAX = 12
+"""Looks taken at one check: a quarter of an hour's worth."""
+
+SHIFT_OLD_MIN, SHIFT_NEW_MIN = 20, 5
+"""Points that practice asks for in the 55 min and in the 5 min."""
+
+SHIFT_KEPT_S = 6 * 3_600.0
+"""After so long a shifted loss is what is usual."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftRule:
+    """How far above the mean a shift begins: the greater of a rise and so many deviations."""
+
+    rise_min: float
+    sigma: float
+
+
+def shift_of(
+    steps: Ints, times: Floats, values: Floats, rule: ShiftRule, since: float, before: Shift | None
+) -> Shift | None:
+    """Return the 5 min of loss that stand out most against the 55 min before them.
 
     Args:
+        steps: Steps of the points.
         times: Seconds, ascending.
         values: The loss, finite; as long as `times`.
+        rule: When it is a shift.
+        since: 5 min that ended before were seen by an earlier check.
+        before: What that check found.
+
+    Returns:
+        None where no window has enough points.
     """
-    if times.size < 25:
+    if times.size < SHIFT_OLD_MIN + SHIFT_NEW_MIN:
         return None
     end = float(times[-1])
-    split = int(np.searchsorted(times, end - 300.0, side="right"))
-    begin = int(np.searchsorted(times, end - 3600.0, side="left"))
-    old, new = values[begin:split], values[split:]
-    if old.size < 20 or new.size < 5 or end - float(times[begin]) < 1800.0:
+    looks = max(1, min(SHIFT_LOOKS_MAX, int((end - since) / SHIFT_LOOKS_S)))
+    found: Shift | None = None
+    for look in range(looks):
+        made = _shift_at(steps, times, values, rule, end - look * SHIFT_LOOKS_S)
+        if made is not None and (
+            found is None or made.lowest - made.limit > found.lowest - found.limit
+        ):
+            found = made
+    newest = values[int(np.searchsorted(times, end - SHIFT_NEW_S)) :]
+    now = significant(float(newest.min())) if newest.size else None
+    if before is not None and before.raised and before.since is not None and now is not None:
+        back = (before.mean + before.limit) / 2
+        if now > back and end - before.since < SHIFT_KEPT_S:
+            return before.model_copy(update={"now": now})
+    return None if found is None else found.model_copy(update={"now": now})
+
+
+def _shift_at(
+    steps: Ints, times: Floats, values: Floats, rule: ShiftRule, end: float
+) -> Shift | None:
+    last, split, begin = np.searchsorted(
+        times, (end, end - SHIFT_NEW_S, end - SHIFT_OLD_S), side="right"
+    ).tolist()
+    old, new = values[begin:split], values[split:last]
+    if old.size < SHIFT_OLD_MIN or new.size < SHIFT_NEW_MIN:
         return None
+    # Half an hour at least: what swings slowly has to show how far.
+    if end - float(times[begin]) < SHIFT_OLD_S / 2:
+        return None
+    mean, deviation, lowest = float(old.mean()), float(old.std()), float(new.min())
+    limit = mean + max(rule.rise_min, rule.sigma * deviation)
     return Shift(
-        mean=significant(float(old.mean())),
-        deviation=significant(float(old.std())),
-        lowest=significant(float(new.min())),
-        before=int(old.size),
-        newest=int(new.size),
+        mean=significant(mean),
+        deviation=significant(deviation),
+        limit=significant(limit),
+        lowest=significant(lowest),
+        step=int(steps[last - 1]),
+        raised=lowest > limit,
+        since=end if lowest > limit else None,
     )
 
 

@@ -17,7 +17,7 @@ from watchkeeper.domain.sources import MetricHistory
 from watchkeeper.domain.state import Instance, Run, contract_of
 from watchkeeper.domain.values import SourceState
 
-ROWS_MAX = 4_096
+ROWS_MAX = 2_048
 """Newest rows of a history that are looked at, where no earlier lineage is to be compared."""
 
 PACE_ROWS_MAX = 2_048
@@ -81,19 +81,19 @@ def usable_history(seen: Observation) -> MetricHistory | None:
     return seen.history
 
 
-def series_of_history(run: Run, instance: Instance, history: MetricHistory) -> Series:
+def series_of_history(run: Run, instance: Instance, history: MetricHistory, whole: bool) -> Series:
     """Return the series that a tracker's history holds.
 
     Args:
         run: The run before the check.
         instance: The instance that was looked at.
         history: At least one row.
+        whole: Earlier stretches are to be compared, so that all rows are read.
     """
     stated = contract_of(run).detect.metrics
     names = recognise((*history.columns, *history.not_finite), stated)
-    resumes = len(run.instances) > 1 or instance.plan.resume_step is not None
     size = len(history.steps)
-    rows = size if resumes else min(size, ROWS_MAX)
+    rows = size if whole else min(size, ROWS_MAX)
     steps = np.fromiter(history.steps[size - rows :], dtype=np.int64, count=rows)
     times = _floats(history.times, rows) if history.times else None
     columns = {

@@ -63,6 +63,8 @@ def parse_tracker_links(lines: Iterable[str]) -> tuple[TrackerLink, ...]:
     found: dict[str, TrackerLink] = {}
     named: re.Match[str] | None = None
     for raw in lines:
+        if "wandb" not in raw:
+            continue
         line = _COLOUR.sub("", raw).rstrip()
         if "wandb:" not in line:
             continue

@@ -1,0 +1,154 @@
+"""What judging one check costs: from an observation that was read to the events that follow.
+
+    uv run python -m bench.judge [--points 10000] [--repetitions 60] [--json]
+
+The observation holds a history of so many points with eight metrics, 200 lines of output and 32
+checkpoints; the run has a full trail behind it. Time is CPU time of the process, the median of the
+repetitions, so that a busy machine matters little.
+"""
+
+import argparse
+import cProfile
+import json
+import pstats
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import numpy as np
+from tests.domain.given import History
+from tests.domain.samples import bar, contract, fresh, job, listing, tracker
+
+from watchkeeper.domain.check import summarise
+from watchkeeper.domain.commands import RecordCheck
+from watchkeeper.domain.decide import decide
+from watchkeeper.domain.measuring import measure
+from watchkeeper.domain.observation import Observation
+from watchkeeper.domain.progress_lines import read_line
+from watchkeeper.domain.sources import MetricHistory
+from watchkeeper.domain.state import TRAIL_MAX
+
+CPU_MS_MAX = 2.0
+"""One check is judged in less."""
+
+POINTS = 10_000
+STEP_S = 2.0
+CADENCE = timedelta(seconds=570)
+
+
+def history_at(now: float, points: int) -> MetricHistory:
+    """Return a healthy run's history that ends now."""
+    rng = np.random.default_rng(1)
+    last = int(now / STEP_S)
+    steps = np.arange(max(1, last - points), last)
+    size = steps.size
+
+    def about(level: float, share: float) -> tuple[float, ...]:
+        return tuple((level * (1 + share * rng.standard_normal(size))).tolist())
+
+    return MetricHistory(
+        steps=tuple(steps.tolist()),
+        times=tuple((now - STEP_S * np.arange(size)[::-1]).tolist()),
+        columns={
+            "train/loss": about(2.4, 0.02),
+            "grad/norm/total": about(0.3, 0.2),
+            "throughput/tokens_per_second": about(2.5e6, 0.01),
+            "throughput/mfu": about(0.4, 0.01),
+            "train/z_loss": about(1e-3, 0.2),
+            "train/router/routing_entropy_mean": about(2.0, 0.02),
+            "optim/learning_rate": about(3e-4, 0.0),
+            "optim/step_skipped": tuple([0.0] * size),
+        },
+    )
+
+
+def command_of(history: History, points: int) -> RecordCheck:
+    """Return a check of a healthy run with everything in it."""
+    now = history.now.timestamp()
+    told = history_at(now, points)
+    lines = tuple(bar(f"{one / 1000:.2f}kit/119kit") for one in range(17_000, 17_200))
+    names = ("orchestrator", "logs", "tracker", "checkpoints", "history")
+    seen = Observation(
+        instance=history.instance,
+        at=history.now,
+        readings=tuple(fresh(name) for name in names),
+        job=job(),
+        log_lines=lines,
+        tracker=tracker(
+            told.steps[-1],
+            heartbeat_at=history.now,
+            metrics={name: column[-1] for name, column in told.columns.items()},
+        ),
+        checkpoints=listing(*range(1000, 33_000, 1000)),
+        history=told,
+    )
+    return RecordCheck.model_construct(
+        now=history.now,
+        actor=history.check_command().actor,
+        token=history.run.watch.token,
+        observation=seen,
+        digest="d" * 64,
+    )
+
+
+def prepared(points: int) -> tuple[History, RecordCheck]:
+    """Return a run with a full trail, and the check that is judged."""
+    history = History().launch(contract(final_step={"value": 119_209, "source": "config"}))
+    for _ in range(TRAIL_MAX + 2):
+        history.later(CADENCE)
+        history.tell(command_of(history, 600))
+    history.later(CADENCE)
+    return history, command_of(history, points)
+
+
+def cpu_ms(work: Callable[[], object], repetitions: int) -> float:
+    """Return the median CPU time of a piece of work, whose lines were not read before."""
+    taken: list[float] = []
+    for _ in range(repetitions):
+        read_line.cache_clear()
+        begin = time.process_time_ns()
+        work()
+        taken.append((time.process_time_ns() - begin) / 1e6)
+    return statistics.median(taken)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--points", type=int, default=POINTS)
+    parser.add_argument("--repetitions", type=int, default=60)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--profile", action="store_true", help="say where the time goes")
+    chosen = parser.parse_args(arguments)
+    history, command = prepared(chosen.points)
+    instance = history.run.instances[-1]
+    seen = command.observation
+    check = summarise(history.run, instance, command)
+    parts: dict[str, Callable[[], object]] = {
+        "judged": lambda: decide(history.run, command),
+        "summarised": lambda: summarise(history.run, instance, command),
+        "measured": lambda: measure(history.run, instance, seen, seen.tracker, check.progress),
+    }
+    figures: dict[str, float] = {
+        name: round(cpu_ms(work, chosen.repetitions), 3) for name, work in parts.items()
+    }
+    if chosen.profile:
+        with cProfile.Profile() as profile:
+            for _ in range(100):
+                decide(history.run, command)
+        pstats.Stats(profile).sort_stats("tottime").print_stats(28)
+    figures["record_bytes"] = len(check.model_dump_json())
+    figures["measured_bytes"] = len(check.measured.model_dump_json())
+    if chosen.json:
+        print(json.dumps({"points": chosen.points, "cpu_ms_max": CPU_MS_MAX, **figures}))
+    else:
+        print(f"one check with {chosen.points} points of history, CPU time, median:")
+        for name, value in figures.items():
+            print(f"  {name:16}{value:>10} {'bytes' if 'bytes' in name else 'ms'}")
+        print(f"  at most {CPU_MS_MAX} ms for `judged`")
+    return 0 if figures["judged"] < CPU_MS_MAX else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
