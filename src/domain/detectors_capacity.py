@@ -10,6 +10,7 @@ from watchkeeper.domain.held import Held
 from watchkeeper.domain.places import lies_below
 from watchkeeper.domain.sources import CapacityFacts, OtherJob
 from watchkeeper.domain.state import Instance, Run, contract_of
+from watchkeeper.domain.trail import checks_before
 from watchkeeper.domain.values import TERMINAL, JobState, SourceState
 
 PENDING = "pending"
@@ -71,7 +72,7 @@ def partial_allocation(run: Run, instance: Instance, check: CheckRecorded, now: 
 def _short_since(run: Run, instance: Instance, check: CheckRecorded) -> datetime | None:
     """Return since when less than asked for is granted, without a break."""
     since: datetime | None = None
-    for last in reversed(run.trail):
+    for last in reversed(checks_before(run, check)):
         told = last.event.capacity
         if last.event.instance != check.instance:
             break
@@ -86,7 +87,11 @@ def _short_since(run: Run, instance: Instance, check: CheckRecorded) -> datetime
 
 def _was_whole(run: Run, check: CheckRecorded) -> bool:
     """Say whether an instance was ever seen with all that it asked for."""
-    mine = [last.event.capacity for last in run.trail if last.event.instance == check.instance]
+    mine = [
+        last.event.capacity
+        for last in checks_before(run, check)
+        if last.event.instance == check.instance
+    ]
     return any(
         c is not None and c.wanted is not None and c.granted is not None and c.granted >= c.wanted
         for c in mine

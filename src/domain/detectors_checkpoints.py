@@ -12,6 +12,7 @@ from watchkeeper.domain.held import Held
 from watchkeeper.domain.live_limits import live_limits_of
 from watchkeeper.domain.sources import TrainingPhase
 from watchkeeper.domain.state import Instance, Run, contract_of
+from watchkeeper.domain.trail import checks_before
 from watchkeeper.domain.values import CheckpointFacts, JobState, SourceState
 
 STALLED = "checkpoint_stalled"
@@ -123,7 +124,7 @@ def checkpoint_incomplete(run: Run, check: CheckRecorded, now: datetime) -> Held
 def first_seen(run: Run, check: CheckRecorded, found: CheckpointFacts) -> datetime | None:
     """Return when an incomplete checkpoint was first seen without a break; none at first sight."""
     since: datetime | None = None
-    for last in reversed(run.trail):
+    for last in reversed(checks_before(run, check)):
         if last.event.instance != check.instance or not _is_listed(last.event):
             continue
         if all(one.path != found.path for one in last.event.checkpoints_incomplete):
@@ -134,17 +135,19 @@ def first_seen(run: Run, check: CheckRecorded, found: CheckpointFacts) -> dateti
 
 def rollback_coverage(run: Run, check: CheckRecorded, now: datetime) -> Held:
     """H5: fewer complete checkpoints are left than are to be kept, though there were as many."""
-    last = run.last_check
     if not _is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
         return Held(COVERAGE, "H5", Severity.ALERT, None, "")
     keep = contract_of(run).checkpoints.keep_last or 1
-    wanted = min(keep, len(run.checkpoints), LISTED_MAX)
+    known = set(run.checkpoints)
+    wanted = min(keep, len(known), LISTED_MAX)
     left = len(check.checkpoints_complete)
-    gone = sorted(set(run.checkpoints) - set(check.checkpoints_complete))[-8:]
+    gone = sorted(known - set(check.checkpoints_complete))[-8:]
+    few = _is_few(check, known, keep)
     # Two listings in a row must say so: a folder may be moved while it is listed.
-    before = last is not None and _is_listed(last.event)
-    again = last is not None and before and len(last.event.checkpoints_complete) < wanted
-    few = left < wanted
+    earlier = checks_before(run, check)
+    last = earlier[-1].event if earlier else None
+    known_then = known - {one.step for one in last.new_checkpoints} if last is not None else known
+    again = last is not None and _is_listed(last) and _is_few(last, known_then, keep)
     soon = _expiring(run, check, now)
     holds = True if soon or (few and again) else None if few else False
     lines = [f"keep_last is {keep}, {left} complete are left"] if few else []
@@ -154,6 +157,13 @@ def rollback_coverage(run: Run, check: CheckRecorded, now: datetime) -> Held:
     if soon and not few:
         summary = f"rollback coverage: {soon}"
     return Held(COVERAGE, "H5", Severity.ALERT, holds, summary, tuple(lines))
+
+
+def _is_few(check: CheckRecorded, known: set[int], keep: int) -> bool:
+    """Say whether fewer are left than are to be kept; one that is being written takes a place."""
+    newest = max(check.checkpoints_complete, default=-1)
+    written = any(one.step > newest for one in check.checkpoints_incomplete)
+    return len(check.checkpoints_complete) + written < min(keep, len(known), LISTED_MAX)
 
 
 def _expiring(run: Run, check: CheckRecorded, now: datetime) -> str:

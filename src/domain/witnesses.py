@@ -32,13 +32,14 @@ CATCH_UP_SLACK = 2.0
 """How many times longer than expected a tracker may be silent below the step that it had."""
 
 _BUSY = re.compile(
-    r"\bcompil(?:e|es|ed|ing|ation)\b|\brestor(?:e|es|ing)\b|[Ll]oading checkpoint|[Dd]eserializ"
-    r"|Saving (?:temporary |permanent )?checkpoint|[Ss]tarting commit to storage"
-    r"|Progress on:(?!train)\w+|\b[Ee]valuating\b",
+    r"\bcompil(?:e|es|ed|ing|ation)\b|\brestor(?:e|es|ing)\b|loading checkpoint|deserializ"
+    r"|Saving (?:temporary |permanent )?checkpoint|starting commit to storage"
+    r"|Progress on:(?!train)\w+|\bevaluating\b",
+    re.IGNORECASE,
 )
 """Work without steps, in words that training loops print while they do it."""
 
-_NOT_WORK = re.compile(r"\b(?:[Ee]rror|[Ff]ailed|[Ff]ailure|Traceback|[Tt]imed? ?out|FATAL)\b")
+_NOT_WORK = re.compile(r"\b(?:error|failed|failure|traceback|timed? ?out|fatal)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

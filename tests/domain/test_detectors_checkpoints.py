@@ -1,0 +1,231 @@
+"""H5: checkpoints that do not come, are not complete, or are about to be too few."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.domain.given import Answer, History
+from tests.domain.looking import CADENCE, MINUTE, announce, cleared, look, opened, raised, steps
+from tests.domain.samples import ROOT, checkpoint, contract, half_written, listing
+from tests.domain.stories import story
+from watchkeeper.domain.checkpoint_pace import read_interval
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.events import DecisionMade, EscalationRaised, FindingOpened, Severity
+from watchkeeper.domain.phases import Running
+from watchkeeper.domain.values import CheckpointKind
+
+KEPT = listing(900, 1000)
+BY_STEPS = contract(checkpoints={"temporary_every": "50 steps"})
+BY_TIME = contract(checkpoints={"temporary_every": "15m"})
+SEEN_ONLY = contract(checkpoints={"temporary_every": "", "permanent_every_steps": None})
+RARELY = contract(checkpoints={"temporary_every": "", "permanent_every_steps": 100_000})
+
+
+def moves(history: History, step: int, **facts: Any) -> Answer:
+    return look(history, step=step, lines=steps(step), **{"found": KEPT, **facts})
+
+
+@pytest.mark.parametrize(
+    ("promised", "step", "kinds"),
+    [
+        # Twice the interval is allowed.
+        (BY_STEPS, 1100, []),
+        (BY_STEPS, 1101, ["checkpoint_stalled"]),
+        (contract(checkpoints={"temporary_every": ""}), 2999, []),
+        (contract(checkpoints={"temporary_every": ""}), 3001, ["checkpoint_stalled"]),
+        (contract(live={"checkpoint_slack": 3}, checkpoints={"temporary_every": "50"}), 1140, []),
+        # Nobody says how often, and too few came to tell.
+        (SEEN_ONLY, 4000, []),
+    ],
+)
+def test_h5_opens_when_steps_move_past_twice_the_interval(
+    promised: Contract, step: int, kinds: list[str]
+) -> None:
+    assert opened(moves(story(Running, promised), step)) == kinds
+
+
+def test_h5_alerts_asks_and_names_the_newest() -> None:
+    answer = moves(story(Running, BY_STEPS), 1200)
+    found = answer.the(FindingOpened)
+    assert (found.rule, found.severity) == ("H5", Severity.ALERT)
+    assert "one is due every 50 steps" in found.summary
+    assert found.evidence[:2] == (
+        "200 steps since the last one",
+        "the newest complete one is step-1000",
+    )
+    assert answer.the(EscalationRaised).rule == "H5"
+    answer.without(DecisionMade)
+
+
+def test_an_interval_of_time_counts_from_the_newest_one_or_from_the_first_step_seen() -> None:
+    history = story(Running, BY_TIME)
+    found = [opened(moves(history, 1000 + 10 * number)) for number in range(1, 6)]
+    assert found == [[], [], [], ["checkpoint_stalled"], []]
+
+
+def test_the_interval_seen_so_far_is_taken_where_the_contract_says_none() -> None:
+    history = story(Running, SEEN_ONLY)
+    all_of_them = [900, 1000]
+    for step in (1100, 1200, 1300):
+        all_of_them.append(step)
+        assert opened(moves(history, step, found=listing(*all_of_them))) == []
+    kept = listing(*all_of_them)
+    assert opened(moves(history, 1490, found=kept)) == []
+    answer = moves(history, 1510, found=kept)
+    assert opened(answer) == ["checkpoint_stalled"]
+    assert "so far one came about every 100 steps" in answer.the(FindingOpened).evidence
+
+
+def test_temporary_ones_below_another_root_are_not_waited_for() -> None:
+    elsewhere = {"roots": ["gs://example-us-central2/tmp/ttl=14d/grug"]}
+    promised = contract(signals=elsewhere, checkpoints={"temporary_every": "50 steps"})
+    history = story(Running, promised)
+    permanent = [checkpoint(step, kind=CheckpointKind.PERMANENT) for step in (900, 1000)]
+    # The story's own are temporary, so the interval of temporary ones holds for it.
+    assert opened(moves(history, 1200, found=listing(*permanent))) == ["checkpoint_stalled"]
+    fresh = History().launch(promised)
+    for step in (100, 400):
+        assert opened(look(fresh, step=step, lines=steps(step), found=listing())) == []
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"without": ("checkpoints",)},
+        {"without": ("orchestrator",)},
+        # Where no step is seen nothing says that a checkpoint is due.
+        {"without": ("tracker", "logs")},
+    ],
+)
+def test_h5_cannot_tell_without_an_answer_and_stays_open(facts: dict[str, Any]) -> None:
+    assert opened(moves(story(Running, BY_STEPS), 1200, **facts)) == []
+    history = story(Running, BY_STEPS)
+    moves(history, 1200)
+    answer = moves(history, 1250, **facts)
+    assert "checkpoint_stalled" not in opened(answer) + raised(answer) + cleared(answer)
+    assert "checkpoint_stalled" in history.run.findings
+
+
+def test_h5_clears_with_the_next_complete_one() -> None:
+    history = story(Running, BY_STEPS)
+    moves(history, 1200)
+    assert cleared(moves(history, 1210, found=listing(900, 1000, 1200))) == ["checkpoint_stalled"]
+
+
+def test_h5_in_a_planned_act() -> None:
+    history = story(Running, BY_STEPS)
+    history.tell(announce(history, "H5"))
+    assert opened(moves(history, 1200)) == []
+
+
+def test_nothing_is_due_while_it_starts() -> None:
+    history = History().launch(BY_TIME)
+    for _ in range(4):
+        assert opened(look(history, lines=["compiling"], found=listing())) == []
+
+
+# --- Metadata ------------------------------------------------------------------------------------
+
+HALF = listing(900, 1000, half_written(1200))
+
+
+def test_a_folder_without_metadata_is_told_once_a_write_is_over() -> None:
+    history = story(Running, RARELY)
+    found = [opened(moves(history, 1200 + n, found=HALF)) for n in range(6)]
+    assert found == [[], [], [], [], ["checkpoint_incomplete"], []]
+    told = history.run.findings["checkpoint_incomplete"]
+    assert (told.rule, told.severity) == ("H5", Severity.ALERT)
+    assert told.summary == "step-1200 written for more than 30 min and not complete"
+
+
+def test_it_clears_once_it_is_complete_and_is_told_again_for_another_folder() -> None:
+    history = story(Running, RARELY)
+    for number in range(5):
+        moves(history, 1200 + number, found=HALF)
+    assert cleared(moves(history, 1300, found=listing(900, 1000, 1200))) == [
+        "checkpoint_incomplete"
+    ]
+    history = story(Running, RARELY)
+    two = listing(900, 1000, half_written(1200), half_written(1250))
+    for number in range(5):
+        moves(history, 1200 + number, found=HALF)
+    again = [raised(moves(history, 1300 + number, found=two)) for number in range(5)]
+    assert again == [[], [], [], [], ["checkpoint_incomplete"]]
+
+
+def test_an_older_folder_without_metadata_is_no_trouble() -> None:
+    history = story(Running, RARELY)
+    older = listing(900, half_written(950), 1000)
+    for number in range(6):
+        assert opened(moves(history, 1200 + number, found=older)) == []
+
+
+def test_a_listing_without_an_answer_does_not_start_the_time_anew() -> None:
+    history = story(Running, RARELY)
+    for number in range(2):
+        moves(history, 1200 + number, found=HALF)
+    moves(history, 1210, without=("checkpoints",))
+    assert opened(moves(history, 1220, found=HALF)) == []
+    assert opened(moves(history, 1230, found=HALF)) == ["checkpoint_incomplete"]
+
+
+# --- Rollback coverage ---------------------------------------------------------------------------
+
+
+def test_checkpoints_that_vanish_are_told_at_the_second_listing() -> None:
+    history = story(Running, RARELY)
+    left = listing(1000)
+    assert opened(moves(history, 1100, found=left)) == []
+    answer = moves(history, 1150, found=left)
+    assert opened(answer) == ["rollback_coverage"]
+    told = answer.the(FindingOpened)
+    assert told.summary == "rollback coverage: 1 complete checkpoints left, 2 are to be kept"
+    assert "gone: step-900" in told.evidence
+    assert opened(moves(history, 1160, without=("checkpoints",))) == []
+    assert cleared(moves(history, 1200, found=listing(1000, 1200))) == ["rollback_coverage"]
+
+
+def test_a_rotation_that_keeps_as_many_as_agreed_is_none() -> None:
+    promised = contract(checkpoints={"keep_last": 2, "temporary_every": "50 steps"})
+    history = story(Running, promised)
+    for step in (1050, 1100, 1150, 1200):
+        assert opened(moves(history, step, found=listing(step - 50, step))) == []
+
+
+def test_the_newest_one_that_is_about_to_expire_is_told() -> None:
+    root = f"{ROOT}/tmp/ttl=3d/checkpoints"
+    promised = contract(
+        checkpoints={"root": root, "temporary_every": "", "permanent_every_steps": 100_000}
+    )
+    history = History().launch(promised).later(2 * MINUTE)
+    held = listing(checkpoint(1000, path=f"{root}/step-1000", written_at=history.now))
+    assert opened(look(history, step=1000, found=held)) == []
+    history.later(timedelta(days=2))
+    assert opened(look(history, step=1500, found=held)) == []
+    answer = look(history, step=2500, found=held, wait=timedelta(hours=7))
+    assert opened(answer) == ["rollback_coverage"]
+    assert "expires at" in answer.the(FindingOpened).summary
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("15 min", (None, timedelta(minutes=15))),
+        ("15m", (None, timedelta(minutes=15))),
+        ("1h30m", (None, timedelta(minutes=90))),
+        ("2 hours", (None, timedelta(hours=2))),
+        ("50 steps", (50, None)),
+        ("1_000", (1000, None)),
+        ("1,000 steps", (1000, None)),
+        ("0 steps", (None, None)),
+        ("", (None, None)),
+        ("each evening", (None, None)),
+    ],
+)
+def test_an_interval_is_read_as_people_write_it(text: str, expected: tuple[Any, Any]) -> None:
+    assert read_interval(text) == expected
+
+
+def test_the_cadence_is_as_expected() -> None:
+    assert timedelta(seconds=570) == CADENCE

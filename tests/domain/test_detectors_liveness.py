@@ -1,0 +1,614 @@
+"""Is it really training? H3, H16, the blind monitor, and why it is quiet."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from tests.domain.given import Answer, History
+from tests.domain.looking import (
+    CADENCE,
+    MINUTE,
+    announce,
+    cleared,
+    live,
+    look,
+    opened,
+    raised,
+    steps,
+)
+from tests.domain.samples import (
+    SOURCES,
+    bar,
+    check_of,
+    contract,
+    job,
+    listing,
+    node_lost,
+    tracker,
+)
+from tests.domain.stories import story
+from watchkeeper.domain.claims import CauseClaim
+from watchkeeper.domain.commands import Stop
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.detectors_liveness import degraded
+from watchkeeper.domain.detectors_signs import log_signature
+from watchkeeper.domain.events import (
+    CheckRecorded,
+    DecisionMade,
+    EscalationRaised,
+    FindingOpened,
+    Health,
+    Outlook,
+    Severity,
+)
+from watchkeeper.domain.liveness import Liveness, Moves, Quiet, Witness
+from watchkeeper.domain.phases import Running, Stabilizing
+from watchkeeper.domain.sources import CapacityFacts, NodeFacts, TelemetryFacts, TrainingPhase
+from watchkeeper.domain.values import JobState
+
+KEPT = listing(900, 1000)
+STANDS: dict[str, Any] = {"step": 1100, "lines": steps(1100), "found": KEPT}
+"""A run of which every clock shows what it showed before."""
+
+
+SELDOM = contract(checkpoints={"temporary_every": "", "permanent_every_steps": 100_000})
+"""A contract by which no checkpoint is due for days."""
+
+
+def trains(promised: Contract = SELDOM) -> History:
+    """A run that is seen to train, at step 1100."""
+    history = story(Running, promised)
+    look(history, step=1050, lines=steps(1050), found=KEPT)
+    answer = look(history, **STANDS)
+    assert live(answer).quiet is Quiet.MOVING
+    return history
+
+
+def quiet(answer: Answer) -> str:
+    return live(answer).quiet.value
+
+
+# --- H3 opens ------------------------------------------------------------------------------------
+
+
+def test_h3_opens_after_several_cadences_without_a_step_and_not_before() -> None:
+    history = trains()
+    once = look(history, **STANDS)
+    assert (opened(once), quiet(once)) == ([], "")
+    assert opened(look(history, **STANDS)) == ["not_training"]
+
+
+def test_h3_alerts_asks_and_decides_nothing() -> None:
+    history = trains()
+    look(history, **STANDS)
+    answer = look(history, **STANDS)
+    found = answer.the(FindingOpened)
+    assert (found.rule, found.severity) == ("H3", Severity.ALERT)
+    assert "no step for 19 min by logs, tracker" in found.summary
+    question = answer.the(EscalationRaised)
+    assert (question.rule, question.to) == ("H3", "dri")
+    answer.without(DecisionMade)
+    assert isinstance(history.run.phase, Running)
+    assert answer.the(CheckRecorded).health is Health.DEGRADED
+
+
+def test_h3_says_what_each_clock_shows_and_what_to_capture_first() -> None:
+    history = trains()
+    look(history, **STANDS)
+    lines = look(history, **STANDS).the(FindingOpened).evidence
+    assert "the tracker: step 1100 since 17:51 UTC, the same at 2 checks in a row" in lines
+    assert any("py-spy dump" in line and "rack" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        {"step": 1101},
+        {"lines": steps(1101)},
+        {"lines": [*steps(1100), *steps(1101)]},
+        {"found": listing(900, 1000, 1100)},
+    ],
+)
+def test_one_clock_that_moves_is_enough(moves: dict[str, Any]) -> None:
+    history = trains()
+    look(history, **STANDS)
+    look(history, **STANDS, wait=MINUTE)
+    answer = look(history, **{**STANDS, **moves})
+    assert opened(answer) == []
+    assert quiet(answer) in ("moving", "tracker_silent", "log_pipe_dark")
+
+
+@pytest.mark.parametrize("without", [("tracker",), ("logs",), SOURCES[1:], ("orchestrator",)])
+def test_one_source_alone_never_proves_a_stall(without: tuple[str, ...]) -> None:
+    history = trains()
+    for _ in range(6):
+        assert "not_training" not in opened(look(history, **STANDS, without=without))
+
+
+def test_checkpoints_that_are_due_are_the_second_witness_of_a_dark_log_pipe() -> None:
+    history = trains(contract())
+    for _ in range(3):
+        answer = look(history, **STANDS, without=("logs",))
+    # Temporary ones come every 15 min: after 30 min without one they have stood as well.
+    answer = look(history, **STANDS, without=("logs",))
+    assert quiet(answer) == "run_hung"
+    assert "by tracker, checkpoints" in live(answer).because
+
+
+def test_a_heartbeat_that_goes_on_is_no_step() -> None:
+    history = trains()
+    for _ in range(2):
+        beats = tracker(1100, heartbeat_at=history.now + CADENCE)
+        answer = look(history, shown=beats, lines=steps(1100), found=KEPT)
+    assert opened(answer) == ["not_training"]
+
+
+def test_telemetry_that_stands_is_a_witness_and_one_that_moves_clears() -> None:
+    history = trains()
+
+    def gauges(step: int, wait: timedelta = CADENCE) -> Answer:
+        told = TelemetryFacts(at=history.now + wait, step=step, phase=TrainingPhase.TRAINING)
+        return look(history, lines=steps(1100), found=KEPT, telemetry=told, without=("tracker",))
+
+    assert quiet(gauges(1100)) == "moving"
+    gauges(1100)
+    assert quiet(gauges(1100)) == "run_hung"
+    assert cleared(gauges(1102)) == ["not_training"]
+
+
+def test_gauges_of_long_ago_say_nothing() -> None:
+    history = trains()
+    old = TelemetryFacts(at=history.now, step=1100)
+    for _ in range(3):
+        answer = look(history, **{**STANDS, "without": ("tracker",)}, telemetry=old)
+    assert quiet(answer) != "run_hung"
+
+
+@pytest.mark.parametrize(("gained", "kinds"), [(2, []), (40, ["not_training"])])
+def test_a_rounded_bar_stands_only_once_more_steps_were_to_come_than_it_rounds_away(
+    gained: int, kinds: list[str]
+) -> None:
+    history = story(Running, SELDOM)
+    look(history, step=1860 - gained, lines=[bar("1.85kit/5.16kit")], found=KEPT)
+    look(history, step=1860, lines=[bar("1.86kit/5.16kit")], found=KEPT)
+    found: list[str] = []
+    for number in range(2):
+        # The output goes on, so its tail alone shows no standstill; the bar must.
+        lines = [bar("1.86kit/5.16kit"), f"heartbeat {number}"]
+        found += opened(look(history, step=1860, lines=lines, wait=2 * CADENCE, found=KEPT))
+    # With the tracker alone nobody can tell.
+    assert found == (kinds or ["monitor_blind"])
+
+
+def test_output_that_goes_on_without_steps_doubles_the_time() -> None:
+    history = trains()
+    found = [
+        opened(look(history, **{**STANDS, "lines": [*steps(1100), f"still waiting {n}"]}))
+        for n in range(4)
+    ]
+    assert found == [[], [], [], ["not_training"]]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Compiling train_step...",
+        "Progress on:eval 12.0it/40.0it rate:1.2it/s remaining:00:23 elapsed:00:10 postfix:-",
+        "Saving temporary checkpoint at step 1100",
+        "Restoring from gs://b/x",
+    ],
+)
+def test_work_without_steps_has_an_allowance(line: str) -> None:
+    history = trains()
+    busy = {**STANDS, "lines": [*steps(1100), line]}
+    for _ in range(4):
+        answer = look(history, **busy)
+        assert (opened(answer), quiet(answer)) == ([], "compiling_or_restoring")
+    assert opened(look(history, **busy)) == ["not_training"]
+
+
+def test_an_error_about_work_is_no_work() -> None:
+    history = trains()
+    stuck = {**STANDS, "lines": [*steps(1100), "ERROR: compilation failed, retrying"]}
+    look(history, **stuck)
+    assert opened(look(history, **stuck)) == ["not_training"]
+
+
+def test_the_last_step_is_followed_by_evaluations_and_exports() -> None:
+    history = story(Running, SELDOM)
+    look(history, step=5154, found=KEPT, lines=steps(5154))
+    for _ in range(8):
+        answer = look(history, step=5154, found=KEPT, lines=steps(5154))
+        assert opened(answer) == []
+    assert opened(look(history, step=5154, found=KEPT, lines=steps(5154))) == ["not_training"]
+
+
+# --- H3 stays and clears -------------------------------------------------------------------------
+
+
+def hung() -> History:
+    history = trains()
+    look(history, **STANDS)
+    assert opened(look(history, **STANDS)) == ["not_training"]
+    return history
+
+
+def test_h3_stays_open_while_it_holds_and_while_nobody_can_tell() -> None:
+    history = hung()
+    for facts in ({}, {"without": ("tracker",)}, {"without": SOURCES}, {}):
+        answer = look(history, **STANDS, **facts)
+        assert "not_training" not in opened(answer) + raised(answer) + cleared(answer)
+        assert "not_training" in history.run.findings
+
+
+def test_h3_clears_when_a_step_is_seen() -> None:
+    assert cleared(look(hung(), **{**STANDS, "step": 1101})) == ["not_training"]
+
+
+def test_h3_clears_when_the_orchestrator_begins_the_job_anew() -> None:
+    answer = look(hung(), **STANDS, attempts_failed=1)
+    assert (cleared(answer), quiet(answer)) == (["not_training"], "compiling_or_restoring")
+    assert live(answer).phase is TrainingPhase.INITIALISING
+
+
+def test_a_planned_pause_opens_nothing_and_its_end_gives_time_to_move_again() -> None:
+    history = trains()
+    history.tell(announce(history, "H3", lasts=timedelta(hours=1)))
+    for _ in range(6):
+        assert opened(look(history, **STANDS)) == []
+    assert opened(look(history, **STANDS)) == []
+    assert opened(look(history, **STANDS)) == ["not_training"]
+
+
+def test_a_check_names_what_a_planned_act_expects() -> None:
+    history = trains()
+    look(history, **STANDS)
+    history.tell(announce(history, "H3"))
+    answer = look(history, **STANDS)
+    assert opened(answer) == []
+
+
+def test_a_job_whose_end_was_asked_for_is_not_hung() -> None:
+    history = trains()
+    stop = Stop.model_validate(
+        {"now": history.now, "actor": {"principal": "dri", "kind": "human"}, "reason": "enough"}
+    )
+    history.tell(stop)
+    for _ in range(4):
+        assert opened(look(history, **STANDS)) == []
+
+
+def test_a_gap_of_the_watch_is_no_standstill() -> None:
+    history = trains()
+    assert opened(look(history, **STANDS, wait=timedelta(hours=9))) == []
+
+
+# --- Start ---------------------------------------------------------------------------------------
+
+UP: dict[str, Any] = {"shown": tracker(None), "lines": ["up"]}
+
+
+def test_a_start_is_left_alone_within_its_allowance() -> None:
+    history = story(Stabilizing)
+    for _ in range(4):
+        answer = look(history, **UP)
+        assert (opened(answer), quiet(answer)) == ([], "compiling_or_restoring")
+        assert live(answer).phase is TrainingPhase.INITIALISING
+
+
+def test_a_start_without_a_word_or_a_step_is_told_after_45_min() -> None:
+    history = story(Stabilizing)
+    found = [opened(look(history, **UP)) for _ in range(5)]
+    assert found == [[], [], [], [], ["not_training"]]
+
+
+@pytest.mark.parametrize("line", ["compiling step {}", "restored shard {} of 512", "words {}"])
+def test_a_start_whose_output_goes_on_has_80_min(line: str) -> None:
+    history = story(Stabilizing)
+    found = [
+        opened(look(history, shown=tracker(None), lines=[line.format(number)]))
+        for number in range(9)
+    ]
+    assert found == [[]] * 8 + [["not_training"]]
+
+
+def test_a_start_that_the_contract_allows_more_is_left_alone() -> None:
+    history = History().launch(contract(live={"initialising": "3h"}))
+    for _ in range(12):
+        assert opened(look(history, **UP)) == []
+
+
+def test_the_time_of_a_start_counts_from_the_last_time_that_it_was_seen_waiting() -> None:
+    history = story(Stabilizing)
+    for _ in range(12):
+        look(history, job(JobState.PENDING))
+    for _ in range(4):
+        # Ray dates the start by the submit, two hours ago.
+        assert opened(look(history, **UP)) == []
+
+
+def test_the_job_s_own_gauge_of_its_phase_counts() -> None:
+    history = trains()
+    for _ in range(4):
+        gauge = TelemetryFacts(at=history.now + CADENCE, phase=TrainingPhase.INITIALISING)
+        answer = look(history, **STANDS, telemetry=gauge)
+        assert (opened(answer), live(answer).phase) == ([], TrainingPhase.INITIALISING)
+
+
+# --- Catch-up ------------------------------------------------------------------------------------
+
+
+def resumed() -> History:
+    """A run that resumed from step 1000 after it had reached step 2000."""
+    history = story(Running, SELDOM)
+    for step in (1500, 2000):
+        look(history, step=step, lines=steps(step), found=KEPT)
+    history.fail(node_lost(), step=2000, found=KEPT)
+    return history.relaunch()
+
+
+def test_a_tracker_that_is_silent_in_catch_up_is_no_standstill() -> None:
+    history = resumed()
+    for step in (1000, 1100, 1300, 1500, 1700, 1900):
+        again = tracker(2000, heartbeat_at=history.now + CADENCE)
+        answer = look(history, shown=again, lines=steps(step), found=KEPT)
+        assert opened(answer) == []
+    assert quiet(answer) == "tracker_silent"
+    assert "below step 2000" in live(answer).because
+
+
+def test_a_hang_in_catch_up_is_no_proof_by_the_log_alone_and_is_told_as_blind() -> None:
+    history = resumed()
+    for step in (1000, 1100, 1100, 1100, 1100):
+        again = tracker(2000, heartbeat_at=history.now + CADENCE)
+        answer = look(history, shown=again, lines=steps(step), found=KEPT)
+        assert "not_training" not in opened(answer)
+    assert set(history.run.findings) == {"monitor_blind"}
+    assert "only logs tells" in live(answer).because
+
+
+# --- Why is it quiet -----------------------------------------------------------------------------
+
+
+def test_a_dark_log_pipe_is_no_trouble_of_the_run() -> None:
+    history = trains()
+    for number in range(1, 4):
+        answer = look(history, **{**STANDS, "step": 1100 + 50 * number})
+        assert opened(answer) == []
+    assert quiet(answer) == "log_pipe_dark"
+    assert "its output is dark" in live(answer).because
+
+
+def test_a_silent_tracker_is_no_trouble_of_the_run() -> None:
+    history = trains()
+    for number in range(1, 4):
+        answer = look(history, **{**STANDS, "lines": steps(1100 + 50 * number)})
+        assert opened(answer) == []
+    assert quiet(answer) == "tracker_silent"
+
+
+def test_a_job_that_waits_is_waiting_for_capacity() -> None:
+    answer = look(story(Stabilizing), job(JobState.PENDING))
+    assert quiet(answer) == "waiting_for_capacity"
+    assert live(answer).phase is TrainingPhase.NOT_STARTED
+
+
+def test_a_blind_monitor_is_told_once_and_never_makes_a_run_worse() -> None:
+    history = trains()
+    dark = ("tracker", "logs", "checkpoints")
+    assert opened(look(history, without=dark)) == []
+    answer = look(history, without=dark)
+    found = answer.the(FindingOpened)
+    assert (found.kind, found.rule, found.severity) == ("monitor_blind", "H1", Severity.NOTIFY)
+    answer.without(EscalationRaised)
+    assert answer.the(CheckRecorded).health is Health.UNKNOWN
+    assert opened(look(history, without=dark)) == []
+    seen = look(history, step=1200, lines=steps(1200), found=KEPT)
+    assert cleared(seen) == ["monitor_blind"]
+    assert seen.the(CheckRecorded).health is Health.HEALTHY
+
+
+def test_no_word_on_the_job_is_blind_only_where_nothing_else_moves() -> None:
+    history, kept = trains(), KEPT
+    for step in (1150, 1200, 1250):
+        assert opened(look(history, step=step, without=("orchestrator",), found=kept)) == []
+    stands: dict[str, Any] = {"step": 1250, "without": ("orchestrator",), "found": kept}
+    look(history, **stands)
+    assert opened(look(history, **stands)) == ["monitor_blind"]
+
+
+FACTS = st.fixed_dictionaries(
+    {
+        "step": st.one_of(st.none(), st.integers(0, 3000)),
+        "lines": st.lists(
+            st.sampled_from([*steps(1100), *steps(1200), "OwnerDiedError", "node died", "up"]),
+            max_size=3,
+        ),
+        "wait": st.integers(1, 600).map(lambda minutes: minutes * MINUTE),
+    }
+)
+
+
+@settings(deadline=None, max_examples=60)
+@drawn(st.lists(FACTS, min_size=1, max_size=8), st.booleans())
+def test_with_no_fresh_source_nothing_is_ever_hung_or_degraded(
+    looks: list[dict[str, Any]], reached: bool
+) -> None:
+    history = story(Running)
+    without = SOURCES[1:] if reached else SOURCES
+    nodes = (NodeFacts(node="10.0.3.7", alive=False),)
+    for facts in looks:
+        answer = look(history, **facts, without=without, nodes=nodes, silent=("cluster",))
+        assert not {"not_training", "degraded"} & set(opened(answer))
+        assert not {"not_training", "degraded"} & set(history.run.findings)
+
+
+@settings(deadline=None, max_examples=60)
+@drawn(st.lists(st.tuples(st.integers(1, 60), st.booleans()), min_size=1, max_size=12))
+def test_a_run_of_which_any_clock_moves_at_each_check_is_never_hung(
+    looks: list[tuple[int, bool]],
+) -> None:
+    history = story(Running)
+    shown, step = 1000, 1000
+    for minutes, by_tracker in looks:
+        step += 30
+        shown = step if by_tracker else shown
+        lines = steps(shown) if by_tracker else steps(step)
+        answer = look(history, step=shown, lines=lines, wait=minutes * MINUTE, found=KEPT)
+        assert "not_training" not in opened(answer)
+
+
+# --- H16 -----------------------------------------------------------------------------------------
+
+DEAD = NodeFacts(node="10.0.3.7", alive=False, reason="missed 3 heartbeats")
+OWNER = "ray.exceptions.OwnerDiedError: Failed to retrieve object 00ff"
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"nodes": (DEAD,)}, "node 10.0.3.7 is dead: missed 3 heartbeats"),
+        ({"capacity": CapacityFacts(unmet=('{"TPU": 4}',))}, "nothing serves"),
+        ({"lines": [*steps(1100), OWNER]}, "OwnerDiedError"),
+    ],
+)
+def test_h16_opens_when_no_step_comes_and_the_cluster_shows_why(
+    facts: dict[str, Any], says: str
+) -> None:
+    history = trains()
+    for _ in range(2):
+        stands = {**STANDS, **facts, "without": ("tracker",)}
+        answer = look(history, **stands, further=("cluster",))
+    look(history, **stands, further=("cluster",))
+    found = history.run.findings["degraded"]
+    assert (found.rule, found.severity) == ("H16", Severity.ALERT)
+    assert says in found.summary
+    answer.without(DecisionMade)
+    again = look(history, step=1200, lines=steps(1200), found=KEPT)
+    assert "degraded" in cleared(again)
+
+
+def test_h16_needs_both_a_standstill_and_a_sign() -> None:
+    history = trains()
+    for step in (1150, 1200, 1250):
+        answer = look(
+            history, step=step, lines=steps(step), nodes=(DEAD,), further=("cluster",), found=KEPT
+        )
+        assert opened(answer) == []
+
+
+def test_h16_does_not_count_a_node_that_died_before_the_launch() -> None:
+    history = trains()
+    old = DEAD.model_copy(update={"since": history.events[0].at - timedelta(days=3)})
+    for _ in range(3):
+        look(history, **STANDS, nodes=(old,), further=("cluster",))
+    assert "degraded" not in history.run.findings
+
+
+def test_h16_is_expected_by_a_planned_act() -> None:
+    history = trains()
+    history.tell(announce(history, "H16", "H3"))
+    for _ in range(4):
+        assert opened(look(history, **STANDS, nodes=(DEAD,), further=("cluster",))) == []
+
+
+def test_h16_cannot_tell_without_an_answer_and_stays_open() -> None:
+    history = trains()
+    for _ in range(3):
+        look(history, **STANDS, nodes=(DEAD,), further=("cluster",))
+    assert "degraded" in history.run.findings
+    assert cleared(look(history, without=SOURCES)) == []
+    assert "degraded" in history.run.findings
+
+
+# --- H13 -----------------------------------------------------------------------------------------
+
+STOOD = Liveness(
+    phase=TrainingPhase.TRAINING,
+    quiet=Quiet.NOT_JUDGED,
+    witnesses=(Witness(name="logs", moves=Moves.STOOD, step=9, checks=1),),
+)
+MOVING = Liveness(phase=TrainingPhase.TRAINING, quiet=Quiet.MOVING)
+
+
+def claim(label: str, confidence: float = 0.9, line: str = "the line") -> CauseClaim:
+    return CauseClaim(
+        label=label, signature="s", outlook=Outlook.ASK, confidence=confidence, line=line
+    )
+
+
+@pytest.mark.parametrize(
+    ("claims", "liveness", "holds", "severity"),
+    [
+        (("hbm_oom",), STOOD, True, Severity.ALERT),
+        (("hbm_oom",), MOVING, True, Severity.NOTIFY),
+        (("network_storage_transient",), STOOD, True, Severity.NOTIFY),
+        # Retried, and it went on.
+        (("network_storage_transient",), MOVING, False, Severity.NOTIFY),
+        (("benign",), STOOD, None, Severity.NOTIFY),
+        (("unknown",), STOOD, None, Severity.NOTIFY),
+        (("user_stopped",), STOOD, None, Severity.NOTIFY),
+        ((), STOOD, None, Severity.NOTIFY),
+        ((), MOVING, False, Severity.NOTIFY),
+    ],
+)
+def test_h13_by_class_and_by_whether_steps_went_on(
+    claims: tuple[str, ...], liveness: Liveness, holds: bool | None, severity: Severity
+) -> None:
+    check = check_of(claims=tuple(claim(label) for label in claims), liveness=liveness)
+    answer = log_signature(check)
+    assert (answer.rule, answer.holds, answer.severity) == ("H13", holds, severity)
+
+
+def test_h13_is_about_live_jobs_and_not_about_hints() -> None:
+    ended = check_of(claims=(claim("hbm_oom"),), liveness=STOOD, job=job(JobState.FAILED))
+    assert log_signature(ended).holds is None
+    hint = check_of(claims=(claim("hbm_oom", 0.3),), liveness=STOOD)
+    assert log_signature(hint).holds is None
+
+
+def test_h16_reads_claims_of_the_cluster() -> None:
+    history = trains()
+    stood = STOOD.model_copy(
+        update={"witnesses": (Witness(name="logs", moves=Moves.STOOD, step=9, checks=2),)}
+    )
+    check = check_of(claims=(claim("node_failure", line="node lost"),), liveness=stood)
+    answer = degraded(history.run, history.run.instances[-1], check)
+    assert (answer.holds, "node lost" in answer.summary) == (True, True)
+
+
+# --- What is recorded ----------------------------------------------------------------------------
+
+
+def test_a_check_keeps_what_the_verdict_rests_on_and_no_more() -> None:
+    answer = look(trains(), **STANDS)
+    told = live(answer)
+    assert [one.name for one in told.witnesses] == [
+        "logs",
+        "output",
+        "tracker",
+        "checkpoints",
+        "telemetry",
+    ]
+    assert len(told.model_dump_json()) < 2_000
+
+
+def test_a_new_instance_inherits_the_pace_and_nothing_else() -> None:
+    history = trains()
+    pace = live(look(history, step=1200, lines=steps(1200), found=KEPT)).rate
+    assert pace is not None
+    history.fail(node_lost(), step=1200, found=KEPT)
+    first = live(look(history.relaunch(), shown=tracker(None), lines=["up"], found=KEPT))
+    assert (first.rate, first.checks, first.phase) == (pace, 0, TrainingPhase.INITIALISING)
+
+
+def test_readings_that_are_stale_are_no_witnesses() -> None:
+    history = trains()
+    old = tracker(1100, heartbeat_at=history.events[0].at - timedelta(days=1))
+    for _ in range(3):
+        answer = look(history, shown=old, lines=[], found=KEPT, without=("logs",))
+        assert "not_training" not in opened(answer)
