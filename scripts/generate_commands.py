@@ -36,7 +36,7 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 | read | [status](#status), [events](#events), [logbook](#logbook), [why](#why), [whatif](#whatif), [checkpoints](#checkpoints), \
 [signals](#signals), [subscribe](#subscribe), [schema](#schema) |
 | say | [note](#note), [correct](#correct) |
-| decide | [ack](#ack), [stop](#stop), [relaunch](#relaunch), \
+| decide | [ack](#ack), [stop](#stop), [revise](#revise), [fix](#fix), [relaunch](#relaunch), \
 [rollback](#rollback), [supersede](#supersede), [abandon](#abandon) |
 | allow | [propose](#propose), [consent](#consent), [waive](#waive), [revoke](#revoke) |
 | close and prove | [seal](#seal), [verify](#verify) |

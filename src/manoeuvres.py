@@ -5,6 +5,7 @@ from watchkeeper.acts import raise_if_silent
 from watchkeeper.desk import Desk, submission_id
 from watchkeeper.domain.adopting import compared_variables
 from watchkeeper.domain.commands import DraftRun
+from watchkeeper.domain.commands_judgement import ReportFix
 from watchkeeper.domain.commands_manoeuvres import (
     AdoptInstance,
     NameAncestor,
@@ -13,6 +14,7 @@ from watchkeeper.domain.commands_manoeuvres import (
     VerifyMilestone,
 )
 from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.gate_facts import GIT
 from watchkeeper.domain.milestone import milestone_tag
 from watchkeeper.domain.observation import GateFacts
 from watchkeeper.domain.people import Actor
@@ -26,7 +28,7 @@ from watchkeeper.launch_facts import Known, read_gate_facts
 from watchkeeper.launches import root_holder
 from watchkeeper.ledger import Handled
 from watchkeeper.lineage import lineage_of
-from watchkeeper.observe import read_seal_facts, scrub_observation
+from watchkeeper.observe import ask, read_seal_facts, scrub_observation
 
 
 def adopt(
@@ -75,6 +77,43 @@ def plan_rollback(desk: Desk, run: Run, step: int, actor: Actor, reason: str) ->
         submission_id=submission_id(desk, run.slug, len(run.instances) + 1),
         facts=facts,
         reason=reason,
+    )
+    return desk.ledger.handle(run.slug, command)
+
+
+def report_fix(
+    desk: Desk, run: Run, sha: str, actor: Actor, reason: str, *, built: tuple[str, str] = ("", "")
+) -> Handled | Refused:
+    """Read what a small fix changes, by the code's remote, and go on at its commit where it may.
+
+    Args:
+        desk: What to work with.
+        run: The run, interrupted by a small code bug.
+        sha: The commit of the fix, pushed.
+        actor: Who reports it.
+        reason: What it mends.
+        built: Source bundle and image that were built from it; empty where there is none.
+    """
+    contract = contract_of(run)
+    code = contract.code
+    remote = ask(GIT, lambda: desk.outside.git(code.remote, code.branch))
+    git = remote.answer
+    found = ask(GIT, lambda: git.look(sha)) if git is not None else None
+    pushed = found.answer if found is not None else None
+    differ = None
+    if git is not None and pushed is not None and pushed.on_branch:
+        differ = ask(GIT, lambda: git.changed(code.git_sha, sha))
+    newest = differ or found or remote
+    command = ReportFix(
+        now=clock.now(),
+        actor=actor,
+        git_sha=sha,
+        reason=reason,
+        repository=pushed,
+        changed=differ.answer if differ is not None else (None if pushed is None else ()),
+        reading=newest.reading,
+        bundle=built[0],
+        container=built[1],
     )
     return desk.ledger.handle(run.slug, command)
 

@@ -143,6 +143,15 @@ class GitRemote(Protocol):
         """Return what the remote says of a commit, as of now: which of its branches reach it."""
         ...
 
+    def changed(self, before: str, after: str) -> tuple[str, ...]:
+        """Return the paths that differ between two commits of the remote, sorted.
+
+        What was moved counts under both names.
+
+        Raises `Unavailable` also where the remote holds one of them no longer.
+        """
+        ...
+
     def push_refusal(self, path: str) -> str:
         """Try a push that changes one file, and move nothing; return why it is refused.
 

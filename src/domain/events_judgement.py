@@ -89,7 +89,7 @@ class FixPushed(Fact):
         instance: The one that ended on the bug.
         git_sha: The commit to launch from here on.
         before: The commit so far.
-        changed: The files that differ between the two.
+        changed: The files that differ between the two, without those that the contract ignores.
         approval: The approval that covers it.
         identity: The identity that a relaunch of this commit has.
         reason: The words of whoever pushed it.

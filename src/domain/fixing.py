@@ -4,6 +4,8 @@ The approval that the run has covers it where the diff lies outside of model, lo
 data. watchkeeper writes no code: it reads which files differ, and rules on their names.
 """
 
+from fnmatch import fnmatchcase
+
 from watchkeeper.domain.commands_judgement import ReportFix
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import (
@@ -25,6 +27,9 @@ from watchkeeper.domain.state import Approval, Run, contract_of
 
 Outcome = list[RunEvent] | Refused
 
+FILES_MAX = 50
+"""A fix that changes more files is no small one."""
+
 _SHOWN_MAX = 8
 """Changed files that a decision names."""
 
@@ -38,12 +43,12 @@ def report_fix(run: Run, command: ReportFix) -> Outcome:
     approval = _covering(run, before)
     if approval is None:
         return Refused(Refusal.FIX_NOT_COVERED, before.instance)
-    assert command.changed is not None, "what was not read is refused"
+    changed = _counting(run, command)
     fixed = FixPushed(
         instance=before.instance,
         git_sha=command.git_sha,
         before=before.git_sha,
-        changed=command.changed,
+        changed=changed,
         approval=approval.name,
         identity=identity_digest(_plan(run, _at(contract, command))),
         reason=command.reason.strip(),
@@ -73,7 +78,10 @@ def _refused(run: Run, command: ReportFix) -> Refused | None:
     if not command.repository.on_branch or command.git_sha == code.git_sha:
         return Refused(Refusal.FIX_NOT_PUSHED, f"{command.git_sha[:8]} on {code.branch}")
     part = contract_of(run).recover
-    training = [(path, glob) for path in command.changed if (glob := changes_training(path, part))]
+    changed = _counting(run, command)
+    if len(changed) > FILES_MAX:
+        return Refused(Refusal.FIX_TRAINS, f"{len(changed)} files: no small fix")
+    training = [(path, glob) for path in changed if (glob := changes_training(path, part))]
     if training:
         told = ", ".join(f"{path} ({glob})" for path, glob in training[:_SHOWN_MAX])
         return Refused(Refusal.FIX_TRAINS, told)
@@ -81,6 +89,16 @@ def _refused(run: Run, command: ReportFix) -> Refused | None:
     if code.built_from and built:
         return Refused(Refusal.FIX_WITHOUT_BUILD, code.bundle or code.container)
     return None
+
+
+def _counting(run: Run, command: ReportFix) -> tuple[str, ...]:
+    """Return the changed files that count: not those that the contract ignores for L2 as well."""
+    ignored = contract_of(run).code.ignore
+    return tuple(
+        path
+        for path in command.changed or ()
+        if not any(fnmatchcase(path, glob) for glob in ignored)
+    )
 
 
 def _covering(run: Run, before: LaunchPlan) -> Approval | None:

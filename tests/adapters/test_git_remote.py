@@ -1309,3 +1309,23 @@ def test_a_fetch_that_was_killed_in_the_middle_is_done_again(
     assert remote.read_file(head, "README.md") == b"first\n"
     assert remote.has_commit(theirs)
     run(mirror, "fsck", "--strict")
+
+
+# --- What differs between two commits -------------------------------------------------------------
+
+
+def test_what_differs_between_two_commits_is_named_by_path_both_ways_of_a_move(
+    clone: Path, remote: GitRemoteMirror
+) -> None:
+    before = says(clone, "rev-parse", "HEAD")
+    (clone / "src").mkdir()
+    (clone / "src" / "ü \n.py").write_text("x = 1\n")
+    run(clone, "mv", "README.md", "READ.md")
+    run(clone, "add", "-A")
+    run(clone, "commit", "--quiet", "-m", "second")
+    run(clone, "push", "--quiet", "origin", "main")
+    after = says(clone, "rev-parse", "HEAD")
+    assert remote.changed(before, after) == ("READ.md", "README.md", "src/ü \n.py")
+    assert remote.changed(after, after) == ()
+    with pytest.raises(Unavailable, match="no branch or tag there holds commit"):
+        remote.changed(before, "a" * 40)

@@ -47,6 +47,8 @@ COMMANDS = {
     "correct": "people",
     "ack": "people",
     "stop": "people",
+    "revise": "judging",
+    "fix": "judging",
     "relaunch": "manoeuvring",
     "rollback": "manoeuvring",
     "supersede": "manoeuvring",

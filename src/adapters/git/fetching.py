@@ -182,3 +182,14 @@ def reached(git: Git, sha: str, tips: Sequence[str], deadline: Deadline) -> bool
         return False
     walk = ["rev-list", "--max-count=1", sha, "--not", *tips]
     return not run_git(git, walk, deadline=deadline).text
+
+
+def changed_between(git: Git, before: str, after: str, deadline: Deadline) -> tuple[str, ...]:
+    """Return the paths that differ between two commits that the mirror holds, sorted.
+
+    A file that was moved counts under both names: each may be what matters.
+    """
+    diff = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff"]
+    answer = run_git(git, [*diff, full_id(before), full_id(after)], deadline=deadline)
+    names = answer.out.decode("utf-8", "replace").split("\0")
+    return tuple(sorted(name for name in names if name))

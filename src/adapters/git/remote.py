@@ -15,6 +15,7 @@ from watchkeeper.adapters.git.address import parse_remote, scrub
 from watchkeeper.adapters.git.fetching import (
     RemoteTag,
     branch_at,
+    changed_between,
     fetch_all,
     fetch_branch,
     look,
@@ -212,6 +213,13 @@ class GitRemoteMirror:
         with self._one_fetch(deadline):
             fetch_all(self._git, deadline)
         return look(self._git, sha, self._branch, deadline)
+
+    def changed(self, before: str, after: str) -> tuple[str, ...]:
+        """Return the paths that differ between two commits of the remote, sorted."""
+        deadline = self._begin()
+        for sha in (before, after):
+            self._expect_held(sha, f"the comparison with {sha[:8]}", deadline)
+        return changed_between(self._git, before, after, deadline)
 
     def push_refusal(self, path: str) -> str:
         """Try a push that changes one file, and move nothing; return why it is refused."""

@@ -1,0 +1,110 @@
+"""`revise` and `fix`: what an end was, and a small fix that was pushed for it."""
+
+import re
+from pathlib import Path
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    act_if_alone,
+    actor_option,
+    handle,
+    home_option,
+    json_errors,
+    known_run,
+    not_refused,
+    open_office,
+    say,
+    who,
+)
+from watchkeeper.domain.causes import CAUSES
+from watchkeeper.domain.commands_judgement import Revise
+from watchkeeper.domain.events import DecisionMade, FixPushed
+from watchkeeper.manoeuvres import report_fix
+
+_SHA = re.compile(r"[0-9a-f]{40}")
+
+
+@click.command()
+@click.argument("run")
+@click.argument("failure", type=click.IntRange(min=1), metavar="SEQ")
+@click.option(
+    "--cause",
+    required=True,
+    type=click.Choice(sorted(CAUSES)),
+    metavar="CLASS",
+    help="What it was, such as preemption, node_failure, data_error or code_bug.",
+)
+@click.option("--reason", required=True, help="How that is known.")
+@home_option
+@actor_option
+@json_errors
+def revise(
+    run: str,
+    failure: int,
+    cause: str,
+    reason: str,
+    home: Path,
+    as_json: bool,
+    principal: str | None,
+) -> None:
+    """Take the end that event SEQ of RUN classified for CLASS. Only a human can.
+
+    The old entry stays. Later decisions, restart budget and comparisons read the new cause; an end
+    that nobody has gone on from is decided anew.
+    """
+    with open_office(home) as office:
+        known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        command = Revise(now=clock.now(), actor=actor, failure=failure, cause=cause, reason=reason)
+        handled = handle(office, run, command)
+        says = act_if_alone(office, run)
+        decided = [e.data for e in handled.events if isinstance(e.data, DecisionMade)]
+        then = f"; decided anew: {decided[-1].because}" if decided else ""
+        recorded = [{"seq": e.version, "topic": e.data.topic} for e in handled.events]
+        document = {"run": run, "cause": cause, "recorded": recorded, "says": says}
+        say(as_json, document, f"{run}: event {failure} is taken for {cause}{then}; {says}")
+
+
+@click.command()
+@click.argument("run")
+@click.option("--sha", required=True, help="The commit of the fix, pushed to the run's branch.")
+@click.option("--reason", required=True, help="What it mends.")
+@click.option("--bundle", default="", help="The source bundle that was built from it.")
+@click.option("--container", default="", help="The image that was built from it, by its digest.")
+@home_option
+@actor_option
+@json_errors
+def fix(
+    run: str,
+    sha: str,
+    reason: str,
+    bundle: str,
+    container: str,
+    home: Path,
+    as_json: bool,
+    principal: str | None,
+) -> None:
+    """Go on at the commit of a small fix, where a decision of RUN proposed one (R5).
+
+    The approval that RUN has covers it if no changed file can alter the training; the files are
+    read from the remote and ruled on by name. Anyone may report a fix: an agent that wrote it, too.
+    """
+    if not _SHA.fullmatch(sha):
+        raise Leave(f"--sha {sha}: expected a full commit id, 40 lower-case hex digits", 4)
+    with open_office(home) as office:
+        known = known_run(office.ledger, run)
+        actor = who(office.home, principal)
+        built = (bundle, container)
+        handled = not_refused(report_fix(office.desk, known, sha, actor, reason, built=built))
+        says = act_if_alone(office, run)
+        [fixed] = [e.data for e in handled.events if isinstance(e.data, FixPushed)]
+        recorded = [{"seq": e.version, "topic": e.data.topic} for e in handled.events]
+        document = {"run": run, "sha": sha, "changed": list(fixed.changed), "recorded": recorded}
+        text = (
+            f"{run}: goes on at {sha[:8]}, covered by {fixed.approval}; it changes "
+            f"{', '.join(fixed.changed) or 'nothing'}; {says}"
+        )
+        say(as_json, document | {"says": says}, text)
