@@ -1,5 +1,7 @@
 """Writes docs/schemas/events: one JSON Schema for each event type that is published.
 
+Beside it docs/schemas/observation.json and docs/observation.md: what a check reads outside.
+
     uv run python scripts/generate_schemas.py [--check] [--replace TOPIC]
 
 A schema that is there already was promised to subscribers: it is written anew only where nothing
@@ -14,6 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from watchkeeper.adapters.observation_schema import observation_page, observation_schema
 from watchkeeper.domain.registry import UPCASTS, type_of
 from watchkeeper.projections.event_schemas import breaks, event_schema
 
@@ -48,6 +51,18 @@ def problems(folder: Path, replaced: Sequence[str] = ()) -> tuple[dict[Path, str
     return to_write, broken
 
 
+def observation_files(docs: Path) -> dict[Path, str]:
+    """Return what is to be written about observations, by file."""
+    schema = json.dumps(observation_schema(), indent=2, ensure_ascii=False) + "\n"
+    wanted = {docs / "schemas" / "observation.json": schema}
+    wanted[docs / "observation.md"] = observation_page()
+    return {
+        path: text
+        for path, text in wanted.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+
+
 def main() -> int:
     """Write the schemas, or say what is wrong with them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
@@ -56,6 +71,8 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the schemas are")
     options = parser.parse_args()
     to_write, broken = problems(options.folder, options.replace)
+    if options.folder == FOLDER:
+        to_write |= observation_files(FOLDER.parent.parent)
     for one in broken:
         print(f"{one}: subscribers rely on it; write a new version of the topic")
     if options.check:

@@ -23,7 +23,7 @@ from watchkeeper.further import (
 )
 from watchkeeper.ports import Outside
 
-__all__ = ["Asked", "ask", "observe", "read_seal_facts", "scrub_observation"]
+__all__ = ["Asked", "ask", "observe", "read_seal_facts", "scrub_observation", "scrubbed"]
 
 LOG_LINES_MAX = 200
 """Lines of output read at a check, as many as the written monitoring loop reads."""
@@ -86,6 +86,15 @@ def _observe(
     )
 
 
+def scrubbed(scrubber: Scrubber, seen: Observation) -> Observation:
+    """Take the secrets out of an observation."""
+    history = seen.history
+    named = scrub_history(scrubber, history) if history is not None else None
+    plain = seen.model_copy(update={"history": None})
+    clean, _ = scrub_json(scrubber, plain.model_dump(mode="json"))
+    return Observation.model_validate(clean).model_copy(update={"history": named})
+
+
 def scrub_observation(scrubber: Scrubber, seen: Observation) -> tuple[Observation, str, bytes]:
     """Take the secrets out of an observation and fix its bytes.
 
@@ -95,16 +104,12 @@ def scrub_observation(scrubber: Scrubber, seen: Observation) -> tuple[Observatio
     Returns:
         The scrubbed observation, the SHA-256 of its bytes in hex, and the bytes.
     """
-    history = seen.history
-    named = scrub_history(scrubber, history) if history is not None else None
-    plain = seen.model_copy(update={"history": None})
-    clean, _ = scrub_json(scrubber, plain.model_dump(mode="json"))
-    scrubbed = Observation.model_validate(clean).model_copy(update={"history": named})
-    kept = newest_points(named, POINTS_KEPT) if named is not None else None
-    whole = scrubbed.model_copy(update={"history": kept}).model_dump(mode="json")
+    clean = scrubbed(scrubber, seen)
+    kept = newest_points(clean.history, POINTS_KEPT) if clean.history is not None else None
+    whole = clean.model_copy(update={"history": kept}).model_dump(mode="json")
     text = json.dumps(whole, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     content = text.encode()
-    return scrubbed, hashlib.sha256(content).hexdigest(), content
+    return clean, hashlib.sha256(content).hexdigest(), content
 
 
 def read_seal_facts(

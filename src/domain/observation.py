@@ -52,9 +52,13 @@ class Observation(Value):
     Attributes:
         instance: The instance that was looked at.
         at: When the reading began.
+        readings: How each source answered, and its own clock.
+        job: The orchestrator's word on the job.
         log_lines: The tail of the job's output, oldest first.
         named_lines: What a longer tail shows of the texts that the contract names.
         log_cut: The job printed more than what was looked through for them.
+        tracker: What the tracker shows now.
+        checkpoints: What lies below the checkpoint root.
         attempts: The tries of the job's tasks, in time order.
         capacity: What the job waits for or has.
         nodes: Machines of the cluster that the orchestrator tells of.

@@ -73,7 +73,7 @@ class JobFacts(Value):
 
     Attributes:
         submission_id: The id fixed before the submit.
-        state: See `JobState`.
+        state: The orchestrator's word on it.
         started_at: When the job began, by the orchestrator's clock.
         ended_at: When it ended, by the orchestrator's clock.
         exit_code: The entrypoint's exit code, 0 to 255; none when a signal ended it.
@@ -144,6 +144,7 @@ class CheckpointFacts(Value):
         kind: By `is_temporary` in the metadata; unknown while incomplete.
         metadata_step: The step that the metadata names.
         written_at: When the metadata was written, by the store's clock.
+        size_bytes: Its size, where the store was asked for it.
         reason: Why it is not complete; empty when it is.
     """
 
@@ -161,6 +162,10 @@ class CheckpointListing(Value):
     """The checkpoints below one root, in numeric step order, newest last.
 
     An empty list is only ever the answer of a store that was reached and has nothing there.
+
+    Attributes:
+        root: The folder that was listed.
+        checkpoints: What lies directly below it.
     """
 
     root: str

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from tests.domain.samples import contract
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import Fact, RunEvent
+from watchkeeper.domain.sources import MetricHistory
 
 Strategy = st.SearchStrategy[Any]
 
@@ -80,6 +81,12 @@ _GENERIC: dict[Any, Callable[[tuple[Any, ...], datetime], Strategy]] = {
     Literal: lambda arguments, _: st.sampled_from(arguments),
 }
 
+
+def _history(values: list[float]) -> MetricHistory:
+    """Return a history as long as its one column."""
+    return MetricHistory(steps=tuple(range(len(values))), columns={"loss": tuple(values)})
+
+
 _PLAIN: dict[Any, Strategy] = {
     bool: st.booleans(),
     str: st.text(max_size=12),
@@ -87,6 +94,7 @@ _PLAIN: dict[Any, Strategy] = {
     type(None): st.none(),
     timedelta: st.timedeltas(timedelta(0), timedelta(days=400)),
     Contract: st.sampled_from(CONTRACTS),
+    MetricHistory: st.lists(st.floats(), max_size=3).map(_history),
 }
 
 

@@ -42,6 +42,7 @@ COMMANDS = {
     "triage": "triaging",
     "subscribe": "subscribing",
     "schema": "schema",
+    "judge": "judging",
     "signals": "signalling",
     "note": "people",
     "correct": "people",

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 import click
 
 from watchkeeper.adapters.cli.common import Leave, json_errors, say
+from watchkeeper.adapters.load import load
 from watchkeeper.domain.registry import type_of
 from watchkeeper.projections.cloud_event import type_name
 from watchkeeper.projections.event_schemas import event_schema
@@ -13,7 +14,7 @@ from watchkeeper.projections.event_schemas import event_schema
 
 @click.group()
 def schema() -> None:
-    """Print what events look like, for programs that read them; no home is needed."""
+    """Print what events and observations look like, for programs; no home is needed."""
 
 
 @schema.command()
@@ -33,6 +34,13 @@ def events(name: str | None, as_json: bool) -> None:
     width = max(len(one) for one in schemas)
     lines = [f"{one:<{width}}  {found['description']}" for one, found in schemas.items()]
     say(as_json, {"types": schemas}, "\n".join(lines))
+
+
+@schema.command()
+def observation() -> None:
+    """Print the JSON Schema of an observation: what a check reads, and what `judge` takes."""
+    made = load("observation_schema", "observation_schema")()
+    click.echo(json.dumps(made, indent=2, ensure_ascii=False))
 
 
 def _topic(name: str) -> str:

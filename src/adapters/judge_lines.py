@@ -1,0 +1,310 @@
+"""Reads the lines that `judge` answers: a contract in part, what came before, an observation."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any, TypeVar, cast
+from uuid import uuid4
+
+from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
+
+from watchkeeper.adapters.bad_input import shown
+from watchkeeper.domain.contract import Contract, checkpoint_root_of
+from watchkeeper.domain.envelope import Event, Undecodable, decode
+from watchkeeper.domain.judging import Judged, NotJudged, begin, judge, recorded
+from watchkeeper.domain.observation import Observation
+from watchkeeper.domain.registry import type_of
+from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.observe import scrubbed
+from watchkeeper.projections.cloud_event import type_name
+
+KEYS = ("id", "contract", "history", "observation", "launched_at")
+"""What a line may hold; whatever else it holds is left alone."""
+
+DEFAULT_CONTRACT: Mapping[str, Any] = {
+    "run": "judged",
+    "lane": "ordinary",
+    "dri": "dri",
+    "goal": "not stated",
+    "stop": "not stated",
+    "issue": "none",
+    "command": ["not-stated"],
+    "orchestrator": {"kind": "ray", "address": "http://127.0.0.1:8265"},
+    "code": {"remote": "not-stated", "git_sha": "0" * 40},
+    "tracker": {"url": "not-stated", "id": "judged", "display_name": "judged", "resume": "allow"},
+    "output_root": "not-stated",
+    "final_step": {"value": 1_000_000_000},
+    "retries": {"owner": "watchkeeper"},
+    "watch": {"holder": "watchkeeper"},
+}
+"""What a contract says that a line leaves out; see docs/judgement.md."""
+
+_READ_FROM = {
+    "orchestrator": ("job",),
+    "logs": ("log_lines",),
+    "tracker": ("tracker",),
+    "checkpoints": ("checkpoints",),
+    "history": ("history",),
+    "attempts": ("attempts",),
+    "cluster": ("capacity", "nodes", "others"),
+    "telemetry": ("telemetry",),
+    "hosts": ("hosts",),
+}
+"""By which parts of an observation a source that has no reading is known to have answered."""
+
+PROBLEMS_MAX = 5
+"""Mistakes of one line that are told."""
+
+_TIME: TypeAdapter[AwareDatetime] = TypeAdapter(AwareDatetime)
+_M = TypeVar("_M", bound=BaseModel)
+_TOPICS = {type_name(topic): topic for topic in type_of} | {topic: topic for topic in type_of}
+
+
+class BadLine(Exception):
+    """A line cannot be judged.
+
+    Args:
+        problems: What is wrong: field, value and what was expected, each in one sentence.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        """Keep them for whoever tells them."""
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A line's answer.
+
+    Attributes:
+        name: The line's own id, as it was given.
+        judged: What the observation amounts to.
+    """
+
+    name: object
+    judged: Judged
+
+
+def answer_line(text: str, scrubber: Scrubber) -> Answer:
+    """Judge one line.
+
+    Args:
+        text: The line.
+        scrubber: Takes secrets out of what is judged, as before anything is recorded.
+
+    Raises:
+        BadLine: It is not what a line holds, or its observation cannot follow its history.
+    """
+    line = _parsed(text)
+    seen = _object(line.get("observation"))
+    if seen is None:
+        told = "an object as `schema observation` describes"
+        raise BadLine(_problem("observation", line.get("observation"), told))
+    before: Any = line.get("history") or []
+    if not isinstance(before, list):
+        raise BadLine(_problem("history", before, "a list of observations or events"))
+    rows = [_object(row) for row in cast("list[object]", before)]
+    events = [row for row in rows if row is not None and ("topic" in row or "type" in row)]
+    launched_at = _time(line, "launched_at")
+    if events and len(events) != len(rows):
+        raise BadLine(_problem("history", "both", "either observations or recorded events"))
+    if events:
+        run, earlier = _folded(events, line.get("contract")), []
+    else:
+        first = rows[0] if rows else seen
+        run, earlier = begin(_contract(line.get("contract"), first)), rows
+    for number, row in enumerate(earlier):
+        run = _judged(run, row, f"history[{number}]", launched_at, scrubber).run
+    return Answer(line.get("id"), _judged(run, seen, "observation", launched_at, scrubber))
+
+
+def _object(value: object) -> dict[str, Any] | None:
+    """Return an object as such; none for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        # Python's reader takes NaN and Infinity, which JSON proper does not have.
+        line: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadLine(f"no JSON ({error}); expected one object on each line") from error
+    if not isinstance(line, dict):
+        raise BadLine(_problem("", line, "an object with id and observation"))
+    found = cast("dict[str, Any]", line)
+    for key in found.keys() - set(KEYS):
+        near = get_close_matches(key, KEYS, n=1, cutoff=0.8)
+        if near:
+            raise BadLine(f"{key}: no such field; did you mean {near[0]}?")
+    return found
+
+
+def _judged(
+    run: Run,
+    row: dict[str, Any] | None,
+    place: str,
+    launched_at: datetime | None,
+    scrubber: Scrubber,
+) -> Judged:
+    if row is None:
+        raise BadLine(f"{place}: expected an observation, an object")
+    whole = _filled(run, row)
+    try:
+        return judge(run, scrubbed(scrubber, _model(Observation, whole, place)), launched_at)
+    except NotJudged as error:
+        raise BadLine(f"{place}: {error}") from error
+
+
+def _filled(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in what an observation from elsewhere need not say."""
+    whole = {**row}
+    contract, at = contract_of(run), row.get("at")
+    whole.setdefault("instance", run.instances[-1].plan.instance if run.instances else "i1")
+    told = "readings" in whole
+    if isinstance(whole.get("job"), dict):
+        whole["job"] = {"submission_id": "judged", **whole["job"]}
+    if isinstance(whole.get("tracker"), dict):
+        own = {"tracker_id": contract.tracker.id, "display_name": contract.tracker.display_name}
+        clock = {} if told else {"heartbeat_at": at}
+        whole["tracker"] = {**own, "state": "running", **clock, **whole["tracker"]}
+    if isinstance(whole.get("checkpoints"), dict):
+        whole["checkpoints"] = {"root": checkpoint_root_of(contract), **whole["checkpoints"]}
+    if not told:
+        whole["readings"] = [
+            {"source": source, "state": "fresh", "clock": at}
+            for source, parts in _READ_FROM.items()
+            if any(whole.get(part) is not None for part in parts)
+        ]
+    return whole
+
+
+def _contract(given: object, first: dict[str, Any] | None) -> Contract:
+    """Return a contract of what is given, what is seen first, and what is left."""
+    stated = _stated(given)
+    merged = _merged(_merged(DEFAULT_CONTRACT, _shown_first(first or {})), stated)
+    tracker, own = _object(merged["tracker"]), _object(stated.get("tracker")) or {}
+    if tracker is not None and tracker.get("kind", "jsonl") != "jsonl" and "url" not in own:
+        tracker.pop("url", None)
+    return _model(Contract, _split(merged), "contract")
+
+
+def _stated(given: object) -> dict[str, Any]:
+    stated = _object({} if given is None else given)
+    if stated is None:
+        raise BadLine(_problem("contract", given, "an object with keys of a contract"))
+    return stated
+
+
+def _split(document: dict[str, Any]) -> dict[str, Any]:
+    command = document.get("command")
+    if not isinstance(command, str):
+        return document
+    try:
+        return {**document, "command": shlex.split(command)}
+    except ValueError as error:
+        raise BadLine(_problem("contract.command", command, f"shell words ({error})")) from error
+
+
+def _shown_first(first: dict[str, Any]) -> dict[str, Any]:
+    """Return what the first observation shows of an identity, for what nobody states."""
+    found: dict[str, Any] = {}
+    tracker = _object(first.get("tracker")) or {}
+    shown_as = {"id": tracker.get("tracker_id"), "display_name": tracker.get("display_name")}
+    found["tracker"] = {name: value for name, value in shown_as.items() if value}
+    if tracker.get("final_step"):
+        found["final_step"] = {"value": tracker["final_step"], "source": "the tracker"}
+    root = (_object(first.get("checkpoints")) or {}).get("root")
+    if isinstance(root, str) and root:
+        folder = root.rstrip("/")
+        found["checkpoints"] = {"root": folder}
+        found["output_root"] = folder.removesuffix("/checkpoints") or folder
+    return found
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of both; those of a part are merged, `env` and lists are taken whole."""
+    whole = {**below}
+    for name, value in above.items():
+        old, new = _object(whole.get(name)), _object(value)
+        is_part = old is not None and new is not None and name != "env"
+        whole[name] = {**(old or {}), **(new or {})} if is_part else value
+    return whole
+
+
+def _folded(rows: Sequence[dict[str, Any]], given: object) -> Run:
+    """Return the run that recorded events amount to, under the contract given where there is one.
+
+    Raises:
+        BadLine: One of them is no event of a run, or does not fit.
+    """
+    run: Run | None = None
+    for number, row in enumerate(rows):
+        place = f"history[{number}]"
+        try:
+            event = _event(row, (run.version if run else 0) + 1)
+            if run is None:
+                promised = getattr(event.data, "contract", None)
+                if not isinstance(promised, Contract):
+                    raise BadLine(_problem(place, row.get("topic"), "run.drafted.1 as the first"))
+                run = Run(promised.run)
+            run = recorded(run, event)
+        except (Undecodable, NotJudged) as error:
+            raise BadLine(f"{place}: {error}") from error
+    assert run is not None, "there is at least one event"
+    if given is None:
+        return run
+    document = contract_of(run).model_dump(mode="json", exclude_defaults=True)
+    merged = _split(_merged(document, _stated(given)))
+    return replace(run, contract=_model(Contract, merged, "contract"))
+
+
+def _event(row: dict[str, Any], version: int) -> Event:
+    name = str(row.get("topic") or row.get("type"))
+    topic = _TOPICS.get(name, name)
+    data = row.get("data")
+    state = _object(data)
+    if state is None or "event_id" not in state:
+        at = row.get("occurred_at") or row.get("at") or row.get("time")
+        state = {
+            "event_id": str(uuid4()), "occurred_at": at, "recorded_at": row.get("recorded_at", at),
+            "actor": row.get("actor") or {"principal": "watchkeeper", "kind": "service"},
+            "cause": None, "correlation": "judged", "key": None, "data": data,
+        }  # fmt: skip
+    return decode("run/judged", version, topic, json.dumps(state).encode())
+
+
+def _time(line: Mapping[str, Any], name: str) -> datetime | None:
+    if line.get(name) is None:
+        return None
+    try:
+        return _TIME.validate_python(line[name])
+    except ValidationError as error:
+        raise BadLine(_problem(name, line[name], "a time such as 2026-11-21T01:36:10Z")) from error
+
+
+def _model(model: type[_M], document: object, place: str) -> _M:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        problems: list[str] = []
+        for one in error.errors()[:PROBLEMS_MAX]:
+            where = ".".join(str(part) for part in (place, *one["loc"]))
+            said = one["msg"].replace("Input should be ", "").removeprefix("Value error, ")
+            if one["type"] == "missing":
+                problems.append(f"{where}: is missing; expected a value")
+            elif one["type"] == "extra_forbidden":
+                page = "docs/contract.md" if place == "contract" else "`schema observation`"
+                problems.append(f"{where}: no such field; see {page}")
+            else:
+                problems.append(_problem(where, one["input"], said.removeprefix("expected ")))
+        raise BadLine(*problems) from error
+
+
+def _problem(field: str, value: object, expected: str) -> str:
+    place = f"{field}: " if field else ""
+    return f"{place}got {shown(value, field.split('.'))}, expected {expected}"

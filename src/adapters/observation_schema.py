@@ -1,0 +1,180 @@
+"""The JSON Schema of an observation, and the page that explains it, both made from the code."""
+
+from collections.abc import Iterator
+from inspect import cleandoc
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from watchkeeper.adapters.contract_schema import meanings
+from watchkeeper.domain import sources, values
+from watchkeeper.domain.observation import NamedLine, Observation
+from watchkeeper.domain.sources import HISTORY_POINTS_MAX
+
+NO_NUMBERS = ["NaN", "Infinity", "-Infinity"]
+"""How numbers are written that JSON has not."""
+
+_PARTS: dict[str, type[BaseModel]] = {
+    model.__name__: model
+    for module in (values, sources)
+    for model in vars(module).values()
+    if isinstance(model, type) and issubclass(model, BaseModel) and model is not values.Value
+} | {"NamedLine": NamedLine}
+
+_SOURCES: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "`orchestrator`", "`job`", "none of its own",
+        "Asked first. `not_found` is an answer; no answer is `unavailable`, and never an end.",
+    ),
+    (
+        "`logs`", "`log_lines`, `named_lines`, `log_cut`", "none of its own",
+        "The newest 200 lines, oldest first, each at most 2,000 characters.",
+    ),
+    (
+        "`tracker`", "`tracker`", "`heartbeat_at`",
+        "`stale` while its newest sign is older than the launch: it is an older instance's then.",
+    ),
+    (
+        "`checkpoints`", "`checkpoints`", "none of its own",
+        "Everything directly below the checkpoint root. An empty list is an answer.",
+    ),
+    (
+        "`history`", "`history`", "time of the newest point",
+        f"At most {HISTORY_POINTS_MAX:,} points, the newest; `stale` as the tracker is. Of an"
+        " offline run what is on disk.",
+    ),
+    (
+        "`attempts`", "`attempts`", "none of its own",
+        "Tries of the job's tasks in time order; those that failed come first to stay in bounds.",
+    ),
+    (
+        "`cluster`", "`capacity`, `nodes`, `others`", "none of its own",
+        "What the job waits for, machines, and other live jobs of this run or output root.",
+    ),
+    (
+        "`telemetry`", "`telemetry`", "newest sample, or the time of reading",
+        "Only where the contract names `telemetry.url`. Before a job serves it, `unavailable`.",
+    ),
+    (
+        "`hosts`", "`hosts`", "newest measurement",
+        "Disk and mounts; a folder that nobody could look at has `mounted` null.",
+    ),
+)  # fmt: skip
+
+
+def observation_schema() -> dict[str, Any]:
+    """Return the JSON Schema of an observation, with what the docstrings say of each field."""
+    schema = Observation.model_json_schema()
+    parts = cast("dict[str, dict[str, Any]]", schema["$defs"])
+    models: dict[str, type[BaseModel]] = {**_PARTS, "Observation": Observation}
+    for name, model in models.items():
+        described = schema if name == "Observation" else parts.get(name)
+        if described is None:
+            continue
+        described["description"] = " ".join(cleandoc(model.__doc__ or "").split("\n\n")[0].split())
+        for field, said in meanings(model).items():
+            if field in described["properties"]:
+                described["properties"][field]["description"] = said
+    opened: dict[str, Any] = _with_numbers(schema)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **opened,
+        "title": "watchkeeper observation",
+    }
+
+
+def _with_numbers(node: Any) -> Any:
+    """Say of each number that it may be written as a text where JSON has no such number."""
+    if isinstance(node, list):
+        return [_with_numbers(one) for one in cast("list[object]", node)]
+    if not isinstance(node, dict):
+        return node
+    found = cast("dict[str, Any]", node)
+    if found.get("type") == "number":
+        return {**{n: v for n, v in found.items() if n != "type"},
+                "anyOf": [{"type": "number"}, {"enum": NO_NUMBERS}]}  # fmt: skip
+    return {name: _with_numbers(value) for name, value in found.items()}
+
+
+def observation_page() -> str:
+    """Return the page that explains an observation, in Markdown."""
+    return "\n".join(_page()) + "\n"
+
+
+def _page() -> Iterator[str]:
+    yield "<!-- Written by scripts/generate_schemas.py from the code; do not edit. -->"
+    yield "# Observation"
+    yield ""
+    yield (
+        "What a check reads outside, at one time, before anything is judged. Its JSON Schema is"
+        " [observation.json](schemas/observation.json), which `watchkeeper schema observation`"
+        " prints; [judgement](judgement.md) says how programs have one judged."
+    )
+    yield ""
+    yield (
+        "Times are ISO 8601 with their zone, except those of a metric history: seconds since 1970."
+        " Sizes are bytes, steps are counted from 0. NaN and infinities are written as the texts"
+        " `NaN`, `Infinity` and `-Infinity`. What a source did not say is null or empty: it is"
+        " never read as zero, gone or clean."
+    )
+    yield ""
+    yield "## Sources and freshness"
+    yield ""
+    yield (
+        "Each source is asked at the same time as the others, within a limit of its own, and has a"
+        " reading of its own: `fresh`, `stale` or `unavailable`, with the newest time that it"
+        " gives itself (`clock`) and a reason. A source without a reading was not asked, which"
+        " counts as `unavailable`. `unavailable` is never read as failure."
+    )
+    yield ""
+    yield "| source | fields | its clock | what to know |"
+    yield "|---|---|---|---|"
+    for row in _SOURCES:
+        yield f"| {' | '.join(row)} |"
+    yield ""
+    yield "## Fields"
+    schema = observation_schema()
+    parts: dict[str, dict[str, Any]] = schema["$defs"]
+    yield from _fields("Observation", schema)
+    for name in sorted(parts):
+        if "properties" in parts[name]:
+            yield from _fields(name, parts[name])
+        else:
+            allowed = ", ".join(f"`{value}`" for value in parts[name].get("enum", ()))
+            yield from ("", f"### {name}", "", f"One of {allowed}.")
+
+
+def _fields(name: str, described: dict[str, Any]) -> Iterator[str]:
+    yield from ("", f"### {name}", "", str(described.get("description", "")), "")
+    yield "| field | holds | meaning |"
+    yield "|---|---|---|"
+    required = set(described.get("required", ()))
+    for field, node in described["properties"].items():
+        must = "" if field in required else ", may be left out"
+        yield f"| `{field}` | {_holds(node)}{must} | {node.get('description', '')} |"
+
+
+def _holds(node: dict[str, Any]) -> str:
+    if "$ref" in node:
+        kind = str(node["$ref"]).rpartition("/")[2]
+        return f"[{kind}](#{kind.lower()})"
+    if NO_NUMBERS in [one.get("enum") for one in node.get("anyOf", ())]:
+        return "number"
+    if "anyOf" in node:
+        return " or ".join(_holds(one) for one in node["anyOf"])
+    match node.get("type"):
+        case "array":
+            inner: dict[str, Any] = node.get("items") or {}
+            return f"list of {_holds(inner)}" if inner else "list"
+        case "object":
+            further: Any = node.get("additionalProperties")
+            is_map = isinstance(further, dict)
+            return f"object of {_holds(cast('dict[str, Any]', further))}" if is_map else "object"
+        case "string":
+            return "time" if node.get("format") == "date-time" else "text"
+        case "integer":
+            return "whole number"
+        case "boolean":
+            return "true or false"
+        case other:
+            return str(other)

@@ -1,0 +1,261 @@
+"""`judge`: the code of the watch on observations from elsewhere, line by line."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.domain.given import History
+from tests.domain.samples import checkpoint, contract, killed, listing
+from watchkeeper.adapters.cli import EXIT_BAD_INPUT
+from watchkeeper.adapters.cli.judging import row_of
+from watchkeeper.adapters.judge_lines import BadLine, answer_line
+from watchkeeper.domain.events import CheckRecorded
+from watchkeeper.domain.observation import Observation
+from watchkeeper.domain.secrets import Scrubber
+
+DOCS = Path(__file__).parents[1] / "docs" / "judgement.md"
+SCRUBBER = Scrubber(b"k" * 16, {"TOKEN": "tops3cret-value"})
+RUNNING: dict[str, Any] = {
+    "at": "2026-11-21T01:00:00Z",
+    "job": {"state": "running"},
+    "tracker": {"step": 1860},
+}
+PENDING = {"at": "2026-11-21T01:00:00Z", "job": {"state": "pending"}}
+
+
+def judged(**line: Any) -> dict[str, Any]:
+    return row_of(answer_line(json.dumps({"id": "x", **line}), SCRUBBER))
+
+
+def run_judge(lines: Iterable[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("watchkeeper")), "judge", "--jsonl", "-"],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def stories() -> list[tuple[History, list[Observation]]]:
+    """Histories as the watch records them, with the observations that it judged."""
+    found: list[tuple[History, list[Observation]]] = []
+    for said in (killed(), killed(15, message="x")):
+        history, seen = History().launch(), list[Observation]()
+        for step in (1000, 1500, 2000):
+            history.later(history.promised.watch.stabilizing)
+            command = history.check_command(step=step, found=listing(900, 1000))
+            seen.append(command.observation)
+            history.tell(command)
+        history.later(history.promised.watch.stabilizing)
+        last = history.check_command(said, step=2100, found=listing(900, 1000))
+        seen.append(last.observation)
+        history.tell(last)
+        found.append((history, seen))
+    return found
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_it_judges_as_the_watch_did(number: int) -> None:
+    history, seen = stories()[number]
+    told = [one.model_dump(mode="json") for one in seen]
+    launched = history.run.instances[0].launched_at
+    assert launched is not None
+    row = judged(
+        contract=history.promised.model_dump(mode="json", exclude_defaults=True),
+        history=told[:-1],
+        observation=told[-1],
+        launched_at=launched.isoformat(),
+    )
+    decision = history.decision
+    assert decision is not None
+    assert (row["decision"], row["rule"]) == (decision.action.value, decision.rule)
+    assert (row["why"], row["resume_step"]) == (decision.because, decision.resume_step)
+    recorded = [one.data for one in history.events if isinstance(one.data, CheckRecorded)][-1]
+    assert (row["health"], row["because"]) == (recorded.health.value, recorded.because)
+
+
+def test_recorded_events_are_a_history_too() -> None:
+    history, seen = stories()[0]
+    checks = [n for n, one in enumerate(history.events) if isinstance(one.data, CheckRecorded)]
+    before = history.events[: checks[-1]]
+    shapes: tuple[list[dict[str, Any]], ...] = (
+        [
+            {"topic": one.data.topic, "at": one.at.isoformat(),
+             "data": one.data.model_dump(mode="json"),
+             "actor": one.envelope.actor.model_dump(mode="json")}
+            for one in before
+        ],
+        [
+            {"type": one.data.topic,
+             "data": one.envelope.model_dump(mode="json", serialize_as_any=True)}
+            for one in before
+        ],
+    )  # fmt: skip
+    for rows in shapes:
+        row = judged(history=rows, observation=seen[-1].model_dump(mode="json"))
+        assert history.decision is not None
+        assert (row["decision"], row["why"]) == ("relaunch", history.decision.because)
+
+
+def test_a_history_may_hold_relaunches_and_they_use_up_the_budget() -> None:
+    history: list[dict[str, Any]] = []
+    for number in range(1, 5):
+        at = f"2026-11-21T0{number}"
+        stored = {"checkpoints": [checkpoint(1000).model_dump(mode="json")]}
+        start = {"instance": f"i{number}", "tracker": {"step": 1000 + number * 500}}
+        stored["checkpoints"][0]["written_at"] = f"{at}:20:00Z"
+        history += [
+            {**start, "at": f"{at}:10:00Z", "job": {"state": "running"}},
+            {**start, "at": f"{at}:30:00Z", "checkpoints": stored,
+             "job": {"state": "failed", "error_type": "JOB_SUPERVISOR_ACTOR_DIED",
+                     "message": "Job supervisor actor died: the actor's node died"}},
+        ]  # fmt: skip
+    base = {"contract": contract().model_dump(mode="json", exclude_defaults=True)}
+    rules = [
+        judged(**base, history=history[:end], observation=history[end])["rule"]
+        for end in (1, 3, 5, 7)
+    ]
+    assert rules[0] == "R1"
+    assert rules[-1] in ("R2", "R3")
+
+
+def test_a_partial_contract_is_completed_and_decides() -> None:
+    late = {**PENDING, "at": "2026-11-21T02:00:00Z"}
+    launched = {"launched_at": "2026-11-21T01:15:00Z"}
+    assert [found["rule"] for found in judged(observation=late, **launched)["findings"]] == ["H6"]
+    patient = {"watch": {"pending_notify": "2h"}}
+    assert judged(contract=patient, observation=late, **launched)["findings"] == []
+
+
+def test_what_the_first_observation_shows_is_the_identity() -> None:
+    first: dict[str, Any] = {
+        **RUNNING,
+        "tracker": {"tracker_id": "abc", "display_name": "Abc", "step": 5},
+    }
+    later: dict[str, Any] = {**first, "at": "2026-11-21T01:10:00Z"}
+    assert judged(history=[first], observation=later)["findings"] == []
+    drifted: dict[str, Any] = {**later, "tracker": {**later["tracker"], "tracker_id": "xyz"}}
+    row = judged(history=[first], observation=drifted)
+    assert [(found["rule"], found["new"]) for found in row["findings"]] == [("H2", True)]
+    assert row["escalate"] is True
+
+
+def test_an_unavailable_orchestrator_is_no_end() -> None:
+    away = {
+        "at": "2026-11-21T01:10:00Z",
+        "readings": [{"source": "orchestrator", "state": "unavailable", "reason": "no answer"}],
+    }
+    row = judged(history=[RUNNING], observation=away)
+    assert (row["health"], row["decision"], row["failure"]) == ("healthy", "none", None)
+    assert "orchestrator unavailable" in row["because"]
+
+
+def test_a_command_may_be_a_line_and_wandb_needs_no_url() -> None:
+    wandb = {"kind": "wandb", "entity": "e", "project": "p", "id": "abc"}
+    seen = {**RUNNING, "tracker": {"step": 5, "tracker_id": "abc", "display_name": "abc"}}
+    line = {"contract": {"tracker": wandb, "command": "python -m t"}, "observation": seen}
+    assert answer_line(json.dumps(line), SCRUBBER).judged.run.instances[0].plan.command == (
+        "python", "-m", "t",
+    )  # fmt: skip
+
+
+def test_secrets_are_taken_out_before_anything_is_judged() -> None:
+    lines = ["RuntimeError: cannot log in with tops3cret-value"]
+    ended = {"state": "failed", "exit_code": 1, "message": "exit 1 of tops3cret-value"}
+    seen = {**RUNNING, "log_lines": ["Traceback (most recent call last):", *lines], "job": ended}
+    row = judged(observation=seen)
+    assert "tops3cret" not in json.dumps(row)
+    assert row["failure"] is not None
+
+
+def test_the_example_of_the_page_is_what_is_answered() -> None:
+    asked, answered = re.findall(r"```json\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    done = run_judge([" ".join(asked.splitlines())])
+    assert (done.returncode, done.stderr) == (0, "")
+    found, promised = json.loads(done.stdout), json.loads(answered)
+    assert {key: found[key] for key in promised} == promised
+
+
+def test_the_page_names_every_field_of_an_answer() -> None:
+    page = DOCS.read_text()
+    assert [name for name in judged(observation=RUNNING) if f"`{name}`" not in page] == []
+
+
+# --- Bad lines ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("nope", "no JSON"),
+        ("[1]", "got a list, expected an object with id and observation"),
+        ('{"id": 1}', "observation: got (empty), expected an object"),
+        ('{"observaton": {}}', "observaton: no such field; did you mean observation?"),
+        ('{"observation": {"job": null}}', "observation.at: is missing; expected a value"),
+        (
+            '{"observation": {"at": "2026-11-21T01:00:00Z", "job": {"state": "runing"}}}',
+            "observation.job.state: got \"runing\", expected 'not_found', 'pending', 'running'",
+        ),
+        (
+            '{"observation": {"at": "2026-11-21T01:00:00Z", "stepp": 1}}',
+            "observation.stepp: no such field",
+        ),
+        ('{"observation": {"at": "2026-11-21T01:00:00"}}', "observation.at: got"),
+        (
+            '{"observation": {"at": "2026-11-21T01:00:00Z"}, "contract": {"lane": "heroic"}}',
+            "contract.lane: got \"heroic\", expected 'hero', 'daily', 'canary' or 'ordinary'",
+        ),
+        (
+            '{"observation": {"at": "2026-11-21T01:00:00Z"}, "launched_at": "noon"}',
+            'launched_at: got "noon", expected a time',
+        ),
+        (
+            '{"observation": {"at": "2026-11-21T01:00:00Z"}, "history": [{"at": "x"}]}',
+            'history[0].at: got "x"',
+        ),
+        (
+            '{"observation": {"at": "2026-11-21T01:00:00Z"}, "history": [{"topic": "run.x.1"}]}',
+            "history[0]: run.x.1 is not an event of watchkeeper",
+        ),
+        (
+            json.dumps({"history": [RUNNING], "observation": {**RUNNING, "instance": "i2"}}),
+            "observation: instance is i2, and i1 was not seen to end before",
+        ),
+    ],
+)
+def test_a_bad_line_is_told_by_field_value_and_what_was_expected(line: str, says: str) -> None:
+    with pytest.raises(BadLine) as caught:
+        answer_line(line, SCRUBBER)
+    assert any(problem.startswith(says) for problem in caught.value.problems), caught.value.problems
+
+
+def test_other_lines_are_answered_and_the_code_is_4() -> None:
+    lines = [json.dumps({"id": n, "observation": RUNNING}) for n in range(3)]
+    done = run_judge([lines[0], '{"observation": 5}', lines[1], "", "[]", lines[2]])
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [0, 1, 2]
+    told = done.stderr.splitlines()
+    assert [line.split(":")[0] for line in told] == ["line 2", "line 5"]
+    assert done.returncode == EXIT_BAD_INPUT
+
+
+def test_each_answer_comes_at_once_to_whoever_asks_line_by_line() -> None:
+    program = str(Path(sys.executable).with_name("watchkeeper"))
+    with subprocess.Popen(
+        [program, "judge", "--jsonl", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number in range(3):
+            process.stdin.write(json.dumps({"id": number, "observation": RUNNING}) + "\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == number
+        process.stdin.close()
+    assert process.returncode == 0
