@@ -117,7 +117,6 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
         tracker_twins=tracker.twins if tracker else (),
         tracker_links=_links(run, seen),
         evidence=_evidence(seen),
-        traceback=any(_TRACEBACK.search(line) for line in seen.log_lines),
         raised=raised_in(seen.log_lines),
         traceback=any(_TRACEBACK in line for line in seen.log_lines),
         checkpoints_complete=complete,

@@ -42,7 +42,7 @@ COMMANDS = {
     "triage": "triaging",
     "subscribe": "subscribing",
     "schema": "schema",
-    "judge": "judging",
+    "judge": "judging_lines",
     "signals": "signalling",
     "note": "people",
     "correct": "people",

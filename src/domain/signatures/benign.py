@@ -8,15 +8,6 @@ from watchkeeper.domain.signatures.model import Label, Rank, Scope, Signature
 _B = Label.BENIGN
 
 PARTS = (
-    S(
-        "calm.zero-count",
-        _B,
-        r"\b(?:[\w-]* )?(?:errors?|err|failures?|failed|faults?|dropped|overruns|crash(?:es|ed)?|"
-        r"restarts?|exceptions?|warnings?|timeouts?|retries|skipped|killed|evicted|preempt(?:ed|ions)|"
-        r"dead|missing|corrupt(?:ed)?|unreachable|lost|nans?|infs?|nan iterations|skipped iterations|"
-        r"unhealthy|aborted|lost ?heartbeats?|anomal(?:y|ies)|oom(?:s|_?kills?)?|bad|invalid|stuck|"
-        r"oom_kill|errored|cancel\w+)(?:[ _](?:count|total|events?|tasks?|jobs?|pods?|nodes?|samples?|"
-        r"rows?|records?|workers?|iterations?|s))?[\"']?[ \t]*[:=]?[ \t]*\(?\b0(?:\.0+)?\b(?![.:/]?\d)%?",
     Signature(
         "calm.zero-count",
         _B,
@@ -36,19 +27,6 @@ PARTS = (
         Rank.ROOT,
         Scope.PART,
     ),
-    S(
-        "calm.none-of",
-        _B,
-        r"\bno (?!such|space|route|more|longer|module|available|kernel|device|cuda|gpu|tpu|host|nodes?\b|"
-        r"accel|attrib|matching|valid|checkpoint|data|api|credential|free|offers|compatible)(?:[^.;:\n]|"
-        r"\.(?=\S)){0,90}\b(?:found|seen|detected|observed|reported|operation|events?|present|occurred|"
-        r"logged|recorded|indication|sign|evidence)\b"
-        r"|\b(?:no|(?<![.:\d])0|zero|without(?: any)?|free of|not any) (?:\w+ ){0,2}?(?:errors?|failures?|failed|"
-        r"faults?|issues|problems?|crash(?:es)?|exceptions?|nans?|infs?|xids?|dead|preemptions?|"
-        r"preempted|restarts?|oom\w*|timeouts?|evictions?|evicted|killed|unhealthy|corruption|corrupt|"
-        r"missing|skipped|lost|incidents?|anomalies|hangs?|stragglers?|retries|warnings?|errored|"
-        r"divergence|spikes?|skips)\b|\bNo error\b|\bnot? (?:a )?(?:fatal|failure|error|problem)\b"
-        r"|never (?:failed|crashed|hung)|No preemption victims found|error[- ]?free|\bDISABLED\b.{0,30}"
     Signature(
         "calm.none-of",
         _B,
@@ -75,15 +53,6 @@ PARTS = (
         Rank.ROOT,
         Scope.PART,
     ),
-    S(
-        "calm.metric-name",
-        _B,
-        r"\b(?:\w*[_/ -])?(?:error|err)[_ -]?(?:rate|loss|mean|avg|norm|bars?|margin|threshold|tolerance|"
-        r"feedback|correction|budget|term|signal|metric|std|percent\w*)s?\b|\b(?:mean|squared|absolute|"
-        r"relative|test|train|valid|validation|eval|dev|word|char|phone|label|token|top-?[15]|median|"
-        r"reconstruction|prediction|quanti[sz]ation|standard|rounding|rms|max|average|rel|abs|l[12]|bit|"
-        r"generali[sz]ation|calibration|training|final|total)[_ /-](?:\w+[_ /-])?err(?:or)?s?\b"
-        r"(?= ?[:=,|]| \d|\)|$| is| of| on| per| rate)|\berrors?@|\b(?:test|train|val\w*|best|eval|dev|mean|avg|min|max|cur\w*|last|final|current) errors?\b[:= ]+[\d.]|\b[\w/]+/(?:error|err|failure|nan)"
     Signature(
         "calm.metric-name",
         _B,
@@ -106,24 +75,6 @@ PARTS = (
         Rank.GENERIC,
         Scope.PART,
     ),
-    S(
-        "calm.listed-causes",
-        _B,
-        r"This can happen when a \(1\).*$|There are some potential root causes.*$|[Pp]ossible (?:root )?"
-        r"causes? (?:include|are).*$|\((?:OOM|SIGKILL)[^)]{0,80}etc\.?\)|This (?:typically|usually|"
-        r"may|might|could|can) (?:indicates?|happens?|be (?:caused|due|because)|mean)[^\n]*$"
-        r"|[Cc]ommon (?:causes|reasons)[^\n]*$|could be triggered by[^\n]*$|Compile with `?TORCH_USE_"
-        r"[^\n]*$|For debugging consider passing[^\n]*$|CUDA kernel errors might be[^\n]*$|If reserved "
-        r"but unallocated memory is[^\n]*$|\b[Hh]int: [^\n]*$|[Ii]f you (?:see|encounter|get|want|need|"
-        r"are|believe|do|have)\b[^\n]*$|[Pp]lease (?:check|refer|see|try|consider|report|make sure)\b"
-        r"[^\n]*$|To (?:debug|avoid|fix|resolve|silence|disable|suppress) this[^\n]*$|for more (?:"
-        r"information|details)[^\n]*$|in case of (?:\w+ ){0,3}(?:failure|error|crash|preemption|oom)\w*"
-        r"|on[- _](?:failure|error|crash|preemption|interrupt)\b|(?:upon|after|before|when|whenever|"
-        r"unless|until) (?:an? |the )?(?:\w+ )?(?:failure|error|crash|preemption) (?:occurs|happens)"
-        r"|(?:can|may|might|could|would) (?:\w+ )?(?:fail|crash|hang|be (?:killed|preempted|lost|"
-        r"marked|evicted|interrupted|due|caused))\b[^\n]*|\bif (?:the|an?|any|some|your|one|it|there|this|"
-        r"all)\b[^.\n]*|[Pp]lease try again(?: later)?|preempted or failed|\b(?:\d\)|\(\d\)) some tasks"
-        r"[^\n]*|Get rid of[^\n]*|problem deleting [^\n]*|no longer supported in future[^\n]*|will be removed in[^\n]*",
     Signature(
         "calm.listed-causes",
         _B,
@@ -159,15 +110,6 @@ PARTS = (
         Rank.ROOT,
         Scope.PART,
     ),
-    S(
-        "calm.advice",
-        _B,
-        r"[^.!?;\n]{0,160}\b(?:whether to|by default|defaults? to|is used (?:to|for)|used (?:to|for|when)|controls? (?:how|whether|when|the)|determines? (?:how|whether|when)|specif(?:y|ies) (?:how|whether|when|the)|"
-        r"should be used|this (?:option|flag|setting|function|method|class|test|example|section|"
-        r"document|page|guide|parameter|PR|patch|feature|metric|check|script|tool)|for example|e\.g\b|"
-        r"in order to|how to|see (?:also|the docs?|`|https?)|refer to|recommend(?:ed|s)?|be sure to|press ctrl|Ctrl[-+ ]?C to|to (?:quit|stop|exit|"
-        r"cancel|abort|interrupt)\b(?= \(|,|$| it| the (?:server|process))|use [`'\"-]|tips?:|warning signs"
-        r"|best practices?|FAQ|Q:|known issues?)\b[^.!?;\n]{0,200}|\b(?:you|we|users?|one) (?:can|may|should|must|need|want)\b"
     Signature(
         "calm.advice",
         _B,
@@ -186,14 +128,6 @@ PARTS = (
         Rank.ROOT,
         Scope.SENTENCE,
     ),
-    S(
-        "calm.intended",
-        _B,
-        r"\b(?:avoid|prevent|detect(?:ing|ion|s\b|\b)|debug|diagnos\w+|mitigat\w+|"
-        r"troubleshoot|catch(?:es|ing)?\b|recover(?:ing|s|y)? from|resilien\w+ (?:to|against)|protect\w* "
-        r"against|guard\w* against|tolerat\w+|surviv\w+|(?:test|check|watch|monitor|scan|look|wait|listen|"
-        r"poll)\w* for|in the event of|in case of|reacts? to|respond\w* to|simulat\w+|register\w* "
-        r"(?:a )?(?:handler|signal|hook)\w*|install\w* (?:a )?(?:handler|signal)\w*|notif\w+ (?:on|of|when)|"
     Signature(
         "calm.intended",
         _B,
@@ -212,16 +146,6 @@ PARTS = (
         Rank.ROOT,
         Scope.PART,
     ),
-    S(
-        "calm.error-names",
-        _B,
-        r"\b(?:error|exception|failure|fault|crash|retry|timeout|preemption|oom|nan|signal|interrupt)[ _-]"
-        r"?(?:handl\w+|handler|tolerance|tolerant|detection|detector|recovery|policy|policies|reporting|"
-        r"reports?|logs?|logging|checking|check|checks|file|dir|directory|callback|hook|threshold|mode|"
-        r"injection|prevention|limits?|budget|domain|window|level|monitor|manager|guard|watcher|filter|"
-        r"counter|stats?|behaviou?r)\b|raise_on_\w+|ignore_\w*errors?|fail[_-](?:fast|open|closed|over|"
-        r"slow)|max_?(?:failures|errors|retries|restarts)|restartPolicy|backoffLimit|kill[_-]on[_-]bad"
-        r"[_-]exit|\bKillOnBadExit|(?:error|fail|abort|kill|preempt|nan|oom|timeout)\w*[_-]?(?:enabled|"
     Signature(
         "calm.error-names",
         _B,
@@ -249,7 +173,6 @@ PARTS = (
 )
 
 LINES = (
-    S(
     Signature(
         "calm.comment",
         _B,
@@ -259,11 +182,6 @@ LINES = (
         "shell scripts that are echoed",
         Rank.ROOT,
     ),
-    S(
-        "calm.source-code",
-        _B,
-        r"^\s*(?:raise |return |assert |if |elif |else:|for |while |try:|except\b|finally:|def |class |"
-        r"import |from \S+ import|with |self\.|print\(|logger\.|echo |export |set -|trap |local |del |"
     Signature(
         "calm.source-code",
         _B,
@@ -277,15 +195,6 @@ LINES = (
         "source lines of tracebacks",
         Rank.ROOT,
     ),
-    S(
-        "calm.register-factory",
-        _B,
-        r"Unable to register cu\w+ factory|Attempting to register factory|has already been "
-        r"registered|already registered|computation placer already|absl::InitializeLog|oneDNN custom "
-        r"operations|TF-TRT Warning|Unable to register|NUMA node read from SysFS had negative"
-        r"|could not open file to read NUMA|This TensorFlow binary is optimized|duplicate registration"
-        r"|successful NUMA node|overriding allow_growth|Could not find (?:TensorRT|cuda drivers)"
-        r"|None of the MLIR|Failed to load .{0,40}libnccl-net|NET/Plugin.{0,40}(?:No plugin|not found|"
     Signature(
         "calm.register-factory",
         _B,
@@ -304,15 +213,6 @@ LINES = (
         "TensorFlow; XLA; NCCL plugins",
         Rank.ROOT,
     ),
-    S(
-        "calm.allocator",
-        _B,
-        r"caller indicates that this is not a failure|Ignore above cudart dlerror|Could not load dynamic "
-        r"library|Skipping registering GPU devices|The IPv6 network addresses of|\(not needed\)|not a failure, but|can be (?:safely )?ignored|safe(?:ly)? "
-        r"(?:to )?ignored?|harmless|NCCL INFO (?!.*(?:closed|error|fail|timed? ?out|abort))|(?:which|this|that) is expected\b(?!"
-        r".{0,30}(?:if|but|crash))|as expected|^\w+\{[^}]*\} 0(?:\.0)?\s*$|^# (?:HELP|TYPE) |(?-i:\bPASSED\b)|"
-        r"\bskipped, |nothing to do|informational",
-        "ran out of memory trying to allocate 2.3GiB. The caller indicates that this is not a failure",
     Signature(
         "calm.allocator",
         _B,
@@ -331,11 +231,6 @@ LINES = (
         "TensorFlow allocators and loaders; NCCL",
         Rank.ROOT,
     ),
-    S(
-        "calm.commit-title",
-        _B,
-        r"^\s*(?:[-*] )?(?:\[[\w -]+\] ?)?(?:fix|add|handle|avoid|support|improve|allow|implement|introduce|"
-        r"refactor|bump|deprecate|feat|chore|prevent|ensure|document|docs|ci|style|perf)(?:ed|s|es|d)?(?:\("
     Signature(
         "calm.commit-title",
         _B,
@@ -349,11 +244,6 @@ LINES = (
         "commit titles and change logs",
         Rank.ROOT,
     ),
-    S(
-        "calm.code",
-        _B,
-        r"^\s*(?:[\w.\[\]]+ ?(?:\+?=|:=) ?[\[({\"'f\w]|.*\)\s*\{$|.*(?:\bthrow new|catch ?\(|except \w+|"
-        r"logger\.\w+\(|log\.\w+\(|printf?\(|fmt\.|console\.|assert\w+\(|self\.assert|pytest\.|RaiseError|"
     Signature(
         "calm.code",
         _B,
@@ -367,13 +257,6 @@ LINES = (
         "source code",
         Rank.GENERIC,
     ),
-    S(
-        "calm.retry",
-        _B,
-        r"\bretry(?:ing)? (?:in|after|attempt|#|\d|request|with|the|once|again|\()|\bwill (?:be )?retr"
-        r"(?:y|ied)|\bRetrying\b|\btrying again\b|entering retry loop|\b(?:attempt|try|retry) ?#?\d+ ?(?:/|of|out of) ?"
-        r"\d+|\(?(?:attempt|retry|try) \d+\)?|backing off|next retry|retries? (?:left|remaining)|Retry\("
-        r"total=[1-9]|reconnecting|re-?trying|will reconnect|attempts? left; will restart|client-side throttling",
     Signature(
         "calm.retry",
         _B,
@@ -390,7 +273,6 @@ LINES = (
         "HTTP clients",
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "calm.corrected",
         _B,
@@ -401,12 +283,6 @@ LINES = (
         "Linux PCIe AER and EDAC",
         Rank.ROOT,
     ),
-    S(
-        "calm.skipped-step",
-        _B,
-        r"(?:OVERFLOW|overflow)!?.{0,60}(?:skipping|skipped|reducing|Attempted loss scale)|Gradient "
-        r"overflow\.? +Skipping|Reducing loss scale|Skipping (?:step|update|batch|this batch).{0,60}(?:"
-        r"overflow|inf|nan|non-?finite)|loss scale (?:reduced|lowered)|clipp(?:ed|ing).{0,30}(?:grad|"
     Signature(
         "calm.skipped-step",
         _B,
@@ -422,13 +298,6 @@ LINES = (
         "DeepSpeed; Apex amp; fairseq",
         Rank.SPECIFIC,
     ),
-    S(
-        "calm.shutdown-noise",
-        _B,
-        r"Exception ignored in|destroy_process_group\(\) was not called|process group has NOT been "
-        r"destroyed|leaked (?:semaphore|shared_memory)|resource_tracker|at shutdown|sys\.meta_path is "
-        r"None, Python is likely shutting down|interpreter shutdown|Event loop is closed|PyThreadState"
-        r"|Unclosed (?:client session|connector)|coroutine .{0,40}was never awaited|Task was destroyed "
     Signature(
         "calm.shutdown-noise",
         _B,
@@ -445,10 +314,6 @@ LINES = (
         "Python at its exit",
         Rank.SPECIFIC,
     ),
-    S(
-        "calm.deprecation",
-        _B,
-        r"(?:Deprecat\w+|Future|PendingDeprecation|Resource|Import|Runtime|Syntax|Bytes|Experimental|"
     Signature(
         "calm.deprecation",
         _B,
@@ -461,16 +326,6 @@ LINES = (
         "Python warnings",
         Rank.GENERIC,
     ),
-    S(
-        "calm.optional",
-        _B,
-        r"(?:not (?:installed|found|available)|missing|unavailable|failed to import|could not import|"
-        r"cannot import|No module named).{0,80}(?:optional|skipp(?:ed|ing)|fall(?:s|ing)? ?back|will (?:"
-        r"not )?be (?:used|registered|disabled|ignored)|disabled|using (?:default|cpu|slow|pure)|"
-        r"instead|ignor(?:ed|ing)|no-op)|will use (?:existing|default|cached|the)|continuing (?:anyway|without)|(?:will not be (?:registered|available|used)|fall(?:s|ing)? ?"
-        r"back (?:to|on)|skipping|ignoring|defaulting to|using default|optional).{0,80}(?:missing|not "
-        r"(?:installed|found|available)|unavailable)|falling back to|not found,? (?:using|creating|"
-        r"initiali[sz]ing|starting|skip|downloading|generating|building)|(?:does not|doesn't) exist, "
     Signature(
         "calm.optional",
         _B,
@@ -492,13 +347,6 @@ LINES = (
         "libraries with optional parts",
         Rank.SPECIFIC,
     ),
-    S(
-        "calm.fresh-start",
-        _B,
-        r"(?:no|not find|not found|without)\b.{0,60}(?:from scratch|"
-        r"random|start(?:ing)? (?:from|at) (?:step |iteration )?0|fresh|initiali[sz])|Checkpoint not "
-        r"found\. Init|(?:could|did) not find .{0,60}latest_checkpointed_iteration|will not load any "
-        r"checkpoints and will start from random|newly initialized: |should probably TRAIN this model"
     Signature(
         "calm.fresh-start",
         _B,
@@ -515,11 +363,6 @@ LINES = (
         "Megatron-LM; transformers; Levanter",
         Rank.ROOT,
     ),
-    S(
-        "calm.backend-probe",
-        _B,
-        r"(?:INFO|DEBUG).{0,40}Unable to initialize backend|Unable to initialize backend .{1,20}: module",
-        "INFO:jax._src.xla_bridge:Unable to initialize backend 'rocm': module 'jaxlib' has no attribute",
     Signature(
         "calm.backend-probe",
         _B,
@@ -531,12 +374,6 @@ LINES = (
         "JAX xla_bridge.py",
         Rank.ROOT,
     ),
-    S(
-        "calm.drill",
-        _B,
-        r"\b(?:FAKING|faking|faked|FAKED|simulat(?:ed|ing)|inject(?:ed|ing)|fault injection|chaos|dry[- "
-        r"]?run|drill|planned|scheduled) .{0,40}(?:error|failure|fault|crash|preemption|kill|maintenance|"
-        r"restart|drain|outage|stop|reboot|shutdown|downtime)|expected (?:failure|error|exit)|test of "
     Signature(
         "calm.drill",
         _B,
@@ -552,11 +389,6 @@ LINES = (
         "tests and drills",
         Rank.SPECIFIC,
     ),
-    S(
-        "calm.healthy-conditions",
-        _B,
-        r"(?:Memory|Disk|PID)Pressure\s+False|NetworkUnavailable\s+False|KubeletHas(?:Sufficient|No)\w+"
-        r"|CorruptDockerOverlay\w*\s+False|KernelDeadlock\s+False|Frequent\w+Restart\s+False|\bhealthy\b"
     Signature(
         "calm.healthy-conditions",
         _B,
@@ -571,14 +403,6 @@ LINES = (
         "Kubernetes node conditions",
         Rank.SPECIFIC,
     ),
-    S(
-        "calm.setting",
-        _B,
-        r"^\s*[-\w./ ]{0,50}?(?:error|err|fail|kill|abort|nan|inf|timeout|retr(?:y|ies)|restart|preempt|"
-        r"oom|crash|exception|signal|hang|evict|stall|dead|lost|cancel|interrupt|fault|xid|ecc|watchdog|"
-        r"heartbeat|barrier|rendezvous|checkpoint)\w*[-\w./ ]{0,40}?[\"']?\s*[:=.]{1,60}\s*(?:true|false|"
-        r"none|null|yes|no|on|off|auto|enabled|disabled|default|warn|ignore|raise|\{[^}]*\}|[\d.]+ ?(?:s|"
-        r"ms|sec|seconds|min|minutes|h|GB|GiB|MB|%)?|[\"'][^\"']*[\"']|inf|-1|\S+/\S+|requeue|suspend|"
     Signature(
         "calm.setting",
         _B,
@@ -598,13 +422,11 @@ LINES = (
         "configurations that are echoed",
         Rank.GENERIC,
     ),
-    S(
     Signature(
         "calm.flag",
         _B,
         r"^\s*(?:-{1,2}[a-z][\w-]*(?:[ =,]|$)|usage: |optional arguments|options:|\[-{1,2})"
         r"|^\s*#\s?(?:SBATCH|PBS|BSUB) |(?-i:^\s*(?:export )?[A-Z][A-Z0-9_]{3,}=\S*)(?:"
-        r" |$)|^\s*[\"'][^\"']{2,80}[\"'],?\s*$|^\s*[-*] [\w /()]{3,60}: [A-Z]|Log \w+ \(not critical\)",
         r" |$)|^\s*[\"'][^\"']{2,80}[\"'],?\s*$|^\s*[-*] [\w /()]{3,60}: [A-Z]|Log \w+ \(not criti"
         r"cal\)",
         "NCCL_ASYNC_ERROR_HANDLING=1",
@@ -615,18 +437,6 @@ LINES = (
 )
 
 RECOVERIES = (
-    S(
-        "recovered.resumed",
-        _B,
-        r"resuming normal operation|Network error resolved|(?:re-?connected|reconnection) (?:to|after|"
-        r"success\w*)|(?:retry|attempt|upload|request|read|write|download|connection|save|restore|sync|"
-        r"query|call|push|pull|fetch)\w*\b.{0,40}(?:succeeded|successful(?:ly)?|ok)\b(?! ?=)|succe(?:ss|"
-        r"eded)(?:ful|fully)? (?:after|on|at) (?:\d+|the|retry|attempt|second|third|try)|recovered (?:"
-        r"after|from|in|itself|on its own|success\w*|without)|recovery (?:completed|succeeded|finished|"
-        r"done|successful)|(?:connection|service|network|api|link|store|bucket|quota) (?:was |is |has "
-        r"been )?(?:restored|re-?established|back|recovered)|back to normal|SUCCESSFULLY FAKED|self-"
-        r"?healed|are retried|passed on (?:the )?(?:second|retry)|\d+ successful checkpoints|"
-        r"all retries succeeded|is back online|resumed (?:successfully|training|streaming|normally)|"
     Signature(
         "recovered.resumed",
         _B,
@@ -662,10 +472,6 @@ RECOVERIES = (
             Label.COLLECTIVE_HANG,
         ),
     ),
-    S(
-        "recovered.retrying",
-        _B,
-        r"\bRetrying (?:in|request|after|again|the|once|\(|with|\d|to|connection)|entering retry loop|"
     Signature(
         "recovered.retrying",
         _B,
@@ -679,12 +485,6 @@ RECOVERIES = (
         Scope.TEXT,
         cancels=(Label.NETWORK,),
     ),
-    S(
-        "recovered.capacity",
-        _B,
-        r"has been allocated resources|Successfully assigned|Granted job allocation|QuotaReserved[=: ]+"
-        r"True|is now (?:running|ready|active)|(?:successfully|all) (?:provisioned|nodes? (?:are )?ready|"
-        r"workers (?:are )?ready)|Nodes? \S+ are ready for job|Created (?:pod|node|instance)|Admitted by",
     Signature(
         "recovered.capacity",
         _B,
@@ -701,15 +501,6 @@ RECOVERIES = (
         Scope.TEXT,
         cancels=(Label.CAPACITY_WEDGE,),
     ),
-    S(
-        "recovered.success",
-        _B,
-        r"\b(?:job|run|training|task|experiment|script|program|pipeline|conversion|evaluation|all tasks|"
-        r"workflow|trial|fit)s?\b.{0,60}\b(?:succeeded|completed successfully|finished successfully|"
-        r"SUCCEEDED|completed\b|finished\b|done!)|\bSUCCEEDED\b|exit(?:ed)?(?: with)?(?: code| status)"
-        r"[ :=]+0\b|exit_?code[\"']? ?[:=] ?0\b|ExitCode=0:0|State: ?COMPLETED|JobStatus\.SUCCEEDED"
-        r"|Training (?:completed|finished|complete|done)|train(?:ing)? (?:run )?complete|W&B process to "
-        r"finish\.* ?\(success\)|`Trainer\.fit` stopped: `max_|Fitting complete|reached max(?:imum)?[_ ]"
     Signature(
         "recovered.success",
         _B,

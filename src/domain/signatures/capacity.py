@@ -8,7 +8,6 @@ _KUEUE = "Kueue, pkg/scheduler"
 _SLURM = "SLURM, squeue reasons and slurmctld"
 
 CAPACITY = (
-    S(
     Signature(
         "capacity.stock-out",
         Label.CAPACITY_WEDGE,
@@ -17,8 +16,6 @@ CAPACITY = (
         r"unavailable in|InsufficientInstanceCapacity|insufficient (?:\S+ )?(?:instance )?capacity"
         r"|InsufficientReservedInstanceCapacity|(?:Allocation|OverconstrainedAllocation|"
         r"ZonalAllocation|OverconstrainedZonalAllocation)(?:Request)?Failed|SkuNotAvailable"
-        r"|(?:not|n't) (?:have )?(?:enough|sufficient) (?:\w+ )?(?:capacity|resources)|(?:could not|cannot|unable to) (?:allocate|find|get|acquire|obtain) .{0,30}(?:gpus?|tpus?|nodes?|machines?|instances?|chips?|slices?)\b.{0,20}(?:only|requested|available|:|free)|no (?:spot |available )?capacity|UnfulfillableCapacity"
-        r"|MaxSpotInstanceCountExceeded|capacity(?:-| )(?:not[- ]available|oversubscribed|unavailable"
         r"|(?:not|n't) (?:have )?(?:enough|sufficient) (?:\w+ )?(?:capacity|resources)|(?:could no"
         r"t|cannot|unable to) (?:allocate|find|get|acquire|obtain) .{0,30}(?:gpus?|tpus?|nodes?|ma"
         r"chines?|instances?|chips?|slices?)\b.{0,20}(?:only|requested|available|:|free)|no (?:spo"
@@ -34,7 +31,6 @@ CAPACITY = (
         _GCP + "; AWS EC2; Azure",
         Rank.ROOT,
     ),
-    S(
     Signature(
         "capacity.quota",
         Label.CAPACITY_WEDGE,
@@ -50,7 +46,6 @@ CAPACITY = (
         Rank.SPECIFIC,
         also=(Label.CONFIG_ERROR,),
     ),
-    S(
     Signature(
         "capacity.unschedulable",
         Label.CAPACITY_WEDGE,
@@ -64,7 +59,6 @@ CAPACITY = (
         _K8S,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "capacity.kueue",
         Label.CAPACITY_WEDGE,
@@ -79,7 +73,6 @@ CAPACITY = (
         _KUEUE + "; Volcano",
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "capacity.ray",
         Label.CAPACITY_WEDGE,
@@ -90,7 +83,6 @@ CAPACITY = (
         r"|Waiting for scheduling|resource demands? .{0,40}(?:unsatisfied|not met|pending)"
         r"|JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE|placement group .{0,60}(?:timed out|infeasible|"
         r"cannot be|pending)|cannot allocate .{0,40}placement|fail(?:ed)? to (?:create|reserve|"
-        r"schedule).{0,20}placement group|cluster (?:currently )?has.{0,30}(?:no|not enough) .{0,30}"
         r"schedule).{0,20}placement group|cluster (?:currently )?has.{0,30}(?:no|not enough) .{0,3"
         r"0}"
         r"resources|not enough (?:cpus?|gpus?|resources) ",
@@ -100,13 +92,6 @@ CAPACITY = (
         Rank.SPECIFIC,
         also=(Label.CONFIG_ERROR,),
     ),
-    S(
-        "capacity.slurm-pending",
-        Label.CAPACITY_WEDGE,
-        r"\((?:Resources|Priority|ReqNodeNotAvail|PartitionNodeLimit|PartitionConfig|BadConstraints|"
-        r"Nodes? required for job (?:are|is)|BeginTime|Dependency|JobHeldAdmin|JobHeldUser|"
-        r"launch failed requeued held)[^)\n]{0,80}\)|ReqNodeNotAvail|Requested node configuration "
-        r"is not available|count per node can ?not be satisfied|queued and waiting for resources|is scheduled to start in \d+ days?"
     Signature(
         "capacity.slurm-pending",
         Label.CAPACITY_WEDGE,
@@ -123,13 +108,6 @@ CAPACITY = (
         Rank.SPECIFIC,
         also=(Label.BENIGN,),
     ),
-    S(
-        "capacity.provision",
-        Label.CAPACITY_WEDGE,
-        r"Failed to (?:provision|acquire resources|launch (?:a )?(?:cluster|instance|node|vm)|create "
-        r"(?:tpu|instance|vm|node|slice)|allocate (?:nodes|resources|tpu|instances))"
-        r"|(?:accelerator|machine|instance)[- ]?(?:type)? ?\S* (?:was |is )?not (?:found|available|"
-        r"supported|offered) in|not (?:found|available|offered|supported) in (?:zone|region|the zone)"
     Signature(
         "capacity.provision",
         Label.CAPACITY_WEDGE,
@@ -150,7 +128,6 @@ CAPACITY = (
         Rank.SPECIFIC,
         also=(Label.CONFIG_ERROR,),
     ),
-    S(
     Signature(
         "capacity.pending-long",
         Label.CAPACITY_WEDGE,
@@ -158,8 +135,6 @@ CAPACITY = (
         r"unschedul\w+|waiting (?:for )?(?:capacity|resources|scheduling|allocation|tpu|gpu))\b"
         r"|JOB_STATE_PENDING.{0,60}(?:\d+ ?h|hours)|pending for (?:over |more than )?\d+ ?(?:h|min|"
         r"day)|PodsReadyTimeout.{0,30}(?:capacity|pending)|status: PENDING.{0,40}reason"
-        r"|Pending reason|waiting for (?:a |\d+ )?(?:workers?|devices?|slots?|hosts?) to (?:become|be) "
-        r"(?:available|free)|no scale group|waiting for \d+ (?:workers?|hosts?|gpus?|nodes?),? .{0,20}available",
         r"|Pending reason|waiting for (?:a |\d+ )?(?:workers?|devices?|slots?|hosts?) to (?:become"
         r"|be) "
         r"(?:available|free)|no scale group|waiting for \d+ (?:workers?|hosts?|gpus?|nodes?),? .{0"
@@ -169,7 +144,6 @@ CAPACITY = (
         "Iris; Kubernetes; SLURM; Determined",
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "capacity.iris",
         Label.CAPACITY_WEDGE,
@@ -185,17 +159,6 @@ CAPACITY = (
 )
 
 PREEMPTION = (
-    S(
-        "preempt.cloud",
-        Label.PREEMPTION,
-        r"compute\.instances\.preempted|instance was preempted|(?:spot|preemptible).{0,60}(?:reclaimed|"
-        r"interrupted|terminated|evicted|preempted|taken (?:back|away)|revoked|interruption (?:notice|"
-        r"payload|warning)|termination notice)"
-        r"|Spot ?(?:Interruption|ITN)|SPOT_ITN|[Ii]nstance (?:will|is going to) be (?:interrupted|reclaimed|terminated)|instance-action.{0,40}(?:terminate|stop|hibernate)"
-        r"|EC2 Spot Instance Interruption|Server\.SpotInstanceTermination|rebalance recommendation"
-        r"|(?:is|in|state:?) PREEMPTED\b|status:? ?=?\"?PREEMPTED|\bPREEMPTING\b"
-        r"|\"?preempted\"?\s*[:=]\s*\"?true|Instance terminated (?:by .{0,20})?(?:due to )?preempt"
-        r"|being (?:preempted|reclaimed)|instance-termination-by-user: ?spot|EvictionType: Deallocate"
     Signature(
         "preempt.cloud",
         Label.PREEMPTION,
@@ -219,7 +182,6 @@ PREEMPTION = (
         "Google Compute Engine; AWS EC2 Spot; Azure scheduled events",
         Rank.ROOT,
     ),
-    S(
     Signature(
         "preempt.kubernetes",
         Label.PREEMPTION,
@@ -230,7 +192,6 @@ PREEMPTION = (
         r"|(?:reclaimWithinCohort|InCohortReclamation|InClusterQueue|InCohortFairSharing)"
         r"|Evicted by (?:eviction api|preempt)|EvictionByEvictionAPI|ToBeDeletedByClusterAutoscaler"
         r"|\bgke\b.{0,60}graceful.{0,20}(?:node )?shutdown|ImminentNodeTermination"
-        r"|node (?:is )?shut(?:ting)? ?down, evicting|Pod was terminated in response to imminent node "
         r"|node (?:is )?shut(?:ting)? ?down, evicting|Pod was terminated in response to imminent n"
         r"ode "
         r"shutdown|victim.{0,40}preempt|Evicting (?:the )?workload",
@@ -239,28 +200,22 @@ PREEMPTION = (
         "Kubernetes kube-scheduler; Kueue preemption",
         Rank.ROOT,
     ),
-    S(
     Signature(
         "preempt.slurm",
         Label.PREEMPTION,
         r"DUE TO PREEMPTION|JobState=PREEMPTED|State: ?PREEMPTED|\bPREEMPTED\b"
         r"|Preemption requeue|preempted job|job .{0,40}preempt(?:ed|ing)",
-        "slurmstepd: error: *** JOB 55 ON n1 CANCELLED AT 2024-05-01T00:00:00 DUE TO PREEMPTION ***",
         "slurmstepd: error: *** JOB 55 ON n1 CANCELLED AT 2024-05-01T00:00:00 DUE TO PREEMPTION *"
         "**",
         "PreemptMode=REQUEUE",
         _SLURM,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "preempt.ray",
         Label.PREEMPTION,
         r"(?:actor's )?node was preempted|node drain requested|DRAIN_NODE_REASON_PREEMPTION"
         r"|node is being drained.{0,40}preempt|preemption (?:notice|signal|warning|detected|"
-        r"event|imminent)|received .{0,30}(?:preemption|termination|interruption) (?:notice|warning|"
-        r"signal|request|payload)|TPU.{0,40}(?:was )?preempted|worker .{0,40}preempted|"
-        r"(?:slice|cluster|vm|task|node|job|pod|attempt|worker|instance) .{0,60}(?:was|been|got|is) "
         r"event|imminent)|received .{0,30}(?:preemption|termination|interruption) (?:notice|warnin"
         r"g|"
         r"signal|request|payload)|TPU.{0,40}(?:was )?preempted|worker .{0,40}preempted|"
@@ -272,7 +227,6 @@ PREEMPTION = (
         "Ray autoscaler; JAX preemption_sync_manager",
         Rank.ROOT,
     ),
-    S(
     Signature(
         "preempt.evicted",
         Label.PREEMPTION,
@@ -285,7 +239,6 @@ PREEMPTION = (
         Rank.SYMPTOM,
         also=(Label.NODE_FAILURE, Label.UNKNOWN),
     ),
-    S(
     Signature(
         "preempt.maintenance",
         Label.PREEMPTION,

@@ -7,7 +7,6 @@ _PY = "Python, built-in exceptions"
 _TORCH = "PyTorch, ATen shape checks"
 
 CODE = (
-    S(
     Signature(
         "code.name",
         Label.CODE_BUG,
@@ -18,7 +17,6 @@ CODE = (
         _PY,
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "code.type",
         Label.CODE_BUG,
@@ -29,7 +27,6 @@ CODE = (
         _PY,
         Rank.GENERIC,
     ),
-    S(
     Signature(
         "code.key",
         Label.CODE_BUG,
@@ -40,7 +37,6 @@ CODE = (
         Rank.GENERIC,
         also=(Label.CONFIG_ERROR,),
     ),
-    S(
     Signature(
         "code.value",
         Label.CODE_BUG,
@@ -51,7 +47,6 @@ CODE = (
         Rank.GENERIC,
         also=(Label.CONFIG_ERROR,),
     ),
-    S(
     Signature(
         "code.import-name",
         Label.CODE_BUG,
@@ -62,10 +57,6 @@ CODE = (
         Rank.SPECIFIC,
         also=(Label.CONFIG_ERROR,),
     ),
-    S(
-        "code.shapes",
-        Label.CODE_BUG,
-        r"mat1 and mat2 shapes cannot be multiplied|size mismatch, |The size of tensor a .{0,20}must "
     Signature(
         "code.shapes",
         Label.CODE_BUG,
@@ -75,7 +66,6 @@ CODE = (
         r"|Expected all tensors to be on the same device|expected scalar type|Expected .{0,40}"
         r"(?:dtype|tensor|size|shape).{0,60}(?:but (?:got|found|received))"
         r"|Incompatible shapes|dot_general requires|shapes? .{0,60}(?:mismatch|incompatible|not "
-        r"aligned|do(?:es)?n't match|must be (?:equal|broadcast))|could not broadcast|cannot reshape"
         r"aligned|do(?:es)?n't match|must be (?:equal|broadcast))|could not broadcast|cannot resha"
         r"pe"
         r"|inputs? must have the same (?:shape|size|dtype)|dimension .{0,30}(?:out of range|"
@@ -90,13 +80,11 @@ CODE = (
         _TORCH,
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "code.segfault",
         Label.CODE_BUG,
         r"Segmentation fault|\bSIGSEGV\b|signal 11\b|exit(?:ed)? (?:with )?(?:code|status)[ :=]+"
         r"(?:139|-11)\b|exitcode ?[:=]? ?-11\b|segfault at|Fatal Python error: Segmentation"
-        r"|double free or corruption|free\(\): invalid|corrupted size vs\. prev_size|heap corruption"
         r"|double free or corruption|free\(\): invalid|corrupted size vs\. prev_size|heap corrupti"
         r"on"
         r"|stack smashing detected|SIGILL|Illegal instruction|malloc\(\): |pure virtual method",
@@ -105,14 +93,12 @@ CODE = (
         "Linux signals; glibc",
         Rank.SYMPTOM,
     ),
-    S(
     Signature(
         "code.panic",
         Label.CODE_BUG,
         r"\bpanic: |panicked at|goroutine \d+ \[running\]|Check failed: |CHECK failed|"
         r"RET_CHECK failure|Fatal Python error: (?!Aborted|none)|undefined (?:variable|name) |"
         r"pickl\w+ .{0,40}(?:object|error)|can't pickle|is not JSON serializable|unhashable type"
-        r"|takes \d+ positional argument|missing \d+ required positional|unexpected keyword argument"
         r"|takes \d+ positional argument|missing \d+ required positional|unexpected keyword argume"
         r"nt"
         r"|object is not (?:callable|iterable|subscriptable)|unsupported operand type"
@@ -125,7 +111,6 @@ CODE = (
 )
 
 CONFIG = (
-    S(
     Signature(
         "config.missing-package",
         Label.CONFIG_ERROR,
@@ -134,7 +119,6 @@ CONFIG = (
         r"|DLL load failed|ImportError: .{0,80}(?:requires|is not installed|please (?:run|install)|"
         r"pip install)|(?:is|are) not installed\b|PackageNotFoundError|ResolutionImpossible"
         r"|no matching distribution|could not find a version|DistributionNotFound|VersionConflict"
-        r"|ABI (?:mismatch|incompatib)|is incompatible with|Parse error in file|Parsing error at|binary incompatibility|numpy.dtype size "
         r"|ABI (?:mismatch|incompatib)|is incompatible with|Parse error in file|Parsing error at|b"
         r"inary incompatibility|numpy.dtype size "
         r"changed|compiled (?:using|against|with) .{0,40}(?:version|API)",
@@ -143,7 +127,6 @@ CONFIG = (
         _PY + "; ld.so; pip",
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "config.import",
         Label.CONFIG_ERROR,
@@ -154,7 +137,6 @@ CONFIG = (
         Rank.SYMPTOM,
         also=(Label.CODE_BUG,),
     ),
-    S(
     Signature(
         "config.arguments",
         Label.CONFIG_ERROR,
@@ -174,10 +156,6 @@ CONFIG = (
         "argparse; Hydra; OmegaConf; pydantic; click",
         Rank.SPECIFIC,
     ),
-    S(
-        "config.divisible",
-        Label.CONFIG_ERROR,
-        r"(?:must|should|has to|needs to|to) be (?:evenly )?divisible by|is not (?:evenly )?divisible"
     Signature(
         "config.divisible",
         Label.CONFIG_ERROR,
@@ -194,7 +172,6 @@ CONFIG = (
         Rank.SPECIFIC,
         also=(Label.CODE_BUG,),
     ),
-    S(
     Signature(
         "config.credentials",
         Label.CONFIG_ERROR,
@@ -210,7 +187,6 @@ CONFIG = (
         r"|not authori[sz]ed|authentication (?:failed|required|error)|Anonymous caller"
         r"|Error 403|forbidden:|CERTIFICATE_VERIFY_FAILED|x509: |Host key verification failed"
         r"|\(publickey\)|invalid_grant|Reauthentication|ErrImagePull|ImagePullBackOff"
-        r"|InvalidImageName|Failed to pull image|pull access denied|manifest unknown|manifest for .{0,80}not found",
         r"|InvalidImageName|Failed to pull image|pull access denied|manifest unknown|manifest for "
         r".{0,80}not found",
         "google.auth.exceptions.DefaultCredentialsError: Could not automatically determine "
@@ -219,14 +195,11 @@ CONFIG = (
         "Google auth; AWS; Hugging Face Hub; kubelet",
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "config.path",
         Label.CONFIG_ERROR,
         r"No such file or directory|FileNotFoundError|\bENOENT\b|NotADirectoryError|"
         r"IsADirectoryError|FileExistsError|(?:file|path|directory|folder|bucket|script|module|"
-        r"config)\b.{0,80}(?:does not exist|not found|doesn't exist|is not a directory|could not be "
-        r"found)|NoSuchBucket|can't open file|can't cd to|NoSuchKey|Cannot find .{0,40}file|No such object"
         r"config)\b.{0,80}(?:does not exist|not found|doesn't exist|is not a directory|could not b"
         r"e "
         r"found)|NoSuchBucket|can't open file|can't cd to|NoSuchKey|Cannot find .{0,40}file|No suc"
@@ -240,7 +213,6 @@ CONFIG = (
         Rank.GENERIC,
         also=(Label.DATA_ERROR, Label.CODE_BUG),
     ),
-    S(
     Signature(
         "config.queue",
         Label.CONFIG_ERROR,
@@ -256,7 +228,6 @@ CONFIG = (
         "SLURM; Kueue; Kubernetes API",
         Rank.ROOT,
     ),
-    S(
     Signature(
         "config.port",
         Label.CONFIG_ERROR,
@@ -268,11 +239,6 @@ CONFIG = (
         Rank.SPECIFIC,
         outlook=Outlook.RETRY_ONCE,
     ),
-    S(
-        "config.devices",
-        Label.CONFIG_ERROR,
-        r"(?:number of|num_?|n_?)(?:gpus?|devices|nodes|processes|ranks|cores|nprocs)\b.{0,60}(?:"
-        r"does not match|mismatch|exceeds|greater than|larger than|must|should|unsupported|not equal)"
     Signature(
         "config.devices",
         Label.CONFIG_ERROR,

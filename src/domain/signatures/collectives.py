@@ -8,7 +8,6 @@ _ELASTIC = "PyTorch, torch/distributed/elastic"
 _JAX = "TSL coordination service; JAX jax/_src/distributed.py"
 
 COLLECTIVES = (
-    S(
     Signature(
         "nccl.watchdog",
         Label.COLLECTIVE_HANG,
@@ -23,7 +22,6 @@ COLLECTIVES = (
         _C10D,
         Rank.SYMPTOM,
     ),
-    S(
     Signature(
         "nccl.heartbeat-monitor",
         Label.COLLECTIVE_HANG,
@@ -37,7 +35,6 @@ COLLECTIVES = (
         _C10D,
         Rank.SYMPTOM,
     ),
-    S(
     Signature(
         "nccl.watchdog-died",
         Label.COLLECTIVE_HANG,
@@ -48,10 +45,6 @@ COLLECTIVES = (
         Rank.SYMPTOM,
         also=(Label.NODE_FAILURE, Label.UNKNOWN),
     ),
-    S(
-        "nccl.remote-error",
-        Label.COLLECTIVE_HANG,
-        r"ncclRemoteError|ncclSystemError|NCCL error (?:in|at|:)|ncclInternalError|is setting up NCCL communicator"
     Signature(
         "nccl.remote-error",
         Label.COLLECTIVE_HANG,
@@ -72,7 +65,6 @@ COLLECTIVES = (
         Rank.SYMPTOM,
         also=(Label.NODE_FAILURE,),
     ),
-    S(
     Signature(
         "nccl.usage",
         Label.CONFIG_ERROR,
@@ -84,7 +76,6 @@ COLLECTIVES = (
         _NCCL,
         also=(Label.COLLECTIVE_HANG,),
     ),
-    S(
     Signature(
         "nccl.flight-recorder",
         Label.COLLECTIVE_HANG,
@@ -92,7 +83,6 @@ COLLECTIVES = (
         r"|collective.{0,60}(?:mismatch|desync|missing ranks|not joined|different order)"
         r"|ranks? .{0,40}(?:did not|have not|has not|never|failed to) (?:join|enter|reach|arrive"
         r"|respond)|detected mismatch between collectives|collective fingerprint"
-        r"|(?:did not|failed to|never|could not) reach (?:the )?barrier|submitted to be reduced by subset|[Ss]talled ranks?|are waiting for remainder of ranks|\bdesync(?:ed|hroni[sz]ed)? (?:rank|detected|error)|RAS.{0,60}(?:INCOMPLETE|MISMATCH)"
         r"|(?:did not|failed to|never|could not) reach (?:the )?barrier|submitted to be reduced by"
         r" subset|[Ss]talled ranks?|are waiting for remainder of ranks|\bdesync(?:ed|hroni[sz]ed)?"
         r" (?:rank|detected|error)|RAS.{0,60}(?:INCOMPLETE|MISMATCH)"
@@ -102,10 +92,6 @@ COLLECTIVES = (
         "PyTorch flight recorder; NCCL RAS",
         Rank.SYMPTOM,
     ),
-    S(
-        "c10d.store",
-        Label.COLLECTIVE_HANG,
-        r"DistStoreError|DistNetworkError|TCPStore.{0,80}(?:timed? ?out|closed|broken|fail|recvValue)"
     Signature(
         "c10d.store",
         Label.COLLECTIVE_HANG,
@@ -120,7 +106,6 @@ COLLECTIVES = (
         "PyTorch, TCPStore.cpp",
         Rank.SYMPTOM,
     ),
-    S(
     Signature(
         "gloo.timeout",
         Label.COLLECTIVE_HANG,
@@ -132,11 +117,6 @@ COLLECTIVES = (
         "gloo/transport/tcp",
         Rank.SYMPTOM,
     ),
-    S(
-        "c10d.barrier",
-        Label.COLLECTIVE_HANG,
-        r"monitored_?Barrier|barrier.{0,60}(?:timed? ?out|timeout|deadline|hang|hung|stuck|failed)"
-        r"|timed? ?out.{0,40}(?:at|in|waiting for|on) .{0,30}barrier|wait(?:ed|ing)? (?:at|in|on) .{0,20}"
     Signature(
         "c10d.barrier",
         Label.COLLECTIVE_HANG,
@@ -149,14 +129,12 @@ COLLECTIVES = (
         "torch.distributed; TSL; Megatron",
         Rank.SYMPTOM,
     ),
-    S(
     Signature(
         "elastic.rendezvous",
         Label.COLLECTIVE_HANG,
         r"Rendezvous(?:Timeout|Closed|Connection|State)?Error|RendezvousGracefulExit"
         r"|rendezvous.{0,60}(?:timed? ?out|timeout|failed|has been closed|could not)"
         r"|waiting for (?:all )?(?:workers|nodes|ranks|peers) to join"
-        r"|node .{0,80}has failed to send a keep-?alive heartbeat|exit_barrier.{0,40}(?:fail|timed)",
         r"|node .{0,80}has failed to send a keep-?alive heartbeat|exit_barrier.{0,40}(?:fail|timed"
         r")",
         "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
@@ -164,7 +142,6 @@ COLLECTIVES = (
         _ELASTIC,
         Rank.SYMPTOM,
     ),
-    S(
     Signature(
         "jax.coordination",
         Label.COLLECTIVE_HANG,
@@ -182,7 +159,6 @@ COLLECTIVES = (
         Rank.SYMPTOM,
         also=(Label.NODE_FAILURE, Label.CONTROLLER_FAILURE),
     ),
-    S(
     Signature(
         "jax.peers",
         Label.COLLECTIVE_HANG,
@@ -199,7 +175,6 @@ COLLECTIVES = (
         Rank.SYMPTOM,
         also=(Label.CONFIG_ERROR,),
     ),
-    S(
     Signature(
         "tpu.ici",
         Label.COLLECTIVE_HANG,
@@ -214,7 +189,6 @@ COLLECTIVES = (
         Rank.SYMPTOM,
         also=(Label.NODE_FAILURE,),
     ),
-    S(
     Signature(
         "tpu.execute-stuck",
         Label.COLLECTIVE_HANG,
@@ -227,7 +201,6 @@ COLLECTIVES = (
         "XLA rendezvous.cc; TensorFlow tpu_client.cc",
         Rank.SYMPTOM,
     ),
-    S(
     Signature(
         "hang.ranks",
         Label.COLLECTIVE_HANG,
@@ -241,7 +214,6 @@ COLLECTIVES = (
         "chronicles of training runs",
         Rank.SYMPTOM,
     ),
-    S(
     Signature(
         "hang.power",
         Label.COLLECTIVE_HANG,
@@ -252,7 +224,6 @@ COLLECTIVES = (
         "post-mortems of silent hangs",
         Rank.SYMPTOM,
     ),
-    S(
     Signature(
         "mpi.abort",
         Label.UNKNOWN,

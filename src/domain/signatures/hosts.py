@@ -8,7 +8,6 @@ _K8S = "Kubernetes, kubelet and node controller"
 _SLURM = "SLURM, slurmstepd and slurmctld"
 
 MEMORY = (
-    S(
     Signature(
         "oom.kernel",
         Label.HOST_OOM,
@@ -20,7 +19,6 @@ MEMORY = (
         _KERNEL,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "oom.orchestrator",
         Label.HOST_OOM,
@@ -35,7 +33,6 @@ MEMORY = (
         _K8S + "; SLURM",
         Rank.ROOT,
     ),
-    S(
     Signature(
         "oom.ray",
         Label.HOST_OOM,
@@ -48,14 +45,12 @@ MEMORY = (
         _RAY,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "oom.malloc",
         Label.HOST_OOM,
         r"Cannot allocate memory|std::bad_alloc|\bMemoryError\b|\bENOMEM\b|DefaultCPUAllocator"
         r"|can't allocate memory|unable to allocate .{0,30}(?:array|memory|bytes)"
         r"|java\.lang\.OutOfMemoryError|java heap space|JavaScript heap out of memory"
-        r"|malloc (?:of .{0,20})?failed|mmap failed.{0,30}memory|ran out of (?:host|cpu|main|system) "
         r"|malloc (?:of .{0,20})?failed|mmap failed.{0,30}memory|ran out of (?:host|cpu|main|syste"
         r"m) "
         r"memory|(?:host|system|cpu) (?:memory|ram) (?:is )?(?:exhausted|full)|out of (?:RAM|host "
@@ -65,7 +60,6 @@ MEMORY = (
         "glibc; Python; PyTorch CPUAllocator; JVM",
         Rank.ROOT,
     ),
-    S(
     Signature(
         "oom.pinned",
         Label.HOST_OOM,
@@ -76,12 +70,6 @@ MEMORY = (
         "CUDA host memory",
         Rank.ROOT,
     ),
-    S(
-        "oom.shm",
-        Label.HOST_OOM,
-        r"unable to write to file </torch|insufficient shared memory|out of shared memory|killed by signal: Bus error"
-        r"|unable to (?:open|write to|mmap|resize) .{0,30}shared memory"
-        r"|/dev/shm.{0,60}(?:full|no space|too small|exhausted|insufficient)|\bBus error\b|\bSIGBUS\b"
     Signature(
         "oom.shm",
         Label.HOST_OOM,
@@ -98,13 +86,6 @@ MEMORY = (
         Rank.ROOT,
         also=(Label.CONFIG_ERROR,),
     ),
-    S(
-        "oom.words",
-        Label.HOST_OOM,
-        r"\bout[- ]of[- ]memory\b|\bran out of (?:memory|ram)\b|memory leak|(?:memory|RSS|RAM)(?: usage| use)?"
-        r" (?:keeps |kept |is |was )?(?:grow|increas|leak|climb)\w* .{0,40}(?:until|crash|kill|limit|steadily|"
-        r"linearly|unbounded|without)|(?:ate|eats|consum\w+|us\w+) (?:up )?all (?:the |of the |available )?"
-        r"(?:memory|ram)|memory exhaust\w+|exhaust\w* (?:host |all )?(?:memory|ram)|max rss exceeded|killed "
     Signature(
         "oom.words",
         Label.HOST_OOM,
@@ -123,7 +104,6 @@ MEMORY = (
         Rank.SPECIFIC,
         also=(Label.HBM_OOM,),
     ),
-    S(
     Signature(
         "oom.possible",
         Label.HOST_OOM,
@@ -140,7 +120,6 @@ MEMORY = (
 )
 
 DISK = (
-    S(
     Signature(
         "disk.enospc",
         Label.DISK_FULL,
@@ -148,7 +127,6 @@ DISK = (
         r"|not enough (?:free )?(?:disk )?space|insufficient (?:disk|storage) space|StorageFull"
         r"|out of disk(?: space)?|ran out of disk|file ?system (?:is )?full|no (?:free )?space left"
         r"|low disk space: .{0,20}\b0 ?(?:bytes|B|%)|database or disk is full|out of inodes"
-        r"|no free inodes|(?:filesystem|disk|volume|partition|mount|scratch)\b.{0,20}\b100 ?% (?:full|used)|insufficient space|not enough space",
         r"|no free inodes|(?:filesystem|disk|volume|partition|mount|scratch)\b.{0,20}\b100 ?% (?:f"
         r"ull|used)|insufficient space|not enough space",
         "OSError: [Errno 28] No space left on device",
@@ -156,7 +134,6 @@ DISK = (
         "Linux errno; SQLite; HF hub",
         Rank.ROOT,
     ),
-    S(
     Signature(
         "disk.quota",
         Label.DISK_FULL,
@@ -170,7 +147,6 @@ DISK = (
         "Linux errno; Lustre; GPFS",
         Rank.ROOT,
     ),
-    S(
     Signature(
         "disk.ephemeral",
         Label.DISK_FULL,
@@ -187,13 +163,11 @@ DISK = (
 )
 
 NODES = (
-    S(
     Signature(
         "node.dead-ray",
         Label.NODE_FAILURE,
         r"node .{0,160}(?:marked|beem marked|been marked).{0,10}(?:as )?dead|missed too many "
         r"heartbeats|RAY_NODE_REMOVED|RAYLET_MARKED_DEAD|NodeDiedError|marked as dead"
-        r"|(?:actor|task|worker|object).{0,60}because its node has died|Owner's node has (?:crashed|"
         r"|(?:actor|task|worker|object).{0,60}because its node has died|Owner's node has (?:crashe"
         r"d|"
         r"died)|node has died|its node (?:has )?(?:died|crashed|is dead)|NODE_DIED",
@@ -203,7 +177,6 @@ NODES = (
         _RAY,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "node.raylet",
         Label.NODE_FAILURE,
@@ -215,7 +188,6 @@ NODES = (
         "raylet started on 10.0.0.2",
         _RAY,
     ),
-    S(
     Signature(
         "node.not-ready",
         Label.NODE_FAILURE,
@@ -229,7 +201,6 @@ NODES = (
         _K8S,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "node.slurm",
         Label.NODE_FAILURE,
@@ -242,7 +213,6 @@ NODES = (
         _SLURM,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "node.host-error",
         Label.NODE_FAILURE,
@@ -252,7 +222,6 @@ NODES = (
         r"|System ?status ?check.{0,20}fail|scheduled for retirement|Guest agent .{0,30}lost"
         r"|maintenance event.{0,60}(?:terminated|killed|crashed)|VM .{0,40}(?:crashed|died|"
         r"terminated unexpectedly|was lost|stopped responding)|TPU .{0,60}(?:UNHEALTHY|"
-        r"state REPAIRING)|unhealthy-(?:maintenance|tensorflow)|UNHEALTHY_(?:TENSORFLOW|MAINTENANCE)",
         r"state REPAIRING)|unhealthy-(?:maintenance|tensorflow)|UNHEALTHY_(?:TENSORFLOW|MAINTENANC"
         r"E)",
         "compute.instances.hostError: Instance terminated by Compute Engine.",
@@ -260,17 +229,6 @@ NODES = (
         "Google Compute Engine; AWS EC2; Azure",
         Rank.ROOT,
     ),
-    S(
-        "node.lost-words",
-        Label.NODE_FAILURE,
-        r"(?:worker|host|machine|instance|slice|executor|peer)\b.{0,40}(?:lost heartbeat|"
-        r"heartbeat (?:timed out|timeout|lost|expired)|expired after|is dead\b|was lost|has gone away|"
-        r"became unreachable|stopped responding|unreachable)"
-        r"|(?:lost|missed|no) heartbeats? (?:from|for|of)\b|ExecutorLostFailure|lame workers"
-        r"|agent (?:was lost|disconnected|is unreachable)|WORKER_FAILED"
-        r"|(?:host|node|machine|worker) declared dead|(?:machine|host|node|vm|instance) stopped responding|lost connection to (?:the )?(?:node|host|worker|machine|vm|agent|instance)|rebooted unexpectedly"
-        r"|kernel panic|Oops: general protection|soft lockup|hard lockup|node (?:crash|reboot)"
-        r"|blocked for more than \d+ seconds|KernelDeadlock[=: ]+True|Lost executor|HeartbeatManager",
     Signature(
         "node.lost-words",
         Label.NODE_FAILURE,
@@ -291,7 +249,6 @@ NODES = (
         "orchestrators; Linux kernel",
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "node.supervisor",
         Label.NODE_FAILURE,
@@ -303,7 +260,6 @@ NODES = (
         _RAY,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "disk.io-error",
         Label.NODE_FAILURE,

@@ -9,13 +9,11 @@ from watchkeeper.domain.signatures.model import Label, Rank, Signature
 _RAY = "Ray, python/ray/exceptions.py"
 
 MARKS = (
-    S(
     Signature(
         "mark.ray-actor",
         Label.UNKNOWN,
         r"RayActorError|ActorDiedError|ActorUnavailableError|OwnerDiedError|ObjectLostError"
         r"|WorkerCrashedError|RayTaskError|ObjectReconstructionFailed\w*|ReferenceCountingAssertion"
-        r"|actor died unexpectedly|worker died or was killed|A worker died|object's owner has exited"
         r"|actor died unexpectedly|worker died or was killed|A worker died|object's owner has exit"
         r"ed"
         r"|Worker exit type: SYSTEM_ERROR|Worker unexpectedly exits|TaskUnschedulable\w*"
@@ -25,11 +23,6 @@ MARKS = (
         _RAY,
         Rank.MARK,
     ),
-    S(
-        "mark.killed",
-        Label.UNKNOWN,
-        r"(?:^|\s)Killed\s*$|\bKilled\b(?:\s+(?:python|srun|torchrun|bash|\S+/python)| +\S*\.sh)"
-        r"|\bSIGKILL\b|signal:? ?(?:9\b|Killed)|exit(?:ed)?(?: with)?(?: code| status)?[ :=]+(?:137|-9)"
     Signature(
         "mark.killed",
         Label.UNKNOWN,
@@ -45,11 +38,6 @@ MARKS = (
         outlook=Outlook.RETRY_ONCE,
         also=(Label.HOST_OOM,),
     ),
-    S(
-        "mark.terminated",
-        Label.UNKNOWN,
-        r"\bSIG(?:TERM|HUP|ABRT|QUIT|USR\d|XCPU)\b|\bTerminated\s*$|signal(?:s)?:? ?\(?(?:15|1|6|10|12)\b"
-        r"|death signal|closing signal|exit(?:ed)? (?:with )?(?:code|status)[ :=]+(?:143|-15|134|-6)\b"
     Signature(
         "mark.terminated",
         Label.UNKNOWN,
@@ -66,14 +54,6 @@ MARKS = (
         outlook=Outlook.RETRY_ONCE,
         also=(Label.PREEMPTION, Label.USER_STOPPED),
     ),
-    S(
-        "mark.time-limit",
-        Label.UNKNOWN,
-        r"DUE TO TIME LIMIT|State: ?TIMEOUT|JobState=TIMEOUT|DeadlineExceeded\b.{0,60}(?:job|active)"
-        r"|Job was active on the node longer than|wall[- ]?(?:time|clock)\b.{0,40}(?:exceed|limit|"
-        r"reached|expired|ran out)|activeDeadlineSeconds.{0,40}exceed|(?:time|run ?time|duration) limit"
-        r" (?:has been )?(?:exceed|reached|hit)|exceeded (?:its |the )?(?:maximum |max )?(?:time (?:limit|allocation)|run ?time|"
-        r"execution time|duration)|TimeLimit.{0,20}exceed|Execution Timeout|timed out after \d+ hours",
     Signature(
         "mark.time-limit",
         Label.UNKNOWN,
@@ -92,7 +72,6 @@ MARKS = (
         Rank.SPECIFIC,
         also=(Label.USER_STOPPED, Label.CONFIG_ERROR),
     ),
-    S(
     Signature(
         "mark.cancelled",
         Label.UNKNOWN,
@@ -105,14 +84,6 @@ MARKS = (
         Rank.MARK,
         also=(Label.USER_STOPPED, Label.PREEMPTION),
     ),
-    S(
-        "mark.exit-code",
-        Label.UNKNOWN,
-        r"exit(?:ed|ing)?(?: with)?[ _]?(?:non-?zero|(?:code|status|value)[ :='\"]{1,4}(?:-[1-9]|[1-9])"
-        r"\d*)|exitcode[ \"']{0,2}[:=] ?-?[1-9]|non-?zero exit|ChildFailedError|returned (?:a )?(?:"
-        r"non-?zero|exit (?:code|status) [1-9])|CalledProcessError|return ?code[ :=]+-?[1-9]"
-        r"|ExitCode[ :=]+[1-9]|exit code:? [1-9]|failed with (?:code|status|exit) ?:?[1-9]"
-        r"|rc ?= ?[1-9]|Exited \(?[1-9]|ProcessRaisedException|ProcessExitedException|SystemExit: [1-9]"
     Signature(
         "mark.exit-code",
         Label.UNKNOWN,
@@ -129,7 +100,6 @@ MARKS = (
         "shells; torchrun; SLURM; Docker",
         Rank.MARK,
     ),
-    S(
     Signature(
         "mark.traceback",
         Label.UNKNOWN,
@@ -142,10 +112,6 @@ MARKS = (
         "Python; C++",
         Rank.MARK,
     ),
-    S(
-        "mark.exception",
-        Label.UNKNOWN,
-        r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failure|Fault|Exit)(?:Group)?\b(?:: |:$|$|\()"
     Signature(
         "mark.exception",
         Label.UNKNOWN,
@@ -158,7 +124,6 @@ MARKS = (
         "Python",
         Rank.MARK,
     ),
-    S(
     Signature(
         "mark.level",
         Label.UNKNOWN,
@@ -171,19 +136,6 @@ MARKS = (
         "logging libraries",
         Rank.MARK,
     ),
-    S(
-        "mark.failed-words",
-        Label.UNKNOWN,
-        r"(?-i:\b(?:FAILED|ERRORED|CRASHED|ABORTED|FATAL|CRASH)\b)|"
-        r"\b(?:job|task|run|trial|pod|worker|workers|worker group|process|container|actor|step|training|"
-        r"attempt|experiment|script|program|command|rank|node|replica|child|launch|instance|replicatedjob"
-        r"|evaluation|pipeline|cluster|stage|test|allocation|execution|backoff|initiali[sz]ation|replicas)"
-        r"s?\b.{0,40}\b(?:failed|failing|crash(?:ed|es|ing)?|errored|died|exited unexpectedly|"
-        r"exited abnormally|terminated abnormally|FAILED|ERRORED|aborted|unhealthy|CrashLoopBackOff)\b"
-        r"|\bFailed to \w+|JobStatus\.FAILED|BackoffLimitExceeded|CrashLoopBackOff|Back-off restarting"
-        r"|status(?: is|:)? ?['\"]?(?:FAILED|ERROR|Failed|Error)\b|(?:^|\s)failed (?:with|to|due|"
-        r"because|after|\()|An error occurred|Error occurred|internal error|went wrong|could not (?:be )?"
-        r"(?:start|complete|recover|continue)|exited unexpectedly|state[: =]+['\"]?(?:FAILED|ERROR|Error)\b"
     Signature(
         "mark.failed-words",
         Label.UNKNOWN,
@@ -210,20 +162,6 @@ MARKS = (
         "orchestrators",
         Rank.MARK,
     ),
-    S(
-        "mark.hang",
-        Label.UNKNOWN,
-        r"^Thread (?:0x)?[0-9a-f]+ \((?:idle|active)\b|\bpy-?spy dump\b|\b(?:hangs|freezes|stalls|got stuck|gets stuck|is deadlocked|deadlocks?|hung)\b|does not "
-        r"(?:progress|complete|finish|return|proceed)|is (?:stuck|hung|hanging|"
-        r"frozen|stalled)\b|\b(?:hangs?|hung|stalled|froze|frozen)\b.{0,40}(?:at|for|on|in|after|with)\b"
-        r"|no (?:progress|output|new (?:log|step)s?|log output|heartbeat|activity|logs?)\b.{0,40}(?:for|"
-        r"since|in) |(?:stopped|not) (?:making progress|progressing|advancing|responding|emitting)"
-        r"|\bstuck (?:at|in|on|for)\b|Timeout \(\d+:\d+:\d+\)!|\b(?:stops?|stopped|dies|died|exits?|exited|quits?|terminates?|ended|crash(?:es|ed)?|disappear\w*|"
-        r"vanish\w*) (?:\w+ )?(?:silently|unexpectedly|suddenly|abruptly|randomly|without (?:any )?(?:error|"
-        r"trace|message|warning|log|output|reason|explanation)|with no|for no|immediately|midway|in the "
-        r"middle)|never (?:returns|finish\w*|starts|started|ends|completes|completed|progress\w*|reached|"
-        r"recovers)|keeps? waiting|wait(?:s|ing)? forever|takes forever|not moving|nothing (?:happens|is "
-        r"printed|more)|no more (?:output|logs|progress)|\bfreez\w+|\bstall(?:s|ed|ing)\b|most recent call "
     Signature(
         "mark.hang",
         Label.UNKNOWN,

@@ -5,7 +5,6 @@ from watchkeeper.domain.signatures.model import Label, Rank, Signature
 _HTTP = "RFC 9110; requests; urllib3; aiohttp; curl"
 
 NETWORK = (
-    S(
     Signature(
         "net.http-5xx",
         Label.NETWORK,
@@ -20,7 +19,6 @@ NETWORK = (
         "step 503 of 5155",
         _HTTP,
     ),
-    S(
     Signature(
         "net.throttled",
         Label.NETWORK,
@@ -28,14 +26,12 @@ NETWORK = (
         r"|\b429\b.{0,40}(?:error|client|too|request|rate|retry)|(?:status|code|HTTP|error)"
         r"\w*[ =:\"']{1,4}429\b|ThrottlingException|RequestLimitExceeded|Throttl(?:ed|ing)(?:"
         r"Exception|Error)?\b.{0,40}(?:request|api|error|exceeded|rate)|Please reduce your request "
-        r"rate|exceeded .{0,30}rate limit|TooManyRequests|RESOURCE_EXHAUSTED.{0,60}(?:rate|request)",
         r"rate|exceeded .{0,30}rate limit|TooManyRequests|RESOURCE_EXHAUSTED.{0,60}(?:rate|request"
         r")",
         "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://a.b",
         "rate limit: 100 per second",
         _HTTP,
     ),
-    S(
     Signature(
         "net.reset",
         Label.NETWORK,
@@ -53,10 +49,6 @@ NETWORK = (
         _HTTP,
         Rank.SYMPTOM,
     ),
-    S(
-        "net.timeout",
-        Label.NETWORK,
-        r"(?:Read|Connect|Request|Socket|Http|Server|Client|Gateway|ReadWrite|Pool)Timeout(?:Error)?"
     Signature(
         "net.timeout",
         Label.NETWORK,
@@ -66,7 +58,6 @@ NETWORK = (
         r"|Timeout (?:was )?reached|operation timed out|i/o timeout|net/http: .{0,40}timeout"
         r"|(?:download|upload|fetch|read|write|rpc|api|http|s3|gcs|gs|query|metadata)\w* .{0,40}"
         r"timed out|context deadline exceeded|DEADLINE_?EXCEEDED|Deadline Exceeded|ConnectTimeout"
-        r"|stalled (?:read|download|stream)|upload stalled|FSTimeoutError|asyncio.{0,20}TimeoutError",
         r"|stalled (?:read|download|stream)|upload stalled|FSTimeoutError|asyncio.{0,20}TimeoutErr"
         r"or",
         "requests.exceptions.ReadTimeout: HTTPSConnectionPool: Read timed out. (read timeout=60)",
@@ -74,13 +65,11 @@ NETWORK = (
         _HTTP,
         Rank.SYMPTOM,
     ),
-    S(
     Signature(
         "net.grpc",
         Label.NETWORK,
         r"StatusCode\.UNAVAILABLE|\bUNAVAILABLE: |code = Unavailable|failed to connect to all "
         r"addresses|GOAWAY|RST_STREAM|recvmsg:|Socket closed|GrpcError|keepalive watchdog"
-        r"|rpc error: code = (?:Unavailable|DeadlineExceeded|Internal)|stream (?:removed|terminated)"
         r"|rpc error: code = (?:Unavailable|DeadlineExceeded|Internal)|stream (?:removed|terminate"
         r"d)"
         r"|ServiceException|HttpError: Required\b|server closed the (?:connection|stream)",
@@ -89,7 +78,6 @@ NETWORK = (
         "gRPC status codes",
         Rank.SYMPTOM,
     ),
-    S(
     Signature(
         "net.dns",
         Label.NETWORK,
@@ -100,7 +88,6 @@ NETWORK = (
         "resolved host a.b in 3 ms",
         "glibc getaddrinfo; curl; Go net",
     ),
-    S(
     Signature(
         "net.tls",
         Label.NETWORK,
@@ -110,7 +97,6 @@ NETWORK = (
         "tls: enabled",
         "Python ssl; OpenSSL; Go crypto/tls",
     ),
-    S(
     Signature(
         "net.storage",
         Label.NETWORK,
@@ -128,7 +114,6 @@ NETWORK = (
         "gs://bucket/ckpt written in 12 s",
         "Google Cloud Storage; AWS S3; Linux NFS; Lustre",
     ),
-    S(
     Signature(
         "net.hub",
         Label.NETWORK,
@@ -142,7 +127,6 @@ NETWORK = (
         "loaded from huggingface.co cache",
         "Hugging Face Hub; container registries",
     ),
-    S(
     Signature(
         "net.python-timeout",
         Label.NETWORK,

@@ -7,10 +7,6 @@ _CUDA = "CUDA Runtime API, cudaError"
 _TORCH = "PyTorch, CUDACachingAllocator.cpp, c10/cuda"
 
 NVIDIA = (
-    S(
-        "nvidia.ecc-uncorrectable",
-        Label.NODE_FAILURE,
-        r"uncorrectable ECC error|ECCUncorrectable|ecc_uncorrectable|double[ -]bit (?:ECC|errors?)|ECC errors? (?:found|detected|occurred)"
     Signature(
         "nvidia.ecc-uncorrectable",
         Label.NODE_FAILURE,
@@ -22,7 +18,6 @@ NVIDIA = (
         _CUDA,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "nvidia.xid-fatal",
         Label.NODE_FAILURE,
@@ -33,10 +28,6 @@ NVIDIA = (
         _XID,
         Rank.ROOT,
     ),
-    S(
-        "nvidia.xid-named",
-        Label.NODE_FAILURE,
-        r"\bXid (?:error|code|event)s?\b.{0,40}(?:detected|occurred|found|reported|on (?:gpu|node))|XID_ERRORS.{0,40}[= ][1-9]\d*\s*$",
     Signature(
         "nvidia.xid-named",
         Label.NODE_FAILURE,
@@ -47,7 +38,6 @@ NVIDIA = (
         _XID,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "nvidia.off-the-bus",
         Label.NODE_FAILURE,
@@ -58,7 +48,6 @@ NVIDIA = (
         _XID,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "nvidia.link",
         Label.NODE_FAILURE,
@@ -71,7 +60,6 @@ NVIDIA = (
         _XID,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "nvidia.system-not-ready",
         Label.NODE_FAILURE,
@@ -83,7 +71,6 @@ NVIDIA = (
         _CUDA,
         also=(Label.CONFIG_ERROR,),
     ),
-    S(
     Signature(
         "nvidia.device-fault",
         Label.NODE_FAILURE,
@@ -98,7 +85,6 @@ NVIDIA = (
         _XID,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "nvidia.no-devices",
         Label.NODE_FAILURE,
@@ -110,7 +96,6 @@ NVIDIA = (
         "4 devices were found",
         "nvidia-smi; NVIDIA device plugin; CUDA runtime",
     ),
-    S(
     Signature(
         "nvidia.dcgm",
         Label.NODE_FAILURE,
@@ -121,7 +106,6 @@ NVIDIA = (
         "DCGM health and diagnostics",
         Rank.ROOT,
     ),
-    S(
     Signature(
         "nvidia.straggler-hardware",
         Label.NODE_FAILURE,
@@ -134,7 +118,6 @@ NVIDIA = (
         "hardware: 8 x H100",
         "site chronicles; Linux mce",
     ),
-    S(
     Signature(
         "nvidia.infiniband",
         Label.NODE_FAILURE,
@@ -148,7 +131,6 @@ NVIDIA = (
         Rank.SPECIFIC,
         also=(Label.COLLECTIVE_HANG,),
     ),
-    S(
     Signature(
         "cuda.oom",
         Label.HBM_OOM,
@@ -161,7 +143,6 @@ NVIDIA = (
         _TORCH,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "cuda.alloc-failed",
         Label.HBM_OOM,
@@ -169,7 +150,6 @@ NVIDIA = (
         r"(?:bytes )?(?:from|on) (?:the )?(?:device|gpu)|failed to alloc\w* .{0,60}on device"
         r"|insufficient (?:gpu|device|cuda|video) memory|not enough (?:gpu|device|cuda) memory"
         r"|No available memory for the cache blocks|free memory on device .{0,60}is less than"
-        r"|(?:gpu|vram|device)(?: memory)?(?: is)? (?:exhausted|ran out)|OOM when allocating tensor",
         r"|(?:gpu|vram|device)(?: memory)?(?: is)? (?:exhausted|ran out)|OOM when allocating tenso"
         r"r",
         "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate(handle)",
@@ -177,10 +157,6 @@ NVIDIA = (
         "cuBLAS; cuDNN; TensorFlow BFC allocator; vLLM",
         Rank.ROOT,
     ),
-    S(
-        "cuda.assert",
-        Label.CODE_BUG,
-        r"device-side assert(?!ions)|index out of bounds.{0,20}Assertion|srcIndex < srcSelectDimSize"
     Signature(
         "cuda.assert",
         Label.CODE_BUG,
@@ -192,7 +168,6 @@ NVIDIA = (
         "PyTorch, ATen/native/cuda",
         also=(Label.DATA_ERROR,),
     ),
-    S(
     Signature(
         "cuda.illegal-access",
         Label.CODE_BUG,
@@ -205,7 +180,6 @@ NVIDIA = (
         Rank.SYMPTOM,
         also=(Label.NODE_FAILURE,),
     ),
-    S(
     Signature(
         "cuda.unknown",
         Label.UNKNOWN,
@@ -217,7 +191,6 @@ NVIDIA = (
         Rank.SYMPTOM,
         also=(Label.NODE_FAILURE,),
     ),
-    S(
     Signature(
         "cuda.launch-failure",
         Label.CODE_BUG,
@@ -229,7 +202,6 @@ NVIDIA = (
         Rank.SYMPTOM,
         also=(Label.NODE_FAILURE, Label.UNKNOWN),
     ),
-    S(
     Signature(
         "cuda.cublas",
         Label.UNKNOWN,
@@ -241,7 +213,6 @@ NVIDIA = (
         Rank.SYMPTOM,
         also=(Label.HBM_OOM, Label.CODE_BUG),
     ),
-    S(
     Signature(
         "cuda.not-supported",
         Label.CONFIG_ERROR,
@@ -250,10 +221,6 @@ NVIDIA = (
         r"|CUDA driver version is insufficient|forward compatibility was attempted"
         r"|driver (?:on your system )?is too old|Driver/library version mismatch"
         r"|not compatible with the current PyTorch|Torch not compiled with CUDA"
-        r"|CUDA_ERROR_INVALID_IMAGE|kernel image is invalid|PTX (?:JIT|was compiled with an unsupported)|minimum required Cuda driver"
-        r"|Found no NVIDIA driver|libcud\w+\.so.{0,40}cannot open"
-        r"|NVIDIA-SMI has failed|nvidia-container-cli: (?:requirement|initialization) error"
-        r"|could not select device driver|No CUDA runtime is found|CUDA_HOME.{0,30}not (?:set|found)"
         r"|CUDA_ERROR_INVALID_IMAGE|kernel image is invalid|PTX (?:JIT|was compiled with an unsupp"
         r"orted)|minimum required Cuda driver"
         r"|Found no NVIDIA driver|libcud\w+\.so.{0,40}cannot open"
@@ -266,7 +233,6 @@ NVIDIA = (
         "CUDA compatibility; PyTorch torch/cuda",
         also=(Label.NODE_FAILURE,),
     ),
-    S(
     Signature(
         "cuda.invalid-device",
         Label.CONFIG_ERROR,
@@ -279,7 +245,6 @@ NVIDIA = (
         _CUDA,
         also=(Label.NODE_FAILURE,),
     ),
-    S(
     Signature(
         "rocm.fault",
         Label.NODE_FAILURE,

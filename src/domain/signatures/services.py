@@ -8,13 +8,11 @@ _RAY = "Ray, GCS, dashboard and job manager"
 _SKY = "SkyPilot, managed jobs controller"
 
 TRACKERS = (
-    S(
     Signature(
         "wandb.errors",
         Label.WANDB_ERROR,
         r"wandb(?:\.sdk\S*|\.errors|\.errors\.errors)*\.(?:\w*Error|\w*Exception|CommError|"
         r"UsageError|AuthenticationError)\b|\bCommError\b|WandbAttachFailedError|MailboxError"
-        r"|MailboxHandleClosed|HandleAbandonedError|ServiceStartTimeoutError|ServicePollForTokenError"
         r"|MailboxHandleClosed|HandleAbandonedError|ServiceStartTimeoutError|ServicePollForTokenEr"
         r"ror"
         r"|Run initialization has timed out|previously created and deleted|Error uploading run",
@@ -23,7 +21,6 @@ TRACKERS = (
         _WANDB,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "wandb.lines",
         Label.WANDB_ERROR,
@@ -31,8 +28,6 @@ TRACKERS = (
         r"W&B API|rate limit|filestream|upload (?:fail|error)|Failed to|could not|cannot|"
         r"permission denied|retry attempt)|(?:wandb|W&B|weights ?(?:&|and) ?biases)\b.{0,80}"
         r"(?:\berror|fail(?:ed|ure|s)|timed? ?out|crash|unavailable|refus|denied|invalid|conflict|"
-        r"\bhang|deadlock|40[0-9]\b|50[0-9]\b|not logged in|no API key|outage)|api_key not configured"
-        r"|resume='?must'?|Step \d+ is less than current|step must only increase|Step \d+ < \d+; dropping|fork_from.{0,40}"
         r"\bhang|deadlock|40[0-9]\b|50[0-9]\b|not logged in|no API key|outage)|api_key not configu"
         r"red"
         r"|resume='?must'?|Step \d+ is less than current|step must only increase|Step \d+ < \d+; d"
@@ -44,7 +39,6 @@ TRACKERS = (
         _WANDB,
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "tracker.others",
         Label.WANDB_ERROR,
@@ -60,10 +54,6 @@ TRACKERS = (
 )
 
 CONTROLLERS = (
-    S(
-        "ray.gcs",
-        Label.CONTROLLER_FAILURE,
-        r"Failed to connect to GCS|GCS (?:is (?:down|dead|terminated|not)|server.{0,40}(?:dead|died|"
     Signature(
         "ray.gcs",
         Label.CONTROLLER_FAILURE,
@@ -73,7 +63,6 @@ CONTROLLERS = (
         r"|gcs_rpc_client.{0,120}(?:lost|fail|timed|terminate|not responding|disconnect|reconnect)"
         r"|Lost (?:connection|reference).{0,20}to (?:the )?GCS|Ray processes died"
         r"|ray\.exceptions\.RpcError|Unable to connect to GCS|GCS may be|gcs_server.{0,60}(?:exit|"
-        r"died|crash|killed|unreachable)|raylet.{0,60}(?:disconnected from|cannot connect to|lost).{0,"
         r"died|crash|killed|unreachable)|raylet.{0,60}(?:disconnected from|cannot connect to|lost)"
         r".{0,"
         r"10}GCS|Health ?check failed.{0,30}(?:GCS|gcs)",
@@ -82,10 +71,6 @@ CONTROLLERS = (
         _RAY,
         Rank.SPECIFIC,
     ),
-    S(
-        "ray.jobs",
-        Label.CONTROLLER_FAILURE,
-        r"(?:job )?supervisor (?:actor )?.{0,40}(?:died|not running|could not be (?:started|scheduled)"
     Signature(
         "ray.jobs",
         Label.CONTROLLER_FAILURE,
@@ -102,7 +87,6 @@ CONTROLLERS = (
         Rank.SPECIFIC,
         also=(Label.NODE_FAILURE,),
     ),
-    S(
     Signature(
         "sky.controller",
         Label.CONTROLLER_FAILURE,
@@ -116,7 +100,6 @@ CONTROLLERS = (
         _SKY,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "k8s.api",
         Label.CONTROLLER_FAILURE,
@@ -125,11 +108,6 @@ CONTROLLERS = (
         r"refused|lost)|etcdserver: |etcd.{0,60}(?:no leader|timed out|leader changed|failed|"
         r"unavailable)|leader election lost|leaderelection lost|failed to (?:renew|acquire) lease"
         r"|(?:operator|controller[- ]manager|kueue|jobset|scheduler|webhook|kubelet|containerd|"
-        r"reconciler?)\b.{0,60}(?:crash\w*|panicked|is down|not (?:running|responding|ready|available)"
-        r"|CrashLoopBackOff|died|unavailable|no endpoints|stuck|lost lease|terminated "
-        r"unexpectedly)|failed calling webhook|no endpoints available for service|Reconciler error"
-        r"|WaitForRecovery|the server (?:was unable|is currently unable|has asked for)"
-        r"|failed to create pod sandbox|context deadline exceeded.{0,40}webhook|kube-scheduler.{0,40}"
         r"reconciler?)\b.{0,60}(?:crash\w*|panicked|is down|not (?:running|responding|ready|availa"
         r"ble)"
         r"|CrashLoopBackOff|died|unavailable|no endpoints|stuck|lost lease|terminated "
@@ -143,13 +121,6 @@ CONTROLLERS = (
         "Kubernetes API server, controllers and etcd",
         Rank.SPECIFIC,
     ),
-    S(
-        "slurm.controller",
-        Label.CONTROLLER_FAILURE,
-        r"Unable to contact slurm controller|slurmctld.{0,60}(?:down|not responding|fail|died|"
-        r"unreachable|crash|is (?:not|DOWN))|slurmdbd.{0,60}(?:down|not responding|fail|unreachable)"
-        r"|slurm_load_jobs error|Zero Bytes were transmitted|Socket timed out on send/recv"
-        r"|slurm_receive_msg.{0,60}(?:timed|error)|slurmdbd: agent queue|Header lengths are longer|Slurm backup controller in standby",
     Signature(
         "slurm.controller",
         Label.CONTROLLER_FAILURE,
@@ -164,7 +135,6 @@ CONTROLLERS = (
         "SLURM, slurmctld",
         Rank.ROOT,
     ),
-    S(
     Signature(
         "controller.words",
         Label.CONTROLLER_FAILURE,
@@ -173,9 +143,6 @@ CONTROLLERS = (
         r"exited (?:abnormally|unexpectedly)|became unavailable|unreachable|not responding|"
         r"restarted unexpectedly|lost its (?:state|database|lease)|OOM\w*|no longer running"
         r"|zombie|not reachable|deadlock|stuck|wedged|outage)|zombie (?:coordinator|controller)|"
-        r"lost (?:contact|connection) (?:with|to) (?:the )?(?:controller|master|coordinator|scheduler)"
-        r"|(?:controller|master) (?:(?:database|db|sqlite).{0,40}(?:lock|corrupt|error)|restarted)"
-        r"|Failed to (?:contact|reach|connect to) (?:the )?(?:controller|master|coordinator|scheduler|"
         r"lost (?:contact|connection) (?:with|to) (?:the )?(?:controller|master|coordinator|schedu"
         r"ler)"
         r"|(?:controller|master) (?:(?:database|db|sqlite).{0,40}(?:lock|corrupt|error)|restarted)"
@@ -190,12 +157,6 @@ CONTROLLERS = (
 )
 
 STOPS = (
-    S(
-        "stop.interrupt",
-        Label.USER_STOPPED,
-        r"KeyboardInterrupt|(?:received|got|caught|by|signal|with|sent|due to|on)[: ]+(?:an? |signal:? ?)?"
-        r"SIGINT\b|\bSIGINT\b ?(?:received|caught|\(2\)|:)|\^C\b|Ctrl[-+ ]?C (?:received|pressed|detected|"
-        r"caught)|(?:pressed|hit|used|received|via|with) Ctrl[-+ ]?C|signal 2\b|received (?:an )?interrupt"
     Signature(
         "stop.interrupt",
         Label.USER_STOPPED,
@@ -212,22 +173,6 @@ STOPS = (
         "Python; shells",
         Rank.SYMPTOM,
     ),
-    S(
-        "stop.by-user",
-        Label.USER_STOPPED,
-        r"(?:cancel(?:l?ed)?|terminat(?:ed|ing)|stop(?:ped)?|kill(?:ed)?|abort(?:ed)?|delet(?:ed|ing)|"
-        r"paus(?:ed|ing)|requested|shut ?down|interrupted|suspended)[\"' ]{1,3}(?:\w+ )?(?:by|at the "
-        r"request of|on request of|from|manually by)[ :=]+(?:the |an? )?(?:user\b|user \d+|owner|admin\w*|"
-        r"operator|human|person|uid|request|client request|@\w|[\w.]+@)|user[- ](?:requested|initiated"
-        r"|cancel\w*|abort\w*|stop\w*|terminated)|(?:manually|intentionally|deliberately) (?:stopped|"
-        r"killed|cancel\w*|terminated|aborted|interrupted|shut)|(?:stopped|killed|cancel\w*|terminated|"
-        r"aborted) (?:manually|intentionally|on purpose|deliberately)|on purpose|I (?:killed|stopped|"
-        r"cancel\w+) (?:it|the|this)|we (?:killed|stopped|cancel\w+) (?:it|the|this)"
-        r"|CANCELLED by \d+|CANCELLED by uid|Received (?:cancel|stop|delete) request|JOB_STATE_KILLED"
-        r"|\bscancel\b(?! ?[:=])|ray job stop|Job .{0,60}was (?:stopped|cancel\w+)\b|sky (?:jobs )?"
-        r"cancel|kubectl delete|Terminated by user|cancellation requested|user_stopped|USER_CANCELED"
-        r"|EXPERIMENT_CANCELED|STOPPING_CANCELED|STATE_CANCELED|status:? ?=?\"?(?:CANCELLED|CANCELED)"
-        r"|Stopped by user|keyboard interrupt|(?:Job|run|task) (?:is being|was) cancel\w+|shutdown with strategy|Job (?:aborted|deleted)\b|exit requested|operator (?:stopped|cancel)",
     Signature(
         "stop.by-user",
         Label.USER_STOPPED,
@@ -260,12 +205,6 @@ STOPS = (
         "SLURM; Ray; SkyPilot; Determined; Kubernetes audit",
         Rank.SPECIFIC,
     ),
-    S(
-        "stop.planned",
-        Label.USER_STOPPED,
-        r"\[exiting program (?:after|at|due)|exiting program at iteration|exit[- _](?:duration|signal|"
-        r"interval)\S* (?:reached|received)|reached exit.duration|max_time.{0,20}reached"
-        r"|exit-on-file|kill.?switch (?:detected|found|file|file found)|planned (?:stop|exit|shutdown)"
     Signature(
         "stop.planned",
         Label.USER_STOPPED,

@@ -6,15 +6,11 @@ _LIBTPU = "libtpu; JAX xla_bridge.py; Cloud TPU troubleshooting"
 _XLA = "XLA, xla/service and TPU compiler"
 
 TPU = (
-    S(
     Signature(
         "tpu.no-accelerator",
         Label.TPU_BAD_NODE,
         r"No accelerator found|Failed to (?:find|initialize|open|get|connect to).{0,40}"
         r"(?:accelerator|TPU\b)|NOT_FOUND: No .{1,40} device found|No TPU devices? (?:was |were )?"
-        r"(?:found|available)|TPU initialization failed(?!: Invalid)|driver in registry|TPU (?:is |was )?held by|only CpuDevice|No GPU/TPU found|TPU core halted|no TPU (?:chips|cores)"
-        r"|tpu (?:platform|system|driver|driver instance).{0,40}(?:fail|not (?:found|responding))"
-        r"|TPU (?:chip|core|device).{0,40}(?:unhealthy|lost|failed|not (?:found|responding|healthy))"
         r"(?:found|available)|TPU initialization failed(?!: Invalid)|driver in registry|TPU (?:is "
         r"|was )?held by|only CpuDevice|No GPU/TPU found|TPU core halted|no TPU (?:chips|cores)"
         r"|tpu (?:platform|system|driver|driver instance).{0,40}(?:fail|not (?:found|responding))"
@@ -26,7 +22,6 @@ TPU = (
         _LIBTPU,
         also=(Label.CONFIG_ERROR,),
     ),
-    S(
     Signature(
         "tpu.driver-cleanup",
         Label.TPU_BAD_NODE,
@@ -36,7 +31,6 @@ TPU = (
         _LIBTPU,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "tpu.device-busy",
         Label.TPU_BAD_NODE,
@@ -49,7 +43,6 @@ TPU = (
         _LIBTPU,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "tpu.lockfile",
         Label.TPU_BAD_NODE,
@@ -60,25 +53,18 @@ TPU = (
         _LIBTPU,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "tpu.halted",
         Label.TPU_BAD_NODE,
         r"(?:tensor ?core|TPU core|accelerator device|core) (?:is |was )?halted unexpectedly"
         r"|Accelerator device halted|schedule not found in|FATAL.{0,40}tpu chip"
         r"|TpuStatus.{0,40}(?:fault|error)|Failed to (?:reset|load program on) TPU",
-        "INTERNAL: Accelerator device halted prematurely, perhaps due to an on-device check-failure",
         "INTERNAL: Accelerator device halted prematurely, perhaps due to an on-device check-failu"
         "re",
         "device halted at breakpoint",
         _LIBTPU,
         also=(Label.NODE_FAILURE, Label.CODE_BUG),
     ),
-    S(
-        "tpu.init-failed",
-        Label.TPU_BAD_NODE,
-        r"Unable to initialize backend .tpu.: (?:UNAVAILABLE|INTERNAL|ABORTED|NOT_FOUND|"
-        r"FAILED_PRECONDITION|DEADLINE|UNKNOWN)(?!.{0,60}(?:shared object|libtpu\.so))|cloud_tpu_init failed|Bad StatusOr access.{0,60}TPU",
     Signature(
         "tpu.init-failed",
         Label.TPU_BAD_NODE,
@@ -90,7 +76,6 @@ TPU = (
         _LIBTPU,
         also=(Label.CONFIG_ERROR,),
     ),
-    S(
     Signature(
         "tpu.backend-missing",
         Label.CONFIG_ERROR,
@@ -99,20 +84,17 @@ TPU = (
         r"|Unknown backend|not (?:compiled|built) with (?:TPU|GPU|CUDA) support"
         r"|LoadPjrtPlugin|PJRT.{0,40}(?:version mismatch|API version|incompatible)"
         r"|requested platform .{0,40}not (?:present|available)|TPUAccelerator can ?not",
-        "RuntimeError: Unknown backend: 'gpu' requested, but no platforms that are instances of gpu",
         "RuntimeError: Unknown backend: 'gpu' requested, but no platforms that are instances of g"
         "pu",
         "Unable to initialize backend 'rocm': module 'jaxlib' has no attribute",
         "JAX xla_bridge.py",
         Rank.SYMPTOM,
     ),
-    S(
     Signature(
         "tpu.library-mismatch",
         Label.CONFIG_ERROR,
         r"not available in this library|libtpu.{0,60}(?:version mismatch|incompatible|too old|"
         r"not supported|older than)|incompatible .{0,30}libtpu|jaxlib (?:version )?.{0,40}"
-        r"(?:incompatible|is newer than|is older than|too old)|mosaic.{0,60}(?:version|unsupported)",
         r"(?:incompatible|is newer than|is older than|too old)|mosaic.{0,60}(?:version|unsupported"
         r")",
         "TpuTransferManager_ReadDynamicShapes not available in this library.",
@@ -120,7 +102,6 @@ TPU = (
         _LIBTPU,
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "xla.hbm",
         Label.HBM_OOM,
@@ -135,7 +116,6 @@ TPU = (
         _XLA,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "xla.resource-exhausted",
         Label.HBM_OOM,
@@ -150,7 +130,6 @@ TPU = (
         _XLA,
         Rank.ROOT,
     ),
-    S(
     Signature(
         "xla.compile",
         Label.CODE_BUG,

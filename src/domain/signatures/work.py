@@ -8,14 +8,12 @@ _ORBAX = "Orbax; tensorstore; Levanter"
 _DCP = "PyTorch, torch.distributed.checkpoint and torch/serialization.py"
 
 DATA = (
-    S(
     Signature(
         "data.parquet",
         Label.DATA_ERROR,
         r"Parquet magic bytes|ArrowInvalid|ArrowTypeError|ArrowNotImplementedError|"
         r"Could not (?:open|read schema from|read) .{0,60}(?:Parquet|parquet|schema|arrow)"
         r"|Is this a 'parquet' file|Couldn't deserialize thrift|Not an Arrow file|ParquetError"
-        r"|(?:schema|column|feature)s?\b.{0,60}(?:mismatch|do(?:es)?n't match|do not match|not found "
         r"|(?:schema|column|feature)s?\b.{0,60}(?:mismatch|do(?:es)?n't match|do not match|not fou"
         r"nd "
         r"in|missing)|CastError|Couldn't cast|schema at index .{0,20}was different"
@@ -25,11 +23,6 @@ DATA = (
         _ARROW,
         Rank.SPECIFIC,
     ),
-    S(
-        "data.json",
-        Label.DATA_ERROR,
-        r"JSONDecodeError|JSON parse error|Extra data: line|Expecting value: line|Unterminated string"
-        r"|Expecting ',' delimiter|invalid (?:json|csv|jsonl)|malformed (?:json|csv|record|line|row|"
     Signature(
         "data.json",
         Label.DATA_ERROR,
@@ -46,11 +39,6 @@ DATA = (
         Rank.SYMPTOM,
         also=(Label.NETWORK,),
     ),
-    S(
-        "data.images",
-        Label.DATA_ERROR,
-        r"UnidentifiedImageError|cannot identify image|image file is truncated|broken data stream"
-        r"|DecompressionBomb|corrupt(?:ed)? (?:jpeg|image|png|video|audio|webp)|imread.{0,30}(?:fail|"
     Signature(
         "data.images",
         Label.DATA_ERROR,
@@ -65,7 +53,6 @@ DATA = (
         "Pillow; OpenCV; FFmpeg; libsndfile",
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "data.corrupt",
         Label.DATA_ERROR,
@@ -73,7 +60,6 @@ DATA = (
         r"archive|tar|zip|gzip|cache)\b.{0,40}(?:is |are |was |appears )?(?:corrupt|truncated|"
         r"damaged|malformed)|(?:corrupt|truncated|damaged)(?:ed)? (?:data|file|record|shard|sample|"
         r"example|index|dataset|archive|tar|zip|gzip|cache|row|header|footer)"
-        r"|BadGzipFile|Not a gzipped file|does not look like a tar|tarfile\.ReadError|BadZipFile|not a zip file"
         r"|BadGzipFile|Not a gzipped file|does not look like a tar|tarfile\.ReadError|BadZipFile|n"
         r"ot a zip file"
         r"|unexpected end of (?:data|file)|Compressed file ended before|zlib\.error|LZMAError"
@@ -85,7 +71,6 @@ DATA = (
         "TensorFlow; tar; gzip; " + _HF,
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "data.missing",
         Label.DATA_ERROR,
@@ -96,7 +81,6 @@ DATA = (
         r"(?:were |was |are )?(?:found|left|available|matched|in (?:dataset|split|shard))"
         r"|num_samples should be a positive|No (?:parquet|jsonl?|tar|arrow|data|audio|image) files"
         r"|(?:Metadata at .{0,200}does not exist)|zarr\.json|ArrayNotFoundError|GroupNotFoundError"
-        r"|missing shards?|samples? .{0,20}(?:has|have) (?:none|no (?:field|column))|row \d+ (?:has|is)|(?:no more|ran out of) (?:data|samples|examples)|Unknown split"
         r"|missing shards?|samples? .{0,20}(?:has|have) (?:none|no (?:field|column))|row \d+ (?:ha"
         r"s|is)|(?:no more|ran out of) (?:data|samples|examples)|Unknown split"
         r"|(?:not found|missing|absent) in (?:the )?(?:dataset|batch|example|record|sample|row)",
@@ -105,13 +89,11 @@ DATA = (
         _HF + "; zarr; PyTorch DataLoader",
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "data.reader",
         Label.DATA_ERROR,
         r"(?:in DataLoader worker process|load_next_batch\(\) failed|error(?:s)? (?:while |in )?"
         r"(?:load|read|pars|decod|process|tokeniz)\w* .{0,40}(?:shard|sample|record|example|row|"
-        r"dataset|batch|document|parquet|tfrecord))|fail(?:ed|s) to (?:load|read|parse|decode|process"
         r"dataset|batch|document|parquet|tfrecord))|fail(?:ed|s) to (?:load|read|parse|decode|proc"
         r"ess"
         r"|open) .{0,40}(?:shard|sample|record|example|row|dataset|batch|document|parquet|tfrecord|"
@@ -123,15 +105,6 @@ DATA = (
         "PyTorch DataLoader; Grain; TFRecord; Megatron",
         Rank.SYMPTOM,
     ),
-    S(
-        "data.tokens",
-        Label.DATA_ERROR,
-        r"token(?:s|_ids?| ids?| indices)?\b.{0,60}(?:out of (?:range|bounds|vocab)|exceeds? .{0,20}"
-        r"vocab|>= ?vocab|larger than .{0,20}vocab|outside)|vocab(?:ulary)?(?:[ _]size)?\b.{0,60}"
-        r"(?:mismatch|does(?:n't| not) match|differ|smaller than)|tokenizer\b.{0,60}(?:mismatch|"
-        r"does(?:n't| not) match|differs?|changed|wrong)|Token indices sequence length is longer .{0,80}"
-        r"error|wrong (?:tokenizer|schema|dtype in data)|labels? .{0,30}out of (?:range|bounds)"
-        r"|Target \d+ is out of bounds|extra backslashes|dedup step|duplicate(?:d)? (?:documents|data|"
     Signature(
         "data.tokens",
         Label.DATA_ERROR,
@@ -153,7 +126,6 @@ DATA = (
 )
 
 NUMERICS = (
-    S(
     Signature(
         "nan.metric",
         Label.NUMERICAL,
@@ -165,13 +137,6 @@ NUMERICS = (
         "training loops",
         Rank.SPECIFIC,
     ),
-    S(
-        "nan.words",
-        Label.NUMERICAL,
-        r"\b(?:loss|grad\w*|logits|norm|weights|perplexity)\b[^|\n]{0,40}(?: |=|:|\()nan\b(?![ _-]?(?:iter|"
-        r"check|=|:|guard|filter|policy|handl))|(?:loss|perplexity|ppl).{0,40}(?:increas|grow|ris|shoot|"
-        r"jump|climb|goes? up|went up|explod)\w* .{0,30}(?:rapidly|suddenly|sharply|steadily|after|again|"
-        r"from|dramatically|and never|instead)|(?:found|detected|encountered|got|contains?|produced|returned|has|have|hit|saw|with|became"
     Signature(
         "nan.words",
         Label.NUMERICAL,
@@ -188,7 +153,6 @@ NUMERICS = (
         r"(?:(?:loss|grad\w*|values?|norm|params?|weights?|logits|tensors?|activations?)"
         r".{0,20}(?:detected|found|encountered|at|in|on|error|seen|appear)|detected|found|"
         r"encountered|in (?:loss|grad|local|input|output|param|forward|backward|the))"
-        r"|(?:loss|grad\w*|norm|value) (?:is|are|was|became|went|turned|being|to) (?:\w+ )?(?:nan|inf"
         r"|(?:loss|grad\w*|norm|value) (?:is|are|was|became|went|turned|being|to) (?:\w+ )?(?:nan|"
         r"inf"
         r"|infinite|not finite|non-?finite)|loss is not finite|NanLoss\w*|not\.? finite\b"
@@ -200,7 +164,6 @@ NUMERICS = (
         "PyTorch anomaly detection; JAX debug_nans; Megatron",
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "nan.iterations",
         Label.NUMERICAL,
@@ -210,13 +173,6 @@ NUMERICS = (
         "Megatron-LM training.py",
         Rank.SPECIFIC,
     ),
-    S(
-        "nan.diverged",
-        Label.NUMERICAL,
-        r"\b(?:model|training|loss|run|optimi[sz]ation)\b.{0,20}(?:has |have |is )?diverg(?:ed|ing|es"
-        r"|ence)|diverged with loss|loss (?:has )?(?:explod|blew up|spik|diverg|shot up|jump)"
-        r"|(?:gradient|grad[- _]?norm|loss|activation)s?\b.{0,30}(?:explo(?:d|sion)|blow[- ]?up|"
-        r"blew up)|explod(?:ing|ed) (?:gradient|loss)|loss spike|(?:hit|had|saw) an? (?:\w+ )?spike|numerical(?:ly)? (?:instab|unstab|"
     Signature(
         "nan.diverged",
         Label.NUMERICAL,
@@ -232,7 +188,6 @@ NUMERICS = (
         "TensorFlow NanTensorHook; chronicles of OPT and BLOOM",
         Rank.SPECIFIC,
     ),
-    S(
     Signature(
         "nan.loss-scale",
         Label.NUMERICAL,
@@ -246,7 +201,6 @@ NUMERICS = (
         "DeepSpeed loss_scaler.py; fairseq",
         Rank.ROOT,
     ),
-    S(
     Signature(
         "nan.reproducible",
         Label.NUMERICAL,
@@ -262,17 +216,11 @@ NUMERICS = (
 )
 
 CHECKPOINTS = (
-    S(
     Signature(
         "ckpt.state-dict",
         Label.CHECKPOINT_ERROR,
         r"Error\(s\) in loading state_dict|(?:Missing|Unexpected) key\(?s?\)? in (?:checkpoint )?"
         r"(?:state_dict|source)|size mismatch for \S+: copying|CheckpointException"
-        r"|(?:state_dict|metadata|param\w*|tree|pytree|optimizer state)\b.{0,60}(?:mismatch|do(?:es)?"
-        r"(?:n't| not) match|structure differ|missing keys?|unexpected keys?)"
-        r"|User-provided restore item and on-disk value|KeyError: '(?:state|model|optim\w*|module)"
-        r"[.']|Missing key in checkpoint|state_dict_metadata|loaded state dict (?:has|contains)"
-        r"|doesn't match the size of optimizer|different number of parameter groups|Dict key mismatch",
         r"|(?:state_dict|metadata|param\w*|tree|pytree|optimizer state)\b.{0,60}(?:mismatch|do(?:e"
         r"s)?"
         r"(?:n't| not) match|structure differ|missing keys?|unexpected keys?)"
@@ -286,11 +234,6 @@ CHECKPOINTS = (
         Rank.SPECIFIC,
         also=(Label.CONFIG_ERROR, Label.CODE_BUG),
     ),
-    S(
-        "ckpt.missing",
-        Label.CHECKPOINT_ERROR,
-        r"(?:checkpoint|ckpt|latest_checkpointed_iteration|global_step\d+|snapshot|resume state|"
-        r"model\.safetensors|pytorch_model\.bin|trainer_state|optimizer\.pt)\S*\b.{0,50}(?:not found"
     Signature(
         "ckpt.missing",
         Label.CHECKPOINT_ERROR,
@@ -301,8 +244,6 @@ CHECKPOINTS = (
         r"No such file|is incomplete|unable to (?:find|load)|is empty|no metadata)"
         r"|(?:could not|cannot|can't|unable to|failed to) (?:find|locate|load|restore|resume|read|"
         r"deserialize|open).{0,60}(?:checkpoint|ckpt|snapshot|state_dict|safetensors)"
-        r"|(?:no|No) (?:such |valid |complete |usable )?checkpoints? (?:was |were |found |available|"
-        r"could|exist|at|in)|orbax-checkpoint-tmp|(?:No such file|FileNotFoundError|not found).{0,120}"
         r"|(?:no|No) (?:such |valid |complete |usable )?checkpoints? (?:was |were |found |availabl"
         r"e|"
         r"could|exist|at|in)|orbax-checkpoint-tmp|(?:No such file|FileNotFoundError|not found).{0,"
@@ -314,13 +255,6 @@ CHECKPOINTS = (
         Rank.SPECIFIC,
         also=(Label.CONFIG_ERROR,),
     ),
-    S(
-        "ckpt.corrupt",
-        Label.CHECKPOINT_ERROR,
-        r"PytorchStreamReader failed|failed finding central directory|invalid header or archive is "
-        r"corrupt|HeaderTooLarge|InvalidHeaderDeserialization|SafetensorError|MetadataIncompleteBuffer"
-        r"|(?:checkpoint|ckpt|snapshot|state_dict|safetensors)\b.{0,60}(?:corrupt|truncated|invalid|"
-        r"checksum|damaged|unreadable)|(?:corrupt|truncated|partial|incomplete)\w* (?:checkpoint|ckpt|"
     Signature(
         "ckpt.corrupt",
         Label.CHECKPOINT_ERROR,
@@ -339,14 +273,6 @@ CHECKPOINTS = (
         _DCP + "; safetensors",
         Rank.SPECIFIC,
     ),
-    S(
-        "ckpt.save",
-        Label.CHECKPOINT_ERROR,
-        r"PytorchStreamWriter failed|file write failed|(?:error|fail\w*|exception|could not|cannot|"
-        r"unable).{0,40}(?:sav|writ|commit|finaliz|upload|persist|serializ)\w* .{0,40}(?:checkpoint|"
-        r"ckpt|snapshot|state_dict)|(?:checkpoint|ckpt|snapshot)\w*\b.{0,40}(?:sav\w+|writ\w+|commit\w*"
-        r"|upload\w*|finaliz\w+|async\w*).{0,40}(?:fail|error|exception|timed? ?out|abort|stuck|never "
-        r"(?:finish|complet))|(?:sav\w+|writ\w+) (?:of )?(?:the )?(?:checkpoint|ckpt).{0,30}(?:fail|"
     Signature(
         "ckpt.save",
         Label.CHECKPOINT_ERROR,
@@ -368,10 +294,6 @@ CHECKPOINTS = (
         Rank.SYMPTOM,
         also=(Label.DISK_FULL,),
     ),
-    S(
-        "ckpt.restore",
-        Label.CHECKPOINT_ERROR,
-        r"(?:error|fail\w*|exception|unable|could not|cannot|can't).{0,50}(?:load|restor|resum|reshard"
     Signature(
         "ckpt.restore",
         Label.CHECKPOINT_ERROR,
@@ -384,7 +306,6 @@ CHECKPOINTS = (
         r"compatible|incompatible|mismatch)|Cannot load (?:a )?checkpoint|(?:ZeRO|zero) .{0,40}"
         r"checkpoint.{0,40}(?:world size|dp|mismatch)|rng state.{0,40}(?:missing|mismatch)"
         r"|different (?:world size|topology|mesh|parallel\w*).{0,60}(?:checkpoint|resum|restor)"
-        r"|is not compatible with the stored shape|ShapeDtypeStruct .{0,60}checkpoint|Unable to (?:load|restore)",
         r"|is not compatible with the stored shape|ShapeDtypeStruct .{0,60}checkpoint|Unable to (?"
         r":load|restore)",
         "Failed to restore checkpoint from step 900",
