@@ -23,6 +23,7 @@ from watchkeeper.ledger import run_stream
 from watchkeeper.ports import Outside, Unavailable
 from watchkeeper.projections.logbook import render_at
 from watchkeeper.projections.status import effects_row, status_row
+from watchkeeper.projections.status_live import live_rows
 
 _HEAD = re.compile(r"^(\d+) sha256:([0-9a-f]{64})$")
 _NEWER = "newer than this code"
@@ -66,7 +67,7 @@ def audit(store: EventStore, outside: Outside, report: Report, *, remotes: bool)
         report: Filled in.
         remotes: Compare with the remotes, too.
     """
-    views = {(row.run, row.part): row.row for row in store.status_rows()}
+    views = {(row.run, row.part): row.row for row in live_rows(store.status_rows())}
     known: set[tuple[str, str]] = set()
     for stream in store.streams("run/"):
         slug = stream.removeprefix("run/")

@@ -44,7 +44,7 @@ class StatusRow:
     Attributes:
         run: The run's slug.
         part: `run` or `effects`: each is written by the append that changes it.
-        row: JSON text.
+        row: JSON text; empty removes the row.
     """
 
     run: str

@@ -34,9 +34,10 @@ from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.domain.signal_box import SIGNALS, SignalBox, evolve_box
 from watchkeeper.domain.standing import PEOPLE, People, decide_people, evolve_people
 from watchkeeper.domain.state import Run, Unreadable
-from watchkeeper.event_store import Appended, EventStore, StatusRow, VersionConflict, Write
-from watchkeeper.projections.status import effects_row, status_row
+from watchkeeper.event_store import Appended, EventStore, VersionConflict, Write
+from watchkeeper.projections.status_shapes import SHAPES, Shape
 from watchkeeper.recording import Cause, fix_bytes, to_json
+from watchkeeper.status_building import rows_of_effects, rows_of_run
 
 CONFLICTS_MAX = 8
 """How often a command is decided again after other writers came first.
@@ -73,6 +74,7 @@ class Ledger:
         """Start with empty caches; every state is folded when it is first asked for."""
         self.store = store
         self.scrubber = scrubber
+        self.shapes: Sequence[Shape] = SHAPES
         self._runs: dict[str, Run | Unreadable] = {}
         self._effects: dict[str, Effects] = {}
         self._roots = Roots()
@@ -286,7 +288,7 @@ class Ledger:
                 )
                 writes.append(write)
                 after[slug] = reduce(evolve_effects, made, effects)
-            rows = [StatusRow(s, "effects", to_json(effects_row(e))) for s, e in after.items()]
+            rows = [row for s, e in after.items() for row in rows_of_effects(s, e, self.shapes)]
             try:
                 if self.store.append(writes, key=key, status=rows).repeated:
                     return {slug: self.effects(slug) for slug in results}
@@ -329,8 +331,8 @@ class Ledger:
         for event in events:
             after = evolve(after, event)
         assert isinstance(after, Run), f"decided an event that does not fit: {after}"
-        row = StatusRow(run.slug, "run", to_json(status_row(after)))
-        appended = self.store.append(writes, key=cause.key, digest=digest, status=[row])
+        rows = rows_of_run(after, self.shapes)
+        appended = self.store.append(writes, key=cause.key, digest=digest, status=rows)
         if appended.repeated:
             return self._first_answer(run.slug, appended)
         for event in root_events:
@@ -343,7 +345,7 @@ class Ledger:
 
     def show_unreadable(self, run: Unreadable) -> None:
         """Let `status` list a run whose history cannot be read; nothing is added to it."""
-        self.store.append([], status=[StatusRow(run.slug, "run", to_json(status_row(run)))])
+        self.store.append([], status=rows_of_run(run, self.shapes))
 
     # --- Caches ------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 
 from watchkeeper.projections.figures import count, elapsed
 from watchkeeper.projections.quoting import one_line
+from watchkeeper.projections.status_live import live_rows
 from watchkeeper.projections.status_rows import SHAPE, EffectsRow, OutboxRow, RunRow
 
 _STALE_CADENCES = 2
@@ -126,7 +127,7 @@ def fleet(rows: Iterable[StoredRow], now: datetime) -> Fleet:
         now: The time; what is late is late at this moment.
     """
     parts: dict[str, dict[str, str]] = {}
-    for stored in rows:
+    for stored in live_rows(rows):
         parts.setdefault(stored.run, {})[stored.part] = stored.row
     found = _linked([_view(run, found, now) for run, found in parts.items()])
     views = sorted(found, key=_order)

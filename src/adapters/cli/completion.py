@@ -97,7 +97,8 @@ def _names(home: Path, beginning: str) -> Sequence[str]:
         return ()
     uri = f"{ledger.absolute().as_uri()}?mode=ro"
     asked = (
-        "SELECT run FROM status WHERE part = 'run' AND run >= ? AND run < ? ORDER BY run LIMIT ?"
+        "SELECT DISTINCT run FROM status WHERE (part = 'run' OR part LIKE 'run@%')"
+        " AND run >= ? AND run < ? ORDER BY run LIMIT ?"
     )
     # Slugs are plain ASCII, so that the highest code point comes after all of them.
     values = (beginning, beginning + "\U0010ffff", NAMES_MAX)

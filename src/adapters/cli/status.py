@@ -136,4 +136,7 @@ def read_rows(ledger: Path, run: str | None = None) -> list[Row]:
         asked = "SELECT run, part, row FROM status"
         if run is None:
             return [Row(*found) for found in connection.execute(asked)]
-        return [Row(*found) for found in connection.execute(f"{asked} WHERE run = ?", (run,))]
+        # The row without a run says which shape is live.
+        return [
+            Row(*found) for found in connection.execute(f"{asked} WHERE run IN (?, '')", (run,))
+        ]

@@ -40,6 +40,7 @@ from watchkeeper.domain.envelope import decode
 from watchkeeper.ledger import run_stream
 from watchkeeper.projections.events_table import event_row
 from watchkeeper.projections.screen import View, fleet
+from watchkeeper.projections.status_live import live_rows
 
 EVENTS_MAX = 500
 """Events in one answer; whoever wants more asks again."""
@@ -127,7 +128,8 @@ class Service(WatchkeeperService):
 
 def get_status(office: Office, request: GetStatusRequest) -> GetStatusResponse:
     """Return the status of all runs, or of one; none of that name gives an empty answer."""
-    rows = [row for row in office.ledger.store.status_rows() if request.run in ("", row.run)]
+    live = live_rows(office.ledger.store.status_rows())
+    rows = [row for row in live if request.run in ("", row.run)]
     parts = {(row.run, row.part): row.row for row in rows}
     return GetStatusResponse(
         runs=[

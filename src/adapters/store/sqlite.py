@@ -152,7 +152,11 @@ class SqliteStore:
             batch.connection.executemany(
                 "INSERT INTO status VALUES (?, ?, ?) "
                 "ON CONFLICT (run, part) DO UPDATE SET row = excluded.row",
-                [(row.run, row.part, row.row) for row in append.status],
+                [(row.run, row.part, row.row) for row in append.status if row.row],
+            )
+            batch.connection.executemany(
+                "DELETE FROM status WHERE run = ? AND part = ?",
+                [(row.run, row.part) for row in append.status if not row.row],
             )
         if append.key is not None:
             batch.connection.execute(
