@@ -157,7 +157,7 @@ def test_a_rebuild_mends_rows_and_removes_those_without_a_history(
 def test_a_run_that_cannot_be_read_gets_a_row_that_says_so(
     store: SqliteStore, views: ViewsFile
 ) -> None:
-    store.append([Write("run/a", 0, (("run.drafted.9", b"{}"),))])
+    store.append([Write("run/a", 0, (("run.drafted.9", b'{"data":{}}'),))])
     rebuild_status(store, views, "test")
     assert "newer than this code" in shown(store)["a"]["unreadable"]
 
