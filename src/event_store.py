@@ -1,6 +1,6 @@
 """The port of the event store: append-only streams of events, with a hash chain for each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
@@ -96,6 +96,23 @@ class Append:
     status: Sequence[StatusRow] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """An idempotency key with the first answer.
+
+    Attributes:
+        key: The caller's name for the act.
+        digest: Of what was asked; empty where it is not compared.
+        versions: The first and last version that the append wrote, by stream.
+        position: Of the last event that it wrote; 0 when it wrote none.
+    """
+
+    key: str
+    digest: bytes
+    versions: Mapping[str, tuple[int, int]]
+    position: int
+
+
 class EventStore(Protocol):
     """Append-only streams of events with a hash chain for each.
 
@@ -175,6 +192,10 @@ class EventStore(Protocol):
 
     def status_rows(self) -> list[StatusRow]:
         """Return all status rows."""
+        ...
+
+    def key_rows(self) -> Iterator[KeyRow]:
+        """Yield all idempotency keys as they are at the call, by position, then by key."""
         ...
 
     def newest(self) -> int:

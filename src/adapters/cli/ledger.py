@@ -1,6 +1,5 @@
 """`ledger`: the views that are kept of it, and what is parked there."""
 
-import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import click
 
+from watchkeeper.adapters.cli import ledger_files
 from watchkeeper.adapters.cli.common import (
     Leave,
     Office,
@@ -20,7 +20,7 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.cli.lagging import view_problems
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.table import table
-from watchkeeper.adapters.cli.viewing import lags_of, views_of
+from watchkeeper.adapters.cli.viewing import HOLDER, lags_of, views_of
 from watchkeeper.building import BuildHeld, by_title, catch_up, rebuild
 from watchkeeper.following import retry_all
 from watchkeeper.projections.catalogue import PROJECTIONS
@@ -28,8 +28,6 @@ from watchkeeper.projections.figures import count
 from watchkeeper.projections.kept import newest_of
 from watchkeeper.projections.lag import lag_document
 from watchkeeper.views import Build, Parked, Views
-
-HOLDER = f"command {os.getpid()}"
 
 
 @click.group()
@@ -207,3 +205,12 @@ def _of_runs(runs: tuple[str, ...]) -> Callable[[Build, Parked], bool]:
         return not runs or one.stream.partition("/")[2] in runs or one.stream in runs
 
     return chosen
+
+
+for _command in (
+    ledger_files.export_command,
+    ledger_files.import_command,
+    ledger_files.backup,
+    ledger_files.restore_command,
+):
+    ledger.add_command(_command)

@@ -16,6 +16,9 @@ from watchkeeper.views import ViewsFailure
 
 _LOG = logging.getLogger(__name__)
 
+HOLDER = f"command {os.getpid()}"
+"""Who holds the lease of what a command builds."""
+
 
 @contextmanager
 def viewed(office: Office) -> Generator[None, None, None]:

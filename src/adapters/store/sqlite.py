@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import takewhile
@@ -19,6 +19,7 @@ from watchkeeper.event_store import (
     Append,
     Appended,
     KeyReused,
+    KeyRow,
     Recorded,
     StatusRow,
     VersionConflict,
@@ -40,6 +41,10 @@ ORDER BY e.id LIMIT ?"""
 
 _HEAD = """SELECT version, hash FROM events
 WHERE stream = ? ORDER BY version DESC LIMIT 1"""
+
+_KEYS = "SELECT key, digest, answer, position FROM keys ORDER BY position, key"
+
+_KEYS_PAGE = 500
 
 _NO_LIMIT = -1
 
@@ -239,6 +244,14 @@ class SqliteStore:
             rows = connection.execute("SELECT run, part, row FROM status ORDER BY run, part")
             return [StatusRow(*row) for row in rows]
 
+    def key_rows(self) -> Iterator[KeyRow]:
+        """Yield all idempotency keys as they are at the call; see the port."""
+        with self.database.reading("read") as connection:
+            rows = connection.execute(_KEYS)
+            while some := rows.fetchmany(_KEYS_PAGE):
+                for key, digest, text, position in some:
+                    yield KeyRow(key, digest, _versions(text), position)
+
     def newest(self) -> int:
         """Return the newest position in the ledger; 0 when it is empty."""
         with self.database.reading("read") as connection:
@@ -279,10 +292,12 @@ def _answer(connection: sqlite3.Connection, key: str | None, digest: bytes) -> A
             f"key {key!r} was used before for something else: give this act a key of its own, "
             "or repeat exactly what was asked under it"
         )
+    return Appended(_versions(text), repeated=True)
+
+
+def _versions(text: str) -> dict[str, tuple[int, int]]:
     versions: dict[str, list[int]] = json.loads(text)
-    return Appended(
-        {stream: (first, last) for stream, (first, last) in versions.items()}, repeated=True
-    )
+    return {stream: (first, last) for stream, (first, last) in versions.items()}
 
 
 def _answer_text(versions: Mapping[str, tuple[int, int]]) -> str:

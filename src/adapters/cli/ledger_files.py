@@ -1,0 +1,173 @@
+"""`ledger export`, `import`, `backup` and `restore`: copies of the ledger, and moving it."""
+
+import gzip
+import os
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import click
+
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import Leave, home_option, json_errors, open_office, say
+from watchkeeper.adapters.cli.progress import progress
+from watchkeeper.adapters.cli.viewing import HOLDER, views_of
+from watchkeeper.adapters.home import HomeInUse, open_home, watch_lock
+from watchkeeper.adapters.store.backup import BackupProblem, back_up, restore
+from watchkeeper.adapters.views_file import FILE
+from watchkeeper.exporting import export_lines
+from watchkeeper.importing import BadExport, OtherLedger, check_export, import_lines
+from watchkeeper.projections.figures import count
+from watchkeeper.status_building import rebuild_status
+
+
+@click.command("export")
+@click.option("--run", "runs", multiple=True, metavar="RUN", help="Only this run; repeatable.")
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="FILE",
+    help="Where to, compressed when it ends in .gz; `-` is standard output.",
+)
+@home_option
+@json_errors
+def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool) -> None:
+    """Write the ledger as JSON lines: all events byte for byte, with hashes and keys.
+
+    The same ledger always gives the same bytes. `ledger import` reads them back, into SQLite or
+    PostgreSQL. A watch may run; what it appends meanwhile is left out.
+    """
+    with open_office(home) as office:
+        store = office.ledger.store
+        known = set(office.ledger.slugs())
+        for slug in runs:
+            if slug not in known:
+                raise Leave(f"--run {slug}: no run of this name is in the ledger", 4)
+        lines = export_lines(store, runs)
+        if output == "-":
+            out = sys.stdout.buffer
+            for line in lines:
+                out.write(line)
+            out.flush()
+            return
+        path = Path(output).expanduser()
+        if path.exists():
+            raise Leave(f"-o {output}: it exists: name a new file, or move that one away", 4)
+        newest, events = store.newest(), -2
+        with progress("exporting", quiet=as_json) as show, _writing(path) as out:
+            for line in lines:
+                out.write(line)
+                events += not line.startswith(b'{"key":')
+                show(events, newest)
+    text = f"{path}: {count(events, 'event')}, {path.stat().st_size:,} bytes"
+    say(as_json, {"file": str(path), "events": events, "bytes": path.stat().st_size}, text)
+
+
+@contextmanager
+def _writing(path: Path) -> Generator[IO[bytes], None, None]:
+    """Write a file whole or not at all; one whose name ends in .gz is compressed."""
+    new = path.with_name(f"{path.name}.new")
+    try:
+        with new.open("wb") as raw:
+            if path.suffix == ".gz":
+                # No name and no time in it: the same ledger gives the same bytes here, too.
+                with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+                    yield packed  # type: ignore[misc]  # It writes bytes, which is all that is used.
+            else:
+                yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise Leave(f"{path} could not be written: {error}", 2) from error
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _reading(path: Path) -> Generator[Iterator[bytes], None, None]:
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            yield iter(file)
+    except (OSError, EOFError) as error:
+        raise Leave(f"{path} cannot be read: {error}", 4) from error
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@home_option
+@json_errors
+def import_command(file: Path, home: Path, as_json: bool) -> None:
+    """Store what an export holds in this home's ledger, which must be empty.
+
+    The whole file is checked first, and each event's place in its chain again before it is stored.
+    An import that was cut short goes on where it was when it is given again.
+    """
+    with open_office(home) as office, views_of(office) as views:
+        store = office.ledger.store
+        try:
+            with _reading(file) as lines:
+                summary = check_export(lines)
+            with _reading(file) as lines, progress("importing", quiet=as_json) as show:
+                done = import_lines(store, lines, lambda events: show(events, summary.events))
+        except BadExport as error:
+            raise Leave(f"{file}: {error}", 4) from error
+        except OtherLedger as error:
+            raise Leave(str(error), 3) from error
+        with progress("status rows", quiet=as_json) as show:
+            rebuilt = rebuild_status(store, views, HOLDER, told=show)
+    held = f"; {count(done.known, 'event')} were there already" if done.known else ""
+    runs = count(rebuilt.runs, "run")
+    text = f"{count(done.events, 'event')} stored of {summary.events:,}, {runs}{held}"
+    document = {"events": done.events, "known": done.known, "of": summary.events}
+    say(as_json, {**document, "runs": rebuilt.runs}, text)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@home_option
+@json_errors
+def backup(file: Path, home: Path, as_json: bool) -> None:
+    """Copy the SQLite ledger into FILE while it is in use, and verify the copy.
+
+    FILE has its digest beside it, in FILE.rest. A ledger in PostgreSQL is backed up by pg_dump, or
+    by `ledger export`. Keep deployment.json and principals.toml of the home with it.
+    """
+    place = open_home(home)
+    try:
+        with progress("copying", quiet=as_json) as show:
+            events = back_up(place.ledger, file.expanduser(), show)
+    except BackupProblem as error:
+        raise Leave(str(error), 4) from error
+    text = f"{file}: {count(events, 'event')}, verified"
+    say(as_json, {"file": str(file), "events": events}, text)
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@home_option
+@json_errors
+def restore_command(file: Path, home: Path, as_json: bool) -> None:
+    """Put a copy from `ledger backup` in the place of this home's ledger; the old one is kept.
+
+    Nothing else may use the home meanwhile. The views are made again from the restored ledger.
+    """
+    place = open_home(home)
+    try:
+        with watch_lock(place):
+            stamp = f"{clock.now():%Y%m%dT%H%M%SZ}"
+            events, old = restore(file.expanduser(), place.ledger, stamp)
+            # They saw events that the restored ledger may not hold.
+            for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
+                (place.path / name).unlink(missing_ok=True)
+    except (BackupProblem, HomeInUse) as error:
+        raise Leave(str(error), 3) from error
+    kept = f"; the ledger that was there is {old}" if old is not None else ""
+    text = f"{count(events, 'event')} restored{kept}\nnext: watchkeeper verify"
+    document = {"events": events, "kept": str(old) if old is not None else None}
+    say(as_json, document, text)
