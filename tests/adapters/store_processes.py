@@ -8,16 +8,18 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-WORKER = Path(__file__).with_name("store_worker.py")
+WORKER = (sys.executable, "-m", "tests.adapters.store_worker")
+ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
 def worker(
-    what: str, path: Path, *arguments: object
+    what: str, path: Path | str, *arguments: object
 ) -> Generator[subprocess.Popen[str], None, None]:
     """Run a function of `store_worker` in a process and session of its own; kill it in the end."""
     process = subprocess.Popen(
-        [sys.executable, str(WORKER), what, str(path), *map(str, arguments)],
+        [*WORKER, what, str(path), *map(str, arguments)],
+        cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -1,6 +1,6 @@
 """A process that uses a store: run by the tests of the store, stopped by its input or a signal.
 
-Usage: store_worker.py <what> <path> [<argument> ...]
+Usage: python -m tests.adapters.store_worker <what> <path or URL> [<argument> ...]
 """
 
 import os
@@ -15,6 +15,8 @@ from threading import Thread
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.committer import Committer
+
+from tests.stores import Place
 from watchkeeper.event_store import StoreFailure, VersionConflict, Write
 
 
@@ -22,9 +24,9 @@ def say(text: object) -> None:
     print(text, flush=True)
 
 
-def contend(path: Path, name: str, number: str) -> None:
+def contend(path: Place, name: str, number: str) -> None:
     """Append to one stream that others append to as well, and say which versions were ours."""
-    with open_store(path) as store:
+    with path.open() as store:
         for index in range(int(number)):
             event = ("run.noted.1", f"{name} {index}".encode())
             while True:
@@ -37,9 +39,9 @@ def contend(path: Path, name: str, number: str) -> None:
                 break
 
 
-def write_for_ever(path: Path, stream: str) -> None:
+def write_for_ever(path: Place, stream: str) -> None:
     """Append to two streams at once under a key each time, and say so once it has returned."""
-    with open_store(path) as store:
+    with path.open() as store:
         version = store.head(stream)[0]
         effects = store.head(f"effects/{stream}")[0]
         for index in count():
@@ -70,23 +72,24 @@ def write_grouped(path: Path, threads: str) -> None:
 
 
 def hold(path: Path) -> None:
+def hold(path: Place) -> None:
     """Keep the store open until the input ends."""
-    with open_store(path):
+    with path.open():
         say("open")
         sys.stdin.read()
 
 
-def append_on_request(path: Path, stream: str) -> None:
+def append_on_request(path: Place, stream: str) -> None:
     """Append one event for each line of input."""
-    with open_store(path) as store:
+    with path.open() as store:
         say("open")
         for _ in sys.stdin:
             store.append([Write(stream, store.head(stream)[0], (("run.noted.1", b"{}"),))])
 
 
-def fill(path: Path, limit_bytes: str) -> None:
+def fill(path: Place, limit_bytes: str) -> None:
     """Append until files may not grow any more, then once more when they may again."""
-    with open_store(path) as store:
+    with path.open() as store:
         unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit_bytes), unlimited[1]))
         for version in count():
@@ -102,10 +105,10 @@ def fill(path: Path, limit_bytes: str) -> None:
                 return
 
 
-def try_all(path: Path) -> None:
+def try_all(path: Place) -> None:
     """Say how opening and appending end."""
     try:
-        with open_store(path) as store:
+        with path.open() as store:
             store.append([Write("run/a", store.head("run/a")[0], (("run.noted.1", b"{}"),))])
     except StoreFailure as error:
         say(error)
@@ -113,10 +116,10 @@ def try_all(path: Path) -> None:
         say("stored")
 
 
-def leave_open(path: Path) -> None:
+def leave_open(path: Place) -> None:
     """End while a subscription, a waiter's feed and the store are still open."""
-    store = open_store(path)
-    SqliteRecorder(store).subscribe()
+    store = path.open()
+    path.recorder(store).subscribe()
     store.wait(after=2**62, limit=timedelta(milliseconds=1))
     say("ending")
 
@@ -136,4 +139,4 @@ WHATS: dict[str, Callable[..., None]] = {
 }
 
 if __name__ == "__main__":
-    WHATS[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])
+    WHATS[sys.argv[1]](Place(sys.argv[2]), *sys.argv[3:])

@@ -1,15 +1,14 @@
 """The contract of `EventStore.append_batch`: one transaction, and each append for itself."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
-from watchkeeper.adapters.store.verify import verify_store
+from tests.stores import Place
 from watchkeeper.event_store import (
     Append,
     Appended,
+    EventStore,
     KeyReused,
     StatusRow,
     VersionConflict,
@@ -18,13 +17,8 @@ from watchkeeper.event_store import (
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    with open_store(path) as opened:
+def store(place: Place) -> Iterator[EventStore]:
+    with place.open() as opened:
         yield opened
 
 
@@ -32,7 +26,7 @@ def write(stream: str, expected: int, *texts: bytes) -> Write:
     return Write(stream, expected, tuple(("run.noted.1", text) for text in texts))
 
 
-def test_each_append_sees_what_those_before_it_stored(store: SqliteStore, path: Path) -> None:
+def test_each_append_sees_what_those_before_it_stored(store: EventStore, place: Place) -> None:
     outcomes = store.append_batch(
         [
             Append([write("run/a", 0, b"1")]),
@@ -48,10 +42,10 @@ def test_each_append_sees_what_those_before_it_stored(store: SqliteStore, path: 
     assert [event.state for event in store.read_all()] == [b"1", b"2", b"3", b"4", b"5"]
     assert store.newest() == 5
     store.close()
-    assert verify_store(path).problems == ()
+    assert place.verify().problems == ()
 
 
-def test_one_conflict_fails_alone(store: SqliteStore, path: Path) -> None:
+def test_one_conflict_fails_alone(store: EventStore, place: Place) -> None:
     late = Append(
         [write("run/b", 0, b"no"), write("run/a", 0, b"no")],
         key="k",
@@ -67,10 +61,10 @@ def test_one_conflict_fails_alone(store: SqliteStore, path: Path) -> None:
     assert store.status_rows() == []
     assert [event.state for event in store.read_all()] == [b"1", b"2"]
     store.close()
-    assert verify_store(path).problems == ()
+    assert place.verify().problems == ()
 
 
-def test_a_key_that_comes_twice_in_one_batch_gets_the_first_answer(store: SqliteStore) -> None:
+def test_a_key_that_comes_twice_in_one_batch_gets_the_first_answer(store: EventStore) -> None:
     outcomes = store.append_batch(
         [
             Append([write("run/a", 0, b"1")], key="k", digest=b"d"),
@@ -83,7 +77,7 @@ def test_a_key_that_comes_twice_in_one_batch_gets_the_first_answer(store: Sqlite
     assert store.newest() == 1
 
 
-def test_a_key_whose_first_append_was_refused_stays_free(store: SqliteStore) -> None:
+def test_a_key_whose_first_append_was_refused_stays_free(store: EventStore) -> None:
     refused, stored = store.append_batch(
         [Append([write("run/a", 7, b"1")], key="k"), Append([write("run/a", 0, b"1")], key="k")]
     )
@@ -91,7 +85,7 @@ def test_a_key_whose_first_append_was_refused_stays_free(store: SqliteStore) -> 
     assert stored == Appended({"run/a": (1, 1)})
 
 
-def test_the_last_status_row_of_a_batch_stays(store: SqliteStore) -> None:
+def test_the_last_status_row_of_a_batch_stays(store: EventStore) -> None:
     store.append_batch(
         [
             Append([write("run/a", n, b"x")], status=[StatusRow("a", "run", str(n))])
@@ -101,7 +95,7 @@ def test_the_last_status_row_of_a_batch_stays(store: SqliteStore) -> None:
     assert store.status_rows() == [StatusRow("a", "run", "2")]
 
 
-def test_a_value_that_can_not_be_stored_takes_the_whole_batch_with_it(store: SqliteStore) -> None:
+def test_a_value_that_can_not_be_stored_takes_the_whole_batch_with_it(store: EventStore) -> None:
     with pytest.raises(UnicodeEncodeError):
         store.append_batch(
             [Append([write("run/a", 0, b"1")]), Append([write("run/\ud800", 0, b"2")])]
@@ -110,5 +104,5 @@ def test_a_value_that_can_not_be_stored_takes_the_whole_batch_with_it(store: Sql
     assert store.streams("") == []
 
 
-def test_an_empty_batch_stores_nothing(store: SqliteStore) -> None:
+def test_an_empty_batch_stores_nothing(store: EventStore) -> None:
     assert store.append_batch([]) == []

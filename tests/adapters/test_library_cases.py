@@ -2,71 +2,139 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
-from eventsourcing.persistence import StoredEvent
+from eventsourcing.persistence import AggregateRecorder, StoredEvent
 from eventsourcing.tests import persistence as library
 
-from watchkeeper.adapters.store.recorder import SqliteAggregateRecorder, SqliteRecorder
-from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
-from watchkeeper.adapters.store.verify import verify_store
+from tests.stores import Place
+from watchkeeper.adapters.store.postgres_recorder import PostgresRecorder
+from watchkeeper.adapters.store.recorder import SqliteRecorder
 
 
-class OwnStore(library.RecorderTestCase):
+class OnSqlite(library.RecorderTestCase):
     """A store of its own for each test, which is intact in the end."""
 
     def setUp(self) -> None:
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self._path = Path(folder.name) / "ledger.db"
-        self._stores: list[SqliteStore] = []
+        self._place = self.new_place()
+        self._stores: list[Any] = []
 
     def tearDown(self) -> None:
         for store in self._stores:
             store.close()
-        report = verify_store(self._path)
-        assert (report.problems, report.whole_file) == ((), True)
+        report = self._place.verify()
+        assert (report.problems, report.whole_file) == ((), not self._place.is_postgres)
         super().tearDown()
 
-    def open_recorder(self) -> SqliteRecorder:
-        self._stores.append(open_store(self._path))
-        return SqliteRecorder(self._stores[-1])
+    def new_place(self) -> Place:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return Place(str(Path(folder.name) / "ledger.db"))
+
+    def open_recorder(self) -> Any:
+        self._stores.append(self._place.open())
+        return self._place.recorder(self._stores[-1])
+
+    def open_aggregate_recorder(self) -> Any:
+        self._stores.append(self._place.open())
+        return self._place.aggregate_recorder(self._stores[-1])
 
 
-class TestApplicationRecorder(OwnStore, library.ApplicationRecorderTestCase[SqliteRecorder]):
+@pytest.mark.postgres
+class OnPostgres(OnSqlite):
+    """The same on a schema of its own."""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres_url: str) -> None:
+        self._url = postgres_url
+
+    def new_place(self) -> Place:
+        return Place(self._url)
+
+
+class TextIds:
+    """Streams that are named by strings."""
+
+    def new_originator_id(self) -> str:
+        return f"run/{uuid4()}"
+
+
+class TestApplicationRecorder(OnSqlite, library.ApplicationRecorderTestCase[SqliteRecorder]):
     def create_recorder(self) -> SqliteRecorder:
-        return self.open_recorder()
+        recorder: SqliteRecorder = self.open_recorder()
+        return recorder
 
     def test_insert_subscribe(self) -> None:
         self.optional_test_insert_subscribe()
 
 
-class TestApplicationRecorderWithTextIds(TestApplicationRecorder):
-    def new_originator_id(self) -> str:
-        return f"run/{uuid4()}"
+class TestApplicationRecorderWithTextIds(TextIds, TestApplicationRecorder):
+    pass
 
 
-class TestAggregateRecorder(OwnStore, library.AggregateRecorderTestCase):
-    def create_recorder(self) -> SqliteAggregateRecorder:
-        return SqliteAggregateRecorder(self.open_recorder())
+class TestPostgresApplicationRecorder(
+    OnPostgres, library.ApplicationRecorderTestCase[PostgresRecorder]
+):
+    def create_recorder(self) -> PostgresRecorder:
+        recorder: PostgresRecorder = self.open_recorder()
+        return recorder
+
+    def test_insert_subscribe(self) -> None:
+        self.optional_test_insert_subscribe()
 
 
-class TestAggregateRecorderWithTextIds(TestAggregateRecorder):
-    def new_originator_id(self) -> str:
-        return f"run/{uuid4()}"
+class TestPostgresApplicationRecorderWithTextIds(TextIds, TestPostgresApplicationRecorder):
+    pass
 
 
-class TestNotificationIdsDoNotInterleave(OwnStore, library.NonInterleavingNotificationIDsBaseCase):
+class TestPostgresProcessRecorder(OnPostgres, library.ProcessRecorderTestCase):
+    def create_recorder(self) -> PostgresRecorder:
+        recorder: PostgresRecorder = self.open_recorder()
+        return recorder
+
+
+class TestAggregateRecorder(OnSqlite, library.AggregateRecorderTestCase):
+    def create_recorder(self) -> AggregateRecorder:
+        recorder: AggregateRecorder = self.open_aggregate_recorder()
+        return recorder
+
+
+class TestAggregateRecorderWithTextIds(TextIds, TestAggregateRecorder):
+    pass
+
+
+class TestPostgresAggregateRecorder(OnPostgres, library.AggregateRecorderTestCase):
+    def create_recorder(self) -> AggregateRecorder:
+        recorder: AggregateRecorder = self.open_aggregate_recorder()
+        return recorder
+
+
+class TestPostgresAggregateRecorderWithTextIds(TextIds, TestPostgresAggregateRecorder):
+    pass
+
+
+class TestNotificationIdsDoNotInterleave(OnSqlite, library.NonInterleavingNotificationIDsBaseCase):
     def create_recorder(self) -> SqliteRecorder:
-        return self.open_recorder()
+        recorder: SqliteRecorder = self.open_recorder()
+        return recorder
+
+
+class TestPostgresNotificationIdsDoNotInterleave(
+    OnPostgres, library.NonInterleavingNotificationIDsBaseCase
+):
+    def create_recorder(self) -> PostgresRecorder:
+        recorder: PostgresRecorder = self.open_recorder()
+        return recorder
 
 
 CASES = (
     library.ApplicationRecorderTestCase,
     library.AggregateRecorderTestCase,
     library.NonInterleavingNotificationIDsBaseCase,
+    library.ProcessRecorderTestCase,
 )
 
 
@@ -84,9 +152,9 @@ def test_no_case_of_the_library_is_overridden_or_left_out(case: type) -> None:
             assert "test_insert_subscribe" in dir(kind)
 
 
-def test_events_of_both_interfaces_are_the_same_events(tmp_path: Path) -> None:
-    with open_store(tmp_path / "ledger.db") as store:
-        recorder = SqliteRecorder(store)
+def test_events_of_both_interfaces_are_the_same_events(place: Place) -> None:
+    with place.open() as store:
+        recorder = place.recorder(store)
         recorder.insert_events([StoredEvent("run/a", 1, "run.drafted.1", b"{}")])
         [recorded] = store.read("run/a")
         [stored] = recorder.select_events("run/a")

@@ -1,28 +1,13 @@
-"""The contract of `EventStore` on SQLite: versions, keys, threads and processes."""
+"""What is SQLite's own in the contract of `EventStore`: its file, its rows, its readers."""
 
-import hashlib
-import struct
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.adapters.store_processes import worker
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.domain.chain import GENESIS
-from watchkeeper.event_store import (
-    Appended,
-    EventStore,
-    KeyReused,
-    StatusRow,
-    StoreFailure,
-    VersionConflict,
-    Write,
-)
+from watchkeeper.event_store import StoreFailure, Write
 
 NOTED = ("run.noted.1", b'{"text":"all well"}')
 
@@ -46,184 +31,6 @@ def assert_intact(path: Path, events: int) -> None:
     report = verify_store(path)
     assert report.problems == ()
     assert report.events == events
-
-
-def test_the_store_is_an_event_store(store: SqliteStore) -> None:
-    port: EventStore = store
-    assert port.streams("") == []
-
-
-def test_an_event_reads_back_as_the_bytes_that_were_appended(store: SqliteStore) -> None:
-    state = bytes(range(256))
-    store.append([Write("run/a", 0, (("run.noted.1", state), ("run.noted.2", b"")))])
-    first, second = store.read("run/a")
-    assert (first.stream, first.version, first.topic, first.state) == (
-        "run/a", 1, "run.noted.1", state,
-    )  # fmt: skip
-    assert (second.version, second.topic, second.state) == (2, "run.noted.2", b"")
-    assert store.head("run/a") == (2, second.hash)
-
-
-def test_the_stored_hash_is_the_chain_that_the_specification_says(store: SqliteStore) -> None:
-    store.append([Write("run/ü", 0, (("a.1", b"one"), ("b.1", b"two")))])
-    previous = bytes(32)
-    for event in store.read("run/ü"):
-        hashed = b"watchkeeper/event/v1\n" + previous
-        for part in (b"run/\xc3\xbc", str(event.version).encode(), event.topic.encode()):
-            hashed += struct.pack(">Q", len(part)) + part
-        hashed += struct.pack(">Q", len(event.state)) + event.state
-        previous = hashlib.sha256(hashed).digest()
-        assert event.hash == previous
-
-
-def test_an_empty_stream_has_version_0_and_the_genesis_hash(store: SqliteStore) -> None:
-    assert store.head("run/none") == (0, GENESIS)
-    assert store.read("run/none") == []
-
-
-def test_reads_page_by_version_and_by_position(store: SqliteStore) -> None:
-    store.append([write("run/a", 0, 3)])
-    store.append([write("run/b", 0, 2)])
-    assert [event.version for event in store.read("run/a", after=1)] == [2, 3]
-    assert [event.version for event in store.read("run/a", after=1, limit=1)] == [2]
-    assert [event.position for event in store.read_all(after=2, limit=2)] == [3, 4]
-    assert [event.stream for event in store.read_all(after=2, limit=2)] == ["run/a", "run/b"]
-    assert store.newest() == 5
-
-
-def test_streams_are_listed_by_prefix_and_sorted(store: SqliteStore) -> None:
-    for stream in ("run/b", "run/a", "roots", "rum", "run0"):
-        store.append([write(stream, 0)])
-    assert store.streams("run/") == ["run/a", "run/b"]
-    assert store.streams("") == ["roots", "rum", "run/a", "run/b", "run0"]
-
-
-@pytest.mark.parametrize("expected", [0, 1, 3])
-def test_an_append_on_another_version_is_a_conflict(store: SqliteStore, expected: int) -> None:
-    store.append([write("run/a", 0, 2)])
-    with pytest.raises(VersionConflict, match=f"run/a is at version 2, expected {expected}"):
-        store.append([write("run/a", expected)])
-    assert store.head("run/a")[0] == 2
-
-
-def test_a_conflict_on_one_stream_stores_nothing_on_any(path: Path, store: SqliteStore) -> None:
-    store.append([write("roots", 0)])
-    status = [StatusRow("a", "run", "{}")]
-    with pytest.raises(VersionConflict):
-        store.append([write("run/a", 0), write("roots", 0)], key="k", status=status)
-    assert store.streams("") == ["roots"]
-    assert store.status_rows() == []
-    assert store.answer("k") is None
-    store.append([write("run/a", 0), write("roots", 1)], key="k", status=status)
-    assert store.answer("k") == Appended({"run/a": (1, 1), "roots": (2, 2)}, repeated=True)
-    store.close()
-    assert_intact(path, events=3)
-
-
-def test_a_write_without_events_only_checks_the_version(store: SqliteStore) -> None:
-    with pytest.raises(VersionConflict):
-        store.append([write("run/a", 0), Write("roots", 1, ())])
-    assert store.append([write("run/a", 0), Write("roots", 0, ())]).versions == {"run/a": (1, 1)}
-    assert store.streams("") == ["run/a"]
-
-
-def test_the_same_key_gets_the_first_answer_on_whatever_version(store: SqliteStore) -> None:
-    first = store.append([write("run/a", 0, 2)], key="check 7", digest=b"same")
-    again = store.append(
-        [Write("run/a", 0, (("run.noted.1", b"other id"),))],
-        key="check 7",
-        digest=b"same",
-        status=[StatusRow("a", "run", "{}")],
-    )
-    assert first == Appended({"run/a": (1, 2)})
-    assert again == Appended({"run/a": (1, 2)}, repeated=True)
-    assert store.answer("check 7", digest=b"same") == again
-    assert (store.head("run/a")[0], store.status_rows()) == (2, [])
-
-
-def test_the_same_key_with_another_digest_is_refused(store: SqliteStore) -> None:
-    store.append([write("run/a", 0)], key="check 7", digest=b"one")
-    with pytest.raises(KeyReused, match="'check 7' was used before for something else"):
-        store.append([write("run/a", 1)], key="check 7", digest=b"two")
-    with pytest.raises(KeyReused):
-        store.answer("check 7", digest=b"two")
-    assert store.head("run/a")[0] == 1
-
-
-@pytest.mark.parametrize(("first", "second"), [(b"", b"two"), (b"one", b""), (b"", b"")])
-def test_an_empty_digest_is_not_compared(store: SqliteStore, first: bytes, second: bytes) -> None:
-    store.append([write("run/a", 0)], key="k", digest=first)
-    assert store.append([write("run/a", 0)], key="k", digest=second).repeated
-
-
-def test_a_key_can_be_recorded_without_events(path: Path, store: SqliteStore) -> None:
-    assert store.append([], key="signal 1").versions == {}
-    assert store.append([write("run/a", 0)], key="signal 1") == Appended({}, repeated=True)
-    store.close()
-    assert_intact(path, events=0)
-
-
-def test_a_status_row_replaces_the_one_of_its_run_and_part(store: SqliteStore) -> None:
-    store.append([write("run/b", 0)], status=[StatusRow("b", "run", "1")])
-    store.append([write("run/a", 0)], status=[StatusRow("a", "run", "2")])
-    store.append(
-        [write("run/b", 1)], status=[StatusRow("b", "run", "3"), StatusRow("b", "effects", "4")]
-    )
-    assert store.status_rows() == [
-        StatusRow("a", "run", "2"),
-        StatusRow("b", "effects", "4"),
-        StatusRow("b", "run", "3"),
-    ]
-
-
-def test_threads_lose_nothing_and_double_nothing(path: Path, store: SqliteStore) -> None:
-    def contend(name: int) -> None:
-        for index in range(25):
-            key = f"{name} {index}"
-            while True:
-                try:
-                    store.append([write("run/a", store.head("run/a")[0])], key=key)
-                except VersionConflict:
-                    continue
-                break
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(contend, range(8)))
-    assert [event.version for event in store.read("run/a")] == list(range(1, 201))
-    store.close()
-    assert_intact(path, events=200)
-
-
-def test_threads_with_one_key_store_it_once(store: SqliteStore) -> None:
-    def act(_: int) -> Appended:
-        while True:
-            try:
-                return store.append([write("run/a", store.head("run/a")[0])], key="once")
-            except VersionConflict:
-                continue
-
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(act, range(8)))
-    assert {tuple(answer.versions.items()) for answer in answers} == {(("run/a", (1, 1)),)}
-    assert sorted(answer.repeated for answer in answers) == [False] + [True] * 7
-
-
-def test_four_processes_lose_nothing_and_double_nothing(path: Path) -> None:
-    # They also create the store at the same moment.
-    with ExitStack() as stack:
-        processes = [stack.enter_context(worker("contend", path, n, 50)) for n in range(4)]
-        said = [process.communicate(timeout=120)[0].split() for process in processes]
-        assert [process.returncode for process in processes] == [0, 0, 0, 0]
-    assert sorted(int(version) for own in said for version in own) == list(range(1, 201))
-    with open_store(path) as store:
-        events = store.read("run/shared")
-    states = [event.state.decode() for event in events]
-    assert sorted(states) == sorted(f"{name} {index}" for name in range(4) for index in range(50))
-    for name in range(4):
-        own = [state for state in states if state.startswith(f"{name} ")]
-        assert own == [f"{name} {index}" for index in range(50)]
-    report = verify_store(path)
-    assert (report.problems, report.events, report.whole_file) == ((), 200, True)
 
 
 def test_rows_of_events_can_neither_be_changed_nor_deleted(path: Path) -> None:
@@ -272,11 +79,3 @@ def test_a_lone_process_can_append_while_another_reads_a_long_time(
         assert connection.execute("SELECT count(*) FROM events").fetchone() == (1,)
         connection.execute("COMMIT")
     assert store.head("run/a")[0] == 2
-
-
-def test_two_opened_in_one_process_exclude_each_other_like_two_processes(path: Path) -> None:
-    with open_store(path) as first, open_store(path) as second:
-        first.append([write("run/a", 0)])
-        with pytest.raises(VersionConflict):
-            second.append([write("run/a", 0)])
-        assert second.wait(after=0, limit=timedelta(0))

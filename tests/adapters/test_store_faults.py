@@ -5,7 +5,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -21,7 +20,7 @@ from eventsourcing.persistence import (
     StoredEvent,
 )
 
-from tests.adapters.store_processes import WORKER, line_of, worker
+from tests.adapters.store_processes import ROOT, WORKER, line_of, worker
 from watchkeeper.adapters.store.lock import UseLock
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.rest import rest_path
@@ -293,8 +292,10 @@ def said_without_root_rights(path: Path) -> str:
     # Root may write everywhere; without this right the modes of files hold for it as well.
     drop = "-dac_override,-dac_read_search"
     root = ["setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}"] if os.geteuid() == 0 else []
-    command = [*root, sys.executable, str(WORKER), "try_all", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+    command = [*root, *WORKER, "try_all", str(path)]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True
+    ).stdout
 
 
 @pytest.mark.parametrize("exists", [True, False])

@@ -153,7 +153,7 @@ def _event_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Prob
         seen.events += 1
         match seen.names.get(stream_id), version, topics.get(topic_id), state, chain:
             case str(), int(), str(topic), bytes(), bytes() if len(chain) == len(GENESIS):
-                yield from _link_problems(seen, stream_id, version, topic, state, chain)
+                yield from link_problems(seen, stream_id, version, topic, state, chain)
             case _:
                 yield Problem(
                     ProblemKind.FILE,
@@ -162,7 +162,7 @@ def _event_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Prob
     yield from _end_problems(connection, seen, newest)
 
 
-def _link_problems(
+def link_problems(
     seen: Seen, stream_id: int, version: int, topic: str, state: bytes, chain: bytes
 ) -> Iterator[Problem]:
     """Check one event against the one before it in its stream."""
@@ -211,7 +211,7 @@ def _key_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Proble
         "SELECT key, digest, answer, position FROM keys"
     ):
         typed = isinstance(digest, bytes) and isinstance(position, int)
-        versions = _versions(answer) if typed else None
+        versions = answer_versions(answer) if typed else None
         if versions is None:
             yield Problem(ProblemKind.KEY, f"Key {key!r} holds values that are never stored.")
             continue
@@ -239,7 +239,7 @@ def _key_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Proble
             )
 
 
-def _versions(answer: object) -> dict[str, tuple[int, int]] | None:
+def answer_versions(answer: object) -> dict[str, tuple[int, int]] | None:
     """Parse a key's answer: first and last version by stream; none when it is nothing such."""
     try:
         return _ANSWER.validate_json(str(answer))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from eventsourcing.persistence import (
@@ -28,6 +28,8 @@ from eventsourcing.persistence import (
 
 from watchkeeper.adapters.store.sqlite import SqliteStore
 from watchkeeper.event_store import StoreFailure, VersionConflict
+
+Started = TypeVar("Started")
 
 _UUID_STREAM = re.compile(r"uuid/([0-9a-f]{32})")
 
@@ -68,10 +70,10 @@ class SqliteRecorder(ApplicationRecorder):
             # Leaving it out in silence would let a follower process its events twice.
             raise ProgrammingError(f"can't store {', '.join(sorted(kwargs))} along with events")
         events = [
-            (_stream(event.originator_id), event.originator_version, event.topic, event.state)
+            (stream_of(event.originator_id), event.originator_version, event.topic, event.state)
             for event in stored_events
         ]
-        with _library_errors():
+        with library_errors():
             return self.store.insert(events)
 
     def select_events(
@@ -86,12 +88,12 @@ class SqliteRecorder(ApplicationRecorder):
         """Return a stream's events with versions above `gt` and up to `lte`, in either order."""
         statement = _EVENTS.format(order="DESC" if desc else "ASC")
         parameters = (
-            _stream(originator_id),
+            stream_of(originator_id),
             _VERSION_MIN if gt is None else gt,
             _VERSION_MAX if lte is None else lte,
             -1 if limit is None else limit,
         )
-        with _library_errors(), self.store.database.reading("read") as connection:
+        with library_errors(), self.store.database.reading("read") as connection:
             rows = connection.execute(statement, parameters).fetchall()
         return [StoredEvent(originator_id, version, topic, state) for version, topic, state in rows]
 
@@ -109,16 +111,16 @@ class SqliteRecorder(ApplicationRecorder):
         marks = ",".join("?" * len(topics))
         statement = _NOTIFICATIONS.format(topics=f"AND t.name IN ({marks})" if topics else "")
         parameters = (after, _VERSION_MAX if stop is None else stop, *topics, limit)
-        with _library_errors(), self.store.database.reading("read") as connection:
+        with library_errors(), self.store.database.reading("read") as connection:
             rows = connection.execute(statement, parameters).fetchall()
         return [
-            Notification(_originator(stream), version, topic, state, id=position)
+            Notification(originator_of(stream), version, topic, state, id=position)
             for position, stream, version, topic, state in rows
         ]
 
     def max_notification_id(self) -> int | None:
         """Return the newest id; none when nothing is recorded."""
-        with _library_errors():
+        with library_errors():
             return self.store.newest() or None
 
     def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> "SqliteSubscription":
@@ -126,7 +128,7 @@ class SqliteRecorder(ApplicationRecorder):
 
         Use it in a `with` block, and end that before the store is closed.
         """
-        return _started_by_daemon(lambda: SqliteSubscription(self, gt, topics))
+        return started_by_daemon(lambda: SqliteSubscription(self, gt, topics))
 
 
 class SqliteAggregateRecorder(AggregateRecorder):
@@ -180,7 +182,8 @@ class SqliteSubscription(ListenNotifySubscription[SqliteRecorder]):
 
 
 @contextmanager
-def _library_errors() -> Generator[None, None, None]:
+def library_errors() -> Generator[None, None, None]:
+    """Turn the store's errors inside the block into the library's."""
     try:
         yield
     except VersionConflict as error:
@@ -189,7 +192,12 @@ def _library_errors() -> Generator[None, None, None]:
         raise OperationalError(str(error)) from error
 
 
-def _stream(originator_id: UUID | str) -> str:
+def stream_of(originator_id: UUID | str) -> str:
+    """Return the stream of what the library knows by an id.
+
+    Raises:
+        ProgrammingError: A string that is a UUID's stream: the two would be one.
+    """
     if isinstance(originator_id, UUID):
         return f"uuid/{originator_id.hex}"
     if _UUID_STREAM.fullmatch(originator_id):
@@ -197,17 +205,18 @@ def _stream(originator_id: UUID | str) -> str:
     return originator_id
 
 
-def _originator(stream: str) -> UUID | str:
+def originator_of(stream: str) -> UUID | str:
+    """Return the library's id of a stream."""
     match = _UUID_STREAM.fullmatch(stream)
     return stream if match is None else UUID(match[1])
 
 
-def _started_by_daemon(make: Callable[[], SqliteSubscription]) -> SqliteSubscription:
+def started_by_daemon(make: Callable[[], Started]) -> Started:
     """Call in a daemon thread. What it starts are daemons too.
 
     The library's thread would otherwise keep a process from ending while a subscription is open.
     """
-    made: Future[SqliteSubscription] = Future()
+    made: Future[Started] = Future()
 
     def run() -> None:
         try:

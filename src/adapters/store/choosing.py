@@ -1,0 +1,65 @@
+"""Which store a ledger is kept in: the file in the home, or the PostgreSQL server that is named.
+
+The client of PostgreSQL is imported only where one is named.
+"""
+
+import importlib.util
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eventsourcing.persistence import ApplicationRecorder
+
+from watchkeeper.adapters.load import load
+from watchkeeper.adapters.store.postgres_address import Address, parse_address
+from watchkeeper.adapters.store.recorder import SqliteRecorder
+from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.event_store import EventStore, StoreFailure
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLedger:
+    """An open ledger, as the service and as the `eventsourcing` library know it."""
+
+    store: EventStore
+    recorder: ApplicationRecorder
+
+
+@contextmanager
+def open_ledger(
+    chosen: str, file: Path, *, create: bool = False
+) -> Generator[OpenLedger, None, None]:
+    """Open a ledger for the length of a block.
+
+    Args:
+        chosen: URL of a PostgreSQL server; empty for the file.
+        file: The file in the home. It is created when there is none.
+        create: Make the schema on the server, too, when there is none: a mistyped name would
+            otherwise begin a second ledger.
+
+    Raises:
+        StoreFailure: It could not be opened; the message says what to do.
+    """
+    if not chosen:
+        with open_store(file) as store:
+            yield OpenLedger(store, SqliteRecorder(store))
+        return
+    address = parse_address(chosen)
+    with postgres_part("postgres", "open_postgres", address)(address, create=create) as store:
+        yield OpenLedger(store, load("store.postgres_recorder", "PostgresRecorder")(store))
+
+
+def postgres_part(module: str, name: str, address: Address) -> Any:
+    """Return a member of a module that needs the client of PostgreSQL.
+
+    Raises:
+        StoreFailure: The client is not installed.
+    """
+    if importlib.util.find_spec("psycopg") is None:
+        raise StoreFailure(
+            f"PostgreSQL {address.shown}: its client is not installed. Nothing was stored. "
+            "Install watchkeeper with it: pip install 'watchkeeper[postgres]'."
+        )
+    return load(f"store.{module}", name)

@@ -1,0 +1,368 @@
+"""The port `watchkeeper.event_store.EventStore` on a schema of a PostgreSQL server."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+import psycopg
+
+from watchkeeper.adapters.store.postgres_address import Address
+from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
+from watchkeeper.adapters.store.postgres_failures import is_lost
+from watchkeeper.adapters.store.postgres_feed import Feed
+from watchkeeper.adapters.store.postgres_link import LIMITS, Limits, Links, Unreached
+from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
+from watchkeeper.domain.chain import GENESIS
+from watchkeeper.event_store import (
+    Append,
+    Appended,
+    KeyReused,
+    Recorded,
+    StatusRow,
+    StoreFailure,
+    VersionConflict,
+    Write,
+)
+
+RECHECK = timedelta(seconds=1)
+"""Whoever waits looks by itself at least this often, should a notification ever fail to come."""
+
+PREFIX_END = "\U0010ffff"
+"""Sorts behind every name that begins with a prefix: by bytes it is the last character."""
+
+_READ = """SELECT e.id, e.version, t.name, e.state, e.hash
+FROM streams AS s JOIN events AS e ON e.stream = s.id JOIN topics AS t ON t.id = e.topic
+WHERE s.name = %s AND e.version > %s
+ORDER BY e.version LIMIT %s::bigint"""
+
+_READ_ALL = """SELECT e.id, s.name, e.version, t.name, e.state, e.hash
+FROM events AS e JOIN streams AS s ON s.id = e.stream JOIN topics AS t ON t.id = e.topic
+WHERE e.id > %s
+ORDER BY e.id LIMIT %s::bigint"""
+
+_HEAD = """SELECT e.version, e.hash
+FROM streams AS s JOIN events AS e ON e.stream = s.id
+WHERE s.name = %s ORDER BY e.version DESC LIMIT 1"""
+
+
+def open_postgres(
+    address: Address, *, limits: Limits = LIMITS, create: bool = False
+) -> "PostgresStore":
+    """Open the ledger at an address.
+
+    Args:
+        address: Server, database and schema.
+        limits: How long things may take.
+        create: Make the schema and its tables where there are none.
+
+    Raises:
+        StoreFailure: It could not be opened; the message says what to do.
+    """
+    links = Links(address, limits)
+    try:
+        links.prepare(create=create)
+    except BaseException:
+        links.close()
+        raise
+    return PostgresStore(links)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One append as the function in the database takes it.
+
+    Attributes:
+        streams: Name and expected version of each stream.
+        events: Place of the stream, from 1, topic and bytes of each event.
+        answer: The versions to keep under the key.
+        append: Key, digest and status rows.
+        seen: A follower and the position that it has come to, or none.
+    """
+
+    streams: Sequence[tuple[str, int]]
+    events: Sequence[tuple[int, str, bytes]]
+    answer: Mapping[str, tuple[int, int]]
+    append: Append
+    seen: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of one append: `stored`, `repeated`, `reused`, `conflict` or `seen`.
+
+    Attributes:
+        outcome: One of these.
+        said: The first answer, or the stream or follower that is elsewhere.
+        version: That stream's version; none when it is empty.
+        position: Of the last event stored, or where the follower is.
+    """
+
+    outcome: str
+    said: str | None
+    version: int | None
+    position: int | None
+
+
+class PostgresStore:
+    """See `watchkeeper.event_store.EventStore` for the contract. Any thread may call any method."""
+
+    def __init__(self, links: Links) -> None:
+        """Take over connections to a ledger that is prepared; see `open_postgres`."""
+        self.links = links
+        self.feed = Feed(links)
+
+    def __enter__(self) -> Self:
+        """Use the store for the length of a block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the store."""
+        self.close()
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        return "postgresql"
+
+    def append(
+        self,
+        writes: Sequence[Write],
+        *,
+        key: str | None = None,
+        digest: bytes = b"",
+        status: Sequence[StatusRow] = (),
+    ) -> Appended:
+        """Store events on one or more streams in one transaction; see the port."""
+        [outcome] = self.append_batch([Append(writes, key, digest, status)])
+        if isinstance(outcome, Appended):
+            return outcome
+        raise outcome
+
+    def append_batch(
+        self, appends: Sequence[Append]
+    ) -> list[Appended | VersionConflict | KeyReused]:
+        """Store several appends in one transaction, each for itself; see the port."""
+        asked = [_asked(append) for append in appends]
+        return [
+            self._answered(one, told) for one, told in zip(asked, self.store(asked), strict=True)
+        ]
+
+    def store(self, asked: Sequence[Asked]) -> list[Told]:
+        """Carry out appends in one call of the database, and settle what a lost connection left.
+
+        Raises:
+            StoreFailure: The server refused, or could not be reached within `Limits.reconnect`.
+        """
+        self.links.refuse_if_closed()
+        if not asked:
+            return []
+        parameters = self._parameters(asked)
+        deadline = Deadline.after(self.links.limits.reconnect)
+        backoff = ExponentialBackoff()
+        unsure = False
+        while True:
+            try:
+                with self.links.borrowed() as connection, connection.cursor(binary=True) as cursor:
+                    cursor.execute(APPEND_FUNCTION.call.encode(), parameters, prepare=True)
+                    found = [Told(*row) for row in cursor.fetchall()]
+                break
+            except Unreached as error:
+                if deadline.expired():
+                    raise self._failed(error, unsure) from error
+            except psycopg.Error as error:
+                lost = is_lost(error)
+                if not lost or deadline.expired():
+                    unknown = unsure or lost
+                    raise self.links.failure(error, "append", *_UNKNOWN[: int(unknown)]) from error
+                # It may have been stored: the same again is refused then, and its bytes tell.
+                unsure = True
+            sleep(min(backoff.next_wait(), deadline.remaining()))
+        self.feed.wake()
+        if unsure:
+            return [self._settled(one, told) for one, told in zip(asked, found, strict=True)]
+        return found
+
+    def answer(self, key: str, *, digest: bytes = b"") -> Appended | None:
+        """Return what the append with a key stored; see the port."""
+        rows = self.links.read(
+            "look up a key", "SELECT digest, answer FROM keys WHERE key = %s::text", (key,)
+        )
+        if not rows:
+            return None
+        [(first_digest, text)] = rows
+        if digest and first_digest and digest != first_digest:
+            raise key_reused(key)
+        return Appended(versions_of(text), repeated=True)
+
+    def read(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Recorded]:
+        """Return a stream's events with versions above `after`, in order."""
+        rows = self.links.read("read", _READ, (stream, after, limit))
+        return [
+            Recorded(position, stream, version, topic, state, chain)
+            for position, version, topic, state, chain in rows
+        ]
+
+    def read_all(self, *, after: int = 0, limit: int = 500) -> list[Recorded]:
+        """Return a page of the whole ledger with positions above `after`, in commit order."""
+        return [Recorded(*row) for row in self.links.read("read", _READ_ALL, (after, limit))]
+
+    def head(self, stream: str) -> tuple[int, bytes]:
+        """Return a stream's version and chain hash; 0 and 32 zero bytes when it is empty."""
+        rows = self.links.read("read", _HEAD, (stream,))
+        if not rows:
+            return 0, GENESIS
+        [(version, chain)] = rows
+        return version, chain
+
+    def streams(self, prefix: str) -> list[str]:
+        """Return the names of all streams that start with a prefix, sorted by their bytes."""
+        rows = self.links.read(
+            "read",
+            "SELECT name FROM streams WHERE name >= %s AND name < %s ORDER BY name",
+            (prefix, prefix + PREFIX_END),
+        )
+        return [name for (name,) in rows]
+
+    def status_rows(self) -> list[StatusRow]:
+        """Return all status rows, sorted by run and part."""
+        rows = self.links.read("read", "SELECT run, part, row FROM status ORDER BY run, part", ())
+        return [StatusRow(*row) for row in rows]
+
+    def newest(self) -> int:
+        """Return the newest position in the ledger; 0 when it is empty."""
+        [(position,)] = self.links.read("read", "SELECT position FROM counter", ())
+        assert isinstance(position, int), "a column of numbers"
+        return position
+
+    def wait(self, *, after: int, limit: timedelta) -> bool:
+        """Wait until the ledger holds an event after a position, by any process, or the limit."""
+        deadline = Deadline.after(limit)
+        with self.feed.listening() as changed:
+            while True:
+                # Cleared before the look, so that a change during it is not missed.
+                changed.clear()
+                if self.newest() > after:
+                    return True
+                if deadline.expired():
+                    return False
+                changed.wait(min(deadline.remaining(), RECHECK).total_seconds())
+
+    def close(self) -> None:
+        """Release the store; safe to call twice."""
+        self.feed.close()
+        self.links.close()
+
+    def _parameters(self, asked: Sequence[Asked]) -> tuple[object, ...]:
+        streams = [stream for one in asked for stream in one.streams]
+        events = [event for one in asked for event in one.events]
+        rows = [row for one in asked for row in one.append.status]
+        return (
+            self.links.marks.append_lock,
+            self.links.marks.channel,
+            [one.append.key for one in asked],
+            [one.append.digest for one in asked],
+            [_answer_text(one.answer) for one in asked],
+            [one.seen[0] if one.seen else None for one in asked],
+            [one.seen[1] if one.seen else None for one in asked],
+            [len(one.streams) for one in asked],
+            [len(one.events) for one in asked],
+            [len(one.append.status) for one in asked],
+            [name for name, _ in streams],
+            [expected for _, expected in streams],
+            [place for place, _, _ in events],
+            [topic for _, topic, _ in events],
+            [state for _, _, state in events],
+            [row.run for row in rows],
+            [row.part for row in rows],
+            [row.row for row in rows],
+        )
+
+    def _answered(self, one: Asked, told: Told) -> Appended | VersionConflict | KeyReused:
+        match told.outcome:
+            case "stored":
+                return Appended(one.answer)
+            case "repeated":
+                return Appended(versions_of(told.said or "{}"), repeated=True)
+            case "reused":
+                return key_reused(one.append.key or "")
+            case "conflict":
+                expected = dict(one.streams)[told.said or ""]
+                return VersionConflict(
+                    f"{told.said} is at version {told.version or 0}, expected {expected}: "
+                    "read it again and decide again"
+                )
+            case unknown:
+                raise AssertionError(f"the database answered {unknown!r}")
+
+    def _settled(self, one: Asked, told: Told) -> Told:
+        """Say that an append was stored when a lost connection hid that its own events are there.
+
+        The bytes of each event hold a fresh id, so no other append has stored the same.
+        """
+        if told.outcome == "stored" or not one.events:
+            return told
+        position = 0
+        for place, (stream, expected) in enumerate(one.streams, 1):
+            ours = [(topic, state) for at, topic, state in one.events if at == place]
+            there = self.read(stream, after=expected, limit=len(ours)) if ours else []
+            if [(event.topic, event.state) for event in there] != ours:
+                return told
+            position = max([position, *(event.position for event in there)])
+        return Told("stored", None, None, position)
+
+    def _failed(self, error: StoreFailure, unsure: bool) -> StoreFailure:
+        """Return the failure to connect again, with what is known of an append that was sent."""
+        if not unsure:
+            return StoreFailure(str(error))
+        return StoreFailure(str(error).replace("Nothing was stored.", _UNKNOWN[0]))
+
+
+_UNKNOWN = (
+    "It is unknown whether it was stored: repeat the last command with the same key, or read its "
+    "run again.",
+)
+
+
+def key_reused(key: str) -> KeyReused:
+    """Return the refusal of a key that came again for something else."""
+    return KeyReused(
+        f"key {key!r} was used before for something else: give this act a key of its own, "
+        "or repeat exactly what was asked under it"
+    )
+
+
+def versions_of(text: str) -> dict[str, tuple[int, int]]:
+    """Read the answer that is kept under a key."""
+    versions: dict[str, list[int]] = json.loads(text)
+    return {stream: (first, last) for stream, (first, last) in versions.items()}
+
+
+def _answer_text(versions: Mapping[str, tuple[int, int]]) -> str:
+    return json.dumps(versions, ensure_ascii=False, separators=(",", ":"))
+
+
+def _asked(append: Append) -> Asked:
+    names = [write.stream for write in append.writes]
+    assert len(names) == len(set(names)), f"one write for each stream, got {names}"
+    return Asked(
+        streams=[(write.stream, write.expected) for write in append.writes],
+        events=[
+            (place, topic, state)
+            for place, write in enumerate(append.writes, 1)
+            for topic, state in write.events
+        ],
+        answer={
+            write.stream: (write.expected + 1, write.expected + len(write.events))
+            for write in append.writes
+            if write.events
+        },
+        append=append,
+    )

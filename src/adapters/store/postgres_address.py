@@ -1,0 +1,128 @@
+"""Where a ledger on PostgreSQL is: its URL, the schema in it, and how to name it without secrets.
+
+No client is imported: `status` reads this before it knows whether it needs one.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+
+from watchkeeper.event_store import StoreFailure
+
+SCHEMES = ("postgresql", "postgres")
+
+SCHEMA_DEFAULT = "watchkeeper"
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+"""Plain lower case needs no quotes in `psql`; PostgreSQL cuts names after 63 bytes."""
+
+_SEARCH_PATH = re.compile(r"\s*-(?:c\s*|-)search_path=(\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A ledger on a PostgreSQL server.
+
+    Attributes:
+        url: For libpq, without the schema; may hold a password, so it is never shown.
+        schema: The schema that holds all tables.
+        password: The one in the URL, to be taken out of messages; empty when there is none.
+    """
+
+    url: str
+    schema: str
+    password: str
+
+    def __repr__(self) -> str:
+        """Show what may be shown."""
+        return f"Address({self.shown})"
+
+    @property
+    def shown(self) -> str:
+        """The URL with its schema and without a password."""
+        return f"{without_password(self.url)}#{self.schema}"
+
+
+def is_postgres(text: str) -> bool:
+    """Say whether a store's name is the URL of a PostgreSQL server."""
+    return text.partition("://")[0].lower() in SCHEMES and "://" in text
+
+
+def parse_address(text: str) -> Address:
+    """Read the URL of a ledger.
+
+    The schema is named by `#name` or by `?options=-csearch_path%3Dname`, else it is
+    `SCHEMA_DEFAULT`. Everything else is libpq's.
+
+    Raises:
+        StoreFailure: It is no such URL; the message says what was expected.
+    """
+    if not is_postgres(text):
+        raise StoreFailure(
+            f"{shown(text)}: this names no store. Expected a URL such as "
+            "postgresql://watchkeeper@db.example.com/watchkeeper#myteam; without one the ledger is "
+            "a file in the home."
+        )
+    parts = urlsplit(text)
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    schema, kept = unquote(parts.fragment), list[tuple[str, str]]()
+    for name, value in query:
+        if name != "options":
+            kept.append((name, value))
+            continue
+        found = _SEARCH_PATH.search(value)
+        if found is not None:
+            schema = schema or found[1]
+            value = _SEARCH_PATH.sub("", value).strip()
+        if value:
+            kept.append((name, value))
+    schema = schema or SCHEMA_DEFAULT
+    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+        raise StoreFailure(
+            f"{shown(text)}: the schema {schema!r} can't be used. Expected one name of up to 48 "
+            "lower-case letters, digits and underscores that does not begin with pg_."
+        )
+    # quote_via: libpq takes %20 for a space, and a plus sign for a plus sign.
+    url = urlunsplit(parts._replace(query=urlencode(kept, quote_via=quote), fragment=""))
+    secrets = [unquote(_userinfo(parts.netloc)[1]), *(v for n, v in kept if n == "password")]
+    return Address(url, schema, next((secret for secret in secrets if secret), ""))
+
+
+def shown(text: str) -> str:
+    """Return what was given as a store with nothing in it that could be a password."""
+    return without_password(text) if "://" in text else text
+
+
+def without_password(url: str) -> str:
+    """Return a URL without a password, wherever it stood."""
+    parts = urlsplit(url)
+    user, _ = _userinfo(parts.netloc)
+    hosts = parts.netloc.rpartition("@")[2]
+    query = [
+        (name, value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+        if "password" not in name
+    ]
+    netloc = f"{user}@{hosts}" if user else hosts
+    return urlunsplit(parts._replace(netloc=netloc, query=urlencode(query, quote_via=quote)))
+
+
+def chosen_store(given: str | None, environ: Mapping[str, str], kept: str) -> str:
+    """Return which store to use: as given now, else by WATCHKEEPER_STORE, else as the home keeps.
+
+    Args:
+        given: `--store`; none when it was not given.
+        environ: The environment.
+        kept: What `init --store` left in the home; empty for the file in the home.
+
+    Returns:
+        A URL, or nothing for the file in the home.
+    """
+    return given or environ.get("WATCHKEEPER_STORE", "") or kept
+
+
+def _userinfo(netloc: str) -> tuple[str, str]:
+    """Return user and password as they stand before the hosts."""
+    user, _, password = netloc.rpartition("@")[0].partition(":")
+    return user, password

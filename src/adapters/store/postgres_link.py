@@ -1,0 +1,328 @@
+"""The connections of one process to PostgreSQL: few, checked, and cut when they hang."""
+
+import logging
+import os
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from threading import Condition, Event, Lock, Thread
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from watchkeeper.adapters.store.postgres_address import Address
+from watchkeeper.adapters.store.postgres_failures import (
+    NOTHING_STORED,
+    failure,
+    is_lost,
+)
+from watchkeeper.adapters.store.postgres_schema import Marks, marks_of, prepare
+from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
+from watchkeeper.event_store import StoreFailure
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_CUT_EVERY = timedelta(milliseconds=250)
+"""How often it is looked for connections that hang."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take.
+
+    Attributes:
+        connect: To open one connection, for each address of the server.
+        lock: For the locks of others, on the server: appends wait for each other.
+        statement: For one statement, on the server.
+        answer: For one statement, here: when the server or the network is silent, the connection
+            is cut. Longer than `statement`, so that a server that lives says it first.
+        idle: For a transaction of ours that does nothing, on the server: one that a stopped
+            process left open would hold up everybody.
+        reconnect: In all, for getting through again after a connection was lost.
+        connections: Most connections of this process, one more listens.
+    """
+
+    connect: timedelta = timedelta(seconds=5)
+    lock: timedelta = timedelta(seconds=10)
+    statement: timedelta = timedelta(seconds=30)
+    answer: timedelta = timedelta(seconds=40)
+    idle: timedelta = timedelta(seconds=60)
+    reconnect: timedelta = timedelta(seconds=15)
+    connections: int = 4
+
+
+LIMITS = Limits()
+
+
+class Links:
+    """A small pool. Any thread may call any method; close it when done.
+
+    Args:
+        address: Where the ledger is.
+        limits: How long things may take.
+    """
+
+    def __init__(self, address: Address, limits: Limits) -> None:
+        """Connect to nothing yet."""
+        self.limits = limits
+        self.marks: Marks = marks_of(address.schema)
+        self._address = address
+        self._ready = Condition()
+        self._idle: list[Connection] = []
+        self._used = 0
+        self._closed = False
+        self._guard = Guard()
+        self.where = f"PostgreSQL {address.shown}"
+
+    def prepare(self, *, create: bool) -> None:
+        """Connect once, and bring the ledger to this code's schema.
+
+        Args:
+            create: Make a ledger where there is none.
+
+        Raises:
+            StoreFailure: It cannot be reached or used; the message says what to do.
+        """
+        try:
+            with self._guarded(self.connect()) as connection:
+                prepare(connection, self._address.schema, self.where, create=create)
+        except psycopg.Error as error:
+            raise self.failure(error, "open") from error
+        self._give_back(connection, counted=False)
+
+    def connect(self) -> Connection:
+        """Open a connection that the caller owns, in autocommit mode.
+
+        Raises:
+            StoreFailure: It could not be opened.
+        """
+        seconds = max(2, int(self.limits.connect.total_seconds()))
+        # The kernel ends a connection whose other side has vanished without a word.
+        idle_s = max(1, int(self.limits.answer.total_seconds() / 4))
+        try:
+            given = conninfo_to_dict(self._address.url)
+            settings: dict[str, Any] = {
+                "application_name": "watchkeeper",
+                "connect_timeout": seconds,
+                "keepalives": 1,
+                "keepalives_idle": idle_s,
+                "keepalives_interval": idle_s,
+                "keepalives_count": 3,
+                "tcp_user_timeout": int(self.limits.answer.total_seconds() * 1000),
+                **given,
+            }
+            connection = psycopg.connect(**settings, autocommit=True)
+        except psycopg.Error as error:
+            raise self.failure(error, "connect") from error
+        try:
+            with self._guard.watching(connection, self.limits.answer):
+                connection.execute(self._settings())
+        except psycopg.Error as error:
+            connection.close()
+            raise self.failure(error, "connect") from error
+        return connection
+
+    def failure(
+        self, error: psycopg.Error, doing: str, outcome: str = NOTHING_STORED
+    ) -> StoreFailure:
+        """Put an error into a sentence that holds no password."""
+        told = failure(error, self.where, doing, outcome=outcome)
+        if not self._address.password:
+            return told
+        return StoreFailure(str(told).replace(self._address.password, "***"))
+
+    @contextmanager
+    def borrowed(self) -> Generator[Connection, None, None]:
+        """Give a connection for the length of a block, which is cut when it hangs.
+
+        Raises:
+            StoreFailure: None can be had, or the store is closed. Nothing was sent.
+            psycopg.Error: From the block, as it is.
+        """
+        connection = self._borrow()
+        try:
+            with self._guarded(connection):
+                yield connection
+        finally:
+            self._give_back(connection)
+
+    def read(
+        self, doing: str, query: LiteralString, parameters: tuple[object, ...]
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of a query that changes nothing; it is asked again after a lost link.
+
+        Raises:
+            StoreFailure: The server refused, or could not be reached within `Limits.reconnect`.
+        """
+        deadline, backoff = Deadline.after(self.limits.reconnect), ExponentialBackoff()
+        while True:
+            try:
+                with self.borrowed() as connection, connection.cursor(binary=True) as cursor:
+                    return cursor.execute(query, parameters, prepare=True).fetchall()
+            except psycopg.Error as error:
+                if not is_lost(error) or deadline.expired():
+                    raise self.failure(error, doing) from error
+            except Unreached as error:
+                if deadline.expired():
+                    raise StoreFailure(str(error)) from error
+            sleep(min(backoff.next_wait(), deadline.remaining()))
+
+    def refuse_if_closed(self) -> None:
+        """Raise when the store is closed.
+
+        Raises:
+            StoreFailure: It is.
+        """
+        if self._closed:
+            raise StoreFailure(f"{self.where}: it is closed. {NOTHING_STORED} Open it again.")
+
+    def close(self) -> None:
+        """Close every connection; those in use are closed as they come back."""
+        with self._ready:
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close()
+            self._ready.notify_all()
+        self._guard.close()
+
+    def _borrow(self) -> Connection:
+        with self._ready:
+            self.refuse_if_closed()
+            limit_s = self.limits.answer.total_seconds()
+            free = self._ready.wait_for(
+                lambda: self._closed or self._used < self.limits.connections, limit_s
+            )
+            self.refuse_if_closed()
+            if not free:
+                raise StoreFailure(
+                    f"{self.where}: all {self.limits.connections} connections of this process were "
+                    f"busy for {limit_s:.0f} s. {NOTHING_STORED} Look at the server's load."
+                )
+            self._used += 1
+            # The newest first, so that what is not needed grows old and is the first to be lost.
+            while self._idle:
+                found = self._idle.pop()
+                if not found.closed:
+                    return found
+        try:
+            return self.connect()
+        except StoreFailure as error:
+            self._give_back(None)
+            raise Unreached(str(error)) from error
+        except BaseException:
+            self._give_back(None)
+            raise
+
+    def _give_back(self, connection: Connection | None, *, counted: bool = True) -> None:
+        with self._ready:
+            self._used -= counted
+            if connection is not None:
+                idle = psycopg.pq.TransactionStatus.IDLE
+                if self._closed or connection.info.transaction_status != idle:
+                    connection.close()
+                else:
+                    self._idle.append(connection)
+            self._ready.notify()
+
+    @contextmanager
+    def cut_when_late(self, connection: Connection) -> Generator[Connection, None, None]:
+        """Cut a connection when the block takes longer than `Limits.answer`."""
+        with self._guarded(connection):
+            yield connection
+
+    @contextmanager
+    def _guarded(self, connection: Connection) -> Generator[Connection, None, None]:
+        with self._guard.watching(connection, self.limits.answer):
+            yield connection
+
+    def _settings(self) -> sql.Composed:
+        milliseconds = {
+            "statement_timeout": self.limits.statement,
+            "lock_timeout": self.limits.lock,
+            "idle_in_transaction_session_timeout": self.limits.idle,
+        }
+        asked: list[sql.Composable] = [
+            sql.SQL("SET {} = {}").format(
+                sql.Identifier(name), sql.Literal(int(limit.total_seconds() * 1000))
+            )
+            for name, limit in milliseconds.items()
+        ]
+        asked.append(sql.SQL("SET search_path = {}").format(sql.Identifier(self._address.schema)))
+        # A function's statements see what was committed while it waited at this level only.
+        asked.append(sql.SQL("SET default_transaction_isolation = 'read committed'"))
+        asked.append(sql.SQL("SET client_encoding = 'UTF8'"))
+        # A commit that returned is on the disk, whatever the database's default; who waits for
+        # standbys goes on doing so.
+        asked.append(
+            sql.SQL(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') = 'off'"
+            )
+        )
+        return sql.SQL("; ").join(asked)
+
+
+class Unreached(StoreFailure):
+    """No connection could be had, so nothing was sent; another attempt may have one."""
+
+
+class Guard:
+    """Cuts connections on which an answer stays out, so that whoever waits gets an error.
+
+    A server has limits of its own, but one that is stopped, or a network that swallows, keeps none.
+    """
+
+    def __init__(self) -> None:
+        """Start nothing: the thread begins with the first connection."""
+        self._lock = Lock()
+        self._watched: dict[int, tuple[Deadline, Connection]] = {}
+        self._thread: Thread | None = None
+        self._stop = Event()
+
+    @contextmanager
+    def watching(self, connection: Connection, limit: timedelta) -> Generator[None, None, None]:
+        """Cut a connection when the block takes longer than a limit."""
+        mark = id(connection)
+        with self._lock:
+            self._watched[mark] = (Deadline.after(limit), connection)
+            if self._thread is None:
+                # A daemon, so that a store left open does not keep the process from ending.
+                self._thread = Thread(target=self._run, name="store-guard", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watched.pop(mark, None)
+
+    def close(self) -> None:
+        """Stop the thread; safe to call twice."""
+        self._stop.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_CUT_EVERY.total_seconds()):
+            with self._lock:
+                late = [(mark, c) for mark, (due, c) in self._watched.items() if due.expired()]
+                # Under the lock: whoever is done takes its connection out before giving it back.
+                for mark, connection in late:
+                    del self._watched[mark]
+                    _cut(connection)
+
+
+def _cut(connection: Connection) -> None:
+    """Shut a connection's socket down; its own thread then meets the end of the stream."""
+    try:
+        with socket.socket(fileno=os.dup(connection.fileno())) as end:
+            end.shutdown(socket.SHUT_RDWR)
+    except (OSError, psycopg.Error) as error:
+        _LOG.warning("a connection to PostgreSQL that hangs could not be cut: %s", error)

@@ -1,0 +1,246 @@
+"""A ledger on PostgreSQL behind the recorder interfaces of the `eventsourcing` library.
+
+The library's own recorder locks its table against VACUUM and index builds, sends composites as
+text, or, by its database functions, lets events be skipped and drops tracking. See
+`adapters.store.recorder` for what this one shares with that on SQLite.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from eventsourcing.persistence import (
+    AggregateRecorder,
+    IntegrityError,
+    ListenNotifySubscription,
+    Notification,
+    ProcessRecorder,
+    ProgrammingError,
+    StoredEvent,
+    Tracking,
+)
+
+from watchkeeper.adapters.store.postgres import Asked, PostgresStore
+from watchkeeper.adapters.store.recorder import (
+    library_errors,
+    originator_of,
+    started_by_daemon,
+    stream_of,
+)
+from watchkeeper.event_store import Append
+
+_VERSION_MIN, _VERSION_MAX = -1, 2**63 - 1
+"""Below and at the ends of what a column can hold: no limit on either side."""
+
+_EVENTS = """SELECT e.version, t.name, e.state
+FROM streams AS s JOIN events AS e ON e.stream = s.id JOIN topics AS t ON t.id = e.topic
+WHERE s.name = %s AND e.version > %s AND e.version <= %s
+ORDER BY e.version LIMIT %s::bigint"""
+
+_EVENTS_BACKWARDS = """SELECT e.version, t.name, e.state
+FROM streams AS s JOIN events AS e ON e.stream = s.id JOIN topics AS t ON t.id = e.topic
+WHERE s.name = %s AND e.version > %s AND e.version <= %s
+ORDER BY e.version DESC LIMIT %s::bigint"""
+
+_NOTIFICATIONS = """SELECT e.id, s.name, e.version, t.name, e.state
+FROM events AS e JOIN streams AS s ON s.id = e.stream JOIN topics AS t ON t.id = e.topic
+WHERE e.id > %s AND e.id <= %s AND (%s::text[] IS NULL OR t.name = ANY (%s::text[]))
+ORDER BY e.id LIMIT %s::bigint"""
+
+
+class PostgresRecorder(ProcessRecorder):
+    """The library's application and process recorder. Errors are the library's.
+
+    Versions of a stream follow each other without a gap, as the hash chain needs; the first one is
+    0 or 1. So it is not for snapshots. A tracking is stored in the same call as the events.
+    """
+
+    def __init__(self, store: PostgresStore) -> None:
+        """Record into an open store, which the caller closes."""
+        self.store = store
+
+    def insert_events(
+        self,
+        stored_events: Sequence[StoredEvent],
+        *,
+        tracking: Tracking | None = None,
+        **kwargs: Any,
+    ) -> list[int]:
+        """Store events and a tracking in one transaction, all or none; return notification ids.
+
+        Raises:
+            IntegrityError: A version does not directly follow its stream's newest one, or the
+                follower has come to this place before.
+            OperationalError: The store failed; nothing was stored.
+            ProgrammingError: Something else was to be stored along with them.
+        """
+        if kwargs:
+            # Leaving it out in silence would let a follower process its events twice.
+            raise ProgrammingError(f"can't store {', '.join(sorted(kwargs))} along with events")
+        if not stored_events and tracking is None:
+            return []
+        asked = _asked(stored_events, tracking)
+        with library_errors():
+            [told] = self.store.store([asked])
+        if told.outcome == "conflict":
+            there = "an empty stream" if told.version is None else told.version
+            raise IntegrityError(
+                f"{told.said}: version {dict(asked.streams)[told.said or ''] + 1} does not follow "
+                f"{there}: read again"
+            )
+        if told.outcome == "seen":
+            raise IntegrityError(f"{told.said} is at {told.position} already")
+        newest = told.position or 0
+        return list(range(newest - len(stored_events) + 1, newest + 1))
+
+    def select_events(
+        self,
+        originator_id: UUID | str,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> list[StoredEvent]:
+        """Return a stream's events with versions above `gt` and up to `lte`, in either order."""
+        parameters = (
+            stream_of(originator_id),
+            _VERSION_MIN if gt is None else gt,
+            _VERSION_MAX if lte is None else lte,
+            limit,
+        )
+        with library_errors():
+            rows = self.store.links.read("read", _EVENTS_BACKWARDS if desc else _EVENTS, parameters)
+        return [StoredEvent(originator_id, version, topic, state) for version, topic, state in rows]
+
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> list[Notification]:
+        """Return a page of the whole ledger between two ids, in commit order."""
+        after = 0 if start is None else start - 1 if inclusive_of_start else start
+        chosen = list(topics) or None
+        upto = _VERSION_MAX if stop is None else stop
+        with library_errors():
+            rows = self.store.links.read(
+                "read", _NOTIFICATIONS, (after, upto, chosen, chosen, limit)
+            )
+        return [
+            Notification(originator_of(stream), version, topic, state, id=position)
+            for position, stream, version, topic, state in rows
+        ]
+
+    def max_notification_id(self) -> int | None:
+        """Return the newest id; none when nothing is recorded."""
+        with library_errors():
+            return self.store.newest() or None
+
+    def insert_tracking(self, tracking: Tracking) -> None:
+        """Move a follower on, without events.
+
+        Raises:
+            IntegrityError: It has come to this place before.
+        """
+        self.insert_events([], tracking=tracking)
+
+    def max_tracking_id(self, application_name: str) -> int | None:
+        """Return how far a follower has come; none when it is unknown."""
+        with library_errors():
+            rows = self.store.links.read(
+                "read", "SELECT position FROM tracking WHERE follower = %s", (application_name,)
+            )
+        return rows[0][0] if rows else None
+
+    def has_tracking_id(self, application_name: str, notification_id: int | None) -> bool:
+        """Say whether a follower has come to a place."""
+        if notification_id is None:
+            return True
+        return (self.max_tracking_id(application_name) or 0) >= notification_id
+
+    def subscribe(
+        self, gt: int | None = None, topics: Sequence[str] = ()
+    ) -> "PostgresSubscription":
+        """Iterate over events after an id, then over new ones as any process records them.
+
+        Use it in a `with` block, and end that before the store is closed.
+        """
+        return started_by_daemon(lambda: PostgresSubscription(self, gt, topics))
+
+
+class PostgresAggregateRecorder(AggregateRecorder):
+    """The library's aggregate recorder: the same store, to callers who get no ids."""
+
+    def __init__(self, recorder: PostgresRecorder) -> None:
+        """Record through an application recorder."""
+        self._recorder = recorder
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> None:
+        """Store events; see `PostgresRecorder.insert_events`."""
+        self._recorder.insert_events(stored_events, **kwargs)
+
+    def select_events(
+        self,
+        originator_id: UUID | str,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> list[StoredEvent]:
+        """Return a stream's events; see `PostgresRecorder.select_events`."""
+        return self._recorder.select_events(originator_id, gt=gt, lte=lte, desc=desc, limit=limit)
+
+
+class PostgresSubscription(ListenNotifySubscription[PostgresRecorder]):
+    """The library's subscription, woken by the store's one listening connection."""
+
+    def __init__(self, recorder: PostgresRecorder, gt: int | None, topics: Sequence[str]) -> None:
+        """Start to pull; made by `PostgresRecorder.subscribe`."""
+        # All topics are pulled and chosen from here: filtered in the query, the position would
+        # stay behind events of other topics, which each wake-up would then scan again.
+        super().__init__(recorder, gt)
+        self._chosen = frozenset(topics)
+        recorder.store.feed.listen(self._has_been_notified)
+        # What was recorded between the first pull and the line above is pulled now.
+        self._has_been_notified.set()
+
+    def __next__(self) -> Notification:
+        """Return the next event of a chosen topic, waiting for it."""
+        notification = super().__next__()
+        while self._chosen and notification.topic not in self._chosen:
+            notification = super().__next__()
+        return notification
+
+    def stop(self) -> None:
+        """End the iteration; safe to call twice and from any thread."""
+        super().stop()
+        self._recorder.store.feed.unlisten(self._has_been_notified)
+
+
+def _asked(stored_events: Sequence[StoredEvent], tracking: Tracking | None) -> Asked:
+    """Put events whose versions are given into the terms of the store."""
+    newest: dict[str, int] = {}
+    expected: dict[str, int] = {}
+    places: dict[str, int] = {}
+    events: list[tuple[int, str, bytes]] = []
+    for event in stored_events:
+        stream = stream_of(event.originator_id)
+        version = event.originator_version
+        if stream not in expected:
+            expected[stream] = version - 1
+            places[stream] = len(places) + 1
+        elif version != newest[stream] + 1:
+            raise IntegrityError(
+                f"{stream}: version {version} does not follow {newest[stream]}: read again"
+            )
+        newest[stream] = version
+        events.append((places[stream], event.topic, event.state))
+    seen = None
+    if tracking is not None:
+        seen = (tracking.application_name, tracking.notification_id)
+    return Asked(list(expected.items()), events, {}, Append(()), seen)

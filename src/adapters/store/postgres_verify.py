@@ -1,0 +1,292 @@
+"""Proves a ledger on PostgreSQL: schema, chains, positions, keys. Trusts neither rows nor triggers.
+
+Found are: an event whose name, version, topic, bytes or hash was changed, one that was removed,
+added or moved, and tables, triggers or functions that are not as watchkeeper makes them. Not found:
+the newest events, removed together with every counter and key that speaks of them; damage of the
+server's files that no query meets. Against the first, heads are kept elsewhere; against the second,
+the server has checksums of its own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, LiteralString
+
+import psycopg
+
+from watchkeeper.adapters.store.content import (
+    PROBLEMS_MAX,
+    Problem,
+    ProblemKind,
+    Seen,
+    answer_versions,
+    link_problems,
+)
+from watchkeeper.adapters.store.postgres_address import Address
+from watchkeeper.adapters.store.postgres_link import LIMITS, Connection, Limits, Links
+from watchkeeper.adapters.store.postgres_schema import (
+    FUNCTIONS,
+    MIGRATIONS,
+    TRIGGERS,
+    schema_version,
+)
+from watchkeeper.adapters.store.verify import StoreReport
+from watchkeeper.domain.chain import GENESIS
+from watchkeeper.event_store import StoreFailure
+
+PAGE = 2_000
+"""Events fetched at once by the walk over all."""
+
+COLUMNS = {
+    "migrations": ("version integer", "ran_at timestamp with time zone"),
+    "streams": ("id bigint", "name text"),
+    "topics": ("id bigint", "name text"),
+    "events": (
+        "id bigint", "stream bigint", "version bigint", "topic bigint", "state bytea", "hash bytea",
+    ),
+    "keys": ("key text", "digest bytea", "answer text", "position bigint"),
+    "status": ("run text", "part text", "row text"),
+    "counter": ("position bigint", "only_row boolean"),
+    "tracking": ("follower text", "position bigint"),
+}  # fmt: skip
+
+CONSTRAINTS = {
+    "migrations": "p",
+    "streams": "pu",
+    "topics": "pu",
+    "events": "ccffpu",
+    "keys": "p",
+    "status": "p",
+    "counter": "ccp",
+    "tracking": "p",
+}
+"""Sorted kinds of the constraints of each table: check, foreign, primary, unique."""
+
+
+def verify_postgres(address: Address, *, limits: Limits = LIMITS) -> StoreReport:
+    """Check a whole ledger on a server. Changes nothing, and makes nobody wait.
+
+    Contents of events and status rows are the caller's to check.
+
+    Raises:
+        StoreFailure: Nothing can be said: no such ledger, not readable, or of a newer watchkeeper.
+    """
+    links = Links(address, limits)
+    seen = Seen()
+    try:
+        connection = links.connect()
+        try:
+            # One snapshot for all checks, whatever is appended meanwhile.
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            asking = _Asking(links, connection)
+            _refuse_unknown(connection, links.where)
+            found = list(islice(_problems(asking, seen), PROBLEMS_MAX))
+            notes = _notes(asking, address.schema)
+        finally:
+            connection.close()
+    except psycopg.Error as error:
+        raise links.failure(error, "verify", "Nothing was changed.") from error
+    finally:
+        links.close()
+    if len(found) >= PROBLEMS_MAX:
+        notes.append(f"stopped after {PROBLEMS_MAX} problems")
+    return StoreReport(tuple(found), tuple(notes), False, len(seen.names), seen.events)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """A connection in a transaction that only reads, cut when an answer stays out."""
+
+    links: Links
+    connection: Connection
+
+    def rows(self, query: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
+        with (
+            self.links.cut_when_late(self.connection),
+            self.connection.cursor(binary=True) as cursor,
+        ):
+            return cursor.execute(query, parameters).fetchall()
+
+
+def _refuse_unknown(connection: Connection, where: str) -> None:
+    version = schema_version(connection)
+    if version is None:
+        raise StoreFailure(
+            f"{where}: there is no ledger to verify. Name its server, database and schema."
+        )
+    if version > len(MIGRATIONS):
+        raise StoreFailure(
+            f"{where}: this ledger was written by a newer watchkeeper (schema {version}, this one "
+            f"knows {len(MIGRATIONS)}). Upgrade watchkeeper, then verify."
+        )
+
+
+def _problems(asking: _Asking, seen: Seen) -> Iterator[Problem]:
+    for check in (_table_problems, _guard_problems, _event_problems, _key_problems):
+        try:
+            # A savepoint: what a missing table makes fail must not end the other checks.
+            asking.connection.execute("SAVEPOINT checked")
+            yield from check(asking, seen)
+        except psycopg.ProgrammingError as error:
+            asking.connection.execute("ROLLBACK TO SAVEPOINT checked")
+            yield Problem(ProblemKind.SCHEMA, f"A check failed: {error.diag.message_primary}.")
+        except psycopg.errors.InternalError_ as error:
+            asking.connection.execute("ROLLBACK TO SAVEPOINT checked")
+            yield Problem(
+                ProblemKind.FILE, f"PostgreSQL can't read it: {error.diag.message_primary}."
+            )
+
+
+def _table_problems(asking: _Asking, _: Seen) -> Iterator[Problem]:
+    versions = [version for (version,) in asking.rows(_MIGRATIONS_RUN)]
+    if versions != list(range(1, len(versions) + 1)):
+        yield Problem(ProblemKind.SCHEMA, f"The migrations that ran are {versions!r}.")
+    columns: dict[str, list[str]] = {}
+    for table, column in asking.rows(_COLUMNS_THERE):
+        columns.setdefault(table, []).append(column)
+    constraints = dict(asking.rows(_CONSTRAINTS_THERE))
+    for table, expected in COLUMNS.items():
+        if (
+            tuple(columns.get(table, ())) != expected
+            or constraints.get(table) != CONSTRAINTS[table]
+        ):
+            yield Problem(
+                ProblemKind.SCHEMA, f"The table {table} is not as watchkeeper creates it."
+            )
+
+
+def _guard_problems(asking: _Asking, _: Seen) -> Iterator[Problem]:
+    there = {
+        (table, trigger): (function, enabled)
+        for table, trigger, function, enabled in asking.rows(_TRIGGERS_THERE)
+    }
+    expected = {guard: (function, "A") for guard, function in TRIGGERS.items()}
+    for table, trigger in sorted(there.keys() | expected.keys()):
+        if there.get((table, trigger)) != expected.get((table, trigger)):
+            yield Problem(
+                ProblemKind.SCHEMA,
+                f"The trigger {trigger} of {table} is not as watchkeeper creates it, or is off.",
+            )
+    bodies = dict(asking.rows(_FUNCTIONS_THERE))
+    for name in sorted(bodies.keys() | FUNCTIONS.keys()):
+        if bodies.get(name) != FUNCTIONS.get(name):
+            yield Problem(
+                ProblemKind.SCHEMA, f"The function {name} is not as watchkeeper creates it."
+            )
+
+
+def _event_problems(asking: _Asking, seen: Seen) -> Iterator[Problem]:
+    """Walk all events in the order in which they were committed."""
+    seen.names = dict(asking.rows("SELECT id, name FROM streams"))
+    topics = dict(asking.rows("SELECT id, name FROM topics"))
+    newest = 0
+    while True:
+        page = asking.rows(_EVENTS, newest, PAGE)
+        for position, stream_id, version, topic_id, state, chain in page:
+            if position != newest + 1:
+                yield Problem(
+                    ProblemKind.POSITION,
+                    f"Position {position} follows {newest}: events between them were removed.",
+                )
+            newest = position
+            seen.events += 1
+            if stream_id not in seen.names or topic_id not in topics:
+                yield Problem(
+                    ProblemKind.FILE,
+                    f"The event at position {position} names a stream or topic that is not there.",
+                )
+                continue
+            yield from link_problems(seen, stream_id, version, topics[topic_id], state, chain)
+        if len(page) < PAGE:
+            break
+    for stream_id, stream in seen.names.items():
+        if stream_id not in seen.heads:
+            yield Problem(
+                ProblemKind.POSITION, f"{stream}: all of its events were removed.", stream
+            )
+    counted = asking.rows("SELECT position FROM counter")
+    if counted != [(newest,)]:
+        given = counted[0][0] if counted else "nothing"
+        yield Problem(
+            ProblemKind.POSITION,
+            f"The newest event is at position {newest}, but {given} is the last one given out: "
+            "the newest events were removed, or some were added by something else.",
+        )
+
+
+def _key_problems(asking: _Asking, seen: Seen) -> Iterator[Problem]:
+    ids = {name: stream_id for stream_id, name in seen.names.items()}
+    after = ""
+    while True:
+        page = asking.rows(_KEYS, after, PAGE)
+        for key, answer, position, last in page:
+            after = key
+            versions = answer_versions(answer)
+            if versions is None:
+                yield Problem(ProblemKind.KEY, f"Key {key!r} holds values that are never stored.")
+                continue
+            for stream, (first, newest) in versions.items():
+                head = seen.heads.get(ids.get(stream, 0), (0, GENESIS))[0]
+                if not 1 <= first <= newest <= head:
+                    yield Problem(
+                        ProblemKind.KEY,
+                        f"Key {key!r} says that versions {first} to {newest} of {stream} were "
+                        f"stored; the stream ends at {head}.",
+                        stream,
+                        newest,
+                    )
+            if (last or 0) != position:
+                yield Problem(
+                    ProblemKind.KEY,
+                    f"Key {key!r} says that its last event is at position {position}; "
+                    f"it is at {last or 0}.",
+                )
+        if len(page) < PAGE:
+            return
+
+
+def _notes(asking: _Asking, schema: str) -> list[str]:
+    notes = [
+        "a server has no whole-file digest: whether indexes agree with their tables is told by "
+        f"`pg_amcheck --schema={schema} --heapallindexed`"
+    ]
+    if asking.rows("SELECT current_setting('data_checksums')") != [("on",)]:
+        notes.append(
+            "the server keeps no checksums of its pages (data_checksums is off): damage of its "
+            "files shows only where a chain breaks"
+        )
+    return notes
+
+
+_MIGRATIONS_RUN = "SELECT version FROM migrations ORDER BY version"
+
+_COLUMNS_THERE = """SELECT c.relname::text,
+    a.attname::text || ' ' || format_type(a.atttypid, a.atttypmod)
+FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
+    AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY c.relname, a.attnum"""
+
+_CONSTRAINTS_THERE = """SELECT c.relname::text,
+    string_agg(o.contype::text, '' ORDER BY o.contype::text)
+FROM pg_class AS c JOIN pg_constraint AS o ON o.conrelid = c.oid
+WHERE c.relnamespace = current_schema()::regnamespace AND o.convalidated
+    AND o.contype IN ('c', 'f', 'p', 'u')
+GROUP BY c.relname"""
+
+_TRIGGERS_THERE = """SELECT c.relname::text, t.tgname::text, p.proname::text, t.tgenabled::text
+FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = t.tgrelid JOIN pg_proc AS p ON p.oid = t.tgfoid
+WHERE c.relnamespace = current_schema()::regnamespace AND NOT t.tgisinternal"""
+
+_FUNCTIONS_THERE = """SELECT proname::text, prosrc FROM pg_proc
+WHERE pronamespace = current_schema()::regnamespace"""
+
+_EVENTS = """SELECT id, stream, version, topic, state, hash FROM events
+WHERE id > %s ORDER BY id LIMIT %s"""
+
+_KEYS = """SELECT k.key, k.answer, k.position, (
+    SELECT max(e.id) FROM json_each(k.answer::json) AS a
+    JOIN streams AS s ON s.name = a.key
+    JOIN events AS e ON e.stream = s.id AND e.version = (a.value ->> 1)::bigint
+)
+FROM keys AS k WHERE k.key > %s ORDER BY k.key LIMIT %s"""
