@@ -16,7 +16,7 @@ from tests.missing import (
     pytest_testnodedown,
 )  # fmt: skip
 from tests.office import office
-from tests.postgres import postgres_server, postgres_to_stop, postgres_url
+from tests.postgres import chosen_store, postgres_server, postgres_to_stop, postgres_url
 from tests.pubsub import pubsub_project, pubsub_server, pubsub_to_stop
 from tests.s3 import s3_bucket, s3_bucket_to_stop, s3_server
 from tests.stores import place
@@ -24,6 +24,7 @@ from tests.wandb_stub import wandb_server
 from tests.workers import pytest_collection_modifyitems, pytest_xdist_auto_num_workers
 
 __all__ = [
+    "chosen_store",
     "cli",
     "cli_without_home",
     "gcs_bucket",

@@ -19,14 +19,17 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from tests.missing import had
 from tests.server_process import ServerNotStarted
 from watchkeeper import clock
+from watchkeeper.adapters.ledger_choice import HOME_MARK
 
 START_LIMIT = timedelta(seconds=60)
 STOP_LIMIT = timedelta(seconds=30)
 USER = "test"
+TEST_STORE = "WATCHKEEPER_TEST_STORE"
 
 _NUMBERS = itertools.count()
 
@@ -104,6 +107,14 @@ class PostgresServer:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def drop_schemas(self, beginning: str) -> None:
+        """Remove all schemas whose names begin so."""
+        found = "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            for (schema,) in connection.execute(found, (beginning,)).fetchall():
+                dropped = sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema))
+                connection.execute(dropped)
+
     def execute(self, statement: str) -> list[tuple[object, ...]]:
         """Run one statement as the owner of everything, and return its rows."""
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -174,6 +185,27 @@ def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
     yield f"{postgres_server.url}#{schema}"
     with contextlib.suppress(psycopg.Error):
         postgres_server.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
+@pytest.fixture
+def chosen_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Where the homes of a test keep their ledgers: `sqlite`, or `postgresql` when told so.
+
+    A test, or a file, asks for one or for both by `indirect` parametrisation with
+    `tests.stores.KINDS`; else WATCHKEEPER_TEST_STORE says it. On a server each home has a schema of
+    its own, whichever process opens it; all are gone after the test.
+    """
+    kind = getattr(request, "param", None) or os.environ.get(TEST_STORE, "sqlite")
+    if kind == "sqlite":
+        monkeypatch.delenv("WATCHKEEPER_STORE", raising=False)
+        yield kind
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    beginning = f"{new_schema()}_"
+    monkeypatch.setenv("WATCHKEEPER_STORE", f"{server.url}#{beginning}{HOME_MARK}")
+    yield kind
+    with contextlib.suppress(psycopg.Error):
+        server.drop_schemas(beginning)
 
 
 @pytest.fixture

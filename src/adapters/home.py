@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -50,15 +50,17 @@ class Home:
         path: The folder, absolute.
         deployment: Six hex digits that tell this home from others at a shared orchestrator.
         key: Secret by which redaction marks recognise equal secrets; never leaves the home.
+        store: URL of the server that keeps the ledger; empty for the file in the home.
     """
 
     path: Path
     deployment: str
     key: bytes
+    store: str = ""
 
     @property
     def ledger(self) -> Path:
-        """The event store's file."""
+        """The event store's file, where no server keeps the ledger."""
         return self.path / "ledger.db"
 
     @property
@@ -156,12 +158,31 @@ def open_home(path: Path) -> Home:
     marker = path / "deployment.json"
     try:
         found = json.loads(marker.read_text())
-        return Home(path, str(found["deployment"]), bytes.fromhex(found["key"]))
+        key = bytes.fromhex(found["key"])
+        return Home(path, str(found["deployment"]), key, str(found.get("store", "")))
     except FileNotFoundError as error:
         hint = f"no watchkeeper home at {path}: run `watchkeeper init --home {path}`"
         raise HomeProblem(hint) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HomeProblem(f"{marker} cannot be read ({error}): restore it from a backup") from error
+
+
+def keep_store(home: Home, store: str) -> Home:
+    """Let a home keep the URL of the server that has its ledger, or nothing for its own file.
+
+    Raises:
+        HomeProblem: It cannot be written.
+    """
+    kept = replace(home, store=store)
+    marker = {"deployment": home.deployment, "key": home.key.hex()}
+    if store:
+        marker["store"] = store
+    path = home.path / "deployment.json"
+    try:
+        _write_whole(path, (json.dumps(marker) + "\n").encode(), mode=0o600)
+    except OSError as error:
+        raise HomeProblem(f"{path} cannot be written: {error.strerror}") from error
+    return kept
 
 
 @contextmanager

@@ -6,6 +6,7 @@ for event in subscribe("~/.watchkeeper", types=["run.escalation_raised"]):
 print(event.run, event.envelope["data"]["question"])
 """
 
+import os
 import threading
 from collections.abc import Generator, Sequence
 from datetime import timedelta
@@ -13,9 +14,10 @@ from pathlib import Path
 from typing import Literal
 
 from watchkeeper.adapters.home import open_home
-from watchkeeper.adapters.store.recorder import SqliteRecorder
-from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
+from watchkeeper.adapters.ledger_choice import chosen_store
+from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.domain.registry import UPCASTS, type_of
+from watchkeeper.event_store import EventStore
 from watchkeeper.projections.cloud_event import CloudEvent, cloud_event, is_wanted, matches
 from watchkeeper.tailer import Tailer
 
@@ -38,6 +40,7 @@ def subscribe(
     runs: Sequence[str] = (),
     follow: bool = True,
     stop: threading.Event | None = None,
+    store: str | None = None,
 ) -> Generator[CloudEvent, None, None]:
     """Give the events of a home, in the order in which they were recorded, each once.
 
@@ -52,6 +55,8 @@ def subscribe(
         runs: Slugs; only these runs' events, their effects among them. Everything when empty.
         follow: Wait for what is recorded later; else end with what there is.
         stop: Ends the iterator when set, by a signal handler or another thread.
+        store: URL of the server that keeps the ledger; by default WATCHKEEPER_STORE, else what the
+            home keeps, else the file in the home.
 
     Raises:
         SubscriptionMistake: No event has such a type, or the position lies beyond the ledger.
@@ -65,7 +70,7 @@ def subscribe(
             )
     if isinstance(from_position, int) and from_position < 0:
         raise SubscriptionMistake(f"position {from_position}: expected 0 or more")
-    return _stream(Path(home), from_position, types, runs, follow, stop or threading.Event())
+    return _stream(Path(home), from_position, types, runs, follow, stop or threading.Event(), store)
 
 
 def _stream(
@@ -75,10 +80,13 @@ def _stream(
     runs: Sequence[str],
     follow: bool,
     stop: threading.Event,
+    store: str | None,
 ) -> Generator[CloudEvent, None, None]:
     home = open_home(path)
-    with open_store(home.ledger) as store:
-        tailer = Tailer(SqliteRecorder(store), store, after=_first(store, from_position))
+    chosen = chosen_store(store, os.environ, home.store, home.deployment)
+    with open_ledger(chosen, home.ledger) as ledger:
+        first = _first(ledger.store, from_position)
+        tailer = Tailer(ledger.recorder, ledger.store, after=first)
         while not stop.is_set():
             for page in tailer.pages():
                 for row in page:
@@ -100,7 +108,7 @@ def _stream(
                 pass
 
 
-def _first(store: SqliteStore, from_position: Position) -> int:
+def _first(store: EventStore, from_position: Position) -> int:
     newest = store.newest()
     if from_position == "beginning":
         return 0

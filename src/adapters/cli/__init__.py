@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem
 
+from watchkeeper.adapters.cli.storing import store_option
 from watchkeeper.adapters.load import load
 
 EXIT_DONE = 0
@@ -99,11 +100,13 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands)
 @click.version_option(package_name="watchkeeper", prog_name="watchkeeper")
-def cli() -> None:
+@store_option
+def cli(store: str | None) -> None:
     """Stand watch over training runs: launch, watch, recover, seal, and keep the record.
 
     Exit codes: 0 done or intact, 1 broken, 2 cannot tell, 3 refused by a rule, 4 bad input.
     """
+    del store  # Whoever opens a ledger asks `storing.given_store`.
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

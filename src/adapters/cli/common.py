@@ -13,16 +13,21 @@ from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
+from eventsourcing.persistence import ApplicationRecorder
 
 from watchkeeper import clock
 from watchkeeper.adapters.bad_input import BadInput, problem_rows, render_problems
 from watchkeeper.adapters.cli.remote import ServerSaid
+from watchkeeper.adapters.cli.storing import given_store
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, HomeInUse, HomeProblem, open_home, watch_lock
+from watchkeeper.adapters.ledger_choice import chosen_store, own_to_home
 from watchkeeper.adapters.principals import actor_of, read_principals
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.committer import Committer
+from watchkeeper.adapters.store.choosing import open_ledger
+from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.desk import Desk
 from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.envelope import Undecodable
@@ -89,7 +94,7 @@ class Office:
 
     home: Home
     ledger: Ledger
-    recorder: SqliteRecorder
+    recorder: ApplicationRecorder
     adapters: Adapters
 
     @property
@@ -105,6 +110,21 @@ def open_office(path: Path) -> Generator[Office, None, None]:
     scrubber = Scrubber(home.key, known_secrets(os.environ))
     with open_store(home.ledger) as store, Committer(store) as committer:
         yield Office(home, Ledger(committer, scrubber), SqliteRecorder(store), Adapters(home))
+    # A store that is this home's alone is made when it is missing, as the file is.
+    own = own_to_home(given_store(), os.environ, home.store)
+    with open_ledger(store_of(home), home.ledger, create=own) as opened:
+        yield Office(home, Ledger(opened.store, scrubber), opened.recorder, Adapters(home))
+
+
+def store_of(home: Home) -> str:
+    """Return the URL of the server that keeps a home's ledger; empty for the file in it."""
+    return chosen_store(given_store(), os.environ, home.store, home.deployment)
+
+
+def name_of_ledger(home: Home) -> str:
+    """Return where a home's ledger is, in words that hold no password."""
+    chosen = store_of(home)
+    return parse_address(chosen).shown if chosen else str(home.ledger)
 
 
 def who(home: Home, principal: str | None) -> Actor:

@@ -10,6 +10,9 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from watchkeeper.adapters.cli.status import HOME_DEFAULT
+from watchkeeper.adapters.cli.storing import store_named
+from watchkeeper.adapters.ledger_choice import postgres_part
+from watchkeeper.event_store import StoreFailure
 
 NO_RUN = frozenset(
     {
@@ -92,6 +95,9 @@ class _RunName(click.types.StringParamType):
 
 
 def _names(home: Path, beginning: str) -> Sequence[str]:
+    chosen = store_named(home)
+    if chosen:
+        return _names_there(chosen, beginning)
     ledger = home.expanduser() / "ledger.db"
     if not ledger.exists():
         return ()
@@ -108,3 +114,13 @@ def _names(home: Path, beginning: str) -> Sequence[str]:
     except sqlite3.Error:
         # Whoever presses tab waits for names; `status` says what is wrong with the ledger.
         return ()
+
+
+def _names_there(url: str, beginning: str) -> Sequence[str]:
+    try:
+        part = postgres_part("postgres_rows", "run_names", url)
+        found: list[str] = part(url, beginning, NAMES_MAX)
+    except StoreFailure:
+        # As for the file: `status` says what is wrong.
+        return ()
+    return found

@@ -26,9 +26,11 @@ from watchkeeper.adapters.cli.common import (
     not_refused,
     open_office,
     say,
+    store_of,
 )
 from watchkeeper.adapters.cli.demo_closing import closing_words, summary_of
 from watchkeeper.adapters.cli.narrator import Tell, narrated
+from watchkeeper.adapters.cli.storing import given_store
 from watchkeeper.adapters.cli.teller import Teller
 from watchkeeper.adapters.cli.watching import idle, log_to, told_to_stop
 from watchkeeper.adapters.contract_file import read_contract
@@ -45,6 +47,7 @@ from watchkeeper.adapters.demo.scene import (
     start_live_fault,
 )
 from watchkeeper.adapters.home import Home, create_home, watch_lock
+from watchkeeper.adapters.ledger_choice import HOME_MARK, own_to_home
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.audit import Report, audit
@@ -305,6 +308,12 @@ def _signals(
 def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple[Home, Scene]:
     """Make a home, start the cluster, and write the contract."""
     home = create_home(folder)
+    if store_of(home) and not own_to_home(given_store(), os.environ, home.store):
+        raise Leave(
+            f"a demo makes a home of its own, and this ledger may be another's: end the URL with "
+            f"#demo_{HOME_MARK}",
+            4,
+        )
     add_human(home.principals, "demo", "the demo itself, simulating a DRI")
     teller.tell(f"home {home.path}")
     part = OrchestratorPart(kind="local", address=str(home.jobs), cluster="demo")

@@ -5,6 +5,7 @@ from typing import Any
 
 from watchkeeper.adapters.cli.common import (
     Office,
+    name_of_ledger,
 )
 from watchkeeper.adapters.cli.teller import Teller
 from watchkeeper.adapters.demo.scene import (
@@ -45,7 +46,8 @@ def summary_of(office: Office, scene: Scene, report: Report, teller: Teller) -> 
         "questions": [q.name for q in run.questions.values()],
         "seal": run.phase.tag if isinstance(run.phase, Sealed) else None,
         "logbook": f"{scene.code.remote}:main:{logbook_path_of(scene.contract)}",
-        "ledger": str(office.home.ledger),
+        "home": str(office.home.path),
+        "ledger": name_of_ledger(office.home),
         "events": run.version,
         "elapsed_s": round(teller.elapsed_s(), 1),
         "fault_log": str(scene.fault_log),
@@ -56,7 +58,7 @@ def summary_of(office: Office, scene: Scene, report: Report, teller: Teller) -> 
 def closing_words(summary_: dict[str, Any]) -> str:
     """Return the last words of the demo: how it ended, and where to look."""
     remote, branch, path = summary_["logbook"].rsplit(":", 2)
-    home = Path(summary_["ledger"]).parent
+    home = Path(summary_["home"])
     verdict = "intact" if not summary_["verify"] else "; ".join(summary_["verify"])
     lines = [
         f"{summary_['run']} is {summary_['phase']} after {summary_['elapsed_s']} s: "

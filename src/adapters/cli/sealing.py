@@ -18,12 +18,15 @@ from watchkeeper.adapters.cli.common import (
     not_refused,
     open_office,
     say,
+    store_of,
     who,
 )
 from watchkeeper.adapters.cli.manoeuvring import step_of
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, open_home
-from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.adapters.ledger_choice import postgres_part
+from watchkeeper.adapters.store.choosing import open_ledger
+from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.audit import Report, audit, check_evidence
 from watchkeeper.domain.events import SealBlocked
@@ -109,12 +112,17 @@ def verify(offline: bool, home: Path, as_json: bool) -> None:
     place = open_home(home)
     started = clock.Timer()
     report = Report([], [])
-    checked = verify_store(place.ledger)
+    chosen = store_of(place)
+    if chosen:
+        address = parse_address(chosen)
+        checked = postgres_part("postgres_verify", "verify_postgres", chosen)(address)
+    else:
+        checked = verify_store(place.ledger)
     report.problems += [problem.message for problem in checked.problems]
     if not report.problems:
         try:
-            with open_store(place.ledger) as store:
-                audit(store, Adapters(place), report, remotes=not offline)
+            with open_ledger(chosen, place.ledger) as opened:
+                audit(opened.store, Adapters(place), report, remotes=not offline)
         except StoreFailure as error:
             # The bytes were just found whole: that they can't be opened here proves nothing.
             report.unchecked.append(str(error))

@@ -11,28 +11,35 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
+    Leave,
     Office,
     actor_option,
     holder_of,
     home_option,
     json_errors,
     leave_quietly,
+    name_of_ledger,
     open_office,
     say,
+    store_of,
     who,
 )
 from watchkeeper.adapters.cli.deliveries import late_deliveries, read_deliveries
 from watchkeeper.adapters.cli.lagging import view_problems
 from watchkeeper.adapters.cli.viewing import lags_of
 from watchkeeper.adapters.home import create_home, is_watched, open_home
+from watchkeeper.adapters.cli.storing import given_store
+from watchkeeper.adapters.home import Home, create_home, is_watched, keep_store, open_home
+from watchkeeper.adapters.ledger_choice import IN_THE_HOME, chosen_store, postgres_part
 from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.principals import add_human, read_principals
-from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
 from watchkeeper.domain.envelope import Undecodable, decode
 from watchkeeper.domain.freshness import stale_since
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import Run
+from watchkeeper.event_store import StoreFailure
 from watchkeeper.inbound import KEPT_MAX
 from watchkeeper.ledger import run_stream
 from watchkeeper.projections.figures import count, elapsed
@@ -53,16 +60,20 @@ _BUSY_S = 5.0
 def init(home: Path, as_json: bool, human: tuple[str, ...]) -> None:
     """Make a home: ledger, principals, folders. At a terminal, list the OS user as a human."""
     made = create_home(home)
-    with open_store(made.ledger):
-        pass
+    made, ledger = _made_ledger(made)
     for listed in human or ((getpass.getuser(),) if sys.stdin.isatty() else ()):
         add_human(made.principals, listed)
     humans = [n for n, p in read_principals(made.principals).items() if p.kind == "human"]
     hint = "" if humans else "\nNobody is listed as human yet: watchkeeper init --human NAME"
     say(
         as_json,
-        {"home": str(made.path), "deployment": made.deployment, "humans": humans},
-        f"home {made.path}\nledger {made.ledger}\nhumans {', '.join(humans) or 'none'}{hint}",
+        {
+            "home": str(made.path),
+            "deployment": made.deployment,
+            "ledger": ledger,
+            "humans": humans,
+        },
+        f"home {made.path}\nledger {ledger}\nhumans {', '.join(humans) or 'none'}{hint}",
     )
 
 
@@ -84,13 +95,20 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
     humans = [name for name, found in people.items() if found.kind == "human"]
     hint = ", ".join(humans) or "none: nobody can approve; watchkeeper init --human NAME"
     checks.append(("humans", bool(humans), hint))
-    wrong = _ledger_problem(place.ledger)
+    chosen = store_of(place)
+    where = name_of_ledger(place)
+    wrong = "" if chosen else _ledger_problem(place.ledger)
+    if chosen:
+        try:
+            checks += postgres_part("postgres_health", "health", chosen)(chosen)
+        except StoreFailure as error:
+            wrong = str(error)
     if wrong:
         checks.append(("ledger", False, wrong))
     else:
         with open_office(home) as office:
             runs = count(len(office.ledger.slugs()), "run")
-            checks.append(("ledger", True, f"{place.ledger}, {runs}"))
+            checks.append(("ledger", True, f"{where}, {runs}"))
             checks += _watch_checks(office)
             if record:
                 checks.append(("recorded", True, _recorded(office, principal)))
@@ -103,6 +121,37 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
     say(as_json, document, "\n".join(lines))
     if not well:
         leave_quietly(1)
+
+
+def _made_ledger(home: Home) -> tuple[Home, str]:
+    """Make the ledger that is asked for, and let the home keep where it is.
+
+    Returns:
+        The home, and the ledger in words.
+
+    Raises:
+        Leave: The home's events lie in another ledger, which would be out of sight.
+    """
+    given = given_store()
+    with open_ledger(store_of(home), home.ledger, create=True) as opened:
+        newest, kind = opened.store.newest(), opened.store.kind
+        runs = count(len(opened.store.streams("run/")), "run")
+    kept = "" if given in (None, IN_THE_HOME) else given or ""
+    if given is not None and kept != home.store:
+        before = chosen_store(None, {}, home.store, home.deployment)
+        if before or home.ledger.exists():
+            with open_ledger(before, home.ledger) as opened:
+                there = opened.store.newest()
+            if there > newest:
+                raise Leave(
+                    f"{home.path}: its ledger has {count(there, 'event')}, the one that --store "
+                    f"names has {newest}. Nothing was changed. Move them first: "
+                    "`watchkeeper ledger export`, then `watchkeeper --store URL ledger import`.",
+                    3,
+                )
+        home = keep_store(home, kept)
+    name = name_of_ledger(home)
+    return home, name if kind == "sqlite" else f"{name}, {runs}"
 
 
 def _watch_checks(office: Office) -> list[tuple[str, bool, str]]:

@@ -15,8 +15,11 @@ from watchkeeper import clock
 from watchkeeper.adapters.cli.deliveries import late_deliveries
 from watchkeeper.adapters.cli.lagging import told_of_file
 from watchkeeper.adapters.cli.remote import ServerSaid, server_option
+from watchkeeper.adapters.cli.storing import store_named
+from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.load import load
+from watchkeeper.event_store import StoreFailure
 from watchkeeper.projections.screen import (
     document,
     fleet,
@@ -100,6 +103,9 @@ def _sources(home: Path, now: datetime) -> list[tuple[bool, str, dict[str, Any]]
 
 
 def _read(home: Path, run: str | None, as_json: bool) -> list[Row]:
+    chosen = store_named(home)
+    if chosen:
+        return _read_server(chosen, run, as_json)
     ledger = home.expanduser() / "ledger.db"
     if not ledger.exists():
         _leave(as_json, f"no watchkeeper home at {home}: run `watchkeeper init --home {home}`", 4)
@@ -107,6 +113,14 @@ def _read(home: Path, run: str | None, as_json: bool) -> list[Row]:
         return read_rows(ledger, run)
     except sqlite3.Error as error:
         _leave(as_json, f"the ledger cannot be read ({error}): try `watchkeeper verify`", 2)
+
+
+def _read_server(url: str, run: str | None, as_json: bool) -> list[Row]:
+    try:
+        part = postgres_part("postgres_rows", "read_rows", url)
+        return [Row(*row) for row in part(url, run)]
+    except StoreFailure as error:
+        _leave(as_json, f"the ledger: {error}", 2)
 
 
 def _asked(server: str, run: str | None, as_json: bool) -> list[Row]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from watchkeeper.adapters.cli.common import Leave, home_option, json_errors
+from watchkeeper.adapters.cli.storing import given_store
 from watchkeeper.adapters.cli.watching import told_to_stop
 from watchkeeper.adapters.subscriptions import (
     Position,
@@ -68,7 +69,13 @@ def subscribe(
     with told_to_stop() as stop, _ended_by_reader(stop):
         try:
             events = subscribed(
-                home, from_position=begin, types=types, runs=runs, follow=follow, stop=stop
+                home,
+                from_position=begin,
+                types=types,
+                runs=runs,
+                follow=follow,
+                stop=stop,
+                store=given_store(),
             )
             with closing(events):
                 for event in events:

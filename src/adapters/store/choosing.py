@@ -3,20 +3,19 @@
 The client of PostgreSQL is imported only where one is named.
 """
 
-import importlib.util
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from eventsourcing.persistence import ApplicationRecorder
 
+from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.load import load
-from watchkeeper.adapters.store.postgres_address import Address, parse_address
+from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.event_store import EventStore, StoreFailure
+from watchkeeper.event_store import EventStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +46,5 @@ def open_ledger(
             yield OpenLedger(store, SqliteRecorder(store))
         return
     address = parse_address(chosen)
-    with postgres_part("postgres", "open_postgres", address)(address, create=create) as store:
+    with postgres_part("postgres", "open_postgres", chosen)(address, create=create) as store:
         yield OpenLedger(store, load("store.postgres_recorder", "PostgresRecorder")(store))
-
-
-def postgres_part(module: str, name: str, address: Address) -> Any:
-    """Return a member of a module that needs the client of PostgreSQL.
-
-    Raises:
-        StoreFailure: The client is not installed.
-    """
-    if importlib.util.find_spec("psycopg") is None:
-        raise StoreFailure(
-            f"PostgreSQL {address.shown}: its client is not installed. Nothing was stored. "
-            "Install watchkeeper with it: pip install 'watchkeeper[postgres]'."
-        )
-    return load(f"store.{module}", name)

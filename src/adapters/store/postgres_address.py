@@ -4,7 +4,6 @@ No client is imported: `status` reads this before it knows whether it needs one.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -106,20 +105,6 @@ def without_password(url: str) -> str:
     ]
     netloc = f"{user}@{hosts}" if user else hosts
     return urlunsplit(parts._replace(netloc=netloc, query=urlencode(query, quote_via=quote)))
-
-
-def chosen_store(given: str | None, environ: Mapping[str, str], kept: str) -> str:
-    """Return which store to use: as given now, else by WATCHKEEPER_STORE, else as the home keeps.
-
-    Args:
-        given: `--store`; none when it was not given.
-        environ: The environment.
-        kept: What `init --store` left in the home; empty for the file in the home.
-
-    Returns:
-        A URL, or nothing for the file in the home.
-    """
-    return given or environ.get("WATCHKEEPER_STORE", "") or kept
 
 
 def _userinfo(netloc: str) -> tuple[str, str]:

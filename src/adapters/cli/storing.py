@@ -1,0 +1,59 @@
+"""`--store`, before the command: the ledger on a PostgreSQL server instead of the home's file."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import click
+
+from watchkeeper.adapters.ledger_choice import IN_THE_HOME, store_of_home
+from watchkeeper.adapters.load import load
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+def store_option(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Add `--store`."""
+    return click.option(
+        "--store",
+        default=None,
+        metavar="URL",
+        callback=_without_password,
+        help="Keep the ledger there, such as postgresql://user@host/database#schema, instead of "
+        "in a file of the home (or WATCHKEEPER_STORE, or what `init` was given).",
+    )(command)
+
+
+def given_store() -> str | None:
+    """Return what `--store` named in the command that runs; none where it was not given."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None:
+        return None
+    given: str | None = ctx.find_root().params.get("store")
+    return given
+
+
+def store_named(home: Path) -> str:
+    """Return the store of a home that is not opened; empty for its file."""
+    return store_of_home(home.expanduser(), given_store(), os.environ)
+
+
+def _without_password(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """Refuse a password on the command line, where everybody who lists processes reads it."""
+    del ctx, parameter
+    if not value or value == IN_THE_HOME:
+        return value
+    try:
+        address = load("store.postgres_address", "parse_address")(value)
+    except load("store.postgres_address", "StoreFailure") as error:
+        raise click.UsageError(f"--store: {error}") from error
+    if address.password:
+        raise click.UsageError(
+            "--store: a password in the URL can be read by everybody who lists processes. Leave it "
+            "out, and set PGPASSWORD or a line in ~/.pgpass."
+        )
+    return value

@@ -1,0 +1,69 @@
+"""Single looks at a ledger on PostgreSQL, for commands that open none: `status`, the tab key."""
+
+from datetime import timedelta
+from typing import Any, LiteralString
+
+import psycopg
+
+from watchkeeper.adapters.store.postgres import PREFIX_END
+from watchkeeper.adapters.store.postgres_address import parse_address
+from watchkeeper.adapters.store.postgres_link import Limits, Links
+from watchkeeper.adapters.store.postgres_schema import prepare
+
+_LOOK = Limits(
+    connect=timedelta(seconds=5),
+    statement=timedelta(seconds=10),
+    answer=timedelta(seconds=15),
+    reconnect=timedelta(0),
+)
+
+_GLANCE = Limits(
+    connect=timedelta(seconds=2),
+    statement=timedelta(seconds=1),
+    answer=timedelta(seconds=3),
+    reconnect=timedelta(0),
+)
+"""For a person who has pressed tab."""
+
+
+def read_rows(url: str, run: str | None = None) -> list[tuple[str, str, str]]:
+    """Read the status rows, as run, part and row.
+
+    Args:
+        url: The ledger.
+        run: Only this run's rows; all when none.
+
+    Raises:
+        StoreFailure: They could not be read; the message says what to do.
+    """
+    if run is None:
+        return _looked(url, _LOOK, "SELECT run, part, row FROM status", ())
+    return _looked(url, _LOOK, "SELECT run, part, row FROM status WHERE run = %s", (run,))
+
+
+def run_names(url: str, beginning: str, number: int) -> list[str]:
+    """Return the names of at most so many runs that begin so.
+
+    Raises:
+        StoreFailure: They could not be read.
+    """
+    asked: LiteralString = (
+        "SELECT run FROM status WHERE part = 'run' AND run >= %s AND run < %s ORDER BY run LIMIT %s"
+    )
+    values = (beginning, beginning + PREFIX_END, number)
+    return [name for (name,) in _looked(url, _GLANCE, asked, values)]
+
+
+def _looked(
+    url: str, limits: Limits, asked: LiteralString, values: tuple[object, ...]
+) -> list[Any]:
+    address = parse_address(url)
+    links = Links(address, limits)
+    try:
+        with links.cut_when_late(links.connect()) as connection, connection:
+            prepare(connection, address.schema, links.where, create=False)
+            return connection.execute(asked, values).fetchall()
+    except psycopg.Error as error:
+        raise links.failure(error, "read") from error
+    finally:
+        links.close()
