@@ -21,10 +21,10 @@ from pathlib import Path
 
 from tests.domain.given import History
 from tests.projections.tales import TALES
+from tests.stores import store_at
 
 from watchkeeper import clock
 from watchkeeper.adapters.home import create_home
-from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.envelope import encode
 from watchkeeper.event_store import StatusRow, Write
 from watchkeeper.ledger import run_stream
@@ -45,7 +45,7 @@ def fill(home: Path, runs: int) -> None:
     """Make a home with runs of every kind of history, as the ledger itself stores them."""
     made = create_home(home)
     histories: list[History] = [tale() for tale in TALES.values()]
-    with open_store(made.ledger) as store:
+    with store_at(made.path) as store:
         for number in range(runs):
             history = histories[number % len(histories)]
             slug = f"run-{number:05}"

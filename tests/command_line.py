@@ -36,7 +36,7 @@ class Answer:
 
 
 @pytest.fixture
-def home(tmp_path: Path, chosen_store: str) -> Iterator[Path]:
+def home(tmp_path: Path) -> Iterator[Path]:
     """Where the home will be; whatever was started below the test's folder ends with the test."""
     yield tmp_path / "home"
     end_processes(tmp_path)

@@ -16,7 +16,13 @@ from tests.missing import (
     pytest_testnodedown,
 )  # fmt: skip
 from tests.office import office
-from tests.postgres import chosen_store, postgres_server, postgres_to_stop, postgres_url
+from tests.postgres import (
+    chosen_store,
+    postgres_server,
+    postgres_to_stop,
+    postgres_url,
+    store_of_this_run,
+)
 from tests.pubsub import pubsub_project, pubsub_server, pubsub_to_stop
 from tests.s3 import s3_bucket, s3_bucket_to_stop, s3_server
 from tests.stores import place
@@ -48,6 +54,7 @@ __all__ = [
     "s3_bucket_to_stop",
     "s3_server",
     "site",
+    "store_of_this_run",
     "wandb_server",
 ]  # fmt: skip
 
@@ -55,6 +62,7 @@ __all__ = [
 freezegun.configure(
     extend_ignore_list=[
         "subprocess", "selectors", "asyncio", "concurrent", "grpc", "ray", "wandb", "google",
+        "psycopg",
     ]
 )  # fmt: skip
 

@@ -29,7 +29,7 @@ LIMIT = timedelta(seconds=60)
 
 
 @pytest.fixture
-def office(tmp_path: Path, chosen_store: str) -> Iterator[Office]:
+def office(tmp_path: Path) -> Iterator[Office]:
     """An open home; whatever was started below the test's folder ends with the test."""
     create_home(tmp_path / "home")
     with open_office(tmp_path / "home") as opened:

@@ -24,7 +24,7 @@ from psycopg import sql
 from tests.missing import had
 from tests.server_process import ServerNotStarted
 from watchkeeper import clock
-from watchkeeper.adapters.ledger_choice import HOME_MARK
+from watchkeeper.adapters.ledger_choice import HOME_MARK, VARIABLE
 
 START_LIMIT = timedelta(seconds=60)
 STOP_LIMIT = timedelta(seconds=30)
@@ -107,11 +107,15 @@ class PostgresServer:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def drop_schemas(self, beginning: str) -> None:
-        """Remove all schemas whose names begin so."""
-        found = "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)"
+    def schemas(self) -> set[str]:
+        """Return the names of all schemas of homes."""
+        rows = self.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 't_')")
+        return {str(name) for (name,) in rows}
+
+    def drop(self, schemas: set[str]) -> None:
+        """Remove schemas with all that is in them."""
         with psycopg.connect(self.url, autocommit=True) as connection:
-            for (schema,) in connection.execute(found, (beginning,)).fetchall():
+            for schema in schemas:
                 dropped = sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema))
                 connection.execute(dropped)
 
@@ -187,25 +191,43 @@ def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
         postgres_server.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
-@pytest.fixture
-def chosen_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Where the homes of a test keep their ledgers: `sqlite`, or `postgresql` when told so.
+@pytest.fixture(scope="session", autouse=True)
+def store_of_this_run(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With WATCHKEEPER_TEST_STORE=postgresql: every home of every process has a schema there."""
+    if os.environ.get(TEST_STORE, "sqlite") == "sqlite":
+        yield
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    os.environ[VARIABLE] = _each_home_s(server)
+    yield
+    del os.environ[VARIABLE]
 
-    A test, or a file, asks for one or for both by `indirect` parametrisation with
-    `tests.stores.KINDS`; else WATCHKEEPER_TEST_STORE says it. On a server each home has a schema of
-    its own, whichever process opens it; all are gone after the test.
+
+@pytest.fixture(autouse=True)
+def chosen_store(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, store_of_this_run: None
+) -> Iterator[str]:
+    """Where the homes of a test keep their ledgers: `sqlite` or `postgresql`.
+
+    A test, or a whole file, asks for one or for both with `tests.stores.ON_FILE` or `ON_BOTH`; else
+    it is as in the whole run. Schemas that came with the test go with it.
     """
     kind = getattr(request, "param", None) or os.environ.get(TEST_STORE, "sqlite")
     if kind == "sqlite":
-        monkeypatch.delenv("WATCHKEEPER_STORE", raising=False)
+        monkeypatch.delenv(VARIABLE, raising=False)
         yield kind
         return
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    beginning = f"{new_schema()}_"
-    monkeypatch.setenv("WATCHKEEPER_STORE", f"{server.url}#{beginning}{HOME_MARK}")
+    monkeypatch.setenv(VARIABLE, _each_home_s(server))
+    # Homes that several tests share were made before.
+    before = server.schemas()
     yield kind
     with contextlib.suppress(psycopg.Error):
-        server.drop_schemas(beginning)
+        server.drop(server.schemas() - before)
+
+
+def _each_home_s(server: PostgresServer) -> str:
+    return f"{server.url}#t_{HOME_MARK}"
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Both kinds of store behind one handle, for tests that must hold on either."""
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from watchkeeper.adapters.ledger_choice import store_of_home
 from watchkeeper.adapters.store.choosing import OpenLedger, open_ledger
 from watchkeeper.adapters.store.postgres import open_postgres
 from watchkeeper.adapters.store.postgres_address import is_postgres, parse_address
@@ -19,12 +21,28 @@ from watchkeeper.adapters.store.postgres_verify import verify_postgres
 from watchkeeper.adapters.store.recorder import SqliteAggregateRecorder, SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import StoreReport, verify_store
+from watchkeeper.event_store import EventStore
 
 KINDS = (
     pytest.param("sqlite", id="sqlite"),
     pytest.param("postgresql", id="postgresql", marks=pytest.mark.postgres),
 )
-"""For `indirect` parametrisation of the fixture `place`."""
+"""For `indirect` parametrisation of the fixtures `place` and `chosen_store`."""
+
+ON_FILE = pytest.mark.parametrize("chosen_store", ["sqlite"], indirect=True)
+"""For a test of the ledger's file: it has one whatever the rest of the run is on."""
+
+ON_BOTH = pytest.mark.parametrize("chosen_store", KINDS, indirect=True)
+"""For a test that each run makes on a file and on a server."""
+
+
+@contextmanager
+def store_at(home: Path) -> Generator[EventStore, None, None]:
+    """Open the ledger of a home, wherever this test keeps it."""
+    with open_ledger(
+        store_of_home(home, None, os.environ), home / "ledger.db", create=True
+    ) as opened:
+        yield opened.store
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import click
 import pytest
 
 from tests.command_line import Cli, launch, written
+from tests.stores import ON_FILE, store_at
 from tests.test_tailer import damage_events
 from tests.training import Site, git, tiny_contract
 from watchkeeper.adapters.cli import COMMANDS, reading, run
@@ -25,7 +26,6 @@ from watchkeeper.adapters.cli.watching import log_to
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.store.lock import lock_path
-from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.envelope import Undecodable
 from watchkeeper.event_store import KeyReused, VersionConflict, Write
 
@@ -54,7 +54,7 @@ def test_a_launch_without_approval_is_held_back_and_says_how_to_go_on(
 
 def test_a_dry_run_records_nothing(cli: Cli, contract: Path, home: Path) -> None:
     assert cli("launch", str(contract), "--dry-run").code == 3
-    with open_store(home / "ledger.db") as store:
+    with store_at(home) as store:
         assert store.streams("run/") == []
 
 
@@ -97,7 +97,7 @@ def test_a_bad_contract_lists_every_problem_and_records_nothing(
     assert "lane" in bad.err
     assert "retenion" in bad.err
     assert "nothing was recorded" in bad.err
-    with open_store(home / "ledger.db") as store:
+    with store_at(home) as store:
         assert store.streams("run/") == []
     as_json = cli("launch", str(contract), "--json")
     assert as_json.code == 4
@@ -271,6 +271,7 @@ def test_every_command_explains_itself_and_speaks_json(
     assert "--home" in text
 
 
+@ON_FILE
 @pytest.mark.parametrize("damage", ["garbage", "newer"])
 def test_a_ledger_that_cannot_be_used_is_a_sentence(cli: Cli, home: Path, damage: str) -> None:
     ledger = home / "ledger.db"
@@ -395,7 +396,7 @@ def test_verify_cannot_tell_of_what_a_later_release_wrote(
     cli: Cli, contract: Path, home: Path
 ) -> None:
     assert cli("launch", str(contract)).code == 3
-    with open_store(home / "ledger.db") as store:
+    with store_at(home) as store:
         version, _ = store.head("run/tiny")
         state = store.read("run/tiny")[-1].state
         store.append([Write("run/tiny", version, (("run.note_added.9", state),))])
@@ -405,6 +406,7 @@ def test_verify_cannot_tell_of_what_a_later_release_wrote(
     assert "newer than this code" in told.json["unchecked"][0]
 
 
+@ON_FILE
 def test_verify_cannot_tell_of_a_copy_that_cannot_be_opened(cli: Cli, home: Path) -> None:
     # As in a folder that may not be written, where root, who may run this, could write all the
     # same: the store's lock file can't be made.
@@ -417,6 +419,7 @@ def test_verify_cannot_tell_of_a_copy_that_cannot_be_opened(cli: Cli, home: Path
     assert told.json["unchecked"]
 
 
+@ON_FILE
 def test_doctor_finds_a_damaged_ledger(cli: Cli, contract: Path, home: Path) -> None:
     assert cli("launch", str(contract)).code == 3
     damage_events(home / "ledger.db")
@@ -516,6 +519,7 @@ def test_an_approval_covers_every_word_of_the_contract(cli: Cli, contract: Path)
     assert cli("approve", "tiny", "--plan", plan).code == 3
 
 
+@ON_FILE
 def test_a_ledger_that_was_changed_at_rest_is_refused_before_a_write_hides_it(
     cli: Cli, launched: str, home: Path
 ) -> None:

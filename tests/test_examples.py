@@ -15,9 +15,9 @@ import pytest
 
 from tests.projections.tales import TALES
 from tests.published import events_of
+from tests.stores import store_at
 from watchkeeper import clock
 from watchkeeper.adapters.home import create_home
-from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.envelope import encode
 from watchkeeper.event_store import Write
 from watchkeeper.ledger import run_stream
@@ -37,7 +37,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with one run for each tale, stored as the ledger stores them."""
     path = tmp_path_factory.mktemp("examples") / "home"
     made = create_home(path)
-    with open_store(made.ledger) as store:
+    with store_at(made.path) as store:
         for number, (name, tale) in enumerate(TALES.items()):
             slug = f"{name.replace('_', '-')}-{number}"
             envelopes = [e.envelope.model_copy(update={"event_id": uuid4()}) for e in tale().events]

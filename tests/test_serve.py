@@ -21,6 +21,7 @@ from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 
 from tests.office import end_processes
+from tests.stores import ON_FILE
 from tests.training import Site, make_site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.contract_file import contract_to_yaml
@@ -310,6 +311,7 @@ def test_a_server_for_other_machines_is_asked_for_by_name(tmp_path: Path) -> Non
         assert ended(process, signal.SIGINT) == 0
 
 
+@ON_FILE
 def test_health_says_what_is_wrong(empty: Place) -> None:
     # A ledger that nobody can read any more.
     shutil.copy(empty.home / "ledger.db", empty.home / "kept.db")

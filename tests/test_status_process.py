@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from bench.status import WATCHKEEPER, fill, main
+from tests.stores import ON_FILE
 
 RUNS = 24
+
+pytestmark = ON_FILE
 
 HEAVY = (
     "aiohttp", "eventsourcing", "fsspec", "gcsfs", "google", "numpy", "psutil", "pydantic", "ray",

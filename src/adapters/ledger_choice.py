@@ -3,6 +3,7 @@
 Imports no store and no client, since `status` asks it first.
 """
 
+import hashlib
 import importlib.util
 import json
 from collections.abc import Mapping
@@ -16,28 +17,35 @@ VARIABLE = "WATCHKEEPER_STORE"
 IN_THE_HOME = "sqlite"
 """Names the file in the home, where a variable or the home names a server."""
 
-HOME_MARK = "{deployment}"
-"""In a URL: the home's six digits, so that each home has a schema of its own."""
+HOME_MARK = "{home}"
+"""In a URL: the home's own name there, so that each home has a schema of its own."""
+
+_DIGITS = 8
 
 
-def chosen_store(given: str | None, environ: Mapping[str, str], kept: str, deployment: str) -> str:
+def chosen_store(
+    given: str | None, environ: Mapping[str, str], kept: str, deployment: str, key: bytes
+) -> str:
     """Return which store to use: as given now, else by WATCHKEEPER_STORE, else as the home keeps.
 
     Args:
         given: `--store`; none when it was not given.
         environ: The environment.
         kept: What `init --store` left in the home; empty for the file.
-        deployment: The home's digits, which stand for `HOME_MARK`.
+        deployment: The home's digits, which begin what stands for `HOME_MARK`.
+        key: The home's key; some digits of its hash tell homes with the same six digits apart.
 
     Returns:
         A URL, or nothing for the file in the home.
     """
     named = given or environ.get(VARIABLE, "") or kept
-    return "" if named == IN_THE_HOME else named.replace(HOME_MARK, deployment)
+    if named == IN_THE_HOME:
+        return ""
+    return named.replace(HOME_MARK, f"{deployment}_{hashlib.sha256(key).hexdigest()[:_DIGITS]}")
 
 
 def own_to_home(given: str | None, environ: Mapping[str, str], kept: str) -> bool:
-    """Say whether the store's name holds the home's digits, so that no other home can mean it."""
+    """Say whether the store's name holds the home's, so that no other home can mean it."""
     return HOME_MARK in (given or environ.get(VARIABLE, "") or kept)
 
 
@@ -45,11 +53,12 @@ def store_of_home(home: Path, given: str | None, environ: Mapping[str, str]) -> 
     """Return the store of a home that is not opened; empty for the file, or where there is none."""
     try:
         found = json.loads((home / "deployment.json").read_text(encoding="utf-8"))
-        kept, deployment = str(found.get("store", "")), str(found.get("deployment", ""))
-    except (OSError, ValueError, AttributeError):
+        kept, deployment = str(found.get("store", "")), str(found["deployment"])
+        key = bytes.fromhex(found["key"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # Whoever opens the home says what is wrong with it.
-        kept, deployment = "", ""
-    return chosen_store(given, environ, kept, deployment)
+        kept, deployment, key = "", "", b""
+    return chosen_store(given, environ, kept, deployment, key)
 
 
 def postgres_part(module: str, name: str, url: str) -> Any:

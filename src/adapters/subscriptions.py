@@ -83,7 +83,7 @@ def _stream(
     store: str | None,
 ) -> Generator[CloudEvent, None, None]:
     home = open_home(path)
-    chosen = chosen_store(store, os.environ, home.store, home.deployment)
+    chosen = chosen_store(store, os.environ, home.store, home.deployment, home.key)
     with open_ledger(chosen, home.ledger) as ledger:
         first = _first(ledger.store, from_position)
         tailer = Tailer(ledger.recorder, ledger.store, after=first)

@@ -118,7 +118,7 @@ def open_office(path: Path) -> Generator[Office, None, None]:
 
 def store_of(home: Home) -> str:
     """Return the URL of the server that keeps a home's ledger; empty for the file in it."""
-    return chosen_store(given_store(), os.environ, home.store, home.deployment)
+    return chosen_store(given_store(), os.environ, home.store, home.deployment, home.key)
 
 
 def name_of_ledger(home: Home) -> str:

@@ -138,7 +138,7 @@ def _made_ledger(home: Home) -> tuple[Home, str]:
         runs = count(len(opened.store.streams("run/")), "run")
     kept = "" if given in (None, IN_THE_HOME) else given or ""
     if given is not None and kept != home.store:
-        before = chosen_store(None, {}, home.store, home.deployment)
+        before = chosen_store(None, {}, home.store, home.deployment, home.key)
         if before or home.ledger.exists():
             with open_ledger(before, home.ledger) as opened:
                 there = opened.store.newest()
