@@ -7,9 +7,10 @@ to lose when a process ends: whoever waits for an append is in it.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from threading import Condition, Lock
+from threading import Condition, Lock, get_ident
 from types import TracebackType
 from typing import Self
 
@@ -87,6 +88,7 @@ class Committer:
         self._queue: deque[_Waiting] = deque()
         self._leading = False
         self._crowded = 0
+        self._exclusive: int | None = None
         self._closed = False
 
     @property
@@ -123,6 +125,8 @@ class Committer:
             StoreFailure: As in the port; also when too many appends waited for too long, or it
                 shared its transaction with one that was interrupted.
         """
+        if self._exclusive == get_ident():
+            return self._store.append(writes, key=key, digest=digest, status=status)
         mine = _Waiting(Append(writes, key, digest, status))
         try:
             self._enter(mine)
@@ -143,6 +147,17 @@ class Committer:
     ) -> list[Appended | VersionConflict | KeyReused]:
         """Store several appends in one transaction; it is a group of its own; see the port."""
         return self._store.append_batch(appends)
+
+    @contextmanager
+    def exclusive(self) -> Generator[None, None, None]:
+        """Keep all other writers out until the first append of a block; see the port."""
+        with self._store.exclusive():
+            # A group that is led meanwhile waits for the store, so this thread goes by itself.
+            self._exclusive = get_ident()
+            try:
+                yield
+            finally:
+                self._exclusive = None
 
     def _enter(self, mine: _Waiting) -> None:
         """Take a place in the queue, and the lead when nobody has it."""

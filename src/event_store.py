@@ -1,6 +1,8 @@
 """The port of the event store: append-only streams of events, with a hash chain for each."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
@@ -163,6 +165,14 @@ class EventStore(Protocol):
 
         Raises:
             StoreFailure: None of them is stored, or it is unknown whether all are.
+        """
+        ...
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Keep all other writers out, of any thread and process, for the length of a block.
+
+        So what the block's thread reads in it is the newest, and its first append can lose to
+        nobody. That append is stored at once, and lets the others in again. Keep it short.
         """
         ...
 

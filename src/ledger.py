@@ -1,18 +1,15 @@
 """The application service: loads a run, decides, and appends what was decided, once."""
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
-from threading import Lock
-from typing import Any
+from threading import Lock, RLock
 
 from watchkeeper import clock
+from watchkeeper.deciding import ATTEMPTS, Turns, contended
 from watchkeeper.domain.commands import (
-    Command,
     PeopleCommand,
-    ReceiveSignal,
-    RecordCheck,
     RunCommand,
 )
 from watchkeeper.domain.decide import decide
@@ -45,6 +42,10 @@ CONFLICTS_MAX = 8
 Writers on one run are a watch and a few people, so even this many conflicts in a row mean that
 something is wrong; then the conflict surfaces.
 """
+from watchkeeper.event_store import Appended, EventStore, StatusRow, VersionConflict, Write
+from watchkeeper.projections.status import effects_row, status_row
+from watchkeeper.recording import Cause, digest_of, fix_bytes, to_json
+from watchkeeper.state_cache import STATES_MAX, StateCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +69,26 @@ class Ledger:
     Args:
         store: Where the bytes lie.
         scrubber: Takes secrets out before bytes are fixed; the one choke point.
+        states_max: Folded states kept in memory, of runs and of effects each.
     """
 
-    def __init__(self, store: EventStore, scrubber: Scrubber) -> None:
+    def __init__(
+        self, store: EventStore, scrubber: Scrubber, *, states_max: int = STATES_MAX
+    ) -> None:
         """Start with empty caches; every state is folded when it is first asked for."""
         self.store = store
         self.scrubber = scrubber
         self.shapes: Sequence[Shape] = SHAPES
         self._runs: dict[str, Run | Unreadable] = {}
         self._effects: dict[str, Effects] = {}
+        self._runs: StateCache[Run | Unreadable] = StateCache(states_max)
+        self._effects: StateCache[Effects] = StateCache(states_max)
         self._roots = Roots()
         self._box = SignalBox()
         self._lock = Lock()
+        self._turns = Turns()
+        # All runs claim on the one stream `roots`, so no two threads do at once.
+        self._claiming = RLock()
 
     # --- Reading -----------------------------------------------------------------------------
 
@@ -89,8 +98,7 @@ class Ledger:
 
     def run(self, slug: str) -> Run | Unreadable:
         """Return a run as recorded by now, by any process."""
-        with self._lock:
-            run = self._runs.get(slug) or Run(slug)
+        run = self._runs.get(slug) or Run(slug)
         if isinstance(run, Unreadable):
             return run
         for recorded in self.store.read(run_stream(slug), after=run.version):
@@ -102,7 +110,7 @@ class Ledger:
             run = evolve(run, event)
             if isinstance(run, Unreadable):
                 break
-        return self._remember(slug, run)
+        return self._runs.keep(slug, run)
 
     def history(self, slug: str) -> list[Event]:
         """Return all events of a run, oldest first.
@@ -114,13 +122,10 @@ class Ledger:
 
     def effects(self, slug: str) -> Effects:
         """Return what became of a run's effects."""
-        with self._lock:
-            effects = self._effects.get(slug, Effects())
+        effects = self._effects.get(slug) or Effects()
         for event in self._events(effects_stream(slug), after=effects.version):
             effects = evolve_effects(effects, event)
-        with self._lock:
-            self._effects[slug] = effects
-        return effects
+        return self._effects.keep(slug, effects)
 
     def roots(self) -> Roots:
         """Return which output roots are held."""
@@ -175,33 +180,41 @@ class Ledger:
             KeyReused: The key came again with another command.
             StoreFailure: The store failed; nothing of the command is stored.
         """
-        for attempt in range(CONFLICTS_MAX):
-            run = self._cached(slug) if attempt == 0 else self.run(slug)
-            if key is not None:
-                known = self.store.answer(key, digest=_digest_of(command))
-                if known is not None:
-                    return self._first_answer(slug, known)
-            if isinstance(run, Unreadable):
-                return Refused(
-                    Refusal.RUN_UNREADABLE, f"{slug} after event {run.version}: {run.why}"
-                )
-            outcome = decide(run, command)
-            if (isinstance(outcome, Refused) or not outcome) and attempt == 0 and self._stale(run):
-                continue  # No append would show that other writers went on since.
-            if isinstance(outcome, Refused):
-                if outcome.records and not self._record_attempt(run, outcome, command):
+        with self._turns.of(slug):
+            for attempt in ATTEMPTS:
+                try:
+                    with self._alone(attempt):
+                        answer = self._try(slug, command, key, first=attempt == 0)
+                except VersionConflict:
+                    self._lost(slug, attempt)
                     continue
-                return outcome
-            if not outcome:
-                return Handled((), run)
-            cause = Cause(command.actor, command.now, key, slug)
-            try:
-                answer = self._append(run, outcome, cause, _digest_of(command))
-            except VersionConflict:
-                self._forget(slug)
-                continue
-            return answer
-        raise VersionConflict(f"{slug}: other writers came first {CONFLICTS_MAX} times in a row")
+                if answer is not None:
+                    return answer
+        raise contended(slug)
+
+    def _try(
+        self, slug: str, command: RunCommand, key: str | None, *, first: bool
+    ) -> Handled | Refused | None:
+        """Decide once, and append; none when there is nothing to append to what is out of date."""
+        run = self._cached(slug) if first else self.run(slug)
+        if key is not None:
+            known = self.store.answer(key, digest=digest_of(command))
+            if known is not None:
+                return self._first_answer(slug, known)
+        if isinstance(run, Unreadable):
+            return Refused(Refusal.RUN_UNREADABLE, f"{slug} after event {run.version}: {run.why}")
+        outcome = decide(run, command)
+        if (isinstance(outcome, Refused) or not outcome) and first and self._stale(run):
+            return None  # No append would show that other writers went on since.
+        if isinstance(outcome, Refused):
+            if outcome.records:
+                cause = Cause(command.actor, command.now, None, slug)
+                self._append(run, outcome.records, cause, b"")
+            return outcome
+        if not outcome:
+            return Handled((), run)
+        cause = Cause(command.actor, command.now, key, slug)
+        return self._append(run, outcome, cause, digest_of(command))
 
     def handle_people(self, command: PeopleCommand) -> tuple[Event, ...] | Refused:
         """Handle a command to the stream `people`, which holds for no single run.
@@ -209,21 +222,20 @@ class Ledger:
         Raises:
             VersionConflict: Other writers came first too many times in a row.
         """
-        for _ in range(CONFLICTS_MAX):
-            people = self.people()
-            answer = decide_people(people, command)
-            refused, facts = answer if isinstance(answer, tuple) else (None, answer)
-            if not facts:
-                assert refused is not None, "what is taken is recorded"
-                return refused
-            cause = Cause(command.actor, command.now, None, PEOPLE)
-            write, made = fix_bytes(self.scrubber, PEOPLE, people.version, facts, cause)
-            try:
-                self.store.append([write])
-            except VersionConflict:
-                continue
-            return refused if refused is not None else tuple(made)
-        raise VersionConflict(f"{PEOPLE}: other writers came first {CONFLICTS_MAX} times in a row")
+        with self._turns.of(PEOPLE):
+            for attempt in ATTEMPTS:
+                with suppress(VersionConflict), self._alone(attempt):
+                    people = self.people()
+                    answer = decide_people(people, command)
+                    refused, facts = answer if isinstance(answer, tuple) else (None, answer)
+                    if not facts:
+                        assert refused is not None, "what is taken is recorded"
+                        return refused
+                    cause = Cause(command.actor, command.now, None, PEOPLE)
+                    write, made = fix_bytes(self.scrubber, PEOPLE, people.version, facts, cause)
+                    self.store.append([write])
+                    return refused if refused is not None else tuple(made)
+        raise contended(PEOPLE)
 
     def box(self) -> SignalBox:
         """Return the signals that stand in no run's history."""
@@ -250,18 +262,17 @@ class Ledger:
         Raises:
             VersionConflict: Other writers came first too many times in a row.
         """
-        for _ in range(CONFLICTS_MAX):
-            box = self.box()
-            facts = decide_box(box)
-            if not facts:
-                return True
-            cause = Cause(actor, clock.now(), key, SIGNALS)
-            write, _ = fix_bytes(self.scrubber, SIGNALS, box.version, facts, cause)
-            try:
-                return not self.store.append([write], key=key).repeated
-            except VersionConflict:
-                continue
-        raise VersionConflict(f"{SIGNALS}: other writers came first {CONFLICTS_MAX} times in a row")
+        with self._turns.of(SIGNALS):
+            for attempt in ATTEMPTS:
+                with suppress(VersionConflict), self._alone(attempt):
+                    box = self.box()
+                    facts = decide_box(box)
+                    if not facts:
+                        return True
+                    cause = Cause(actor, clock.now(), key, SIGNALS)
+                    write, _ = fix_bytes(self.scrubber, SIGNALS, box.version, facts, cause)
+                    return not self.store.append([write], key=key).repeated
+        raise contended(SIGNALS)
 
     def record_effects(
         self, slug: str, events: Sequence[EffectEvent], actor: Actor, *, key: str | None = None
@@ -299,26 +310,55 @@ class Ledger:
             return after
         who = ", ".join(results)
         raise VersionConflict(f"{who}: other writers came first {CONFLICTS_MAX} times in a row")
+        with self._turns.of(*map(effects_stream, results)):
+            for attempt in ATTEMPTS:
+                try:
+                    with self._alone(attempt):
+                        return self._try_effects(results, actor, key)
+                except VersionConflict:
+                    for slug in results:
+                        self._lost(slug, attempt)
+        raise contended(", ".join(results))
 
-    def _record_attempt(self, run: Run, refused: Refused, command: Command) -> bool:
-        """Record what a refusal leaves on record; false when another writer came first."""
-        cause = Cause(command.actor, command.now, None, run.slug)
-        try:
-            self._append(run, refused.records, cause, b"")
-        except VersionConflict:
-            self._forget(run.slug)
-            return False
-        return True
+    def _try_effects(
+        self, results: Mapping[str, Sequence[EffectEvent]], actor: Actor, key: str | None
+    ) -> dict[str, Effects]:
+        writes: list[Write] = []
+        after: dict[str, Effects] = {}
+        for slug, events in results.items():
+            effects = self.effects(slug)
+            cause = Cause(actor, clock.now(), key, slug)
+            stream = effects_stream(slug)
+            write, made = fix_bytes(self.scrubber, stream, effects.version, events, cause)
+            writes.append(write)
+            after[slug] = reduce(evolve_effects, made, effects)
+        rows = [StatusRow(s, "effects", to_json(effects_row(e))) for s, e in after.items()]
+        if self.store.append(writes, key=key, status=rows).repeated:
+            return {slug: self.effects(slug) for slug in results}
+        for slug, effects in after.items():
+            self._effects.keep(slug, effects)
+        return after
 
     def _append(
         self, run: Run, outcome: Sequence[RunEvent], cause: Cause, digest: bytes
     ) -> Handled | Refused:
+        if any(isinstance(e, LaunchRequested | InstanceEnded | LaunchRefused) for e in outcome):
+            with self._claiming:
+                return self._append_with(self.roots(), run, outcome, cause, digest)
+        return self._append_with(None, run, outcome, cause, digest)
+
+    def _append_with(
+        self,
+        roots: Roots | None,
+        run: Run,
+        outcome: Sequence[RunEvent],
+        cause: Cause,
+        digest: bytes,
+    ) -> Handled | Refused:
         write, events = fix_bytes(self.scrubber, run_stream(run.slug), run.version, outcome, cause)
         writes = [write]
-        roots = Roots()
         root_events: list[Event] = []
-        if any(isinstance(e, LaunchRequested | InstanceEnded | LaunchRefused) for e in outcome):
-            roots = self.roots()
+        if roots is not None:
             claims = claims_for(roots, run.slug, outcome)
             if isinstance(claims, Refused):
                 return claims
@@ -335,12 +375,12 @@ class Ledger:
         appended = self.store.append(writes, key=cause.key, digest=digest, status=rows)
         if appended.repeated:
             return self._first_answer(run.slug, appended)
-        for event in root_events:
-            roots = evolve_roots(roots, event)
-        with self._lock:
-            self._runs[run.slug] = after
-            if root_events and roots.version > self._roots.version:
-                self._roots = roots
+        self._runs.keep(run.slug, after)
+        if roots is not None:
+            roots = reduce(evolve_roots, root_events, roots)
+            with self._lock:
+                if roots.version > self._roots.version:
+                    self._roots = roots
         return Handled(tuple(events), after)
 
     def show_unreadable(self, run: Unreadable) -> None:
@@ -356,24 +396,30 @@ class Ledger:
         ]
 
     def _cached(self, slug: str) -> Run | Unreadable:
-        with self._lock:
-            run = self._runs.get(slug)
-        return run if run is not None else self.run(slug)
+        return self._runs.get(slug) or self.run(slug)
+
+    @contextmanager
+    def _alone(self, attempt: int) -> Generator[None, None, None]:
+        """Keep other writers out in the last attempt, so that it can't lose."""
+        if attempt < ATTEMPTS[-1]:
+            yield
+            return
+        # In this order everywhere: who claims a root appends afterwards.
+        with self._claiming, self.store.exclusive():
+            yield
+
+    def _lost(self, slug: str, attempt: int) -> None:
+        """Take note of a conflict: the newer events are read on top of what is kept, at first.
+
+        A state that loses again is not believed: it may be ahead of a store that was restored.
+        """
+        if attempt > 0:
+            self._runs.evict(slug)
+            self._effects.evict(slug)
 
     def _stale(self, run: Run) -> bool:
         version, _ = self.store.head(run_stream(run.slug))
         return version > run.version
-
-    def _remember(self, slug: str, run: Run | Unreadable) -> Run | Unreadable:
-        with self._lock:
-            kept = self._runs.get(slug)
-            if kept is None or kept.version <= run.version:
-                self._runs[slug] = run
-            return self._runs[slug]
-
-    def _forget(self, slug: str) -> None:
-        with self._lock:
-            self._runs.pop(slug, None)
 
     def _first_answer(self, slug: str, appended: Appended) -> Handled:
         first, last = appended.versions.get(run_stream(slug), (1, 0))
@@ -386,16 +432,3 @@ class Ledger:
 def run_stream(slug: str) -> str:
     """Return the stream of a run."""
     return f"run/{slug}"
-
-
-def _digest_of(command: Command) -> bytes:
-    """Return what must be the same when a key comes again: what was asked, not when.
-
-    Two schedulers that fire one check read the outside at different moments, and one signal comes
-    by several ways at several times, so these are known by their keys alone.
-    """
-    asked: Mapping[str, Any] = {}
-    if not isinstance(command, RecordCheck | ReceiveSignal):
-        asked = command.model_dump(mode="json", exclude={"now"})
-    text = to_json({"command": type(command).__name__, **asked})
-    return hashlib.sha256(text.encode()).digest()

@@ -1,12 +1,15 @@
 """Fixes the bytes of new events: envelope, scrubbing, and reading back what will be read later."""
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
 from watchkeeper import clock
+from watchkeeper.domain.commands import Command, ReceiveSignal, RecordCheck
 from watchkeeper.domain.envelope import Envelope, Event, decode, encode
 from watchkeeper.domain.events import (
     Fact,
@@ -80,3 +83,16 @@ def _occurred(fact: Fact, now: datetime) -> datetime:
 def to_json(value: object) -> str:
     """Return the one compact text of a JSON value."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def digest_of(command: Command) -> bytes:
+    """Return what must be the same when a key comes again: what was asked, not when.
+
+    Two schedulers that fire one check read the outside at different moments, and one signal comes
+    by several ways at several times, so these are known by their keys alone.
+    """
+    asked: Mapping[str, Any] = {}
+    if not isinstance(command, RecordCheck | ReceiveSignal):
+        asked = command.model_dump(mode="json", exclude={"now"})
+    text = to_json({"command": type(command).__name__, **asked})
+    return hashlib.sha256(text.encode()).digest()

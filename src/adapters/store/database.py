@@ -1,23 +1,26 @@
 """The open store file: its connections, its transactions, and how it is left."""
 
 import logging
+import random
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from threading import Condition, Lock
+from threading import Condition, RLock
 
 from watchkeeper.adapters.store.failures import (
     SQLITE_ERRORS,
     extended_code,
     failure,
     failures_named,
+    primary_code,
 )
 from watchkeeper.adapters.store.feed import Feed
 from watchkeeper.adapters.store.lock import UseLock
 from watchkeeper.adapters.store.rest import remove_rest, rest_path, settle
 from watchkeeper.adapters.store.schema import check_schema, connect
+from watchkeeper.clock import Deadline, sleep
 from watchkeeper.event_store import StoreFailure
 
 READERS_MAX = 8
@@ -25,6 +28,11 @@ READERS_MAX = 8
 
 READERS_LIMIT = timedelta(seconds=30)
 """How long closing waits for reads under way in other threads; a read takes milliseconds."""
+
+_LOOK_AGAIN = timedelta(microseconds=500)
+"""About how long to wait between two looks whether another process's write is done."""
+
+_CHANCE = random.Random()
 
 _NOTHING_COMMITTED = {
     sqlite3.SQLITE_FULL,
@@ -59,8 +67,12 @@ class Database:
         except StoreFailure:
             self._writer.close()
             raise
+        # `_begin` waits by itself.
+        self._writer.execute("PRAGMA busy_timeout = 0")
         self.feed = Feed(lambda: connect(path, busy_limit=busy_limit))
-        self._write_lock = Lock()
+        # Taken twice by who writes within `exclusive`.
+        self._write_lock = RLock()
+        self._exclusive = False
         self._rest_removed = False
         self._closed = False
         self._refusal: str | None = None
@@ -92,11 +104,12 @@ class Database:
             StoreFailure: The store is closed or failed; nothing was stored.
         """
         with self._write_lock:
-            self._refuse_if_closed()
-            if self._refusal is not None:
-                raise StoreFailure(self._refusal)
+            self._refuse_if_unusable()
             try:
-                self._writer.execute("BEGIN IMMEDIATE")
+                if self._exclusive:
+                    self._exclusive = False
+                else:
+                    self._begin()
                 yield self._writer
             except SQLITE_ERRORS as error:
                 self._roll_back()
@@ -106,6 +119,25 @@ class Database:
                 raise
             self._commit(doing)
         self.feed.wake()
+
+    @contextmanager
+    def exclusive(self) -> Generator[None, None, None]:
+        """Begin a write transaction, which the first `writing` of the block's thread ends.
+
+        Raises:
+            StoreFailure: The store is closed or failed.
+        """
+        with self._write_lock:
+            self._refuse_if_unusable()
+            with failures_named(self.path, "append"):
+                self._begin()
+            self._exclusive = True
+            try:
+                yield
+            finally:
+                if self._exclusive:
+                    self._exclusive = False
+                    self._roll_back()
 
     def before_writing(self) -> None:
         """Remove the digest of the file at rest, before the first change since it was opened.
@@ -150,6 +182,11 @@ class Database:
                 settle(self.path, self._busy_limit)
             self._lock.close()
 
+    def _refuse_if_unusable(self) -> None:
+        self._refuse_if_closed()
+        if self._refusal is not None:
+            raise StoreFailure(self._refusal)
+
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise StoreFailure(f"{self.path}: it is closed. Nothing was stored. Open it again.")
@@ -177,6 +214,23 @@ class Database:
                 else:
                     connection.close()
             self._readers.notify_all()
+
+    def _begin(self) -> None:
+        """Begin a write transaction, after those of other processes.
+
+        SQLite's own way to wait sleeps longer each time, up to 0.1 s, so whoever came last goes
+        first and some wait for seconds. A transaction takes less than a millisecond.
+        """
+        deadline = Deadline.after(self._busy_limit)
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+            except SQLITE_ERRORS as error:
+                if primary_code(error) != sqlite3.SQLITE_BUSY or deadline.expired():
+                    raise
+            else:
+                return
+            sleep(_LOOK_AGAIN * (0.5 + _CHANCE.random()))
 
     def _roll_back(self) -> None:
         # Some errors, such as a full disk, make SQLite roll back by itself.

@@ -3,6 +3,8 @@
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import takewhile
@@ -169,6 +171,10 @@ class SqliteStore:
                 (append.key, append.digest, _answer_text(versions), position),
             )
         return Appended(versions)
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Keep all other writers out until the first append of a block; see the port."""
+        return self.database.exclusive()
 
     def insert(self, events: Sequence[tuple[str, int, str, bytes]]) -> list[int]:
         """Store events whose versions the caller has given, in one transaction, all or none.
