@@ -7,7 +7,7 @@ to lose when a process ends: whoever waits for an append is in it.
 """
 
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from threading import Condition, Lock, get_ident
@@ -19,6 +19,7 @@ from watchkeeper.event_store import (
     Appended,
     EventStore,
     KeyReused,
+    KeyRow,
     Recorded,
     StatusRow,
     StoreFailure,
@@ -273,6 +274,10 @@ class Committer:
     def status_rows(self) -> list[StatusRow]:
         """Return all status rows."""
         return self._store.status_rows()
+
+    def key_rows(self) -> Iterator[KeyRow]:
+        """Yield all idempotency keys as they are at the call; see the port."""
+        return self._store.key_rows()
 
     def newest(self) -> int:
         """Return the newest position in the ledger; 0 when it is empty."""

@@ -1,7 +1,6 @@
 """The port of the event store: append-only streams of events, with a hash chain for each."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta

@@ -33,19 +33,9 @@ from watchkeeper.domain.standing import PEOPLE, People, decide_people, evolve_pe
 from watchkeeper.domain.state import Run, Unreadable
 from watchkeeper.event_store import Appended, EventStore, VersionConflict, Write
 from watchkeeper.projections.status_shapes import SHAPES, Shape
-from watchkeeper.recording import Cause, fix_bytes, to_json
-from watchkeeper.status_building import rows_of_effects, rows_of_run
-
-CONFLICTS_MAX = 8
-"""How often a command is decided again after other writers came first.
-
-Writers on one run are a watch and a few people, so even this many conflicts in a row mean that
-something is wrong; then the conflict surfaces.
-"""
-from watchkeeper.event_store import Appended, EventStore, StatusRow, VersionConflict, Write
-from watchkeeper.projections.status import effects_row, status_row
-from watchkeeper.recording import Cause, digest_of, fix_bytes, to_json
+from watchkeeper.recording import Cause, digest_of, fix_bytes
 from watchkeeper.state_cache import STATES_MAX, StateCache
+from watchkeeper.status_building import rows_of_effects, rows_of_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +69,6 @@ class Ledger:
         self.store = store
         self.scrubber = scrubber
         self.shapes: Sequence[Shape] = SHAPES
-        self._runs: dict[str, Run | Unreadable] = {}
-        self._effects: dict[str, Effects] = {}
         self._runs: StateCache[Run | Unreadable] = StateCache(states_max)
         self._effects: StateCache[Effects] = StateCache(states_max)
         self._roots = Roots()
@@ -288,28 +276,6 @@ class Ledger:
         key: str | None = None,
     ) -> dict[str, Effects]:
         """Record results of effects of several runs in one transaction, by their slugs."""
-        for _ in range(CONFLICTS_MAX):
-            writes: list[Write] = []
-            after: dict[str, Effects] = {}
-            for slug, events in results.items():
-                effects = self.effects(slug)
-                cause = Cause(actor, clock.now(), key, slug)
-                write, made = fix_bytes(
-                    self.scrubber, effects_stream(slug), effects.version, events, cause
-                )
-                writes.append(write)
-                after[slug] = reduce(evolve_effects, made, effects)
-            rows = [row for s, e in after.items() for row in rows_of_effects(s, e, self.shapes)]
-            try:
-                if self.store.append(writes, key=key, status=rows).repeated:
-                    return {slug: self.effects(slug) for slug in results}
-            except VersionConflict:
-                continue
-            with self._lock:
-                self._effects |= after
-            return after
-        who = ", ".join(results)
-        raise VersionConflict(f"{who}: other writers came first {CONFLICTS_MAX} times in a row")
         with self._turns.of(*map(effects_stream, results)):
             for attempt in ATTEMPTS:
                 try:
@@ -332,7 +298,7 @@ class Ledger:
             write, made = fix_bytes(self.scrubber, stream, effects.version, events, cause)
             writes.append(write)
             after[slug] = reduce(evolve_effects, made, effects)
-        rows = [StatusRow(s, "effects", to_json(effects_row(e))) for s, e in after.items()]
+        rows = [row for s, e in after.items() for row in rows_of_effects(s, e, self.shapes)]
         if self.store.append(writes, key=key, status=rows).repeated:
             return {slug: self.effects(slug) for slug in results}
         for slug, effects in after.items():

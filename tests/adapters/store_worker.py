@@ -9,14 +9,10 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import count
-from pathlib import Path
 from threading import Thread
 
-from watchkeeper.adapters.store.recorder import SqliteRecorder
-from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.committer import Committer
-
 from tests.stores import Place
+from watchkeeper.committer import Committer
 from watchkeeper.event_store import StoreFailure, VersionConflict, Write
 
 
@@ -54,7 +50,7 @@ def write_for_ever(path: Place, stream: str) -> None:
             say(f"{version} {effects} {os.getpid()} {index}")
 
 
-def write_grouped(path: Path, threads: str) -> None:
+def write_grouped(path: Place, threads: str) -> None:
     """Append from several threads through one committer, and say so once each has returned."""
 
     def write(number: int) -> None:
@@ -65,13 +61,12 @@ def write_grouped(path: Path, threads: str) -> None:
             # One call of the system: lines of several threads must not mix.
             os.write(1, f"{stream} {version + 2}\n".encode())
 
-    with Committer(open_store(path)) as store:
+    with Committer(path.open()) as store:
         for number in range(int(threads)):
             Thread(target=write, args=(number,), daemon=True).start()
         sys.stdin.read()
 
 
-def hold(path: Path) -> None:
 def hold(path: Place) -> None:
     """Keep the store open until the input ends."""
     with path.open():

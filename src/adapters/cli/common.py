@@ -23,11 +23,9 @@ from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, HomeInUse, HomeProblem, open_home, watch_lock
 from watchkeeper.adapters.ledger_choice import chosen_store, own_to_home
 from watchkeeper.adapters.principals import actor_of, read_principals
-from watchkeeper.adapters.store.recorder import SqliteRecorder
-from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.committer import Committer
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.postgres_address import parse_address
+from watchkeeper.committer import Committer
 from watchkeeper.desk import Desk
 from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.envelope import Undecodable
@@ -108,12 +106,13 @@ def open_office(path: Path) -> Generator[Office, None, None]:
     """Open a home for the length of a command."""
     home = open_home(path)
     scrubber = Scrubber(home.key, known_secrets(os.environ))
-    with open_store(home.ledger) as store, Committer(store) as committer:
-        yield Office(home, Ledger(committer, scrubber), SqliteRecorder(store), Adapters(home))
     # A store that is this home's alone is made when it is missing, as the file is.
     own = own_to_home(given_store(), os.environ, home.store)
-    with open_ledger(store_of(home), home.ledger, create=own) as opened:
-        yield Office(home, Ledger(opened.store, scrubber), opened.recorder, Adapters(home))
+    with (
+        open_ledger(store_of(home), home.ledger, create=own) as opened,
+        Committer(opened.store) as committer,
+    ):
+        yield Office(home, Ledger(committer, scrubber), opened.recorder, Adapters(home))
 
 
 def store_of(home: Home) -> str:

@@ -26,9 +26,8 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.cli.deliveries import late_deliveries, read_deliveries
 from watchkeeper.adapters.cli.lagging import view_problems
-from watchkeeper.adapters.cli.viewing import lags_of
-from watchkeeper.adapters.home import create_home, is_watched, open_home
 from watchkeeper.adapters.cli.storing import given_store
+from watchkeeper.adapters.cli.viewing import lags_of
 from watchkeeper.adapters.home import Home, create_home, is_watched, keep_store, open_home
 from watchkeeper.adapters.ledger_choice import IN_THE_HOME, chosen_store, postgres_part
 from watchkeeper.adapters.listening import read_told, sentence

@@ -132,12 +132,12 @@ def _put(copy: Path, path: Path, stamp: str) -> Path | None:
         rest_path(new).replace(rest_path(path))
     else:
         remove_rest(path)
-    for file in unsettled(path):
+    for left in unsettled(path):
         # Its log belongs to the old file: SQLite must never find it beside the new one.
         if old is not None:
-            file.replace(path.with_name(file.name.replace(path.name, old.name, 1)))
-    for file in (*beside(path), path.with_name(f"{path.name}-shm")):
-        file.unlink(missing_ok=True)
+            left.replace(path.with_name(left.name.replace(path.name, old.name, 1)))
+    for left in (*beside(path), path.with_name(f"{path.name}-shm")):
+        left.unlink(missing_ok=True)
     new.replace(path)
     sync_folder(path.parent)
     return old

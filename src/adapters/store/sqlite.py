@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta

@@ -56,9 +56,7 @@ def literals_of(pattern: str) -> frozenset[str]:
 
 
 _EVERYDAY = frozenset(
-    "loss norm grad step error rank model worker info epoch train training data cache wandb sync "
-    "checkpoint ckpt node job run task iter iteration time batch host gpu device memory eval "
-    "warning skipped saved saving rate state status value token tokens shard dataset process".split()
+    ["loss", "norm", "grad", "step", "error", "rank", "model", "worker", "info", "epoch", "train", "training", "data", "cache", "wandb", "sync", "checkpoint", "ckpt", "node", "job", "run", "task", "iter", "iteration", "time", "batch", "host", "gpu", "device", "memory", "eval", "warning", "skipped", "saved", "saving", "rate", "state", "status", "value", "token", "tokens", "shard", "dataset", "process"]
 )
 """Words of harmless lines: looking for them skips nothing."""
 
