@@ -38,6 +38,8 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 [signals](#signals), [subscribe](#subscribe), [schema](#schema) |
 | judge | [triage](#triage), [judge](#judge), [progress](#progress) |
 | keep | [ledger](#ledger) |
+| read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints), \
+[signals](#signals), [subscribe](#subscribe), [schema](#schema), [progress](#progress) |
 | say | [note](#note), [correct](#correct) |
 | decide | [ack](#ack), [stop](#stop), [revise](#revise), [fix](#fix), [relaunch](#relaunch), \
 [rollback](#rollback), [supersede](#supersede), [abandon](#abandon) |

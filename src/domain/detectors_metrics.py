@@ -76,10 +76,13 @@ def metric_answers(run: Run, check: CheckRecorded) -> tuple[Held, ...]:
 def _collapsed(run: Run, check: CheckRecorded, limits: Limits) -> Held:
     """H4: throughput below its rolling baseline for several cadences in a row."""
     pace = check.measured.pace
-    cadence = render_duration(cadence_of(contract_of(run)))
     share = limits.throughput_drop
     if pace is None or pace.baseline is None:
         return _unknown(THROUGHPUT_COLLAPSE, "H4", Severity.NOTIFY)
+    holds = _collapse_holds(run, check, pace, limits)
+    if not holds:
+        return Held(THROUGHPUT_COLLAPSE, "H4", Severity.NOTIFY, holds, "")
+    cadence = render_duration(cadence_of(contract_of(run)))
     known = [value for value in pace.newest if value is not None]
     summary = (
         f"throughput is {_share(1 - known[0] / pace.baseline)} below its baseline for {pace.low} "
@@ -95,8 +98,7 @@ def _collapsed(run: Run, check: CheckRecorded, limits: Limits) -> Held:
         f"{limits.throughput_cadences} cadences in a row",
         *((f"MFU {_number(check.measured.mfu)}",) if check.measured.mfu is not None else ()),
     )
-    holds = _collapse_holds(run, check, pace, limits)
-    return Held(THROUGHPUT_COLLAPSE, "H4", Severity.NOTIFY, holds, summary, lines)
+    return Held(THROUGHPUT_COLLAPSE, "H4", Severity.NOTIFY, True, summary, lines)
 
 
 def _collapse_holds(run: Run, check: CheckRecorded, pace: Pace, limits: Limits) -> bool | None:
@@ -216,6 +218,8 @@ def _shifted(measured: Measured, limits: Limits, raised: Held) -> Held:
         return _unknown(LOSS_SHIFT, "H8", Severity.ALERT)
     # One alarm for one rise: the greater one is told by `loss_raised`.
     holds = shift.raised and raised.holds is not True
+    if not holds:
+        return Held(LOSS_SHIFT, "H8", Severity.ALERT, False, "")
     summary = (
         f"the loss shifted: the lowest of the 5 min up to step {shift.step} is "
         f"{_number(shift.lowest)}, the mean of the 55 min before was {_number(shift.mean)}"
@@ -251,6 +255,8 @@ def _level_held(
         falls = level.limit < level.expected
         back = level.current >= middle if falls else level.current <= middle
         holds = False if back and not level.open_stretch else None
+    if not holds:
+        return Held(kind, rule, Severity.ALERT, holds, "")
     return Held(
         kind,
         rule,
@@ -319,6 +325,8 @@ def _resumed(run: Run, measured: Measured, limits: Limits) -> Held:
     if not holds and RESUME_LOSS in run.findings and found.beyond:
         settled = found.close >= CLOSE_AGAIN or is_off is False
         holds = False if settled else None
+    if not holds:
+        return Held(RESUME_LOSS, "H9", Severity.ALERT, holds, "")
     summary = (
         f"after the resume the loss lies {_share(abs(found.offset or 0.0))} "
         f"{'above' if (found.offset or 0) > 0 else 'below'} what it was before"

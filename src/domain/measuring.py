@@ -21,6 +21,7 @@ from watchkeeper.domain.measured import (
 from watchkeeper.domain.measuring_resume import is_settled, overlap_of
 from watchkeeper.domain.metric_names import falls_on_collapse, is_duration
 from watchkeeper.domain.numeric import (
+    LEVEL_POINTS_MAX,
     Floats,
     Ints,
     Rise,
@@ -124,7 +125,7 @@ def measure(
         router=_router(pick),
         shift=_shift(pick, before.own[-1].at.timestamp() if before.own else 0.0),
         pace=_pace(series, limits, seen, contract, run),
-        mfu=_newest(series, "mfu"),
+        mfu=significant(series.mfu) if series.mfu is not None else None,
         not_finite=(*not_finite, *_from_lines(seen, series, before, instance))[:NOT_FINITE_MAX],
         skipped=_skipped(series, seen),
         resume=overlap_of(run, instance, seen, series, before.last, mark, before.segment),
@@ -246,7 +247,9 @@ def _level(pick: _Pick, role: str, rise: Rise) -> Level | None:
     if name is None or role not in pick.series.columns:
         return None
     steps, values, _ = _points(pick, role)
-    return level_of(name, steps, values, rise, pick.new_from, _level_before(pick, role, name))
+    kept = LEVEL_POINTS_MAX if role == "loss" else LEVEL_POINTS_MAX // 2
+    before = _level_before(pick, role, name)
+    return level_of(name, steps[-kept:], values[-kept:], rise, pick.new_from, before)
 
 
 def _level_before(pick: _Pick, role: str, name: str) -> Level | None:
@@ -274,14 +277,6 @@ def _shift(pick: _Pick, since: float) -> Shift | None:
     before = pick.before.last.shift if pick.before.last is not None else None
     rule = ShiftRule(SHIFT_MIN, pick.limits.loss_sigma)
     return None if times is None else shift_of(steps, times, values, rule, since, before)
-
-
-def _newest(series: Series, role: str) -> float | None:
-    column = series.columns.get(role)
-    if column is None:
-        return None
-    known = column[np.isfinite(column)]
-    return significant(float(known[-1])) if known.size else None
 
 
 # --- Pace ----------------------------------------------------------------------------------------

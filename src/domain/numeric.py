@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 LEVEL_POINTS_MAX = 1_024
-"""Newest points that a level is judged on: several cadences of a fast run."""
+"""Newest points that a loss is judged on, several cadences of a fast run; others on half of it."""
 
 LEVEL_POINTS_MIN = 20
 """Points below which nothing is expected of a metric, as practice asks of a baseline."""
@@ -97,7 +97,6 @@ def level_of(
     Returns:
         None where too few points are there to expect anything.
     """
-    steps, values = steps[-LEVEL_POINTS_MAX:], values[-LEVEL_POINTS_MAX:]
     size = values.size
     if size == 0 or (size < LEVEL_POINTS_MIN and before is None):
         return None
@@ -266,15 +265,18 @@ def shift_of(
     if times.size < SHIFT_OLD_MIN + SHIFT_NEW_MIN:
         return None
     end = float(times[-1])
+    # Where the loss is logged rarely, both windows are as long as their points take.
+    gap = (end - float(times[-SHIFT_OLD_MIN])) / (SHIFT_OLD_MIN - 1)
+    new_s = max(SHIFT_NEW_S, gap * (SHIFT_NEW_MIN + 1))
     looks = max(1, min(SHIFT_LOOKS_MAX, int((end - since) / SHIFT_LOOKS_S)))
     found: Shift | None = None
     for look in range(looks):
-        made = _shift_at(steps, times, values, rule, end - look * SHIFT_LOOKS_S)
+        made = _shift_at(steps, times, values, rule, end - look * SHIFT_LOOKS_S, new_s)
         if made is not None and (
             found is None or made.lowest - made.limit > found.lowest - found.limit
         ):
             found = made
-    newest = values[int(np.searchsorted(times, end - SHIFT_NEW_S)) :]
+    newest = values[int(np.searchsorted(times, end - new_s)) :]
     now = significant(float(newest.min())) if newest.size else None
     if before is not None and before.raised and before.since is not None and now is not None:
         back = (before.mean + before.limit) / 2
@@ -284,16 +286,17 @@ def shift_of(
 
 
 def _shift_at(
-    steps: Ints, times: Floats, values: Floats, rule: ShiftRule, end: float
+    steps: Ints, times: Floats, values: Floats, rule: ShiftRule, end: float, new_s: float
 ) -> Shift | None:
+    old_s = new_s * SHIFT_OLD_S / SHIFT_NEW_S
     last, split, begin = np.searchsorted(
-        times, (end, end - SHIFT_NEW_S, end - SHIFT_OLD_S), side="right"
+        times, (end, end - new_s, end - old_s), side="right"
     ).tolist()
     old, new = values[begin:split], values[split:last]
     if old.size < SHIFT_OLD_MIN or new.size < SHIFT_NEW_MIN:
         return None
-    # Half an hour at least: what swings slowly has to show how far.
-    if end - float(times[begin]) < SHIFT_OLD_S / 2:
+    # Half of it at least: what swings slowly has to show how far.
+    if end - float(times[begin]) < old_s / 2:
         return None
     mean, deviation, lowest = float(old.mean()), float(old.std()), float(new.min())
     limit = mean + max(rule.rise_min, rule.sigma * deviation)

@@ -1,6 +1,7 @@
 """Where things lie: one name for one place, and the region that a name gives away."""
 
 import re
+from functools import lru_cache
 
 _SAME_SCHEME = {"gcs": "gs", "s3a": "s3", "s3n": "s3", "local": "file"}
 """Other names that fsspec and Hadoop have for one store."""
@@ -21,6 +22,7 @@ _REMOTE = re.compile(
 """A git remote that is not a folder: a URL, or `user@host:path`."""
 
 
+@lru_cache(maxsize=1_024)
 def contract_root(url: str) -> str:
     """Normalise an output root, so that one place has one name.
 

@@ -4,6 +4,7 @@ A stretch begins with a start or a resume. The tracker's history serves where th
 the lines of the output and the newest values of earlier checks, which are in the run's state.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -25,6 +26,12 @@ PACE_ROWS_MAX = 2_048
 
 PAUSE_S = 300.0
 """A gap between two rows that is no pace: evaluations and restarts."""
+
+ROW_ROLES = frozenset({"loss", "grad_norm", "z_loss", "router", "update_norm", "skipped"})
+"""What is looked at row by row; of the rest the pace or the newest value is enough."""
+
+NEWEST_ROWS = 64
+"""Newest rows in which the newest value of a metric is looked for."""
 
 FINITE_ROLES = ("loss", "grad_norm", "z_loss", "router", "update_norm")
 """What has to be a number. A perplexity may overflow, and an evaluation may be empty."""
@@ -50,6 +57,7 @@ class Series:
         pace_values: The throughput there.
         slack: What rounding may have taken from the losses.
         scaled: A loss scale is logged, as float16 needs.
+        mfu: The newest model FLOPs utilisation.
     """
 
     source: Literal["history", "logs", "checks"]
@@ -67,6 +75,7 @@ class Series:
     pace_values: Floats | None = None
     slack: float = 0.0
     scaled: bool = False
+    mfu: float | None = None
 
 
 NO_STEPS: Ints = np.zeros(0, dtype=np.int64)
@@ -99,7 +108,7 @@ def series_of_history(run: Run, instance: Instance, history: MetricHistory, whol
     columns = {
         role: _floats(history.columns[name], rows)
         for role, name in names.items()
-        if name in history.columns
+        if role in ROW_ROLES and name in history.columns
     }
     first = _launched(run, instance, times)
     loss = columns.get("loss")
@@ -122,7 +131,13 @@ def series_of_history(run: Run, instance: Instance, history: MetricHistory, whol
         pace_times=pace_times,
         pace_values=pace_values,
         scaled=any(is_loss_scale(name) for name in history.columns),
+        mfu=_newest(history, names.get("mfu", "")),
     )
+
+
+def _newest(history: MetricHistory, name: str) -> float | None:
+    rows = history.columns.get(name, ())[-NEWEST_ROWS:]
+    return next((value for value in reversed(rows) if math.isfinite(value)), None)
 
 
 def _floats(values: tuple[float, ...], rows: int) -> Floats:

@@ -86,6 +86,7 @@ def _series(rows: list[_Row], names: dict[str, str], shown: list[tuple[Line, int
         pace_times=np.array([row.at for row in timed]) if timed else None,
         pace_values=np.array([row.values["throughput"] for row in timed]) if timed else None,
         slack=max((line.loss_slack for line, _ in shown), default=0.0),
+        mfu=next((row.values["mfu"] for row in reversed(rows) if "mfu" in row.values), None),
     )
 
 

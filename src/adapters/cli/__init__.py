@@ -44,6 +44,7 @@ COMMANDS = {
     "subscribe": "subscribing",
     "schema": "schema",
     "judge": "judging_lines",
+    "progress": "progressing",
     "signals": "signalling",
     "note": "people",
     "correct": "people",

@@ -1,0 +1,179 @@
+"""The shapes of progress lines: each as its framework writes it, and what is none of them."""
+
+import math
+
+import pytest
+
+from watchkeeper.domain.progress import parse_progress
+from watchkeeper.domain.progress_lines import Line, read_line
+
+MEGATRON = (
+    " iteration    12694/  115311 | consumed samples:      3249664 | elapsed time per iteration "
+    "(ms): 2710.9 | learning rate: 1.2E-04 | global batch size:   256 | lm loss: 2.406640E+00 | "
+    "loss scale: 1.0 | grad norm: 0.221 | number of skipped iterations:   0 |"
+)
+NEMO = (
+    "Training epoch 0, iteration 12/999 | lr: 1e-05 | global_batch_size: 8 | global_step: 12 | "
+    "reduced_train_loss: 11.03 | train_step_timing in s: 0.5"
+)
+TRAINING = [
+    (MEGATRON, ("megatron", 12_694, 0, 115_311, True, 2.40664, 0.368881)),
+    (NEMO, ("nemo", 12, 0, 999, True, 11.03, 2.0)),
+    (
+        "Progress on:train 1.86kit/2.38kit rate:4.3s/it remaining:37:42 postfix:loss=0.644",
+        ("levanter", 1860, 5, 2380, False, 0.644, 0.232558),
+    ),
+    (
+        "train:  78%|####8  | 1.86k/2.38k [2:26:40<37:42, 4.3s/it, loss=0.644]",
+        ("tqdm", 1860, 5, 2380, False, 0.644, 0.232558),
+    ),
+    (
+        " 12%|█▏        | 1167/9540 [1:02:03<7:11:10,  3.09s/it, loss=2.31]",
+        ("tqdm", 1167, 0, 9540, True, 2.31, 0.323625),
+    ),
+    (
+        "Epoch 0:  62%|██████▏   | 1167/1860 [10:02<05:33,  2.08it/s, v_num=0, train_loss=2.310]",
+        ("lightning", 1167, 0, 1860, True, 2.31, 2.08),
+    ),
+    (
+        "Epoch 0: : 1%|▏ | 100/5155 [02:00<1:00:00, reduced_train_loss=6.2, global_step=99.00]",
+        ("lightning", 99, 0, None, False, 6.2, None),
+    ),
+    (
+        "[2024-01-01 10:00:00,123] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=0",
+        ("deepspeed", 10, 0, None, False, None, None),
+    ),
+    (
+        "steps: 10 loss: 2.3410 iter time (s): 1.25 samples/sec: 26.5",
+        ("deepspeed", 10, 0, None, False, 2.341, 0.8),
+    ),
+    (
+        "{'loss': 2.3121, 'grad_norm': 1.25, 'learning_rate': 4.9e-05, 'epoch': 0.12}",
+        ("hugging_face", None, 0, None, False, 2.3121, None),
+    ),
+    ("step=4600 loss=2.41", ("key_value", 4600, 0, None, False, 2.41, None)),
+    ("step: 100", ("key_value", 100, 0, None, False, None, None)),
+    ("[step=100/738020,epoch=0]", ("key_value", 100, 0, 738_020, True, None, None)),
+    ("Step 100, Loss: 2.3", ("key_value", 100, 0, None, False, 2.3, None)),
+    ("iter 100: loss 2.3121, time 123.45ms", ("key_value", 100, 0, None, False, 2.3121, None)),
+    (
+        "step:1,250/9,536 train_loss:3.2123 train_time:12300ms",
+        ("key_value", 1250, 0, 9536, True, 3.2123, None),
+    ),
+    (
+        "(train_lm pid=1234, ip=10.0.0.2) step 100/5155 | loss 2.312 | 0.4s/it",
+        ("key_value", 100, 0, 5155, True, 2.312, 2.5),
+    ),
+    (
+        "I0101 10:00:00 metric_logger.py:192 completed step: 12, seconds: 3.2, loss: 9.123",
+        ("key_value", 12, 0, None, False, 9.123, None),
+    ),
+    ('{"step": 4600, "loss": 2.31, "lr": 0.0003}', ("json", 4600, 0, None, False, 2.31, None)),
+    (
+        '{"current_steps": 10, "total_steps": 1000, "loss": 1.2}',
+        ("json", 10, 0, 1000, True, 1.2, None),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), TRAINING)
+def test_a_line_of_training_is_read(text: str, said: tuple[object, ...]) -> None:
+    line = read_line(text)
+    assert line is not None
+    assert line.phase == "training"
+    rate = None if line.rate is None else round(line.rate, 6)
+    whole = (line.format, line.step, line.uncertainty, line.maximum, line.maximum_exact)
+    assert (*whole, line.loss, rate) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Progress on:eval 10.0it/100it rate:4.3s/it remaining:37:42 elapsed:0:40 postfix:-",
+        " validation loss at iteration 1000 | lm loss value: 2.379E+00 | lm loss PPL: 1.0E+01 |",
+        "Sanity Checking DataLoader 0:   0%|          | 0/2 [00:00<?, ?it/s]",
+        "Validation DataLoader 0:  50%|█████     | 5/10 [00:01<00:01,  4.1it/s]",
+        "{'eval_loss': 2.1, 'eval_runtime': 3.2, 'epoch': 1.0}",
+        '{"eval/loss": 2.2, "step": 1000}',
+        "step:125/9536 val_loss:3.6123 train_time:12300ms",
+        "eval step 10/50 loss 2.3",
+        "Progress on:train -/2384 rate:- remaining:? elapsed:00:00 postfix:-",
+    ],
+)
+def test_an_evaluation_and_what_has_not_begun_are_no_progress(text: str) -> None:
+    line = read_line(text)
+    assert line is not None
+    assert line.phase in ("evaluation", "not_started")
+    assert parse_progress(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Downloading shards: 100%|██████████| 30/30 [00:41<00:00,  1.40s/it]",
+        "Map (num_proc=8):  12%|█▏        | 1000/8000 [00:10<00:50, 123 examples/s]",
+        "Tokenizing:  12%|█▏        | 1.2k/8.00k [00:10<00:50, 123it/s]",
+        "Loading checkpoint shards: 100%|██████████| 8/8 [00:01<00:00,  7.1it/s]",
+        " 12%|█▏        | 1167/9540 [1:02:03<7:11:10,  3.09s/it]",
+        "{'train_runtime': 300.0, 'train_loss': 2.2, 'epoch': 3.0}",
+        "Saving temporary checkpoint at step 1860",
+        "Resuming training from step 1000",
+        "max_steps=1000 warmup_steps: 100",
+        "ERROR at step: 100 failed",
+        "NCCL timeout at step: 1000",
+        "Gradient overflow. Skipping step, loss scaler 0 reducing loss scale to 32768",
+        "we agreed on the next step 3 people",
+        '{"step": -1}',
+        '{"step": "x"}',
+        "{broken",
+        "",
+    ],
+)
+def test_other_lines_say_nothing(text: str) -> None:
+    assert read_line(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ("Epoch 3:  62%|██▏  | 1167/1860 [10:02<05:33,  2.08it/s, train_loss=2.3]", 6747),
+        ("Epoch 2/3:  40%|##  | 40/100 [00:10<00:15, 4.0it/s, loss=1.1]", 140),
+        ("Epoch 0:  62%|██▏  | 1167/1860 [10:02<05:33,  2.08it/s, train_loss=2.3]", 1167),
+    ],
+)
+def test_a_bar_of_an_epoch_counts_the_epochs_before(text: str, step: int) -> None:
+    shown = parse_progress(text)
+    assert shown is not None
+    assert (shown.step, shown.maximum) == (step, 1860 if step == 1167 else None)
+
+
+def test_a_loss_that_is_no_number_is_read() -> None:
+    for text in ("step=5 loss=nan", "step=5 loss=-inf", '{"step": 5, "loss": NaN}'):
+        line = read_line(text)
+        assert line is not None
+        assert line.loss is not None
+        assert not math.isfinite(line.loss)
+
+
+def test_rounding_of_a_printed_loss_is_known() -> None:
+    assert read_line("step=5 loss=2.31") == Line(
+        "key_value", "training", step=5, loss=2.31, loss_slack=0.005
+    )
+
+
+def test_of_updates_that_overwrite_each_other_the_newest_counts() -> None:
+    line = read_line("step=1 loss=3\rstep=2 loss=2\r")
+    assert line is not None
+    assert line.step == 2
+
+
+def test_colours_are_no_part_of_a_line() -> None:
+    line = read_line("\x1b[32mstep:\x1b[0m 12  loss: 8.1")
+    assert line is not None
+    assert line.step == 12
+
+
+def test_a_line_of_a_million_characters_is_read_in_time() -> None:
+    assert read_line("step " * 200_000) is None
+    assert read_line("a|" * 500_000) is None
+    assert read_line("1" * 1_000_000) is None

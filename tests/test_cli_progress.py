@@ -1,0 +1,117 @@
+"""The door `progress`: lines in, one JSON object out for each, and no line takes the rest along."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = (sys.executable, "-c", "import sys; from watchkeeper.adapters.cli import main; main()")
+BAR = "Progress on:train 1.86kit/2.38kit rate:4.3s/it remaining:37:42 postfix:loss=0.644"
+
+
+def run(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "WATCHKEEPER_HOME": "/nonexistent"}
+    return subprocess.run(
+        (*COMMAND, "progress", *arguments),
+        input=given,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=environment,
+    )
+
+
+def answers(done: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def asked(*rows: object) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def test_each_line_is_answered_in_order_with_every_field() -> None:
+    done = run(
+        "--jsonl",
+        "-",
+        given=asked(
+            {"id": "a", "line": BAR},
+            {"id": 2, "line": "Saved checkpoint"},
+            {"id": "c", "text": f"step: 4600 loss: nan\n{'x' * 50}\n"},
+        ),
+    )
+    assert done.returncode == 0, done.stderr
+    first, second, third = answers(done)
+    assert first == {
+        "id": "a",
+        "step": 1860,
+        "uncertainty": 5,
+        "maximum": 2380,
+        "maximum_exact": False,
+        "loss": 0.644,
+        "rate": 0.232558,
+        "phase": "training",
+        "format": "levanter",
+    }
+    assert second == dict.fromkeys(first) | {"id": 2}
+    assert (third["step"], third["loss"], third["format"]) == (4600, "NaN", "key_value")
+
+
+def test_of_a_text_the_newest_line_of_training_is_told() -> None:
+    text = "step=10 loss=3\nstep=20 loss=2\nValidation:  50%|##| 5/10 [00:01<00:01, 4it/s]"
+    (answer,) = answers(run("--jsonl", "-", given=asked({"id": 1, "text": text})))
+    assert (answer["step"], answer["phase"]) == (20, "training")
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (b"{broken\n", "line 2: "),
+        (b'{"id": "x"}\n', 'expected "line" or "text"'),
+        (b'{"line": "step=1"}\n', "id: Field required"),
+        (b'{"id": "x", "line": 5}\n', "line: Input should be a valid string"),
+        (b'"step=1"\n', "line 2: "),
+        (b"\xff\xfe\n", "line 2: "),
+    ],
+)
+def test_a_bad_line_is_told_with_its_number_and_the_others_are_answered(
+    bad: bytes, said: str
+) -> None:
+    good = asked({"id": 1, "line": "step=1 loss=2"})
+    done = run("--jsonl", "-", given=good + bad + b"\n" + good)
+    assert done.returncode == 4
+    assert [one["step"] for one in answers(done)] == [1, 1]
+    errors = done.stderr.decode()
+    assert said in errors
+    assert "1 line not answered" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_log_gives_the_lines_that_say_something(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(f"hello\n{BAR}\nProgress on:train -/2384 rate:- remaining:?\nstep=7 loss=inf\n")
+    found = [(one["id"], one["step"], one["phase"]) for one in answers(run(str(log)))]
+    assert found == [(2, 1860, "training"), (3, None, "not_started"), (4, 7, "training")]
+
+
+@pytest.mark.parametrize("arguments", [(), ("log", "--jsonl", "-"), ("/nonexistent/log",)])
+def test_what_is_asked_wrongly_is_bad_input(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 4
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_thousand_lines_a_second_and_constant_memory(tmp_path: Path) -> None:
+    lines = tmp_path / "many.jsonl"
+    with lines.open("w") as file:
+        for number in range(30_000):
+            file.write(json.dumps({"id": number, "line": f"step={number} loss=2.{number}"}) + "\n")
+    begin = time.perf_counter()
+    done = run("--jsonl", str(lines))
+    taken = time.perf_counter() - begin
+    assert len(done.stdout.splitlines()) == 30_000
+    assert taken < 30, "1,000 lines a second, the start of Python included"
