@@ -17,7 +17,14 @@ from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.contract_tracker import TrackerPart
 from watchkeeper.domain.gate_facts import HomeFacts
 from watchkeeper.domain.people import ActorKind
-from watchkeeper.ports import CheckpointStore, LaunchSource, Orchestrator, Tracker, Unavailable
+from watchkeeper.ports import (
+    CheckpointStore,
+    LaunchSource,
+    Orchestrator,
+    Telemetry,
+    Tracker,
+    Unavailable,
+)
 from watchkeeper.ports_git import GitRemote
 
 BOT = ("watchkeeper", "watchkeeper@localhost")
@@ -68,6 +75,13 @@ class Adapters:
                 self._made["checkpoints",] = load("checkpoints", "FsspecCheckpoints")()
             found: CheckpointStore = self._made["checkpoints",]
         return found
+
+    def telemetry(self, contract: Contract) -> Telemetry | None:
+        """Return what reads the job's own gauges; none where the contract names none."""
+        if not contract.telemetry.url:
+            return None
+        made: Telemetry = load("telemetry", "MetricsPage")(contract.telemetry)
+        return made
 
     def git(self, remote: str, branch: str) -> GitRemote:
         """Return one branch of a git remote, reached through a private mirror."""

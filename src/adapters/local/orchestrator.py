@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -17,9 +17,11 @@ from pydantic import AwareDatetime, ValidationError
 
 from watchkeeper import clock, outside
 from watchkeeper.adapters.local import supervisor
+from watchkeeper.adapters.local.around import around, attempts_of, disks
 from watchkeeper.domain.exits import exit_facts
 from watchkeeper.domain.gate_facts import HardwareFacts
 from watchkeeper.domain.observation import JobDescription
+from watchkeeper.domain.sources import AttemptFacts, ClusterFacts, HostFacts
 from watchkeeper.domain.values import JobFacts, JobSpec, JobState, Value
 from watchkeeper.outside import LINE_LENGTH_MAX, base_environment, job_environment, tail
 from watchkeeper.ports import SubmitRefused, Unavailable
@@ -124,6 +126,31 @@ class LocalOrchestrator:
     def hardware(self) -> HardwareFacts:
         """Return this machine; what its accelerators are called, the system does not say."""
         return HardwareFacts(machines=1, cpus=os.cpu_count() or 0)
+
+    def attempts(self, submission_id: str) -> tuple[AttemptFacts, ...]:
+        """Return the one attempt that a job has; see the port."""
+        return self._call(lambda: attempts_of(self._find(submission_id)))
+
+    def cluster(self, submission_id: str, run: str, root: str) -> ClusterFacts:
+        """Return this machine, and the other live jobs of the run; see the port."""
+        jobs = self.jobs.absolute()
+        return self._call(
+            self._read_from, lambda: around(jobs, self._find, submission_id, run, root)
+        )
+
+    def hosts(self, mounts: Sequence[str]) -> tuple[HostFacts, ...]:
+        """Return the disks of this machine; see the port."""
+        # Another name than the others': a mount that hangs must not refuse them.
+        source = f"disks of {self._source()}"
+        return outside.call(
+            source, self.limit, self._read_from, lambda: disks(self.jobs.absolute(), mounts)
+        )
+
+    def _read_from(self, function: Callable[[], _Answer]) -> _Answer:
+        try:
+            return function()
+        except OSError as error:
+            raise Unavailable(self._source(), f"{error.strerror}: {error.filename}") from error
 
     def _call(self, function: Callable[[*_Arguments], _Answer], *args: *_Arguments) -> _Answer:
         """Call with a limit: a disk that is gone may keep a reader for ever."""

@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -11,10 +11,15 @@ from typing import Any, TypeVar
 from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient, JobType
 
 from watchkeeper import outside
+from watchkeeper.adapters.ray.around import read_cluster, read_hosts
+from watchkeeper.adapters.ray.attempts import read_attempts
+from watchkeeper.adapters.ray.dashboard import HttpRefusal as _Refusal
+from watchkeeper.adapters.ray.dashboard import get
 from watchkeeper.adapters.ray.resources import NODES, hardware_of
 from watchkeeper.domain.exits import exit_facts
 from watchkeeper.domain.gate_facts import HardwareFacts
 from watchkeeper.domain.observation import JobDescription
+from watchkeeper.domain.sources import AttemptFacts, ClusterFacts, HostFacts
 from watchkeeper.domain.values import JobFacts, JobSpec, JobState
 from watchkeeper.ports import SubmitRefused, Unavailable
 
@@ -200,8 +205,29 @@ class RayOrchestrator:
 
     def hardware(self) -> HardwareFacts:
         """Return the machines that are alive now; see the port."""
+        return self._told("machines", _machines)
+
+    def attempts(self, submission_id: str) -> tuple[AttemptFacts, ...]:
+        """Return how the job's entrypoint, tasks and actors went; see the port."""
+        job = self.find(submission_id)
+        if job.state is JobState.NOT_FOUND:
+            return ()
+        return self._told(f"attempts of {submission_id}", lambda client: read_attempts(client, job))
+
+    def cluster(self, submission_id: str, run: str, root: str) -> ClusterFacts:
+        """Return demands, nodes and other jobs of the run; see the port."""
+        return self._told(
+            f"cluster of {submission_id}",
+            lambda client: read_cluster(client, submission_id, run, root),
+        )
+
+    def hosts(self, mounts: Sequence[str]) -> tuple[HostFacts, ...]:
+        """Return the disks of all nodes, as their agents measured them; see the port."""
+        return self._told("disks", lambda client: read_hosts(client, mounts))
+
+    def _told(self, what: str, function: Callable[[JobSubmissionClient], _Answer]) -> _Answer:
         try:
-            return self._call("machines", _machines)
+            return self._call(what, function)
         except _Refusal as refusal:
             raise Unavailable(self._source(), _short(refusal.text)) from refusal
 
@@ -212,10 +238,7 @@ class RayOrchestrator:
         """
         if _PACKAGE.fullmatch(name) is None:
             return None
-        try:
-            return self._call(f"package {name}", lambda client: _holds(client, name))
-        except _Refusal as refusal:
-            raise Unavailable(self._source(), _short(refusal.text)) from refusal
+        return self._told(f"package {name}", lambda client: _holds(client, name))
 
     def _source(self) -> str:
         return f"ray {self.address}"
@@ -224,7 +247,7 @@ class RayOrchestrator:
         """Call the cluster within the limit.
 
         A call that hangs stops only its own kind for its own job, as `logs of wk-1`: a log that
-        takes for ever must not blind the watch over other jobs. So at most five hang per job.
+        takes for ever must not blind the watch over other jobs. So at most seven hang per job.
 
         Args:
             what: Which call for which job.
@@ -277,12 +300,7 @@ _PACKAGE = re.compile(r"gcs://_ray_pkg_[0-9a-f]{16,64}\.(?:zip|whl)")
 
 
 def _machines(client: JobSubmissionClient) -> HardwareFacts:
-    # Ray publishes no client for its dashboard's other answers, and no types for these.
-    asking: Any = client
-    response: Any = asking._do_request("GET", NODES)
-    if response.status_code != 200:
-        raise _Refusal(int(response.status_code), str(response.text))
-    return hardware_of(response.json())
+    return hardware_of(get(client, NODES))
 
 
 def _holds(client: JobSubmissionClient, package: str) -> bool:
@@ -291,15 +309,6 @@ def _holds(client: JobSubmissionClient, package: str) -> bool:
 
 
 _HTTP_ERROR = re.compile(r"Request failed with status code (\d+): (.*)", re.DOTALL)
-
-
-class _Refusal(Exception):
-    """The cluster, or something before it, answered with an HTTP error status."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(f"HTTP status {status}")
-        self.status = status
-        self.text = text
 
 
 def _entrypoint(spec: JobSpec) -> str:

@@ -1,0 +1,131 @@
+"""What goes on around a job on this machine: its one attempt, other jobs, and disks."""
+
+import os
+import re
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import psutil
+from pydantic import ValidationError
+
+from watchkeeper import clock
+from watchkeeper.domain.sources import (
+    HOSTS_MAX,
+    OTHERS_MAX,
+    AttemptFacts,
+    AttemptState,
+    CapacityFacts,
+    ClusterFacts,
+    HostFacts,
+    MountFacts,
+    NodeFacts,
+    OtherJob,
+)
+from watchkeeper.domain.values import JobFacts, JobSpec, JobState
+
+JOBS_LOOKED_AT = 500
+"""Folders of other jobs that are looked at: the newest."""
+
+_ATTEMPT = {
+    JobState.PENDING: AttemptState.PENDING,
+    JobState.RUNNING: AttemptState.RUNNING,
+    JobState.SUCCEEDED: AttemptState.SUCCEEDED,
+    JobState.FAILED: AttemptState.FAILED,
+    JobState.STOPPED: AttemptState.KILLED,
+    JobState.UNKNOWN: AttemptState.UNKNOWN,
+}
+_LIVE = (JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN)
+
+
+def attempts_of(job: JobFacts) -> tuple[AttemptFacts, ...]:
+    """Return the one attempt of a job, which nothing here starts again; none for no job."""
+    if job.state not in _ATTEMPT:
+        return ()
+    return (
+        AttemptFacts(
+            task="0",
+            state=_ATTEMPT[job.state],
+            started_at=job.started_at,
+            ended_at=job.ended_at,
+            exit_code=job.exit_code,
+            signal=job.signal,
+            node=socket.gethostname(),
+            message=job.message,
+        ),
+    )
+
+
+def around(
+    jobs: Path, find: Callable[[str], JobFacts], submission_id: str, run: str, root: str
+) -> ClusterFacts:
+    """Return this machine, and other live jobs of its folder that have to do with a run.
+
+    Args:
+        jobs: The folder of all jobs.
+        find: Tells the state of one.
+        submission_id: The job that the others are others of.
+        run: The run's slug.
+        root: Its output root.
+    """
+    own = find(submission_id)
+    named = re.compile(re.escape(root.rstrip("/")) + r"(?![\w.-])")
+    others: list[OtherJob] = []
+    for folder in _newest(jobs):
+        if folder.name == submission_id or (folder / "result.json").exists():
+            continue
+        try:
+            spec = JobSpec.model_validate_json((folder / "spec.json").read_bytes())
+        except (OSError, ValidationError):
+            continue  # Being claimed just now, or being removed: no job that lives.
+        texts = (*spec.command, *spec.env.values(), *spec.metadata.values())
+        carried = spec.metadata.get("run", "")
+        here = any(named.search(text) for text in texts)
+        found = find(folder.name) if here or carried == run else None
+        if found is None or found.state not in _LIVE:
+            continue
+        others.append(
+            OtherJob(
+                job=folder.name,
+                state=found.state,
+                root=root if here else "",
+                run=carried,
+                submitted_at=found.started_at,
+            )
+        )
+    alive = NodeFacts(node=socket.gethostname(), alive=True)
+    waits = CapacityFacts(pending_reason=own.message if own.state is JobState.PENDING else "")
+    capacity = waits if own.state in _ATTEMPT else None
+    return ClusterFacts(capacity=capacity, nodes=(alive,), others=tuple(others[:OTHERS_MAX]))
+
+
+def _newest(jobs: Path) -> list[Path]:
+    with os.scandir(jobs) as entries:
+        folders = [
+            (one.stat().st_mtime, Path(one.path)) for one in entries if not one.name.startswith(".")
+        ]
+    return [path for _, path in sorted(folders, reverse=True)[:JOBS_LOOKED_AT]]
+
+
+def disks(jobs: Path, mounts: Sequence[str]) -> tuple[HostFacts, ...]:
+    """Return the file systems of `/`, of the jobs and of the folders that are to be mounts.
+
+    A folder that is not there is no mount. What hangs, as a dead gcsfuse does, is for the caller's
+    limit.
+    """
+    asked = tuple(MountFacts(path=path, mounted=os.path.ismount(path)) for path in mounts)
+    paths = ["/", str(jobs), *(one.path for one in asked if one.mounted)]
+    by_device: dict[int, str] = {}
+    for path in paths:
+        by_device.setdefault(os.stat(path).st_dev, path)
+    host, now = socket.gethostname(), clock.now()
+    found: list[HostFacts] = []
+    for path in by_device.values():
+        usage = psutil.disk_usage(path)
+        found.append(
+            HostFacts(
+                host=host, path=path, total_bytes=usage.total, free_bytes=usage.free,
+                mounts=asked, at=now,
+            )
+        )  # fmt: skip
+    return tuple(found[:HOSTS_MAX])

@@ -1,0 +1,54 @@
+"""Asks a Ray dashboard for what Ray publishes no client for."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import quote
+
+from ray.job_submission import JobSubmissionClient
+
+
+class HttpRefusal(Exception):
+    """The cluster, or something before it, answered with an HTTP error status."""
+
+    def __init__(self, status: int, text: str) -> None:
+        """Keep both for whoever knows what was asked."""
+        super().__init__(f"HTTP status {status}")
+        self.status = status
+        self.text = text
+
+
+def get(client: JobSubmissionClient, path: str) -> dict[str, Any]:
+    """Return the JSON that the dashboard answers to a path.
+
+    Raises:
+        HttpRefusal: It answered with an error status.
+    """
+    # The client's own way to ask, with its headers and certificates; it has no types.
+    asking: Any = client
+    response: Any = asking._do_request("GET", path)
+    if response.status_code != 200:
+        raise HttpRefusal(int(response.status_code), str(response.text))
+    found: Any = response.json()
+    return cast("dict[str, Any]", found)
+
+
+def listed(
+    client: JobSubmissionClient, kind: str, limit: int, filters: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the rows of one of Ray's lists, such as `tasks`, with all their details.
+
+    Args:
+        client: Ray's client.
+        kind: `tasks`, `actors` or `nodes`.
+        limit: The most rows; Ray takes at most 10,000.
+        filters: What a field must equal.
+
+    Raises:
+        HttpRefusal: See `get`.
+    """
+    asked = "".join(
+        f"&filter_keys={quote(key)}&filter_predicates=%3D&filter_values={quote(value)}"
+        for key, value in filters.items()
+    )
+    answer = get(client, f"/api/v0/{kind}?detail=true&limit={limit}{asked}")
+    return cast("list[dict[str, Any]]", answer["data"]["result"]["result"])
