@@ -40,6 +40,9 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 | keep | [ledger](#ledger) |
 | read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints), \
 [signals](#signals), [subscribe](#subscribe), [schema](#schema), [progress](#progress) |
+| read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints), \
+[signals](#signals), [subscribe](#subscribe), [schema](#schema), \
+[judge](#judge) |
 | say | [note](#note), [correct](#correct) |
 | decide | [ack](#ack), [stop](#stop), [revise](#revise), [fix](#fix), [relaunch](#relaunch), \
 [rollback](#rollback), [supersede](#supersede), [abandon](#abandon) |
