@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from watchkeeper.domain.chain import GENESIS, chain_hash
 from watchkeeper.event_store import Append, Appended, EventStore, Write
@@ -55,7 +55,9 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class Line:
+    """One event of an export, whose place in its chain was checked."""
+
     stream: str
     version: int
     topic: str
@@ -74,7 +76,7 @@ class _Group:
     key: str | None = None
     digest: bytes = b""
     wanted: int = 1
-    events: list[_Line] = field(default_factory=list[_Line])
+    events: list[Line] = field(default_factory=list[Line])
 
 
 def check_export(lines: Iterable[bytes]) -> Summary:
@@ -135,6 +137,16 @@ def import_lines(
     return Imported(stored, known)
 
 
+def events_of(lines: Iterable[bytes]) -> Iterator[Line]:
+    """Yield the events of an export in order, each checked against the one before it.
+
+    Raises:
+        BadExport: One does not fit its chain.
+    """
+    for group in _groups(lines, {}):
+        yield from group.events
+
+
 def _compare(store: EventStore, groups: Iterator[_Group]) -> int:
     """Compare what the store holds with the beginning of the file; return how many events."""
     newest, after = store.newest(), 0
@@ -193,11 +205,11 @@ def _begun(found: dict[str, Any], number: int) -> _Group:
         raise BadExport(f"line {number}: not an idempotency key: {error}") from error
 
 
-def _event(found: dict[str, Any], number: int, heads: dict[str, tuple[int, bytes]]) -> _Line:
+def _event(found: dict[str, Any], number: int, heads: dict[str, tuple[int, bytes]]) -> Line:
     try:
         text = found.get("state_base64")
         state = found["state"].encode() if text is None else base64.b64decode(text, validate=True)
-        line = _Line(
+        line = Line(
             str(found["stream"]),
             int(found["version"]),
             str(found["topic"]),
@@ -232,7 +244,7 @@ def _store(store: EventStore, groups: Sequence[_Group]) -> int:
 
 
 def _append(group: _Group) -> Append:
-    writes: dict[str, list[_Line]] = {}
+    writes: dict[str, list[Line]] = {}
     for line in group.events:
         writes.setdefault(line.stream, []).append(line)
     return Append(
@@ -262,4 +274,4 @@ def _parsed(line: bytes, number: int) -> dict[str, Any]:
         raise BadExport(f"line {number}: not JSON: {error}") from error
     if not isinstance(found, dict):
         raise BadExport(f"line {number}: expected an object")
-    return found
+    return cast(dict[str, Any], found)

@@ -1,13 +1,12 @@
 """`ledger`: the views that are kept of it, and what is parked there."""
 
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
-from watchkeeper.adapters.cli import ledger_files
+from watchkeeper.adapters.cli import ledger_figures, ledger_files, ledger_replay
 from watchkeeper.adapters.cli.common import (
     Leave,
     Office,
@@ -21,13 +20,16 @@ from watchkeeper.adapters.cli.lagging import view_problems
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.table import table
 from watchkeeper.adapters.cli.viewing import HOLDER, lags_of, views_of
-from watchkeeper.building import BuildHeld, by_title, catch_up, rebuild
+from watchkeeper.building import BuildHeld, by_title, rebuild
 from watchkeeper.following import retry_all
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.figures import count
 from watchkeeper.projections.kept import newest_of
 from watchkeeper.projections.lag import lag_document
-from watchkeeper.views import Build, Parked, Views
+from watchkeeper.projections.status_live import live_shape
+from watchkeeper.status_building import NAME as STATUS
+from watchkeeper.status_building import StatusHeld, rebuild_status
+from watchkeeper.views import Build, Parked
 
 
 @click.group()
@@ -47,6 +49,7 @@ def projections(home: Path, as_json: bool) -> None:
         newest = office.ledger.store.newest()
         found = lags_of(office)
         wrong = view_problems(office.home.path, found)
+        shape = live_shape(office.ledger.store.status_rows())
     known = {one.title: one for one in PROJECTIONS}
     rows = [
         (
@@ -59,13 +62,18 @@ def projections(home: Path, as_json: bool) -> None:
         )
         for one in found
     ]
+    row = (f"{STATUS}@{shape}", "live", f"{newest:,}", "100%", "level", "written by appends")
+    rows.append(row)
     heads = ("view", "state", "position", "done", "is", "shows")
     lines = [f"{count(newest, 'event')} in the ledger"]
-    lines += table(heads, rows) if rows else ["no view yet: `watchkeeper ledger catch-up`"]
+    lines += table(heads, rows)
+    if not found:
+        lines.append("no other view yet: `watchkeeper ledger catch-up`")
     lines += [f"  wrong  {text}" for text in wrong]
     document = {
         "newest": newest,
         "projections": [lag_document(one) for one in found],
+        "status": f"{STATUS}@{shape}",
         "wrong": wrong,
     }
     say(as_json, document, "\n".join(lines))
@@ -79,22 +87,13 @@ def projections(home: Path, as_json: bool) -> None:
 def catch_up_command(home: Path, as_json: bool) -> None:
     """Bring every view up to the end of the ledger, as a watch does all the time."""
     with open_office(home) as office, views_of(office) as views:
-        level(office, views, as_json)
+        ledger_figures.level(office, views, as_json)
         newest = office.ledger.store.newest()
         wrong = view_problems(office.home.path, lags_of(office))
     lines = [f"every view is level at event {newest:,}", *(f"  wrong  {text}" for text in wrong)]
     say(as_json, {"newest": newest, "wrong": wrong}, "\n".join(lines[1:] if wrong else lines))
     if wrong:
         leave_quietly(1)
-
-
-def level(office: Office, views: Views, as_json: bool) -> None:
-    """Bring every view up to the end of the ledger, and show how far it is."""
-    store = office.ledger.store
-    with progress("catching up", quiet=as_json) as show:
-        while not catch_up(store, views, PROJECTIONS, limit=timedelta(milliseconds=200)):
-            builds = views.builds()
-            show(min(build.position for build in builds), store.newest())
 
 
 @ledger.command("rebuild")
@@ -116,8 +115,13 @@ def rebuild_command(name: str, begin: int, home: Path, as_json: bool) -> None:
     it was. A watch may run.
     """
     newest = newest_of(PROJECTIONS)
+    if name == STATUS:
+        if begin:
+            raise Leave("--from: status rows are made from whole histories", 4)
+        _rebuild_status(home, as_json)
+        return
     if name not in newest:
-        names = ", ".join(sorted(newest))
+        names = ", ".join(sorted([*newest, STATUS]))
         raise Leave(f"{name}: no view has this name; expected one of {names}", 4)
     projection = newest[name]
     with open_office(home) as office, views_of(office) as views:
@@ -141,6 +145,24 @@ def rebuild_command(name: str, begin: int, home: Path, as_json: bool) -> None:
         {"projection": built.title, "position": built.position, "from": begin, "rows": rows},
         f"{built.title} is built from {events}{after}: {count(rows, 'row')}, and it is live",
     )
+
+
+def _rebuild_status(home: Path, as_json: bool) -> None:
+    """Write the status row of every run anew; appends go on writing theirs meanwhile."""
+    with (
+        open_office(home) as office,
+        views_of(office) as views,
+        progress("building status", quiet=as_json) as show,
+    ):
+        try:
+            done = rebuild_status(office.ledger.store, views, HOLDER, told=show)
+        except StatusHeld as error:
+            raise Leave(str(error), 2) from error
+    title = f"{STATUS}@{done.shape}"
+    changed = f"{done.changed} had other rows, {done.dropped} were dropped"
+    document = {"projection": title, "runs": done.runs, "changed": done.changed}
+    text = f"{title} is built for {count(done.runs, 'run')}: {changed}"
+    say(as_json, {**document, "dropped": done.dropped}, text)
 
 
 @ledger.group()
@@ -208,9 +230,12 @@ def _of_runs(runs: tuple[str, ...]) -> Callable[[Build, Parked], bool]:
 
 
 for _command in (
+    ledger_figures.stats,
+    ledger_figures.weeks,
     ledger_files.export_command,
     ledger_files.import_command,
     ledger_files.backup,
     ledger_files.restore_command,
+    ledger_replay.replay_command,
 ):
     ledger.add_command(_command)

@@ -90,7 +90,12 @@ def _writing(path: Path) -> Generator[IO[bytes], None, None]:
 
 
 @contextmanager
-def _reading(path: Path) -> Generator[Iterator[bytes], None, None]:
+def reading(path: Path) -> Generator[Iterator[bytes], None, None]:
+    """Give the lines of an export; one whose name ends in .gz is compressed.
+
+    Raises:
+        Leave: It cannot be read.
+    """
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             yield iter(file)
@@ -111,9 +116,9 @@ def import_command(file: Path, home: Path, as_json: bool) -> None:
     with open_office(home) as office, views_of(office) as views:
         store = office.ledger.store
         try:
-            with _reading(file) as lines:
+            with reading(file) as lines:
                 summary = check_export(lines)
-            with _reading(file) as lines, progress("importing", quiet=as_json) as show:
+            with reading(file) as lines, progress("importing", quiet=as_json) as show:
                 done = import_lines(store, lines, lambda events: show(events, summary.events))
         except BadExport as error:
             raise Leave(f"{file}: {error}", 4) from error

@@ -1,0 +1,131 @@
+"""`ledger stats` and `ledger weeks`: how much the ledger holds, and what happened week by week."""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    Office,
+    home_option,
+    json_errors,
+    open_office,
+    say,
+)
+from watchkeeper.adapters.cli.progress import progress
+from watchkeeper.adapters.cli.table import table
+from watchkeeper.adapters.cli.viewing import views_of
+from watchkeeper.building import catch_up
+from watchkeeper.projections.catalogue import PROJECTIONS
+from watchkeeper.projections.figures import count, human
+from watchkeeper.projections.limits import HARD_EVENTS, SOFT_EVENTS, beyond
+from watchkeeper.projections.sizes import SIZES, STREAM, TOPIC
+from watchkeeper.projections.weeks import WEEKS
+from watchkeeper.views import BuildState, Views
+
+_SHOWN = 10
+
+
+def level(office: Office, views: Views, as_json: bool) -> None:
+    """Bring every view up to the end of the ledger, and show how far it is."""
+    store = office.ledger.store
+    with progress("catching up", quiet=as_json) as show:
+        while not catch_up(store, views, PROJECTIONS, limit=timedelta(milliseconds=200)):
+            builds = views.builds()
+            show(min(build.position for build in builds), store.newest())
+
+
+def live(views: Views, name: str) -> tuple[int, dict[str, Any]]:
+    """Return what the rows of a live view count from, and the rows.
+
+    Raises:
+        Leave: It stands still.
+    """
+    for build in views.builds():
+        if build.name == name and build.state is BuildState.LIVE:
+            if build.error:
+                raise Leave(build.error, 1)
+            rows = {key: json.loads(row) for key, row in views.rows(build).items()}
+            return build.begin, rows
+    raise Leave(f"the view {name} is not built: `watchkeeper ledger rebuild {name}`", 1)
+
+
+@click.command()
+@click.option("--last", type=click.IntRange(min=1), default=_SHOWN, show_default=True)
+@home_option
+@json_errors
+def stats(last: int, home: Path, as_json: bool) -> None:
+    """Show how much the ledger holds: events and bytes, by topic, and the largest runs."""
+    with open_office(home) as office, views_of(office) as views:
+        level(office, views, as_json)
+        begin, rows = live(views, SIZES.name)
+        kind = office.ledger.store.kind
+        file = office.home.ledger
+        size = file.stat().st_size if kind == "sqlite" else None
+    streams = _largest(rows, STREAM)
+    topics = _largest(rows, TOPIC)
+    events = sum(row["events"] for _, row in topics)
+    held = sum(row["bytes"] for _, row in topics)
+    runs = [(name, row) for name, row in streams if name.startswith("run/")]
+    document = {
+        "store": kind,
+        "from": begin,
+        "events": events,
+        "bytes": held,
+        "bytes_per_event": round(held / events, 1) if events else None,
+        "file_bytes": size,
+        "streams": len(streams),
+        "runs": len(runs),
+        "topics": [{"topic": name, **row} for name, row in topics],
+        "largest": [
+            {"stream": name, **row, "limit": beyond(row["events"], row["bytes"])}
+            for name, row in streams[:last]
+        ],
+    }
+    each = f", {held / events:.0f} bytes each" if events else ""
+    on_disk = f"; {human(size)}B on disk" if size is not None else ""
+    lines = [f"{count(events, 'event')} of {count(len(runs), 'run')}{each}{on_disk} ({kind})"]
+    lines += table(("topic", "events", "bytes", "each"), [_cells(*one) for one in topics])
+    lines.append(f"largest of {count(len(streams), 'stream')}; limits are {SOFT_EVENTS:,} and "
+                 f"{HARD_EVENTS:,} events")  # fmt: skip
+    largest = [(*_cells(*one), beyond(one[1]["events"], one[1]["bytes"])) for one in streams[:last]]
+    lines += table(("stream", "events", "bytes", "each", "limit"), largest)
+    say(as_json, document, "\n".join(lines))
+
+
+def _largest(rows: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
+    some = [(key.removeprefix(prefix), row) for key, row in rows.items() if key.startswith(prefix)]
+    return sorted(some, key=lambda one: (-one[1]["bytes"], one[0]))
+
+
+def _cells(name: str, row: Mapping[str, int]) -> tuple[str, ...]:
+    each = row["bytes"] / row["events"]
+    return name, f"{row['events']:,}", human(row["bytes"]), f"{each:.0f}"
+
+
+@click.command()
+@click.option("--last", type=click.IntRange(min=1), default=8, show_default=True)
+@home_option
+@json_errors
+def weeks(last: int, home: Path, as_json: bool) -> None:
+    """Show what happened week by week: interruptions by cause, decisions, questions, findings."""
+    with open_office(home) as office, views_of(office) as views:
+        level(office, views, as_json)
+        begin, rows = live(views, WEEKS.name)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for key, row in sorted(rows.items()):
+        week, what, name = key.split(" ", 2)
+        found.setdefault(week, []).append({"what": what, "name": name, **row})
+    shown = {week: found[week] for week in sorted(found)[-last:]}
+    cells = [
+        (week, row["what"], row["name"], str(row["count"]))
+        for week, some in shown.items()
+        for row in some
+    ]
+    lines = [count(len(shown), "week")]
+    lines += table(("week", "what", "which", "times"), cells) if cells else []
+    say(as_json, {"from": begin, "weeks": shown}, "\n".join(lines))

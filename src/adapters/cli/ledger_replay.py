@@ -1,0 +1,106 @@
+"""`ledger replay`: old histories through today's code."""
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    home_option,
+    json_errors,
+    leave_quietly,
+    open_office,
+    say,
+)
+from watchkeeper.adapters.cli.ledger_files import reading
+from watchkeeper.adapters.cli.progress import progress
+from watchkeeper.importing import BadExport, check_export, events_of
+from watchkeeper.projections.figures import count
+from watchkeeper.replaying import Difference, History, Judge, exported, histories, replay
+
+JUDGE: Judge | None = None
+"""Judges recorded checks again."""
+
+
+@click.command("replay")
+@click.argument("runs", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every run of the ledger.")
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Histories of an export instead of the home's ledger.",
+)
+@click.option("--expect-same", is_flag=True, help="Exit 1 when anything differs.")
+@home_option
+@json_errors
+def replay_command(
+    runs: tuple[str, ...],
+    everything: bool,
+    file: Path | None,
+    expect_same: bool,
+    home: Path,
+    as_json: bool,
+) -> None:
+    """Replay RUNS through the code as it is now, and name the first difference of each.
+
+    Compared are what followed from each check, each logbook that was pushed, and the status rows.
+    Nothing is changed. Before an upgrade, run the new version's replay on an export or a backup.
+    """
+    if not runs and not everything and file is None:
+        raise Leave("name runs, or --all of them: watchkeeper ledger replay --all", 4)
+    found: list[Difference] = []
+    replayed = events = 0
+    with (
+        _histories(runs, file, home) as (number, some),
+        progress("replaying", quiet=as_json) as show,
+    ):
+        for history in some:
+            difference = replay(history, JUDGE)
+            replayed, events = replayed + 1, events + len(history.run)
+            found += [difference] if difference is not None else []
+            show(replayed, number)
+    lines = [f"{count(replayed, 'run')}, {count(events, 'event')}: {_verdict(found)}"]
+    lines += [f"  {one.run} at event {one.version}: {one.kind}: {one.says}" for one in found]
+    rows = [
+        {"run": one.run, "version": one.version, "kind": one.kind, "says": one.says}
+        for one in found
+    ]
+    document = {"same": not found, "runs": replayed, "events": events, "differences": rows}
+    say(as_json, document, "\n".join(lines))
+    if found and expect_same:
+        leave_quietly(1)
+
+
+def _verdict(found: list[Difference]) -> str:
+    return f"{count(len(found), 'run')} would differ" if found else "the same as then"
+
+
+@contextmanager
+def _histories(
+    runs: tuple[str, ...], file: Path | None, home: Path
+) -> Generator[tuple[int, Iterator[History]], None, None]:
+    if file is None:
+        with open_office(home) as office:
+            known = office.ledger.slugs()
+            _expect(runs, known)
+            yield len(runs or known), histories(office.ledger.store, runs or known)
+        return
+    try:
+        with reading(file) as lines:
+            check_export(lines)
+        with reading(file) as lines:
+            every = list(exported(events_of(lines)))
+    except BadExport as error:
+        raise Leave(f"{file}: {error}", 4) from error
+    _expect(runs, [one.slug for one in every])
+    chosen = [one for one in every if not runs or one.slug in runs]
+    yield len(chosen), iter(chosen)
+
+
+def _expect(runs: tuple[str, ...], known: list[str]) -> None:
+    for slug in runs:
+        if slug not in known:
+            raise Leave(f"{slug}: no run of this name is there", 3)

@@ -1,0 +1,59 @@
+"""Every event that was ever recorded can be read for ever, as it was."""
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from tests.golden_events import DIGESTS, FOLDER, data_of, digest_of, digests, path_of
+from watchkeeper.domain.chain import GENESIS, chain_hash
+from watchkeeper.domain.envelope import decode, encode
+from watchkeeper.domain.registry import UPCASTS, type_of
+
+EVER = sorted({*type_of, *UPCASTS})
+
+
+def covers(more: Any, less: Any) -> bool:
+    """Say whether one value holds all of another; later fields may be there as well."""
+    if isinstance(less, dict):
+        fields = cast(dict[str, Any], less)
+        return all(name in more and covers(more[name], value) for name, value in fields.items())
+    if isinstance(less, list):
+        items = cast(list[Any], less)
+        return len(more) == len(items) and all(map(covers, more, items))
+    return bool(more == less)
+
+
+@pytest.mark.parametrize("topic", EVER)
+def test_every_topic_has_a_golden_file(topic: str) -> None:
+    says = f"{topic} has no golden file: uv run python -m tests.golden_events"
+    assert path_of(topic).exists(), says
+
+
+@pytest.mark.parametrize("name", sorted(digests()))
+def test_a_golden_file_is_never_changed_or_removed(name: str) -> None:
+    says = f"{name} was changed: a recorded shape is for ever; write a new version and an upcast"
+    assert digest_of(FOLDER / name) == digests()[name], says
+
+
+def test_every_golden_file_is_on_the_list() -> None:
+    assert {path.name for path in FOLDER.glob("*.json")} == set(digests()), DIGESTS
+
+
+@pytest.mark.parametrize("name", sorted(digests()))
+def test_what_was_recorded_reads_today_as_it_was(name: str) -> None:
+    document = json.loads((FOLDER / name).read_text())
+    topic = document["topic"]
+    for one in document["recorded"]:
+        state = one["state"].encode()
+        event = decode("run/golden", 1, topic, state)
+        if topic in type_of:
+            assert data_of(event) == one["data"]
+            # Nothing that was recorded is left out when it is written again.
+            again = decode("run/golden", 1, *encode(event.envelope))
+            assert covers(data_of(again), data_of(event))
+        else:
+            # Retired: what it becomes is kept beside it, since its own file may not change.
+            upcast = json.loads((FOLDER / "upcast" / name).read_text())
+            assert [event.data.topic, data_of(event)] in upcast
+        assert len(chain_hash(GENESIS, "run/golden", 1, topic, state)) == len(GENESIS)
