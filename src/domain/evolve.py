@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import assert_never, get_args
+from typing import TypeGuard, assert_never, get_args
 
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
@@ -15,6 +15,7 @@ from watchkeeper.domain.events import (
     EndEvent,
     EscalationAcknowledged,
     EscalationRaised,
+    Fact,
     FailureClassified,
     FixPushed,
     HandoverEvent,
@@ -69,6 +70,7 @@ from watchkeeper.domain.phases import (
 )
 from watchkeeper.domain.receiving import received
 from watchkeeper.domain.repeated import failed_again
+from watchkeeper.domain.replacing import copied
 from watchkeeper.domain.state import (
     UNACCOUNTED,
     Question,
@@ -108,7 +110,11 @@ _FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
 
 
 _BORN = tuple(phase for phase in PHASES if phase is not Unborn)
-_RUN_EVENTS: tuple[type[RunEvent], ...] = get_args(RunEvent)
+_RUN_EVENTS: frozenset[type[Fact]] = frozenset(get_args(RunEvent))
+
+
+def _is_of_a_run(data: Fact) -> TypeGuard[RunEvent]:
+    return type(data) in _RUN_EVENTS
 
 
 def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
@@ -121,7 +127,7 @@ def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
     if event.version != run.version + 1:
         return Unreadable(run.slug, run.version, f"event {run.version + 1} is missing")
     data = event.data
-    if not isinstance(data, _RUN_EVENTS):
+    if not _is_of_a_run(data):
         return Unreadable(run.slug, run.version, f"{data.topic} is not an event of a run")
     if isinstance(run.phase, Sealed):
         return Unreadable(run.slug, run.version, "an event follows the seal")
@@ -135,6 +141,13 @@ def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
         again = isinstance(data, FailureClassified) and failed_again(run.failures, after.failures)
         keeper = counted(run.keeper, data, event.version, again=again)
         return replace(after, version=event.version, since=since, keeper=keeper)
+        if after is run:
+            return copied(run, version=event.version, since=since)
+        # Nobody else has seen this copy yet, so it is completed in place: a second one would double
+        # what folding costs.
+        object.__setattr__(after, "version", event.version)
+        object.__setattr__(after, "since", since)
+        return after
     except Misfit as misfit:
         return Unreadable(run.slug, run.version, f"{data.topic}: {misfit}")
 

@@ -23,6 +23,7 @@ from watchkeeper.domain.phases import (
     Running,
     Stabilizing,
 )
+from watchkeeper.domain.replacing import copied
 from watchkeeper.domain.state import (
     CHECKPOINTS_KEPT,
     TRAIL_MAX,
@@ -105,14 +106,14 @@ def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:
         # Of two readings of one step, the closer one counts.
         closer = shown == known and uncertainty < instance.step_uncertainty
         if known is None or shown > known or closer:
-            seen = replace(instance, step_best=shown, step_uncertainty=uncertainty)
-    if data.job is not None:
-        seen = replace(seen, attempts_failed=max(seen.attempts_failed, data.job.attempts_failed))
+            seen = copied(instance, step_best=shown, step_uncertainty=uncertainty)
+    if data.job is not None and data.job.attempts_failed > seen.attempts_failed:
+        seen = copied(seen, attempts_failed=data.job.attempts_failed)
     phase = run.phase
     if isinstance(phase, Stabilizing) and is_moving(instance.plan, data.progress):
         phase = Running(phase.plan, phase.launched_at)
     last = LastCheck(data, event.at, event.version)
-    return replace(
+    return copied(
         run,
         phase=phase,
         instances=(*run.instances[:-1], seen),
@@ -122,4 +123,5 @@ def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:
         trail=(*run.trail[1 - TRAIL_MAX :], last),
         losses=with_losses(run.losses, data),
         watch=replace(run.watch, lease_until=data.lease_until, next_due=data.next_due),
+        watch=copied(run.watch, lease_until=data.lease_until, next_due=data.next_due),
     )
