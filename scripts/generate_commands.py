@@ -34,15 +34,9 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 [serve](#serve), [bridge](#bridge), [handover](#handover), [announce](#announce), \
 [decline](#decline) |
 | read | [status](#status), [events](#events), [logbook](#logbook), [why](#why), [whatif](#whatif), \
-[checkpoints](#checkpoints), \
-[signals](#signals), [subscribe](#subscribe), [schema](#schema) |
+[checkpoints](#checkpoints), [signals](#signals), [subscribe](#subscribe), [schema](#schema) |
 | judge | [triage](#triage), [judge](#judge), [progress](#progress) |
 | keep | [ledger](#ledger) |
-| read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints), \
-[signals](#signals), [subscribe](#subscribe), [schema](#schema), [progress](#progress) |
-| read | [status](#status), [events](#events), [logbook](#logbook), [checkpoints](#checkpoints), \
-[signals](#signals), [subscribe](#subscribe), [schema](#schema), \
-[judge](#judge) |
 | say | [note](#note), [correct](#correct) |
 | decide | [ack](#ack), [stop](#stop), [revise](#revise), [fix](#fix), [relaunch](#relaunch), \
 [rollback](#rollback), [supersede](#supersede), [abandon](#abandon) |

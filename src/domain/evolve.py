@@ -140,13 +140,13 @@ def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
         since = event.at if moved else run.since
         again = isinstance(data, FailureClassified) and failed_again(run.failures, after.failures)
         keeper = counted(run.keeper, data, event.version, again=again)
-        return replace(after, version=event.version, since=since, keeper=keeper)
         if after is run:
-            return copied(run, version=event.version, since=since)
+            return copied(run, version=event.version, since=since, keeper=keeper)
         # Nobody else has seen this copy yet, so it is completed in place: a second one would double
         # what folding costs.
         object.__setattr__(after, "version", event.version)
         object.__setattr__(after, "since", since)
+        object.__setattr__(after, "keeper", keeper)
         return after
     except Misfit as misfit:
         return Unreadable(run.slug, run.version, f"{data.topic}: {misfit}")

@@ -122,6 +122,5 @@ def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:
         last_check=last,
         trail=(*run.trail[1 - TRAIL_MAX :], last),
         losses=with_losses(run.losses, data),
-        watch=replace(run.watch, lease_until=data.lease_until, next_due=data.next_due),
         watch=copied(run.watch, lease_until=data.lease_until, next_due=data.next_due),
     )
