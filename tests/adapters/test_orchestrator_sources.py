@@ -107,7 +107,9 @@ ray.init(log_to_driver=False)
 @ray.remote(num_cpus=0, max_restarts=1)
 class Rank:
     def pid(self): return os.getpid()
-    def die(self): os.kill(os.getpid(), 9)
+    def die(self):
+        print("my last words", flush=True)
+        os.kill(os.getpid(), 9)
 
 @ray.remote(num_cpus=0, max_retries=1)
 def killed(): os.kill(os.getpid(), 9)
@@ -154,6 +156,10 @@ def test_what_became_of_a_ray_job_and_what_it_waits_for(ray_head: str, tmp_path:
         assert found["never"][0].state is AttemptState.PENDING
         ended = [one.ended_at for one in ray.attempts(name) if one.ended_at]
         assert ended == sorted(ended)
+
+        said = ray.log_tail(name, lines_max=100)
+        assert f"(rank-1-{name}) my last words" in said
+        assert not any(line.startswith(f"(rank-0-{name})") for line in said), "it lives again"
 
         around = wait_until(lambda: _with_demand(ray, name), "the demand")
         assert around.capacity.unmet == ('{"CPU": 1, "TPU-v5p-8-head": 1}',)

@@ -23,13 +23,27 @@ def get(client: JobSubmissionClient, path: str) -> dict[str, Any]:
     Raises:
         HttpRefusal: It answered with an error status.
     """
+    found: Any = _answer(client, path).json()
+    return cast("dict[str, Any]", found)
+
+
+def get_text(client: JobSubmissionClient, path: str) -> str:
+    """Return the text that the dashboard answers to a path.
+
+    Raises:
+        HttpRefusal: See `get`.
+    """
+    content: bytes = _answer(client, path).content
+    return content.decode("utf-8", errors="replace")
+
+
+def _answer(client: JobSubmissionClient, path: str) -> Any:
     # The client's own way to ask, with its headers and certificates; it has no types.
     asking: Any = client
     response: Any = asking._do_request("GET", path)
     if response.status_code != 200:
         raise HttpRefusal(int(response.status_code), str(response.text))
-    found: Any = response.json()
-    return cast("dict[str, Any]", found)
+    return response
 
 
 def listed(

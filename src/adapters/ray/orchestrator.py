@@ -1,5 +1,6 @@
 """The `Orchestrator` port for jobs on a Ray cluster, by Ray's own Job Submission client."""
 
+import logging
 import os
 import re
 import shlex
@@ -16,12 +17,15 @@ from watchkeeper.adapters.ray.attempts import read_attempts
 from watchkeeper.adapters.ray.dashboard import HttpRefusal as _Refusal
 from watchkeeper.adapters.ray.dashboard import get
 from watchkeeper.adapters.ray.resources import NODES, hardware_of
+from watchkeeper.adapters.ray.worker_logs import last_words
 from watchkeeper.domain.exits import exit_facts
 from watchkeeper.domain.gate_facts import HardwareFacts
 from watchkeeper.domain.observation import JobDescription
 from watchkeeper.domain.sources import AttemptFacts, ClusterFacts, HostFacts
 from watchkeeper.domain.values import JobFacts, JobSpec, JobState
 from watchkeeper.ports import SubmitRefused, Unavailable
+
+logger = logging.getLogger(__name__)
 
 CALL_LIMIT = timedelta(seconds=20)
 """The most that one answer may take. Usual are 10-30 ms; Ray's own client waits for ever."""
@@ -169,25 +173,40 @@ class RayOrchestrator:
     def log_tail(self, submission_id: str, *, lines_max: int) -> tuple[str, ...]:
         """Return the newest lines of the job's output; see the port.
 
-        The API has no tail: the whole log is fetched, and a log so long that this takes more than
-        the limit is `Unavailable`.
+        Before the driver's lines come the last ones of workers that failed, as far as the driver's
+        log lacks them; those that cannot be had are left out. The API has no tail: the whole log
+        is fetched, and a log so long that this takes more than the limit is `Unavailable`.
         """
 
-        def read(client: JobSubmissionClient) -> tuple[str, ...]:
+        def read(client: JobSubmissionClient) -> tuple[str, tuple[str, ...]]:
             log = client.get_job_logs(submission_id)
-            entrypoint = client.get_job_info(submission_id).entrypoint
+            job = client.get_job_info(submission_id)
             # Ray's own words; the source text in `python -c ...` would be read as the job's output.
-            own = f"Running entrypoint for job {submission_id}: {entrypoint}\n"
+            own = f"Running entrypoint for job {submission_id}: {job.entrypoint}\n"
             log = log.replace(own, "", 1)
             first, _, rest = log.partition("\n")
-            return outside.tail(rest if _SETTING_UP.fullmatch(first) else log, lines_max)
+            lines = outside.tail(rest if _SETTING_UP.fullmatch(first) else log, lines_max)
+            return job.job_id or "", lines
 
         try:
-            return self._call(f"logs of {submission_id}", read)
+            job, lines = self._call(f"logs of {submission_id}", read)
         except _Refusal as refusal:
             if _unknown(refusal, submission_id):
                 return ()
             raise Unavailable(self._source(), _short(refusal.text)) from refusal
+        return self._with_last_words(job, lines, lines_max) if job else lines
+
+    def _with_last_words(self, job: str, lines: tuple[str, ...], lines_max: int) -> tuple[str, ...]:
+        """Put what failed workers wrote last before the driver's lines, which matter more."""
+        try:
+            said = self._told(
+                f"worker logs of {job}",
+                lambda client: last_words(client, job, lines, lines_max // 4),
+            )
+        except Unavailable as error:
+            logger.info("%s: without the logs of failed workers: %s", error.source, error.reason)
+            return lines
+        return (*said, *lines[max(0, len(said) + len(lines) - lines_max) :])
 
     def stop(self, submission_id: str) -> None:
         """Ask for the end of a job; see the port.
@@ -247,7 +266,7 @@ class RayOrchestrator:
         """Call the cluster within the limit.
 
         A call that hangs stops only its own kind for its own job, as `logs of wk-1`: a log that
-        takes for ever must not blind the watch over other jobs. So at most seven hang per job.
+        takes for ever must not blind the watch over other jobs. So at most eight hang per job.
 
         Args:
             what: Which call for which job.
