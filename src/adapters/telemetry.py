@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_plai
 from prometheus_client.samples import Sample
 
 from watchkeeper import clock, outside
-from watchkeeper.domain.contract_sources import GaugesPart, TelemetryPart
+from watchkeeper.domain.contract_sources import TelemetryPart
 from watchkeeper.domain.sources import TelemetryFacts, TrainingPhase
 from watchkeeper.ports import Unavailable
 
@@ -142,17 +142,16 @@ def facts_of(samples: Iterable[Sample], part: TelemetryPart, now: datetime) -> T
         now: When the page was read; the time of samples that bear none.
     """
     plain = [sample for sample in samples if "le" not in sample.labels]
-    gauges = part.gauges
-    steps = [v for v in _values(plain, gauges.step, _STEP) if v >= 0]
-    phases = [int(v) for v in _values(plain, gauges.phase, _PHASE) if v in (0, 1, 2)]
-    progress = [_seconds(v) for v in _values(plain, gauges.progress_at, _PROGRESS) if v > 0]
+    steps = [v for v in _values(plain, part.step, _STEP) if v >= 0]
+    phases = [int(v) for v in _values(plain, part.phase, _PHASE) if v in (0, 1, 2)]
+    progress = [_seconds(v) for v in _values(plain, part.progress_at, _PROGRESS) if v > 0]
     stamps = [float(sample.timestamp) for sample in plain if sample.timestamp is not None]
     return TelemetryFacts(
         at=_time(max(stamps)) if stamps else now,
         step=int(min(steps)) if steps else None,
         phase=_PHASES[min(phases)] if phases else None,
         progress_at=_time(min(progress)) if progress else None,
-        values=dict(_kept(plain, part, gauges)),
+        values=dict(_kept(plain, part)),
     )
 
 
@@ -166,11 +165,9 @@ def _values(samples: Iterable[Sample], name: str | None, usual: re.Pattern[str])
     ]
 
 
-def _kept(
-    samples: Iterable[Sample], part: TelemetryPart, gauges: GaugesPart
-) -> Iterator[tuple[str, float]]:
+def _kept(samples: Iterable[Sample], part: TelemetryPart) -> Iterator[tuple[str, float]]:
     """Yield further gauges, those that are named first; of several processes the last one's."""
-    used = {gauges.step, gauges.phase, gauges.progress_at}
+    used = {part.step, part.phase, part.progress_at}
     named: dict[str, float] = {}
     usual: dict[str, float] = {}
     for sample in samples:

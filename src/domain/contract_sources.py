@@ -13,31 +13,23 @@ Gauge = Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$", max_length=2
 """A metric's name as Prometheus takes it."""
 
 
-class GaugesPart(Value):
-    """Which gauges say what; one that is left out is recognised by its usual names.
-
-    Attributes:
-        step: The training's step.
-        phase: 0 not started, 1 initialising or compiling, 2 training.
-        progress_at: When a step was last made, in seconds since 1970.
-    """
-
-    step: Gauge | None = None
-    phase: Gauge | None = None
-    progress_at: Gauge | None = None
-
-
 class TelemetryPart(Value):
     """Where a job tells its own gauges, as Prometheus reads them.
 
+    A gauge that is not named is recognised by its usual names.
+
     Attributes:
         url: Of the text exposition, such as `http://head:9090/metrics`; empty for none.
-        gauges: Names that differ from the usual ones.
+        step: The gauge of the training's step.
+        phase: That of its phase: 0 not started, 1 initialising or compiling, 2 training.
+        progress_at: That of the time of the last step, in seconds since 1970.
         keep: Further gauges to read by name; recognised ones need not be named.
     """
 
     url: str = ""
-    gauges: GaugesPart = GaugesPart()
+    step: Gauge | None = None
+    phase: Gauge | None = None
+    progress_at: Gauge | None = None
     keep: tuple[Gauge, ...] = ()
 
     @field_validator("url")

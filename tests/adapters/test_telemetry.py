@@ -16,7 +16,7 @@ from watchkeeper import clock
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.telemetry import PAGE_BYTES_MAX, MetricsPage
-from watchkeeper.domain.contract_sources import GaugesPart, TelemetryPart
+from watchkeeper.domain.contract_sources import TelemetryPart
 from watchkeeper.domain.sources import TelemetryFacts, TrainingPhase
 from watchkeeper.ports import TelemetryOutside, Unavailable
 
@@ -100,7 +100,7 @@ def test_gauges_of_a_real_client_are_recognised() -> None:
 
 def test_gauges_that_a_contract_names_come_before_the_usual_ones() -> None:
     with gauges(train_step=7, my_steps=9, my_phase=1, ring_gap=3) as url:
-        found = read(url, gauges=GaugesPart(step="my_steps", phase="my_phase"), keep=("ring_gap",))
+        found = read(url, step="my_steps", phase="my_phase", keep=("ring_gap",))
     assert (found.step, found.phase) == (9, TrainingPhase.INITIALISING)
     assert found.values["ring_gap"] == 3
 
