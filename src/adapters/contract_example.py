@@ -205,6 +205,17 @@ policy:
 #   nodes: [tpu-my-run-0]     # that the run has to itself
 #   pools: [qr-my-run]        # queued resources that serve it
 #   budgets: ["My run"]       # billing budgets
+
+# --- Where the job tells its own gauges, and what each machine must have --------------------------
+
+# telemetry:
+#   url: http://10.0.0.5:9090/metrics   # a Prometheus page of the job
+#   step: train_step          # usual names of these three are known
+#   phase: training_phase     # 0 not started, 1 initialising or compiling, 2 training
+#   progress_at: last_progress_timestamp
+#   keep: [nccl_skipped_steps]    # further gauges
+# hosts:
+#   mounts: [/mnt/gcs]        # folders that must be mounts (H15)
 """
 
 
