@@ -60,13 +60,13 @@ class Before:
         own: The checks of the newest stretch of training, oldest first.
         segment: How often the instance stepped back before it.
         last: The newest measure of the stretch; none for its first check.
-        older: The newest measure of the run at all.
+        all: The run's checks that measured something, oldest first.
     """
 
     own: tuple[LastCheck, ...]
     segment: int
     last: Measured | None
-    older: Measured | None
+    all: tuple[LastCheck, ...]
 
 
 def measure(
@@ -168,7 +168,6 @@ def _compares(run: Run, instance: Instance) -> bool:
 def _before(run: Run, instance: Instance, newest: int | None, turns: int) -> Before:
     measured = [one for one in run.trail if one.event.measured.source]
     own = [one for one in measured if one.event.instance == instance.plan.instance]
-    older = measured[-1].event.measured if measured else None
     known = own[-1].event.measured if own else None
     segment = max(turns, known.segment if known is not None else 0)
     back = known is not None and known.last_step is not None and newest is not None
@@ -177,7 +176,8 @@ def _before(run: Run, instance: Instance, newest: int | None, turns: int) -> Bef
         if newest < known.last_step - usual and segment == known.segment:
             segment += 1
     same = tuple(one for one in own if one.event.measured.segment == segment)
-    return Before(same, segment, same[-1].event.measured if same else None, older)
+    last = same[-1].event.measured if same else None
+    return Before(same, segment, last, tuple(measured))
 
 
 def _shown_step(seen: Observation, instance: Instance) -> int | None:
@@ -254,8 +254,8 @@ def _level(pick: _Pick, role: str, rise: Rise) -> Level | None:
 
 def _level_before(pick: _Pick, role: str, name: str) -> Level | None:
     """Return what the newest check expected of a metric; a resume goes on where it stopped."""
-    for measured in (pick.before.last, pick.before.older):
-        level = getattr(measured, role, None) if measured is not None else None
+    for one in reversed(pick.before.all):
+        level = getattr(one.event.measured, role)
         if isinstance(level, Level) and level.metric == name:
             return level
     return None

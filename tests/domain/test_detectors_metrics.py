@@ -1,0 +1,578 @@
+"""H4, H7, H8 and H9: what opens them, keeps them open and clears them, and what does not.
+
+The tables say which metrics a cadence logs; everything goes through `decide`, check by check.
+"""
+
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.domain.samples import bar, fresh, node_lost, tracker
+from tests.domain.test_handover import announcement
+from tests.domain.training import (
+    CADENCE,
+    ROWS,
+    Training,
+    Value,
+    cleared,
+    finding,
+    kinds,
+    measured,
+    opened,
+    training,
+    wobble,
+)
+from watchkeeper.domain.commands import RecordCheck
+from watchkeeper.domain.events import CheckRecorded, EscalationRaised, Severity
+from watchkeeper.domain.sources import MetricHistory, TelemetryFacts, TrainingPhase
+from watchkeeper.domain.values import SourceState
+
+NAN = math.nan
+
+BAD: dict[str, tuple[str, dict[str, Value], int]] = {
+    "throughput_collapse": ("H4", {"pace": 600_000.0}, 3),
+    "not_finite": ("H7", {"loss": lambda _: NAN}, 1),
+    "gradient_explosion": ("H7", {"gradient": 9.0}, 1),
+    "z_loss_jump": ("H7", {"z_loss": 0.05}, 1),
+    "router_collapse": ("H7", {"entropy": 0.4}, 1),
+    "optimizer_instability": ("H7", {"skipped": lambda step: float(step % 20 == 0)}, 1),
+    "loss_raised": ("H8", {"loss": 4.4}, 1),
+}
+"""By kind: its rule, what is logged when it is bad, and the cadences until it opens."""
+
+GOOD: dict[str, Value] = {"z_loss": 0.001, "entropy": 2.0, "skipped": lambda _: 0.0}
+"""What is logged beside the usual where a fault needs it."""
+
+
+def healthy(**changes: Any) -> Training:
+    made = training(0, **changes)
+    made.cadences(8, **GOOD)
+    assert made.open == set()
+    return made
+
+
+def bad(kind: str) -> dict[str, Value]:
+    return {**GOOD, **BAD[kind][1]}
+
+
+# --- One table for all of them -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_it_opens_once_stays_while_it_holds_and_clears_when_it_is_over(kind: str) -> None:
+    rule, _, wait = BAD[kind]
+    run = healthy()
+    answers = run.cadences(wait, **bad(kind))
+    assert [opened(answer) for answer in answers] == [[]] * (wait - 1) + [[kind]]
+    found = finding(answers[-1])
+    assert found.rule == rule
+    assert found.severity is (Severity.NOTIFY if rule == "H4" else Severity.ALERT)
+    assert len(answers[-1].all(EscalationRaised)) == (0 if rule == "H4" else 1)
+    assert found.summary
+    assert found.evidence
+    for answer in run.cadences(3, **bad(kind)):
+        assert (opened(answer), cleared(answer)) == ([], [])
+    ends = [cleared(answer) for answer in run.cadences(4, **GOOD)]
+    assert [one for end in ends for one in end] == [kind]
+    # It does not come back by itself.
+    assert all(opened(answer) == [] for answer in run.cadences(3, **GOOD))
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_planned_act_that_expects_it_is_named_and_opens_nothing(kind: str) -> None:
+    rule, _, wait = BAD[kind]
+    run = healthy()
+    run.history.tell(
+        announcement(run.history, expects=(rule,), ends_at=run.history.now + 20 * CADENCE)
+    )
+    answers = run.cadences(wait, **bad(kind))
+    assert opened(answers[-1]) == []
+    assert any(rule in one for one in answers[-1].the(CheckRecorded).expected)
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_without_the_source_nothing_opens_and_nothing_clears(kind: str) -> None:
+    wait = BAD[kind][2]
+    run = healthy()
+    for _ in range(wait):
+        assert opened(run.cadence(gone=("history", "tracker"), **bad(kind))) == []
+    run = healthy()
+    run.cadences(wait, **bad(kind))
+    assert run.open == {kind}
+    for _ in range(3):
+        answer = run.cadence(gone=("history", "tracker"), **GOOD)
+        assert cleared(answer) == []
+    assert run.open == {kind}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BAD if kind not in ("not_finite",)])
+def test_nothing_but_a_nan_is_found_in_warm_up(kind: str) -> None:
+    run = training(0, detect={"warmup_steps": 5_000})
+    run.cadences(4, **GOOD)
+    found = [opened(answer) for answer in run.cadences(2, **bad(kind))]
+    assert found == [[], []]
+
+
+def test_a_nan_is_found_in_warm_up() -> None:
+    run = training(0, detect={"warmup_steps": 5_000})
+    run.cadence(**GOOD)
+    assert opened(run.cadence(loss=lambda _: NAN)) == ["not_finite"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["gradient_explosion", "z_loss_jump", "router_collapse", "loss_raised"]
+)
+def test_steps_that_are_trained_again_raise_no_alarm(kind: str) -> None:
+    run = healthy()
+    run.resume(run.step - 300)
+    for answer in run.cadences(2, **bad(kind)):
+        assert measured(answer).catching_up
+        assert kind not in opened(answer)
+    # Past the high-water mark it is judged again.
+    answers = run.cadences(2, **bad(kind))
+    assert kind in opened(answers[0]) + opened(answers[1])
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_the_verdict_can_be_repeated_from_events_alone(kind: str) -> None:
+    run = healthy()
+    for _ in range(BAD[kind][2]):
+        answer = run.cadence(**bad(kind))
+    again = Training(run.history.__class__())
+    again.history.now = run.history.events[0].at
+    for event in run.history.events:
+        again.history.now = event.at
+        again.history.record(event.data)
+    assert again.history.run.findings == run.history.run.findings
+    assert again.history.run.losses == run.history.run.losses
+    assert opened(answer) == [kind]
+
+
+# --- H4: throughput ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("levels", "found"),
+    [
+        ([600_000.0] * 3, True),
+        ([740_000.0] * 3, True),
+        ([760_000.0] * 3, False),
+        ([600_000.0] * 2, False),
+        ([600_000.0, 600_000.0, 1_000_000.0, 600_000.0], False),
+        ([600_000.0, 1_000_000.0] * 4, False),
+    ],
+)
+def test_h4_asks_for_a_quarter_less_in_three_cadences_in_a_row(
+    levels: list[float], found: bool
+) -> None:
+    run = healthy()
+    seen = [opened(run.cadence(pace=level)) for level in levels]
+    assert (["throughput_collapse"] in seen) is found
+
+
+def test_h4_passes_over_slow_steps_evaluations_and_checkpoints() -> None:
+    run = healthy()
+
+    def dips(step: int) -> float:
+        return 2e5 if step % 10 < 4 else 1e6 * wobble(step)
+
+    assert kinds(run.cadences(8, pace=dips)) == []
+
+
+def test_h4_of_a_time_for_each_step_is_turned_round() -> None:
+    run = training(0)
+    slow: dict[str, Value] = {"pace": None, "step_time": 2.0}
+    run.cadences(8, pace=None, step_time=1.0)
+    answers = run.cadences(3, **slow)
+    assert opened(answers[-1]) == ["throughput_collapse"]
+    lines = " ".join(finding(answers[-1]).evidence)
+    assert "step_time: baseline 1" in lines
+
+
+def test_h4_without_a_throughput_takes_the_pace_of_the_steps() -> None:
+    run = training(0)
+    run.cadences(8, pace=None)
+    found = [opened(run.log(ROWS // 2, pace=None).check()) for _ in range(3)]
+    assert found == [[], [], ["throughput_collapse"]]
+
+
+def test_h4_says_nothing_while_the_job_says_that_it_initialises() -> None:
+    run = healthy()
+    run.telemetry = TelemetryFacts(phase=TrainingPhase.INITIALISING)
+    assert all(opened(answer) == [] for answer in run.cadences(4, pace=600_000.0))
+
+
+def test_h4_after_a_resume_is_told_from_the_pace_before() -> None:
+    run = healthy().resume(700)
+    seen = kinds(run.cadences(5, pace=600_000.0))
+    assert "throughput_collapse" in seen
+
+
+def test_h4_follows_the_contract() -> None:
+    run = training(8, detect={"throughput_drop": 0.5, "throughput_cadences": 1})
+    assert opened(run.cadence(pace=600_000.0)) == []
+    assert opened(run.cadence(pace=400_000.0)) == ["throughput_collapse"]
+
+
+# --- H7: instability -----------------------------------------------------------------------------
+
+
+def test_h7_tells_at_once_of_one_nan_that_is_over_already() -> None:
+    run = healthy()
+
+    def once(step: int) -> float:
+        return NAN if step == 840 else 2.5 * wobble(step)
+
+    answer = run.cadence(**{**GOOD, "loss": once})
+    assert opened(answer) == ["not_finite"]
+    assert "step 840" in finding(answer).summary
+    assert cleared(run.cadence(**GOOD)) == ["not_finite"]
+
+
+def test_h7_reads_a_nan_from_the_output_before_the_tracker_shows_it() -> None:
+    run = healthy()
+    answer = run.log().check(lines=["step=900 loss=2.5", "step=901 loss=nan"])
+    assert opened(answer) == ["not_finite"]
+    assert "in the output" in finding(answer).evidence[0]
+
+
+def test_h7_reads_a_nan_from_the_tracker_s_newest_values_alone() -> None:
+    run = healthy()
+    run.log()
+    shown = tracker(run.step, heartbeat_at=run.history.now, metrics={"loss": NAN})
+    assert opened(run.check(gone=("history",), shown=shown)) == ["not_finite"]
+
+
+def test_h7_does_not_blame_a_new_instance_for_the_nan_of_the_one_before() -> None:
+    run = healthy()
+    run.cadence(loss=lambda _: NAN)
+    run.history.later(timedelta(seconds=60))
+    run.resume(700)
+    assert all("not_finite" not in opened(answer) for answer in run.cadences(4))
+
+
+def test_h7_passes_over_an_evaluation_that_is_no_number() -> None:
+    run = healthy()
+    assert opened(run.cadence(**{**GOOD, "eval/loss": lambda _: NAN})) == []
+
+
+@pytest.mark.parametrize(("count", "found"), [(1, False), (2, False), (9, False), (10, True)])
+def test_h7_asks_for_ten_steps_in_a_row(count: int, found: bool) -> None:
+    run = healthy()
+
+    def exploded(step: int) -> float:
+        return 9.0 if 840 <= step < 840 + count else 0.3
+
+    answer = run.cadence(**{**GOOD, "gradient": exploded})
+    assert (opened(answer) == ["gradient_explosion"]) is found
+
+
+def test_h7_takes_a_limit_of_the_contract_for_gradient_norms() -> None:
+    run = training(8, detect={"warmup_steps": 100, "grad_norm_max": 2.0})
+    assert opened(run.cadence(gradient=1.9)) == []
+    assert opened(run.cadence(gradient=2.2)) == ["gradient_explosion"]
+
+
+@pytest.mark.parametrize(("count", "found"), [(1, False), (2, False), (3, True)])
+def test_h7_counts_skipped_steps_over_a_quarter_of_an_hour(count: int, found: bool) -> None:
+    run = healthy()
+
+    def skip(step: int) -> float:
+        return float(820 <= step < 820 + count)
+
+    answer = run.cadence(**{**GOOD, "skipped": skip})
+    assert (opened(answer) == ["optimizer_instability"]) is found
+
+
+def test_h7_counts_a_running_total_of_skipped_steps_by_its_rise() -> None:
+    run = training(0)
+    run.cadences(4, skipped=lambda _: 7.0)
+    assert opened(run.cadence(skipped=lambda step: 7.0 + (step > 450))) == []
+    assert opened(run.cadence(skipped=lambda step: 8.0 + 4 * (step > 550))) == [
+        "optimizer_instability"
+    ]
+
+
+def test_h7_takes_one_overflow_of_float16_for_a_skipped_step() -> None:
+    run = training(0)
+    run.cadences(6, scale=65_536.0)
+
+    def once(step: int) -> float:
+        return math.inf if step == 650 else 0.3
+
+    assert opened(run.cadence(scale=65_536.0, gradient=once)) == []
+
+    def often(step: int) -> float:
+        return math.inf if step % 30 == 0 else 0.3
+
+    assert opened(run.cadence(scale=65_536.0, gradient=often)) == ["optimizer_instability"]
+
+
+# --- H8: the loss --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("level", "count", "found"),
+    [
+        (3.7, 100, False),
+        (3.85, 10, True),
+        (3.85, 9, False),
+        (25.0, 1, False),
+        (25.0, 9, False),
+        (4.4, 100, True),
+    ],
+)
+def test_h8_asks_for_half_more_in_ten_steps_in_a_row(level: float, count: int, found: bool) -> None:
+    run = healthy()
+
+    def raised(step: int) -> float:
+        return level if 850 <= step < 850 + count else 2.5 * wobble(step)
+
+    assert (opened(run.cadence(**{**GOOD, "loss": raised})) == ["loss_raised"]) is found
+
+
+def test_h8_says_where_how_long_and_how_far() -> None:
+    run = healthy()
+    found = finding(run.cadence(**{**GOOD, "loss": 4.4}))
+    assert "about 100 steps" in found.summary
+    assert "expected 2.5" in found.summary
+    lines = "\n".join(found.evidence)
+    assert "from step 801 to 900" in lines
+    assert "limit 3.75" in lines
+    assert "from the tracker's history, a point every 1 steps" in lines
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        pytest.param(lambda step: 2.5 * wobble(step, 0.001), id="plateau"),
+        pytest.param(lambda step: 2.5 * (1 + 0.2 * math.exp(-(step % 300) / 60)), id="restarts"),
+        pytest.param(lambda step: 2.5 + 8 * math.exp(-step / 400), id="steep"),
+        pytest.param(lambda step: 1e-4 * wobble(step, 0.9), id="near zero"),
+        pytest.param(lambda step: -1.5 * wobble(step, 0.05), id="negative"),
+        pytest.param(lambda step: 0.02 * wobble(step, 1.0), id="about zero"),
+    ],
+)
+def test_h8_leaves_what_is_usual_alone(loss: Callable[[int], float]) -> None:
+    run = training(0)
+    assert kinds(run.cadences(14, loss=loss)) == []
+
+
+@pytest.mark.parametrize("before", [-1.5, 0.01])
+def test_h8_finds_a_rise_of_a_loss_that_is_negative_or_small(before: float) -> None:
+    run = training(0)
+    run.cadences(6, loss=before)
+    assert opened(run.cadence(loss=before + 2 * abs(before))) == ["loss_raised"]
+
+
+def test_h8_sees_a_slow_divergence() -> None:
+    run = training(0)
+
+    def slow(step: int) -> float:
+        return 2.5 * (1 + max(0, step - 500) / 1_200)
+
+    found = kinds(run.cadences(14, loss=slow))
+    assert found == ["loss_raised"]
+
+
+def test_h8_asks_for_fewer_points_where_not_every_step_is_logged() -> None:
+    run = training(0)
+
+    def tenth(level: float) -> None:
+        run.log(10, loss=level)
+        run.rows[-10:] = [(step * 10, at, row) for step, at, row in run.rows[-10:]]
+
+    for _ in range(8):
+        tenth(2.5)
+        run.check()
+    tenth(4.4)
+    found = finding(run.check())
+    assert found.kind == "loss_raised"
+    assert "3 are asked for" in "\n".join(found.evidence)
+
+
+def test_h8_reads_the_checks_own_values_where_nobody_has_a_history() -> None:
+    run = training(0)
+    for _ in range(24):
+        assert opened(run.log().check(gone=("history",))) == []
+    seen = [opened(run.log(loss=4.4).check(gone=("history",))) for _ in range(3)]
+    assert seen == [[], [], ["loss_raised"]]
+
+
+def test_h8_of_hero_runs_reports_a_shift_of_the_floor() -> None:
+    run = training(0, lane="hero", watch={"holder": "watchkeeper", "cadence": "570s"})
+    run.cadences(10)
+    answer = run.cadence(loss=2.8)
+    assert opened(answer) == ["loss_shift"]
+    assert "the 55 min before was 2.5" in finding(answer).summary
+    assert all(cleared(answer) == [] for answer in run.cadences(2, loss=2.8))
+    assert ["loss_shift"] in [cleared(answer) for answer in run.cadences(2)]
+    assert all(opened(one) == [] for one in training(10).cadences(2, loss=2.8))
+
+
+# --- H9: resumes ---------------------------------------------------------------------------------
+
+
+def resumed(after: float | Callable[[int], float], cadences: int = 2, **changes: Any) -> Training:
+    """A second instance trains the last 300 steps again, and 100 more with each cadence."""
+    run = training(10, **changes)
+    run.resume(run.step - 300)
+    return run if cadences == 0 else _go_on(run, after, cadences)
+
+
+def _go_on(run: Training, after: float | Callable[[int], float], cadences: int) -> Training:
+    run.cadences(cadences, loss=after)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("apart", "found"),
+    [(0.0, False), (0.001, False), (0.0019, False), (0.0025, True), (0.3, True), (-0.01, True)],
+)
+def test_h9_compares_the_losses_of_the_same_steps(apart: float, found: bool) -> None:
+    run = resumed(lambda step: 2.5 * wobble(step) + apart)
+    assert ("resume_loss" in run.open) is found
+
+
+def test_h9_says_which_step_differs_and_by_how_much() -> None:
+    run = resumed(0, 0)
+    answer = run.cadence(loss=lambda step: 2.5 * wobble(step) + (0.01 if step == 750 else 0))
+    found = finding(answer)
+    assert (found.rule, found.kind) == ("H9", "resume_loss")
+    assert "step 750" in found.summary
+    assert "0.01" in found.summary
+    assert "100 steps logged before and after" in found.evidence[0]
+
+
+def test_h9_clears_when_like_steps_agree_again() -> None:
+    run = resumed(0, 0)
+    run.cadence(loss=lambda step: 2.5 * wobble(step) + (0.01 if step < 720 else 0))
+    assert "resume_loss" in run.open
+    assert cleared(run.cadence()) == ["resume_loss"]
+
+
+def test_h9_finds_an_offset_that_persists_after_the_resume() -> None:
+    run = training(10)
+    # Nothing is trained again: the checkpoint was the newest step.
+    run.resume(run.step)
+    found = kinds(run.cadences(4, loss=2.5 * 1.03))
+    assert found == ["resume_loss"]
+    assert "3 % above" in run.history.run.findings["resume_loss"].summary
+
+
+def test_h9_leaves_an_offset_within_a_hundredth_alone() -> None:
+    run = training(10)
+    run.resume(run.step)
+    assert kinds(run.cadences(6, loss=2.5 * 1.005)) == []
+
+
+@pytest.mark.parametrize(
+    "detect",
+    [{"resume_differs": "expected"}, {"resume_overlap": 0.02}, {"resume_planned": 0.01}],
+)
+def test_h9_follows_what_was_agreed(detect: dict[str, Any]) -> None:
+    run = resumed(lambda step: 2.5 * wobble(step) + 0.01, detect={"warmup_steps": 100, **detect})
+    assert "resume_loss" not in run.open
+
+
+def test_h9_respects_a_planned_act() -> None:
+    run = resumed(0, 0)
+    run.history.tell(
+        announcement(run.history, expects=("H9",), ends_at=run.history.now + 20 * CADENCE)
+    )
+    answers = run.cadences(2, loss=2.6)
+    assert all(opened(answer) == [] for answer in answers)
+    assert any("H9" in one for one in answers[0].the(CheckRecorded).expected)
+
+
+def test_h9_reads_the_output_where_the_tracker_takes_no_step_twice() -> None:
+    run = resumed(0, 0)
+    high, kept = run.step + 300, list(run.rows)
+    run.log(loss=lambda step: 2.5 * wobble(step) + 0.01)
+    lines = [f"step={step} loss={row['train/loss']:.4f}" for step, _, row in run.rows[-50:]]
+    run.rows = kept
+    shown = tracker(high, heartbeat_at=run.history.now, metrics={"loss": 2.5})
+    answer = run.check(lines=lines, shown=shown)
+    assert measured(answer).catching_up
+    assert opened(answer) == ["resume_loss"]
+
+
+def test_h9_allows_for_what_rounding_took_from_a_printed_loss() -> None:
+    run = resumed(0, 0)
+    kept = list(run.rows)
+    run.log(loss=lambda step: 2.5 * wobble(step) + 0.001)
+    lines = [f"step={step} loss={row['train/loss']:.2f}" for step, _, row in run.rows[-50:]]
+    run.rows = kept
+    assert opened(run.check(lines=lines)) == []
+
+
+def test_h9_has_a_reference_where_the_tracker_begins_anew() -> None:
+    run = resumed(0, 0)
+    run.rows.clear()
+    answer = run.cadence(loss=lambda step: 2.5 * wobble(step) + 0.01)
+    assert opened(answer) == ["resume_loss"]
+
+
+def test_h9_without_an_answer_says_nothing() -> None:
+    run = resumed(0, 0)
+    assert opened(run.cadence(gone=("history", "tracker"), loss=2.6)) == []
+
+
+# --- What a check keeps --------------------------------------------------------------------------
+
+
+def test_a_check_s_measures_are_bounded() -> None:
+    run = healthy()
+    check = run.cadence(**GOOD).the(CheckRecorded)
+    assert len(check.measured.model_dump_json()) < 2_500
+    assert len(check.measured.losses) <= 32
+    assert len(run.history.run.losses) <= 512
+
+
+def test_a_tracker_s_history_that_is_unavailable_is_not_used() -> None:
+    run = healthy()
+    command = run.log(loss=4.4).history.check_command(step=run.step)
+    seen = command.observation.model_copy(
+        update={
+            "history": run.told(),
+            "readings": (
+                *command.observation.readings,
+                fresh("history").model_copy(update={"state": SourceState.UNAVAILABLE}),
+            ),
+        }
+    )
+    told = run.history.when(RecordCheck(**{**dict(command), "observation": seen}))
+    assert measured(told).source != "history"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        MetricHistory(),
+        MetricHistory(steps=(5,), columns={"loss": (2.0,)}),
+        MetricHistory(steps=(5, 6), columns={}),
+        MetricHistory(steps=(5, 5, 5), columns={"loss": (NAN, NAN, NAN)}),
+        MetricHistory(steps=(9, 3), times=(5.0, 1.0), columns={"loss": (2.0, math.inf)}),
+        MetricHistory(steps=(1,), columns={"loss": (NAN,)}, not_finite={"loss": (1,), "x": (2,)}),
+        MetricHistory(steps=(1, 2), times=(0.0, 0.0), columns={"tokens_per_sec": (0.0, 0.0)}),
+        MetricHistory(steps=(1, 2), times=(0.0, 1.0), columns={"step_time": (0.0, -1.0)}),
+    ],
+)
+def test_odd_histories_are_read_without_trouble(told: MetricHistory) -> None:
+    run = training(0)
+    run.history.later(CADENCE)
+    command = run.history.check_command(lines=[bar("1.86kit/2.38kit")])
+    seen = command.observation.model_copy(update={"history": told})
+    run.history.tell(command.model_copy(update={"observation": seen}))
+    run.history.later(CADENCE).tell(command.model_copy(update={"observation": seen}))
+
+
+def test_a_lost_node_keeps_the_reference_for_the_next_instance() -> None:
+    run = training(4)
+    run.history.fail(node_lost(), wait=timedelta(seconds=30))
+    before = run.history.run.losses
+    assert before
+    assert all(one.stretch == ("i1", 0) for one in before)
