@@ -104,7 +104,7 @@ def prepared(points: int) -> tuple[History, RecordCheck]:
 
 
 def cpu_ms(work: Callable[[], object], repetitions: int) -> tuple[float, float]:
-    """Return the least and the median CPU time of a piece of work, whose lines were not read before."""
+    """Return the least and the median CPU time of work whose lines were not read before."""
     taken: list[float] = []
     for _ in range(repetitions):
         read_line.cache_clear()

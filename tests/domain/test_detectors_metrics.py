@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.domain.samples import bar, fresh, node_lost, tracker
+from tests.domain.samples import SLUG, bar, fresh, node_lost, tracker
 from tests.domain.test_handover import announcement
 from tests.domain.training import (
     CADENCE,
     ROWS,
     Training,
-    Value,
     cleared,
     finding,
     kinds,
@@ -27,12 +26,14 @@ from tests.domain.training import (
 )
 from watchkeeper.domain.commands import RecordCheck
 from watchkeeper.domain.events import CheckRecorded, EscalationRaised, Severity
+from watchkeeper.domain.evolve import evolve
 from watchkeeper.domain.sources import MetricHistory, TelemetryFacts, TrainingPhase
+from watchkeeper.domain.state import Run
 from watchkeeper.domain.values import SourceState
 
 NAN = math.nan
 
-BAD: dict[str, tuple[str, dict[str, Value], int]] = {
+BAD: dict[str, tuple[str, dict[str, Any], int]] = {
     "throughput_collapse": ("H4", {"pace": 600_000.0}, 3),
     "not_finite": ("H7", {"loss": lambda _: NAN}, 1),
     "gradient_explosion": ("H7", {"gradient": 9.0}, 1),
@@ -43,7 +44,7 @@ BAD: dict[str, tuple[str, dict[str, Value], int]] = {
 }
 """By kind: its rule, what is logged when it is bad, and the cadences until it opens."""
 
-GOOD: dict[str, Value] = {"z_loss": 0.001, "entropy": 2.0, "skipped": lambda _: 0.0}
+GOOD: dict[str, Any] = {"z_loss": 0.001, "entropy": 2.0, "skipped": lambda _: 0.0}
 """What is logged beside the usual where a fault needs it."""
 
 
@@ -54,7 +55,7 @@ def healthy(**changes: Any) -> Training:
     return made
 
 
-def bad(kind: str) -> dict[str, Value]:
+def bad(kind: str) -> dict[str, Any]:
     return {**GOOD, **BAD[kind][1]}
 
 
@@ -141,13 +142,13 @@ def test_the_verdict_can_be_repeated_from_events_alone(kind: str) -> None:
     run = healthy()
     for _ in range(BAD[kind][2]):
         answer = run.cadence(**bad(kind))
-    again = Training(run.history.__class__())
-    again.history.now = run.history.events[0].at
+    again = Run(SLUG)
     for event in run.history.events:
-        again.history.now = event.at
-        again.history.record(event.data)
-    assert again.history.run.findings == run.history.run.findings
-    assert again.history.run.losses == run.history.run.losses
+        folded = evolve(again, event)
+        assert isinstance(folded, Run)
+        again = folded
+    # The evidence is nowhere in these events, and the state that judges is the same.
+    assert again == run.history.run
     assert opened(answer) == [kind]
 
 
@@ -184,7 +185,7 @@ def test_h4_passes_over_slow_steps_evaluations_and_checkpoints() -> None:
 
 def test_h4_of_a_time_for_each_step_is_turned_round() -> None:
     run = training(0)
-    slow: dict[str, Value] = {"pace": None, "step_time": 2.0}
+    slow: dict[str, Any] = {"pace": None, "step_time": 2.0}
     run.cadences(8, pace=None, step_time=1.0)
     answers = run.cadences(3, **slow)
     assert opened(answers[-1]) == ["throughput_collapse"]

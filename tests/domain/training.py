@@ -49,7 +49,7 @@ class Training:
     )
     telemetry: TelemetryFacts | None = None
 
-    def log(self, count: int = ROWS, over: timedelta = CADENCE, **values: Value) -> Self:
+    def log(self, count: int = ROWS, over: timedelta = CADENCE, **values: Any) -> Self:
         """Log rows without a check; a value is a level, a function of the step, or none."""
         begin = self.history.now.timestamp()
         for number in range(1, count + 1):
@@ -83,11 +83,11 @@ class Training:
         )
         return self.history.tell(command.model_copy(update={"observation": seen}))
 
-    def cadence(self, count: int = ROWS, *, gone: tuple[str, ...] = (), **values: Value) -> Answer:
+    def cadence(self, count: int = ROWS, *, gone: tuple[str, ...] = (), **values: Any) -> Answer:
         """Let one cadence of training pass, and check."""
         return self.log(count, **values).check(gone=gone)
 
-    def cadences(self, number: int, **values: Value) -> list[Answer]:
+    def cadences(self, number: int, **values: Any) -> list[Answer]:
         """Let several cadences pass, with a check after each."""
         return [self.cadence(**values) for _ in range(number)]
 
@@ -117,7 +117,7 @@ class Training:
     @property
     def open(self) -> set[str]:
         """Findings of metrics that are open now."""
-        return KINDS & set(self.history.run.findings)
+        return {kind for kind in self.history.run.findings if kind in KINDS}
 
 
 def _finite(value: float | None) -> float:
