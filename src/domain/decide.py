@@ -46,6 +46,7 @@ from watchkeeper.domain.commands_manoeuvres import (
     VerifyMilestone,
 )
 from watchkeeper.domain.contract import cadence_of
+from watchkeeper.domain.detectors_closed import artefacts_at_seal
 from watchkeeper.domain.events import (
     Action,
     ContractAmended,
@@ -342,8 +343,10 @@ def _verify_seal(run: Run, command: VerifySeal) -> Outcome:
     if leave.unwaived:
         blocked = SealBlocked(missing=missing)
         # The same answer again adds nothing to the history.
-        return [] if blocked.missing == run.seal_missing else [blocked]
-    return [*leave.events, seal_of(run, command.facts, leave.waived)]
+        same = blocked.missing == run.seal_missing
+        return [] if same else [blocked, *artefacts_at_seal(run, blocked)]
+    found = artefacts_at_seal(run, None)
+    return [*leave.events, *found, seal_of(run, command.facts, leave.waived)]
 
 
 def _complete_seal(run: Run, command: CompleteSeal) -> Outcome:

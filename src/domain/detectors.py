@@ -58,7 +58,7 @@ def findings_at(
 
     What a planned act expects does not open: the check names it instead.
     """
-    return [*cleared_by_check(run), *_changes(run, _answers(run, instance, check, now), now)]
+    return [*cleared_by_check(run), *changes_of(run, _answers(run, instance, check, now), now)]
 
 
 def identity_at(run: Run, check: CheckRecorded, now: datetime) -> list[FindingChange]:
@@ -66,14 +66,21 @@ def identity_at(run: Run, check: CheckRecorded, now: datetime) -> list[FindingCh
 
     What it logged to is as true after its end, and the next one is not to go on there.
     """
-    return _changes(run, (_drifted(run, check),), now)
+    return changes_of(run, (_drifted(run, check),), now)
 
 
-def _changes(run: Run, answers: tuple[Held, ...], now: datetime) -> list[FindingChange]:
+def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> list[FindingChange]:
+    """Return what answers change in a run's findings.
+
+    Args:
+        run: With its open findings.
+        answers: What detectors said.
+        now: When they said it, for planned acts; none for what no act explains.
+    """
     changes: list[FindingChange] = []
     for answer in answers:
         known = run.findings.get(answer.kind)
-        expected = expecting(run, answer.rule, now) is not None
+        expected = now is not None and expecting(run, answer.rule, now) is not None
         if answer.holds is True and known is None and not expected:
             changes.append(
                 FindingOpened(

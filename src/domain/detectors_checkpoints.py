@@ -160,10 +160,17 @@ def rollback_coverage(run: Run, check: CheckRecorded, now: datetime) -> Held:
 
 
 def _is_few(check: CheckRecorded, known: set[int], keep: int) -> bool:
-    """Say whether fewer are left than are to be kept; one that is being written takes a place."""
+    """Say whether too few are left of those that are to be kept.
+
+    One that is being written takes a place. While fewer came than are to be kept, one that is
+    rotated away is no collapse, and half of them is.
+    """
     newest = max(check.checkpoints_complete, default=-1)
     written = any(one.step > newest for one in check.checkpoints_incomplete)
-    return len(check.checkpoints_complete) + written < min(keep, len(known), LISTED_MAX)
+    left, depth = len(check.checkpoints_complete) + written, min(keep, LISTED_MAX)
+    if len(known) >= depth:
+        return left < depth
+    return bool(known) and left <= len(known) // 2
 
 
 def _expiring(run: Run, check: CheckRecorded, now: datetime) -> str:

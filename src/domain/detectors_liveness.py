@@ -4,6 +4,7 @@ All of them read the verdict on the clocks that the check recorded; see `quiet`.
 """
 
 import re
+from itertools import islice
 
 from watchkeeper.domain.events import CheckRecorded, Severity
 from watchkeeper.domain.held import Held
@@ -92,7 +93,8 @@ def degraded(run: Run, instance: Instance, check: CheckRecorded) -> Held:
     elif stands and signs:
         holds = True
     summary = f"degraded: no step comes, and {signs[0]}" if signs else "degraded"
-    evidence = (*signs, *witness_lines(live))
+    stood = (line for line in witness_lines(live) if "in a row" in line)
+    evidence = (*signs, *islice(stood, 2))
     return Held(DEGRADED, "H16", Severity.ALERT, holds, summary, evidence[:EVIDENCE_MAX])
 
 

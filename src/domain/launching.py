@@ -10,6 +10,8 @@ from watchkeeper.domain.commands import (
     RequestLaunch,
 )
 from watchkeeper.domain.contract import Contract, cadence_of
+from watchkeeper.domain.detectors import FindingChange
+from watchkeeper.domain.detectors_closed import drift_at_gate
 from watchkeeper.domain.events import (
     Action,
     ConsentUsed,
@@ -290,8 +292,9 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
         fix=next(iter(run.judgement.fixes[-1:]), ""),
     )
     events = _request(run, gate, decision.rule, run.requester)
+    drifted = _drift(run, events[0]) if events else []
     if events and isinstance(events[-1], LaunchRequested):
-        return events
+        return [*events[:1], *drifted, *events[1:]]
     return _blocked_relaunch(run, events, decision)
 
 
@@ -331,4 +334,9 @@ def _blocked_relaunch(run: Run, events: list[RunEvent], decision: DecisionMade) 
         + "; ".join(f"{finding.rule} {finding.says}" for finding in blocked),
         evidence=tuple(f"{finding.rule}: {finding.fix}" for finding in blocked),
     )
-    return [*events, escalate, *escalation_of(run, escalate)]
+    found = [change for one in events for change in _drift(run, one)]
+    return [*events, *found, escalate, *escalation_of(run, escalate)]
+
+
+def _drift(run: Run, event: RunEvent) -> list[FindingChange]:
+    return drift_at_gate(run, event) if isinstance(event, PreflightRecorded) else []

@@ -218,8 +218,9 @@ _TEXTS = (
         "success with missing artefacts",
         "A seal is asked for while a successful end, the tracker's finished state, the complete "
         "final checkpoint, the launch commit or a free tag is missing.",
-        "The seal is blocked, and each lack is named; a human may waive most of them, by name and "
-        "under a consent. A stopped run lacks its successful end, so only a waiver seals it.",
+        "The seal is blocked, and each lack is named; of a success it is a finding until a seal "
+        "is verified. A human may waive most of them, by name and under a consent. A stopped run "
+        "lacks its successful end, so only a waiver seals it.",
         "watchkeeper.domain.seal",
         f"{_HERO}, What Can Go Wrong: Benign-looking success; Seal",
     ),

@@ -78,6 +78,16 @@ LIVE_TEXTS = (
         f"{_LOOP}, Evaluate: TPU/XLA HBM reports are failures even without OOM",
     ),
     RuleText(
+        "H14",
+        "configuration drift",
+        "The gate blocks a relaunch that was decided, since its configuration is not that of the "
+        "instance before (L14).",
+        "Notify, with each difference; the relaunch waits for the DRI (R19). It clears when the "
+        "gate lets a relaunch through.",
+        "watchkeeper.domain.detectors_closed",
+        f"{_WRONG}: Config drift on relaunch",
+    ),
+    RuleText(
         "H15",
         "host",
         "Less than `live.disk_warn` of a disk is free; or a folder that is to be a mount, such as "
@@ -98,4 +108,4 @@ LIVE_TEXTS = (
         f"{_LOOP}, Evaluate: flag the run as degraded and notify immediately",
     ),
 )
-"""H3, H5, H6, H10, H12, H13, H15 and H16."""
+"""H3, H5, H6, H10, H12 to H16."""

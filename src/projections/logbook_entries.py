@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from watchkeeper.domain.detectors_closed import MISSING_ARTEFACTS
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     CheckpointRejected,
@@ -232,6 +233,8 @@ def watch_released(book: Logbook, data: WatchReleased, event: Event) -> Logbook:
 
 def finding_opened(book: Logbook, data: FindingOpened, event: Event) -> Logbook:
     """Open the entry of a finding."""
+    if data.kind == MISSING_ARTEFACTS:
+        return book  # The entry about the blocked seal names them.
     title = f"finding: {prose(data.kind.replace('_', ' '))} ({prose(data.rule)})"
     book = opened(book, Kind.FINDING, event.at, title)
     status = f"{data.severity.value}: {prose(data.summary)} (event {event.version})"
@@ -241,6 +244,8 @@ def finding_opened(book: Logbook, data: FindingOpened, event: Event) -> Logbook:
 
 def finding_raised(book: Logbook, data: FindingRaised, event: Event) -> Logbook:
     """Say that an open finding got louder, or is about something else by now."""
+    if data.kind == MISSING_ARTEFACTS:
+        return book  # The entry about the blocked seal names them.
     louder = data.severity is not data.before
     word = f"raised to {data.severity.value}" if louder else "changed"
     kind = prose(data.kind.replace("_", " "))
@@ -253,9 +258,16 @@ def finding_raised(book: Logbook, data: FindingRaised, event: Event) -> Logbook:
 
 def finding_cleared(book: Logbook, data: FindingCleared, event: Event) -> Logbook:
     """Say that a finding no longer holds."""
+    # The entry about an end, or about a seal, stands for the findings that it closes.
+    if data.kind == MISSING_ARTEFACTS or (book.last.kind is Kind.END and _by_end(data)):
+        return book
     title = f"finding cleared: {prose(data.kind.replace('_', ' '))} ({prose(data.rule)})"
     book = opened(book, Kind.COMPLETE, event.at, title)
     return said(book, Key.STATUS, f"{prose(data.reason)} (event {event.version})")
+
+
+def _by_end(data: FindingCleared) -> bool:
+    return data.reason.endswith(" ended")
 
 
 def checkpoint_rejected(book: Logbook, data: CheckpointRejected, event: Event) -> Logbook:

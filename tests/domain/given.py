@@ -38,8 +38,11 @@ from watchkeeper.domain.events import (
     CheckRecorded,
     DecisionMade,
     Fact,
+    FindingOpened,
+    FindingRaised,
     LaunchRequested,
     RunEvent,
+    SealBlocked,
 )
 from watchkeeper.domain.evolve import evolve
 from watchkeeper.domain.observation import GateFacts
@@ -103,6 +106,13 @@ class Answer:
     def all(self, kind: type[Wanted]) -> list[Wanted]:
         """All events of a kind."""
         return [event for event in self.events if isinstance(event, kind)]
+
+    def then_blocked(self, *missing: str) -> None:
+        """A seal is blocked by exactly these lacks, and H11 tells of them."""
+        blocked, found = self.events
+        assert blocked == SealBlocked(missing=missing)
+        assert isinstance(found, FindingOpened | FindingRaised)
+        assert (found.rule, found.about) == ("H11", "; ".join(missing)[:500])
 
     def the(self, kind: type[Wanted]) -> Wanted:
         """The one event of a kind."""

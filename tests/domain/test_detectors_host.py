@@ -5,9 +5,21 @@ from typing import Any
 import pytest
 
 from tests.domain.given import Answer, History
-from tests.domain.looking import announce, cleared, look, opened, raised, steps
-from tests.domain.samples import ROOT, bar, contract, listing, tracker
+from tests.domain.looking import CADENCE, announce, cleared, look, opened, raised, steps
+from tests.domain.samples import (
+    DRI,
+    ROOT,
+    bar,
+    clear,
+    clear_for,
+    contract,
+    listing,
+    node_lost,
+    readings,
+    tracker,
+)
 from tests.domain.stories import story
+from watchkeeper.domain.commands import Acknowledge
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import (
     DecisionMade,
@@ -96,12 +108,6 @@ def test_h15_without_an_answer_nothing_opens() -> None:
 # --- H10 -----------------------------------------------------------------------------------------
 
 
-def shows(history: History, *lines: str, **changes: Any) -> Answer:
-    history.run.last_check  # noqa: B018
-    told = {"heartbeat_at": history.now, **changes}
-    return look(history, lines=lines, shown=tracker(1100, **told))
-
-
 @pytest.mark.parametrize(
     ("lines", "final_step", "kinds"),
     [
@@ -126,15 +132,9 @@ def shows(history: History, *lines: str, **changes: Any) -> Answer:
 def test_h10_opens_when_another_last_step_is_shown(
     lines: list[str], final_step: int | None, kinds: list[str]
 ) -> None:
-    answer = (
-        look(story(Running, SEEN), lines=lines, step=1100, shown=None)
-        if final_step is None
-        else look(
-            (history := story(Running, SEEN)),
-            lines=lines,
-            shown=tracker(1100, heartbeat_at=history.now, final_step=final_step),
-        )
-    )
+    history = story(Running, SEEN)
+    held = tracker(1100, heartbeat_at=history.now + CADENCE, final_step=final_step)
+    answer = look(history, lines=lines, shown=held)
     assert opened(answer) == kinds
     if kinds:
         assert answer.the(FindingOpened).severity is Severity.NOTIFY
@@ -195,3 +195,33 @@ def test_h17_what_was_printed_stays_true_until_the_instance_ends() -> None:
     later = look(history, lines=["up"], shown=tracker(None), found=listing(900, 1000))
     assert (opened(later), cleared(later)) == ([], [])
     assert "wrong_place" in history.run.findings
+
+
+# --- H14: what the gate of a relaunch finds -------------------------------------------------------
+
+
+def test_h14_is_open_while_the_gate_blocks_a_relaunch_that_drifted() -> None:
+    promised = contract(code={"config": ["a.yaml"]})
+    history = History().launch(promised, clear(config={"trainer.seed": "0"}))
+    history.train(1000, found=listing(900, 1000))
+    history.fail(node_lost(), step=1100, found=listing(900, 1000))
+    other = clear_for(1000, config={"trainer.seed": "1"})
+    answer = history.tell(history.relaunch_command(other))
+    found = answer.the(FindingOpened)
+    assert (found.kind, found.rule, found.severity) == ("config_drift", "H14", Severity.NOTIFY)
+    assert any("seed" in line for line in found.evidence)
+    assert answer.the(EscalationRaised).rule == "R19"
+    name = answer.the(EscalationRaised).question
+    history.tell(Acknowledge(now=history.now, actor=DRI, question=name, answer="relaunch"))
+    same = clear_for(1000, config={"trainer.seed": "0"})
+    assert cleared(history.tell(history.relaunch_command(same))) == ["config_drift"]
+    assert not history.run.findings
+
+
+def test_h14_a_configuration_that_nobody_could_read_is_no_drift() -> None:
+    promised = contract(code={"config": ["a.yaml"]})
+    history = History().launch(promised, clear(config={"trainer.seed": "0"}))
+    history.train(1000, found=listing(900, 1000))
+    history.fail(node_lost(), step=1100, found=listing(900, 1000))
+    unread = clear_for(1000, readings=readings("config"))
+    history.tell(history.relaunch_command(unread)).without(FindingOpened)

@@ -56,6 +56,8 @@ from watchkeeper.domain.events import (
     ConsentRevoked,
     ConsentUsed,
     DecisionMade,
+    FindingCleared,
+    FindingOpened,
     Holder,
     LaunchRefused,
     LaunchRequested,
@@ -465,9 +467,9 @@ LACK = "tracker state: crashed, not finished"
 
 def test_a_human_seals_with_a_waiver_in_one_command_and_the_seal_names_it() -> None:
     history = story(Finished)
-    history.tell(seal(history)).then(SealBlocked(missing=(LACK,)))
+    history.tell(seal(history)).then_blocked(LACK)
     answer = history.tell(seal(history, waive=("tracker-state",), reason="the tracker was down"))
-    answer.then_kinds(ActProposed, ConsentGiven, ConsentUsed, SealVerified)
+    answer.then_kinds(ActProposed, ConsentGiven, ConsentUsed, FindingCleared, SealVerified)
     verified = answer.the(SealVerified)
     assert verified.waived == (f"{LACK} (waived by dri, c-1)",)
     assert verified.caveats == (f"sealed without {verified.waived[0]}",)
@@ -487,14 +489,14 @@ def test_a_lack_waived_ahead_is_used_by_the_next_seal() -> None:
     tell(history, Waive, subject="tracker state", reason="the tracker was down").then_kinds(
         ActProposed, ConsentGiven
     )
-    history.when(seal(history, LOOP)).then_kinds(ConsentUsed, SealVerified)
+    history.when(seal(history, LOOP)).then_kinds(ConsentUsed, FindingCleared, SealVerified)
 
 
 def test_a_consent_is_kept_while_something_else_blocks_the_seal() -> None:
     history = story(Finished)
     facts = crashed_tracker(history).model_copy(update={"commit_found": False})
     asked = seal(history, facts=facts, waive=("tracker state",), reason="down")
-    history.when(asked).then_kinds(SealBlocked)
+    history.when(asked).then_kinds(SealBlocked, FindingOpened)
 
 
 @pytest.mark.parametrize(

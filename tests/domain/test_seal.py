@@ -31,7 +31,14 @@ from tests.domain.samples import (
 )
 from tests.domain.stories import story
 from watchkeeper.domain.commands import AddNote, CompleteSeal, VerifySeal
-from watchkeeper.domain.events import RunSealed, SealBlocked, SealVerified
+from watchkeeper.domain.events import (
+    FindingCleared,
+    FindingOpened,
+    FindingRaised,
+    RunSealed,
+    SealBlocked,
+    SealVerified,
+)
 from watchkeeper.domain.observation import SealFacts
 from watchkeeper.domain.phases import Finished, Sealed
 from watchkeeper.domain.refusals import Refusal
@@ -110,15 +117,15 @@ def test_a_run_with_everything_in_place_is_verified() -> None:
     ],
 )
 def test_each_lack_blocks_the_seal_by_name(changes: dict[str, Any], name: str) -> None:
-    observed(**changes).then(SealBlocked(missing=(name,)))
+    observed(**changes).then_blocked(name)
 
 
 def test_a_tracker_without_such_a_run_blocks_the_seal_by_name() -> None:
     history = story(Finished)
     facts = sealable(history.now)
     bare = facts.observation.model_copy(update={"tracker": None})
-    history.when(verify(history, facts.model_copy(update={"observation": bare}))).then(
-        SealBlocked(missing=("tracker: it has no such run",))
+    history.when(verify(history, facts.model_copy(update={"observation": bare}))).then_blocked(
+        "tracker: it has no such run"
     )
 
 
@@ -142,7 +149,7 @@ def test_the_tracker_may_count_one_step_less(step: int) -> None:
 def test_commit_and_tag_block_the_seal_by_name(changes: dict[str, Any], name: str) -> None:
     history = story(Finished)
     facts = sealable(history.now, **changes)
-    history.when(verify(history, facts)).then(SealBlocked(missing=(name,)))
+    history.when(verify(history, facts)).then_blocked(name)
 
 
 def test_a_tag_that_is_there_already_on_the_launch_commit_is_fine() -> None:
@@ -171,12 +178,26 @@ def test_a_final_checkpoint_that_is_older_than_the_run_is_another_runs() -> None
 def test_the_same_lacks_again_add_nothing_and_a_verified_seal_is_not_verified_again() -> None:
     history = story(Finished)
     lacking = sealable(history.now, commit_found=False)
-    history.tell(verify(history, lacking)).then_kinds(SealBlocked)
+    history.tell(verify(history, lacking)).then_kinds(SealBlocked, FindingOpened)
     assert isinstance(history.run.phase, Finished)
     history.tell(verify(history, lacking)).then()
-    history.tell(verify(history)).then_kinds(SealVerified)
+    history.tell(verify(history)).then_kinds(FindingCleared, SealVerified)
+    assert not history.run.findings
     assert history.run.seal_missing == ()
     history.when(verify(history)).refused(Refusal.SEAL_VERIFIED)
+
+
+def test_h11_is_open_while_artefacts_are_missing_and_is_told_again_for_others() -> None:
+    history = story(Finished)
+    lacking = sealable(history.now, commit_found=False)
+    found = history.tell(verify(history, lacking)).the(FindingOpened)
+    assert (found.kind, found.rule) == ("missing_artefacts", "H11")
+    assert found.summary.startswith("success with missing artefacts: 1 artefact is missing")
+    gone = seen(at=history.now, said=None, shown=tracker(5154, state="finished"), found=listing(5))
+    two = lacking.model_copy(update={"observation": gone})
+    told = history.tell(verify(history, two)).the(FindingRaised)
+    assert "artefacts are missing" in told.summary
+    assert history.run.findings["missing_artefacts"].about == told.about
 
 
 def test_a_seal_of_another_instance_is_not_verified() -> None:

@@ -29,6 +29,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.projections.tales_judgement import mended, rethought
+from tests.projections.tales_live import stood_still
 from tests.projections.tales_manoeuvres import adopted, manoeuvred, superseded
 from tests.projections.tales_signals import signalled
 from watchkeeper.domain.commands import (
@@ -262,14 +263,14 @@ def crash_loop() -> History:
 
 def blind() -> History:
     """Sources that fail: the tracker, the orchestrator, and the store when it matters."""
-    history = trained()
+    history = trained(hero(checkpoints={"temporary_every": "500 steps"}))
     found = found_of(history, 500, 1000)
     history.later(QUARTER).check(
         shown=shown(history, 1320, 4.6), found=listing(*found), without=("orchestrator",)
     )
     history.later(QUARTER).check(without=("orchestrator", "logs", "tracker", "checkpoints"))
-    watched(history, 1320, 4.6, *found)
-    watched(history, 1320, 4.6, *found)
+    watched(history, 1322, 4.6, *found)
+    watched(history, 1325, 4.6, *found)
     history.fail(
         node_lost(ended_at=history.now + MINUTE),
         shown=shown(history, 1327, 4.59),
@@ -460,6 +461,7 @@ TALES: dict[str, Callable[[], History]] = {
     "signalled": signalled,
     "mended": mended,
     "rethought": rethought,
+    "stood_still": stood_still,
 }
 """Every tale by its name; each has a golden logbook."""
 

@@ -67,7 +67,7 @@ def manoeuvred() -> History:
     history.tell(VerifyMilestone(now=history.now, actor=DRI, step=1000, facts=facts))
     history.later(MINUTE).tell(EndAct(now=history.now, actor=DRI, act="act-1", reason="done early"))
     history.later(HOUR).tell(ReportStaleMonitor(now=history.now, actor=LOOP, reporter=RIVAL))
-    history.check(step=1210, found=found(900, 1000))
+    history.check(step=1210, found=found(900, 1000, 1200))
     history.tell(RequestRelaunch(now=history.now, actor=DRI, reason="a new driver"))
     history.fail(job(JobState.STOPPED), step=1220, found=found(900, 1000, 1200))
     history.relaunch().train(1300, found=found(900, 1000, 1200, 1300))

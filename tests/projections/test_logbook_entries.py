@@ -66,9 +66,10 @@ def test_each_healthy_check_is_one_line_of_the_running_entry() -> None:
 
 def test_a_line_of_another_day_names_the_day() -> None:
     history = trained()
-    found = found_of(history, 1000)
+    kept = [500, 1000]
     for step in range(1100, 1900, 100):
-        watched(history, step, 4.0, *found, wait=60 * MINUTE)
+        kept.append(step)
+        watched(history, step, 4.0, *found_of(history, *kept), wait=60 * MINUTE)
     lines = entry(text_of(history), "- healthy").splitlines()
     assert [line[:18] for line in lines if line.startswith("- 2026")] == ["- 2026-11-19 00:46"]
     assert lines[-1].startswith("- 02:46 ~1800/2000")

@@ -1,0 +1,59 @@
+"""H11 and H14: what the verification of a seal, and the gate of a relaunch, find out."""
+
+from watchkeeper.domain.detectors import FindingChange, changes_of
+from watchkeeper.domain.events import PreflightRecorded, SealBlocked, Severity
+from watchkeeper.domain.gate import blocks
+from watchkeeper.domain.gate_base import CANNOT_TELL
+from watchkeeper.domain.held import Held
+from watchkeeper.domain.phases import Finished
+from watchkeeper.domain.state import Run
+
+MISSING_ARTEFACTS = "missing_artefacts"
+"""The finding that a run ended well and lacks what proves it."""
+
+CONFIG_DRIFT = "config_drift"
+"""The finding that a relaunch would be another training than the instance before."""
+
+EVIDENCE_MAX = 8
+"""Lines of evidence kept with a finding."""
+
+
+def artefacts_at_seal(run: Run, blocked: SealBlocked | None) -> list[FindingChange]:
+    """H11: the orchestrator says success, and something that a seal needs is missing.
+
+    Args:
+        run: The run that is to be sealed.
+        blocked: What blocks the seal; none when nothing does.
+    """
+    if not isinstance(run.phase, Finished):
+        return []  # What was stopped did not succeed.
+    missing = blocked.missing if blocked is not None else ()
+    count = len(missing)
+    what = f"{count} artefact{'s are' if count > 1 else ' is'} missing"
+    summary = f"success with missing artefacts: {what}, so nothing is sealed"
+    named = "; ".join(missing)[:500]
+    lines = tuple(missing[:EVIDENCE_MAX])
+    found = Held(MISSING_ARTEFACTS, "H11", Severity.NOTIFY, bool(missing), summary, lines, named)
+    return changes_of(run, (found,), None)
+
+
+def drift_at_gate(run: Run, checked: PreflightRecorded) -> list[FindingChange]:
+    """H14: the gate blocks a relaunch since its configuration drifted (L14)."""
+    drifted = [
+        finding
+        for finding in blocks(checked.findings)
+        if finding.rule == "L14" and not finding.says.startswith(CANNOT_TELL)
+    ]
+    lines = tuple(line for one in drifted for line in (one.says, one.fix) if line)
+    instance = checked.plan.instance
+    summary = f"{instance} would be another training than the instance before it"
+    found = Held(
+        CONFIG_DRIFT,
+        "H14",
+        Severity.NOTIFY,
+        bool(drifted),
+        summary,
+        lines[:EVIDENCE_MAX],
+        drifted[0].says if drifted else "",
+    )
+    return changes_of(run, (found,), None)
