@@ -62,9 +62,9 @@ def _because(compared: ResumeComparison) -> str:
     steps = f"{compared.overlap_steps} steps that were logged before and after the resume"
     match compared.verdict:
         case "same":
-            return f"the losses of {steps} are the same"
+            return f"the losses of {steps} are the same: {compared.reason}"
         case "differs":
-            return f"the losses of {steps} differ more than they may"
+            return f"the losses of {steps} differ: {compared.reason}"
         case _:
             why = compared.reason or "too few steps were logged twice"
             return f"{why}, and training is past all that was trained before"

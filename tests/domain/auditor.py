@@ -189,6 +189,11 @@ def _guarded(events: Sequence[Event]) -> Iterator[str]:
                 fresh = []
             case LaunchRequested():
                 fresh = []
+            case DecisionMade(rule="R7" | "R16", action=Action.RELAUNCH) as data if fresh:
+                # What was consented to is done by people; the relaunch that follows names it.
+                if [f"consent {one.consent}" for one in fresh] != [*data.evidence[-1:]]:
+                    yield f"3: event {event.version} does not cite the consent that it waited for"
+                fresh = []
             case _:
                 if fresh:
                     yield f"3: event {event.version} leaves a used consent without its act"

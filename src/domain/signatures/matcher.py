@@ -101,7 +101,9 @@ class Matcher:
         self._lines: list[_Compiled] = []
         by_literal: dict[str, list[int]] = {}
         for signature in (*GUARDS, *CAUSES, *MARKS):
-            one = _Compiled(signature, re.compile(signature.pattern, _FLAGS), "^" in signature.pattern)
+            one = _Compiled(
+                signature, re.compile(signature.pattern, _FLAGS), "^" in signature.pattern
+            )
             guards = {
                 Scope.PART: self._parts,
                 Scope.SENTENCE: self._parts,
