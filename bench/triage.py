@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import process_time
 
-from watchkeeper import clock
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.triage_context import Context
 from watchkeeper.domain.triage_text import Triage, conclude, triage_text
@@ -110,8 +110,9 @@ def made_log(megabytes: int) -> bytes:
             f"{{'loss': 2.9{step % 100:02}, 'grad_norm': 1.02, 'learning_rate': 4e-05, 'epoch': "
             f"0.{step % 100:02}}}",
             f"Epoch 3:  62%|######    | {step}/1860 [04:48<02:46, 4.15it/s, loss=2.61, v_num=7]",
-            f"wandb: step {step} synced, train/error 0.031, eval/nan_count 0",
         ]
+        if step % 10 == 0:
+            lines.append(f"wandb: step {step} synced, train/error 0.031, eval/nan_count 0")
     block = ("\n".join(lines) + "\n").encode()
     log = block * (megabytes * 1_000_000 // len(block) + 1)
     planted = b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
@@ -120,17 +121,20 @@ def made_log(megabytes: int) -> bytes:
 
 
 def speed_of_log(megabytes: int) -> dict[str, float | str]:
-    """Return how fast a long log is read, and what was found in it."""
+    """Return how fast a long log is read, and what was found in it.
+
+    By CPU time, as other work may run beside.
+    """
     log = made_log(megabytes)
     best = 0.0
     label = ""
     for _ in range(_REPETITIONS):
-        timer = clock.Timer()
+        timer = process_time()
         scanner = Scanner()
         for start in range(0, len(log), _PIECE_BYTES):
             scanner.feed(log[start : start + _PIECE_BYTES])
         label = conclude(scanner).label.value
-        best = max(best, len(log) / 1e6 / timer.elapsed().total_seconds())
+        best = max(best, len(log) / 1e6 / (process_time() - timer))
     return {"megabytes": round(len(log) / 1e6), "megabytes_per_s": round(best, 1), "found": label}
 
 
@@ -148,9 +152,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     triage_text("warm up: the expressions are compiled once")
     for path in files:
         samples = samples_of(path)
-        timer = clock.Timer()
+        timer = process_time()
         answers = [triage_text(sample.text, sample.context) for sample in samples]
-        per_s = len(samples) / timer.elapsed().total_seconds()
+        per_s = len(samples) / (process_time() - timer)
         corpora[str(path)] = {**measures(samples, answers), "texts_per_s": round(per_s)}
         if options.confusions:
             wrong[str(path)] = [

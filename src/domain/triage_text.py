@@ -1,8 +1,8 @@
 """Names what broke from a text: the class, how sure that is, the lines it rests on, and an outlook.
 
 A signature names a cause; the strongest claim wins, and of equals the first in the text, as what
-fails first is the cause and the rest is collateral. What a guard knows as harmless is not read. When
-nothing names a cause, a text that shows a failure is `unknown` and every other is `benign`.
+fails first is the cause and the rest is collateral. What a guard knows as harmless is not read.
+When nothing names a cause, a text that shows a failure is `unknown` and every other is `benign`.
 """
 
 import hashlib
@@ -68,7 +68,7 @@ _CHILD = re.compile(r"CalledProcessError|ChildFailedError|ProcessExited|ProcessR
 _GENERIC_ENDS = frozenset({"code.key", "code.value", "mark.exception", "config.path"})
 _TRACKED = frozenset({Label.NETWORK, Label.CONFIG_ERROR, Label.UNKNOWN, Label.CODE_BUG})
 _PLACES = re.compile(
-    r"(?:\b[a-z]+://|(?<![\w/])/)[^\s'\",;:)\]}]+|\b(?:\d{1,3}\.){3}\d{1,3}\b(?::\d+)?"
+    r"\b[0-9a-f]{4}(?:[0-9a-f]{4})?:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?\b|(?:\b[a-z]+://|(?<![\w/])/)[^\s'\",;:)\]}]+|\b(?:\d{1,3}\.){3}\d{1,3}\b(?::\d+)?"
     r"|\b[\w-]+(?:\.[\w-]+)*\.(?:internal|local|svc|compute|cluster|com|org|net)\b(?::\d+)?"
     r"|\b(?:node|host|worker|rank|gpu|pod|ip|vm|tpu|cpu|pid|tid)[-_ ]?[\w.-]*\d[\w.-]*",
     re.IGNORECASE,

@@ -1,6 +1,7 @@
 """Signatures as data: the messages that are known, family by family."""
 
-from watchkeeper.domain.signatures.benign import LINES, PARTS, RECOVERIES
+from watchkeeper.domain.signatures.benign import LINES, RECOVERIES
+from watchkeeper.domain.signatures.benign_words import PARTS
 from watchkeeper.domain.signatures.capacity import CAPACITY, PREEMPTION
 from watchkeeper.domain.signatures.code import CODE, CONFIG
 from watchkeeper.domain.signatures.collectives import COLLECTIVES
@@ -13,10 +14,13 @@ from watchkeeper.domain.signatures.services import CONTROLLERS, STOPS, TRACKERS
 from watchkeeper.domain.signatures.tpu import TPU
 from watchkeeper.domain.signatures.work import CHECKPOINTS, DATA, NUMERICS
 
-GUARDS: tuple[Signature, ...] = (*PARTS, *LINES, *RECOVERIES)
-"""What is harmless; read before everything else."""
+__all__ = ["CAUSES", "GUARDS", "MARKS", "SIGNATURES"]
+
+GUARDS: tuple[Signature, ...] = (*PARTS, *LINES)
+"""What is harmless in a line; read before everything else."""
 
 CAUSES: tuple[Signature, ...] = (
+    *RECOVERIES,
     *NVIDIA,
     *TPU,
     *MEMORY,
@@ -35,7 +39,10 @@ CAUSES: tuple[Signature, ...] = (
     *CODE,
     *CONFIG,
 )
-"""What names a cause. Where several of one rank match one line, the first in this order counts."""
+"""What names a cause, or answers one.
+
+Where several of one rank match one line, the first in this order counts.
+"""
 
 SIGNATURES: tuple[Signature, ...] = (*GUARDS, *CAUSES, *MARKS)
 """All of them."""

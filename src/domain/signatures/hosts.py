@@ -24,8 +24,8 @@ MEMORY = (
         Label.HOST_OOM,
         r"\bOOM_?Killed\b|OUT_OF_ME(?:MORY)?\b(?!:? while| trying)|\bState: ?OUT_OF_MEMORY"
         r"|reason:? ?\"?OOM|(?:memory|mem) (?:usage )?(?:limit )?(?:exceeded|over the limit)"
-        r"|exceed(?:ed|s|ing)? (?:its |the |job |step |requested |container )*memory"
-        r"(?: resource)? (?:limit|request)|low on resource: memory"
+        r"|exceed(?:ed|s|ing)? (?:its |the |job |step |requested "
+        r"|container )*memory(?: resource)? (?:limit|request)|low on resource: memory"
         r"|The node was low on resource: memory|exceeded memory limit|memory limit exceeded"
         r"|MemoryPressure.{0,10}True|possible container OOM|beyond the .{0,30}memory limit",
         "Last State: Terminated  Reason: OOMKilled  Exit Code: 137",
@@ -39,7 +39,8 @@ MEMORY = (
         r"killed due to (?:the node running low on )?memory|running low on memory"
         r"|Workers \(tasks / actors\) killed due to memory pressure"
         r"|ray\.exceptions\.OutOfMemoryError|exceeds the memory usage threshold"
-        r"|RayOutOfMemoryError|ObjectStoreFullError|object store is full|memory monitor.{0,40}kill",
+        r"|RayOutOfMemoryError|ObjectStoreFullError|object store is full"
+        r"|memory monitor.{0,40}kill",
         "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
         "object store memory: 12 GiB",
         _RAY,
@@ -51,10 +52,10 @@ MEMORY = (
         r"Cannot allocate memory|std::bad_alloc|\bMemoryError\b|\bENOMEM\b|DefaultCPUAllocator"
         r"|can't allocate memory|unable to allocate .{0,30}(?:array|memory|bytes)"
         r"|java\.lang\.OutOfMemoryError|java heap space|JavaScript heap out of memory"
-        r"|malloc (?:of .{0,20})?failed|mmap failed.{0,30}memory|ran out of (?:host|cpu|main|syste"
-        r"m) "
-        r"memory|(?:host|system|cpu) (?:memory|ram) (?:is )?(?:exhausted|full)|out of (?:RAM|host "
-        r"memory|system memory|cpu memory)|virtual memory exhausted|not enough memory: you tried",
+        r"|malloc (?:of .{0,20})?failed|mmap failed.{0,30}memory|ran out of (?:host|cpu|main"
+        r"|system) memory|(?:host|system|cpu) (?:memory|ram) (?:is )?(?:exhausted|full)"
+        r"|out of (?:RAM|host memory|system memory|cpu memory)|virtual memory exhausted"
+        r"|not enough memory: you tried",
         "OSError: [Errno 12] Cannot allocate memory",
         "memory allocated: 12 GiB",
         "glibc; Python; PyTorch CPUAllocator; JVM",
@@ -63,8 +64,9 @@ MEMORY = (
     Signature(
         "oom.pinned",
         Label.HOST_OOM,
-        r"out of memory.{0,40}(?:pin_memory|pinned|page-locked)|(?:pinned|page-locked) .{0,40}"
-        r"(?:failed|out of memory)|failed to allocate .{0,30}(?:host|pinned) memory",
+        r"out of memory.{0,40}(?:pin_memory|pinned|page-locked)|(?:pinned"
+        r"|page-locked) .{0,40}(?:failed|out of memory)|failed to allocate .{0,30}(?:host"
+        r"|pinned) memory",
         "failed to allocate 2.0 GiB of pinned host memory",
         "pin_memory: true",
         "CUDA host memory",
@@ -73,12 +75,11 @@ MEMORY = (
     Signature(
         "oom.shm",
         Label.HOST_OOM,
-        r"unable to write to file </torch|insufficient shared memory|out of shared memory|killed b"
-        r"y signal: Bus error"
-        r"|unable to (?:open|write to|mmap|resize) .{0,30}shared memory"
-        r"|/dev/shm.{0,60}(?:full|no space|too small|exhausted|insufficient)|\bBus error\b|\bSIGBU"
-        r"S\b"
-        r"|shared memory .{0,30}(?:exhausted|is full|too small|limit)",
+        r"unable to write to file </torch|insufficient shared memory|out of shared memory"
+        r"|killed by signal: Bus error|unable to (?:open|write to|mmap"
+        r"|resize) .{0,30}shared memory|/dev/shm.{0,60}(?:full|no space|too small|exhausted"
+        r"|insufficient)|\bBus error\b|\bSIGBUS\b|shared memory .{0,30}(?:exhausted|is full"
+        r"|too small|limit)",
         "RuntimeError: DataLoader worker (pid 9) is killed by signal: Bus error. It is possible "
         "that dataloader's workers are out of shared memory.",
         "/dev/shm: 64G",
@@ -89,15 +90,13 @@ MEMORY = (
     Signature(
         "oom.words",
         Label.HOST_OOM,
-        r"\bout[- ]of[- ]memory\b|\bran out of (?:memory|ram)\b|memory leak|(?:memory|RSS|RAM)(?: "
-        r"usage| use)?"
-        r" (?:keeps |kept |is |was )?(?:grow|increas|leak|climb)\w* .{0,40}(?:until|crash|kill|lim"
-        r"it|steadily|"
-        r"linearly|unbounded|without)|(?:ate|eats|consum\w+|us\w+) (?:up )?all (?:the |of the |ava"
-        r"ilable )?"
-        r"(?:memory|ram)|memory exhaust\w+|exhaust\w* (?:host |all )?(?:memory|ram)|max rss exceed"
-        r"ed|killed "
-        r"for (?:exceeding|using) .{0,20}memory",
+        r"\bout[- ]of[- ]memory\b|(?-i:\b(?:OOM|OOMs|OOMed|OOMing)\b)(?![- ]?(?:score"
+        r"|kill\w* disabled|safe|guard))|\bran out of (?:memory|ram)\b|memory leak|(?:memory"
+        r"|RSS|RAM)(?: usage| use)? (?:keeps |kept |is |was )?(?:grow|increas|leak"
+        r"|climb)\w* .{0,40}(?:until|crash|kill|limit|steadily|linearly|unbounded|without)"
+        r"|(?:ate|eats|consum\w+|us\w+) (?:up )?all (?:the |of the |available )?(?:memory|ram)"
+        r"|memory exhaust\w+|exhaust\w* (?:host |all )?(?:memory|ram)|max rss exceeded"
+        r"|killed for (?:exceeding|using) .{0,20}memory",
         "the process ran out of memory",
         "memory is fine",
         "prose; many programs",
@@ -107,8 +106,8 @@ MEMORY = (
     Signature(
         "oom.possible",
         Label.HOST_OOM,
-        r"(?:likely|probably|possibly|may have been|might be|due to) .{0,20}(?:an? )?"
-        r"(?:\bOOM\b|out[- ]of[- ]memory)|DataLoader worker \(pid .{0,40}killed by signal: Killed"
+        r"(?:likely|probably|possibly|may have been|might be|due to) .{0,20}(?:an? )?(?:\bOOM\b"
+        r"|out[- ]of[- ]memory)|DataLoader worker \(pid .{0,40}killed by signal: Killed"
         r"|(?:worker|process|pod|task|job|node|container)\b.{0,40}\bOOM(?:ed|s)?\b"
         r"|exit(?:ed)?.{0,20}137.{0,40}(?:\bOOM\b|memory)",
         "worker 3 died, probably OOM",
@@ -125,10 +124,11 @@ DISK = (
         Label.DISK_FULL,
         r"No space left on device|\bENOSPC\b|\[Errno 28\]|disk (?:is )?full\b|os error 28"
         r"|not enough (?:free )?(?:disk )?space|insufficient (?:disk|storage) space|StorageFull"
-        r"|out of disk(?: space)?|ran out of disk|file ?system (?:is )?full|no (?:free )?space left"
-        r"|low disk space: .{0,20}\b0 ?(?:bytes|B|%)|database or disk is full|out of inodes"
-        r"|no free inodes|(?:filesystem|disk|volume|partition|mount|scratch)\b.{0,20}\b100 ?% (?:f"
-        r"ull|used)|insufficient space|not enough space",
+        r"|out of disk(?: space)?|ran out of disk|file ?system (?:is )?full"
+        r"|no (?:free )?space left|low disk space: .{0,20}\b0 ?(?:bytes|B|%)"
+        r"|database or disk is full|out of inodes|no free inodes|(?:filesystem|disk|volume"
+        r"|partition|mount|scratch)\b.{0,20}\b100 ?% (?:full|used)|insufficient space"
+        r"|not enough space",
         "OSError: [Errno 28] No space left on device",
         "disk usage 95% on /data",
         "Linux errno; SQLite; HF hub",
@@ -137,10 +137,10 @@ DISK = (
     Signature(
         "disk.quota",
         Label.DISK_FULL,
-        r"Disk quota exceeded|\bEDQUOT\b|\[Errno 122\]|os error 122|quota exceeded on (?:disk|file|"
-        r"home|storage|project)|storage quota.{0,40}exceed"
-        r"|over (?:your |its |the )?(?:disk|storage|inode|file) quota|exceeded .{0,30}(?:disk|"
-        r"storage|inode|file) quota|(?:bucket|object store).{0,40}quota exceeded"
+        r"Disk quota exceeded|\bEDQUOT\b|\[Errno 122\]|os error 122|quota exceeded on (?:disk"
+        r"|file|home|storage|project)|storage quota.{0,40}exceed|over (?:your |its "
+        r"|the )?(?:disk|storage|inode|file) quota|exceeded .{0,30}(?:disk|storage|inode"
+        r"|file) quota|(?:bucket|object store).{0,40}quota exceeded"
         r"|QuotaExceeded.{0,40}(?:storage|bytes)|file count quota|inodes? quota",
         "OSError: [Errno 122] Disk quota exceeded",
         "Quota 'CPUS' exceeded. Limit: 24.0",
@@ -152,9 +152,9 @@ DISK = (
         Label.DISK_FULL,
         r"low on resource: ephemeral-storage|ephemeral[- ]storage.{0,60}(?:exceed|evict)"
         r"|exceed\w* .{0,40}ephemeral|DiskPressure\b[=: ]{1,12}True|DiskPressure.{0,40}evict"
-        r"|Usage of EmptyDir volume .{0,60}exceeds|eviction.{0,40}(?:nodefs|imagefs|DiskPressure)"
-        r"|NodeHasDiskPressure|FreeDiskSpaceFailed|is over \d+% full.{0,60}(?:creation will fail|"
-        r"capacity)|OutOfDiskError",
+        r"|Usage of EmptyDir volume .{0,60}exceeds|eviction.{0,40}(?:nodefs|imagefs"
+        r"|DiskPressure)|NodeHasDiskPressure|FreeDiskSpaceFailed"
+        r"|is over \d+% full.{0,60}(?:creation will fail|capacity)|OutOfDiskError",
         "Evicted: The node was low on resource: ephemeral-storage.",
         "DiskPressure   False   kubelet has no disk pressure",
         _K8S + "; Ray file system monitor",
@@ -166,11 +166,11 @@ NODES = (
     Signature(
         "node.dead-ray",
         Label.NODE_FAILURE,
-        r"node .{0,160}(?:marked|beem marked|been marked).{0,10}(?:as )?dead|missed too many "
-        r"heartbeats|RAY_NODE_REMOVED|RAYLET_MARKED_DEAD|NodeDiedError|marked as dead"
-        r"|(?:actor|task|worker|object).{0,60}because its node has died|Owner's node has (?:crashe"
-        r"d|"
-        r"died)|node has died|its node (?:has )?(?:died|crashed|is dead)|NODE_DIED",
+        r"node .{0,160}(?:marked|beem marked|been marked).{0,10}(?:as )?dead"
+        r"|missed too many heartbeats|RAY_NODE_REMOVED|RAYLET_MARKED_DEAD|NodeDiedError"
+        r"|marked as dead|(?:actor|task|worker|object).{0,60}because its node has died"
+        r"|Owner's node has (?:crashed|died)|node has died|its node (?:has )?(?:died|crashed"
+        r"|is dead)|NODE_DIED",
         "The node with node id: 7be1 has been marked dead because the detector has missed too "
         "many heartbeats from it.",
         "0 nodes are dead, 4 alive",
@@ -182,8 +182,8 @@ NODES = (
         Label.NODE_FAILURE,
         r"raylet .{0,60}(?:died|crashed|exited unexpectedly|has terminated|is dead|not alive)"
         r"|local raylet .{0,60}(?:died|fail)|LocalRayletDiedError|Raylet is terminated"
-        r"|heartbeat (?:has )?(?:been )?(?:lost|missed|expired|timed out) (?:from|for|by|of) "
-        r"(?:node|host|worker|machine|actor|agent|executor|task)",
+        r"|heartbeat (?:has )?(?:been )?(?:lost|missed|expired|timed out) (?:from|for|by"
+        r"|of) (?:node|host|worker|machine|actor|agent|executor|task)",
         "ray.exceptions.LocalRayletDiedError: The task's local raylet died.",
         "raylet started on 10.0.0.2",
         _RAY,
@@ -191,11 +191,12 @@ NODES = (
     Signature(
         "node.not-ready",
         Label.NODE_FAILURE,
-        r"NodeNotReady|node .{0,60}(?:is|was|became|status is now:?|status:?) ?(?:now )?not ?ready"
-        r"|kubelet stopped posting node status|node\.kubernetes\.io/(?:unreachable|not-ready)"
-        r"|NodeStatusUnknown|node .{0,60}(?:is )?(?:unreachable|not responding|unresponsive|offline"
-        r"|lost|vanished|disappeared|gone)\b|NodeLost|DeletionByTaintManager|node.{0,30}no longer "
-        r"exists|Ready\s+(?:Unknown|False)\s|DeletingNode|node failure\b|lost node",
+        r"\b\d+/\d+\s+(?:Unknown|NodeLost)\s|NodeNotReady|node .{0,60}(?:is|was|became"
+        r"|status is now:?|status:?) ?(?:now )?not ?ready|kubelet stopped posting node status"
+        r"|node\.kubernetes\.io/(?:unreachable|not-ready)|NodeStatusUnknown"
+        r"|node .{0,60}(?:is )?(?:unreachable|not responding|unresponsive|offline|lost|vanished"
+        r"|disappeared|gone)\b|NodeLost|DeletionByTaintManager|node.{0,30}no longer exists"
+        r"|Ready\s+(?:Unknown|False)\s|DeletingNode|node failure\b|lost node",
         "Node gke-pool-1 status is now: NodeNotReady",
         "Node gke-pool-1 status is now: NodeReady",
         _K8S,
@@ -216,14 +217,15 @@ NODES = (
     Signature(
         "node.host-error",
         Label.NODE_FAILURE,
-        r"hostError|host ?error\b|compute\.instances\.(?:hostError|automaticRestart|guestTerminate)"
-        r"|instance .{0,80}(?:impaired|retirement|underlying hardware|hardware failure|degraded "
-        r"hardware|unresponsive)|underlying (?:hardware|host).{0,40}(?:fail|retire|degrad|issue)"
-        r"|System ?status ?check.{0,20}fail|scheduled for retirement|Guest agent .{0,30}lost"
-        r"|maintenance event.{0,60}(?:terminated|killed|crashed)|VM .{0,40}(?:crashed|died|"
-        r"terminated unexpectedly|was lost|stopped responding)|TPU .{0,60}(?:UNHEALTHY|"
-        r"state REPAIRING)|unhealthy-(?:maintenance|tensorflow)|UNHEALTHY_(?:TENSORFLOW|MAINTENANC"
-        r"E)",
+        r"hostError|host ?error\b|compute\.instances\.(?:hostError|automaticRestart"
+        r"|guestTerminate)|instance .{0,80}(?:impaired|retirement|underlying hardware"
+        r"|hardware failure|degraded hardware|unresponsive)|underlying (?:hardware"
+        r"|host).{0,40}(?:fail|retire|degrad|issue)|System ?status ?check.{0,20}fail"
+        r"|scheduled for retirement|Guest agent .{0,30}lost"
+        r"|maintenance event.{0,60}(?:terminated|killed|crashed)|VM .{0,40}(?:crashed|died"
+        r"|terminated unexpectedly|was lost|stopped responding)|TPU .{0,60}(?:UNHEALTHY"
+        r"|state REPAIRING)|unhealthy-(?:maintenance|tensorflow)|UNHEALTHY_(?:TENSORFLOW"
+        r"|MAINTENANCE)",
         "compute.instances.hostError: Instance terminated by Compute Engine.",
         "onHostMaintenance: TERMINATE",
         "Google Compute Engine; AWS EC2; Azure",
@@ -232,18 +234,16 @@ NODES = (
     Signature(
         "node.lost-words",
         Label.NODE_FAILURE,
-        r"(?:worker|host|machine|instance|slice|executor|peer)\b.{0,40}(?:lost heartbeat|"
-        r"heartbeat (?:timed out|timeout|lost|expired)|expired after|is dead\b|was lost|has gone a"
-        r"way|"
-        r"became unreachable|stopped responding|unreachable)"
-        r"|(?:lost|missed|no) heartbeats? (?:from|for|of)\b|ExecutorLostFailure|lame workers"
-        r"|agent (?:was lost|disconnected|is unreachable)|WORKER_FAILED"
-        r"|(?:host|node|machine|worker) declared dead|(?:machine|host|node|vm|instance) stopped re"
-        r"sponding|lost connection to (?:the )?(?:node|host|worker|machine|vm|agent|instance)|rebo"
-        r"oted unexpectedly"
-        r"|kernel panic|Oops: general protection|soft lockup|hard lockup|node (?:crash|reboot)"
-        r"|blocked for more than \d+ seconds|KernelDeadlock[=: ]+True|Lost executor|HeartbeatManag"
-        r"er",
+        r"(?:worker|host|machine|instance|slice|executor|peer)\b.{0,40}(?:lost heartbeat"
+        r"|heartbeat (?:timed out|timeout|lost|expired)|expired after|is dead\b|was lost"
+        r"|has gone away|became unreachable|stopped responding|unreachable)|(?:lost|missed"
+        r"|no) heartbeats? (?:from|for|of)\b|ExecutorLostFailure|lame workers|agent (?:was lost"
+        r"|disconnected|is unreachable)|WORKER_FAILED|(?:host|node|machine"
+        r"|worker) declared dead|(?:machine|host|node|vm|instance) stopped responding"
+        r"|lost connection to (?:the )?(?:node|host|worker|machine|vm|agent|instance)"
+        r"|rebooted unexpectedly|kernel panic|Oops: general protection|soft lockup|hard lockup"
+        r"|node (?:crash|reboot)|blocked for more than \d+ seconds|KernelDeadlock[=: ]+True"
+        r"|Lost executor|HeartbeatManager",
         "worker 3: heartbeat timed out, marking it lost",
         "worker 3: connection is alive",
         "orchestrators; Linux kernel",
@@ -252,9 +252,9 @@ NODES = (
     Signature(
         "node.supervisor",
         Label.NODE_FAILURE,
-        r"head node (?:has )?(?:died|crashed|is gone|is dead|was terminated)|node was terminated"
-        r"|because the node (?:it was running on|on which).{0,30}(?:died|is dead|was)"
-        r"|The actor'?s? node .{0,20}(?:died|dead)",
+        r"(?<!: the )head node (?:has )?(?:died|crashed|is gone|is dead|was terminated)"
+        r"|node was terminated|because the node (?:it was running on|on which).{0,30}(?:died"
+        r"|is dead|was)|The actor'?s? node .{0,20}(?:died|dead)",
         "Head node is gone, and the job with it.",
         "head node: 10.0.0.2",
         _RAY,
@@ -263,8 +263,8 @@ NODES = (
     Signature(
         "disk.io-error",
         Label.NODE_FAILURE,
-        r"(?:Buffer |blk_update_request: |critical |EXT4-fs |XFS |nvme\d?.{0,30})(?:I/O error|"
-        r"medium error|metadata I/O error|error \(device)|Remounting filesystem read-only"
+        r"(?:Buffer |blk_update_request: |critical |EXT4-fs |XFS |nvme\d?.{0,30})(?:I/O error"
+        r"|medium error|metadata I/O error|error \(device)|Remounting filesystem read-only"
         r"|Read-only file system|nvme .{0,40}(?:controller is down|timeout, (?:aborting|reset))",
         "blk_update_request: I/O error, dev nvme1n1, sector 12345",
         "nvme0n1: read 12 MB/s",

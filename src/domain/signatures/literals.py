@@ -56,7 +56,53 @@ def literals_of(pattern: str) -> frozenset[str]:
 
 
 _EVERYDAY = frozenset(
-    ["loss", "norm", "grad", "step", "error", "rank", "model", "worker", "info", "epoch", "train", "training", "data", "cache", "wandb", "sync", "checkpoint", "ckpt", "node", "job", "run", "task", "iter", "iteration", "time", "batch", "host", "gpu", "device", "memory", "eval", "warning", "skipped", "saved", "saving", "rate", "state", "status", "value", "token", "tokens", "shard", "dataset", "process"]
+    {
+        "loss",
+        "norm",
+        "grad",
+        "step",
+        "error",
+        "rank",
+        "model",
+        "worker",
+        "info",
+        "epoch",
+        "train",
+        "training",
+        "data",
+        "cache",
+        "wandb",
+        "wandb:",
+        "sync",
+        "checkpoint",
+        "ckpt",
+        "node",
+        "job",
+        "run",
+        "task",
+        "iter",
+        "iteration",
+        "time",
+        "batch",
+        "host",
+        "gpu",
+        "device",
+        "memory",
+        "eval",
+        "warning",
+        "skipped",
+        "saved",
+        "saving",
+        "rate",
+        "state",
+        "status",
+        "value",
+        "token",
+        "tokens",
+        "shard",
+        "dataset",
+        "process",
+    }
 )
 """Words of harmless lines: looking for them skips nothing."""
 
@@ -66,7 +112,8 @@ def _worth(texts: frozenset[str]) -> tuple[int, int]:
 
 
 def _length(text: str) -> int:
-    return 3 if text.strip() in _EVERYDAY else 2 * len(text)
+    plain = text.strip()
+    return 3 if plain in _EVERYDAY or plain.isdigit() else 2 * len(text)
 
 
 def _better(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:

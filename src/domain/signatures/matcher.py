@@ -1,15 +1,15 @@
 """Reads lines with all signatures at once: plain texts first, expressions where one hits."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from watchkeeper.domain.signatures import CAUSES, GUARDS, MARKS
-from watchkeeper.domain.signatures.literals import literals_of
-from watchkeeper.domain.signatures.model import Rank, Scope, Signature
+from watchkeeper.domain.signatures.literals import UnreadPattern, literals_of
+from watchkeeper.domain.signatures.model import Label, Rank, Scope, Signature
 
 WINDOW_MAX = 4_000
 """Characters of a longer line that are read around a hit."""
@@ -87,14 +87,48 @@ class _Compiled:
         return any(self.search.search(text) for text in texts)
 
 
+class _Index:
+    """Which of many expressions can hold in a text, found by the plain texts that they need."""
+
+    def __init__(self, expressions: Sequence[_Compiled]) -> None:
+        self.always: set[int] = set()
+        by_literal: dict[str, list[int]] = {}
+        for number, one in enumerate(expressions):
+            try:
+                needed = literals_of(one.signature.pattern)
+            except UnreadPattern:
+                if one.signature.label is not Label.BENIGN or one.signature.scope is Scope.TEXT:
+                    raise
+                # A guard is only asked about lines that something else has hit.
+                self.always.add(number)
+                continue
+            for literal in needed:
+                by_literal.setdefault(literal, []).append(number)
+        self._users = list(by_literal.values())
+        self.finder = BytesAhoCorasick(
+            [literal.encode() for literal in by_literal],
+            matchkind=MatchKind.Standard,
+            implementation=Implementation.DFA,
+        )
+
+    def possible(self, small: bytes) -> set[int]:
+        """Return the numbers of the expressions that a line in small letters can hold."""
+        found = self.finder.find_matches_as_indexes(small, overlapping=True)
+        return self.always.union(*(self._users[literal] for literal, _, _ in found))
+
+
 class Matcher:
     """All signatures, compiled once.
+
+    Args:
+        plainly: Try every expression on every line, without the plain texts: slow, and what the
+            quick way has to equal.
 
     Raises:
         UnreadPattern: A signature's pattern requires no plain text.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plainly: bool = False) -> None:
         """Compile them."""
         self._looked: list[_Compiled] = []
         self._parts: list[_Compiled] = []
@@ -121,6 +155,15 @@ class Matcher:
             matchkind=MatchKind.Standard,
             implementation=Implementation.DFA,
         )
+        self._plainly = plainly
+        self._all = [
+            _Compiled(one, re.compile(one.pattern, _FLAGS), "^" in one.pattern)
+            for one in (*GUARDS, *CAUSES, *MARKS)
+        ]
+        self._guards = len(GUARDS)
+        self._every = set(range(len(self._all)))
+        self._claims = _Index(self._all[self._guards :])
+        self._index = _Index(self._all)
 
     def hits(self, small: bytes) -> Iterator[int]:
         """Return where lines stand that need a look, in a text in small letters, in order."""
@@ -130,7 +173,7 @@ class Matcher:
             small += b"\n"
         for harmless, instead in _COUNTERS:
             small = small.replace(harmless, instead)
-        for _, start, _ in self._finder.find_matches_as_indexes(small):
+        for _, start, _ in self._claims.finder.find_matches_as_indexes(small):
             yield start
 
     def read(self, line: str, before: str = "") -> Reading:
@@ -140,20 +183,20 @@ class Matcher:
             line: Without colours and its end.
             before: The line before it: below a frame of a traceback stands source code.
         """
-        candidates = self._candidates(line)
-        if not candidates:
+        possible = sorted(self._possible(line))
+        claims = [self._all[number] for number in possible if number >= self._guards]
+        if not claims:
             return _NOTHING
         texts = _texts(line, line)
-        found = [one for one in candidates if one.holds(texts)]
+        found = [one for one in claims if one.holds(texts)]
         if not found:
             return _NOTHING
         if _is_frame(before) and not _is_frame(line) and _INDENTED.match(_bare(line)):
             return _source(found, line)
-        prefix = PREFIX.match(line)
-        start = prefix.end() if prefix else 0
-        silence, silenced = self._silence(line, start)
+        guards = [self._all[number] for number in possible if number < self._guards]
+        silence, silenced = _silence(guards, line, texts)
         masked = line
-        for part in self._parts:
+        for part in guards:
             taken = _taken_out(part, masked)
             if taken != masked:
                 masked = taken
@@ -175,36 +218,27 @@ class Matcher:
         kept.sort(key=lambda signature: -signature.rank)
         return Reading(tuple(kept), tuple(silenced) if dropped else (), tuple(answers))
 
-    def read_plainly(self, line: str, before: str = "") -> Reading:
-        """Read one line with every expression, without the plain texts: what `read` must equal."""
-        every = list(self._looked)
-        plain = Matcher.__new__(Matcher)
-        plain._looked, plain._parts, plain._lines = every, self._parts, self._lines
-        plain._candidates = lambda _: every  # type: ignore[method-assign]
-        return plain.read(line, before)
+    def _possible(self, line: str) -> set[int]:
+        if self._plainly:
+            return self._every
+        return self._index.possible(line.lower().encode("utf-8", "replace") + b"\n")
 
-    def _candidates(self, line: str) -> list[_Compiled]:
-        small = line.lower().encode("utf-8", "replace") + b"\n"
-        numbers = {
-            number
-            for literal, _, _ in self._finder.find_matches_as_indexes(small, overlapping=True)
-            for number in self._users[literal]
-        }
-        return [self._looked[number] for number in sorted(numbers)]
 
-    def _silence(self, line: str, start: int) -> tuple[int, list[Signature]]:
-        silence = -1
-        silenced: list[Signature] = []
-        message = line[start:]
-        for one in self._lines:
-            if one.search.search(message) or (start and one.search.search(line)):
-                silence = max(silence, one.signature.rank)
-                silenced.append(one.signature)
-        if _WARNING.search(line):
-            silence = max(silence, Rank.MARK)
-        if _BAR.search(line):
-            silence = max(silence, Rank.SYMPTOM)
-        return silence, silenced
+def _silence(
+    guards: Sequence[_Compiled], line: str, texts: tuple[str, ...]
+) -> tuple[int, list[Signature]]:
+    """Return the rank up to which a line says nothing, and the guards that say so."""
+    silenced = [
+        one.signature
+        for one in guards
+        if one.signature.scope is Scope.LINE and any(one.search.search(text) for text in texts)
+    ]
+    ranks = [int(signature.rank) for signature in silenced]
+    if _WARNING.search(line):
+        ranks.append(Rank.MARK)
+    if _BAR.search(line):
+        ranks.append(Rank.SYMPTOM)
+    return max(ranks, default=-1), silenced
 
 
 def _bare(line: str) -> str:
@@ -242,6 +276,8 @@ def _texts(line: str, masked: str) -> tuple[str, ...]:
 def _taken_out(part: _Compiled, line: str) -> str:
     if part.signature.scope is Scope.PART:
         return part.search.sub(_blank, line)
+    if part.signature.scope is not Scope.SENTENCE:
+        return line
     for found in reversed(list(part.search.finditer(line))):
         ends = [at.end() for at in _SENTENCE_END.finditer(line, 0, found.start())]
         left = ends[-1] if ends else 0

@@ -8,12 +8,13 @@ NETWORK = (
     Signature(
         "net.http-5xx",
         Label.NETWORK,
-        r"\b50[0234]\b.{0,30}(?:Server Error|Internal (?:Server )?Error|Bad Gateway|Service "
-        r"(?:Temporarily )?Unavailable|Gateway Time-?out|Backend Error|backendError|Slow Down)"
-        r"|HTTP/\d(?:\.\d)? 50[0234]|(?:status|code|error|HTTP)\w*[ =:\"']{1,4}(?:code )?50[0234]\b"
-        r"|Service Unavailable|Bad Gateway|Gateway Time-?out|InternalServerError"
-        r"|Internal Server Error|ServiceUnavailable|Backend ?Error|We encountered an internal error"
-        r"|server overloaded|upstream (?:connect error|request timeout)|error \(50[0234]\)"
+        r"\b50[0234]\b.{0,30}(?:Server Error|Internal (?:Server )?Error|Bad Gateway"
+        r"|Service (?:Temporarily )?Unavailable|Gateway Time-?out|Backend Error|backendError"
+        r"|Slow Down)|HTTP/\d(?:\.\d)? 50[0234]|(?:status|code|error"
+        r"|HTTP)\w*[ =:\"']{1,4}(?:code )?50[0234]\b|Service Unavailable|Bad Gateway"
+        r"|Gateway Time-?out|InternalServerError|Internal Server Error|ServiceUnavailable"
+        r"|\bBackend ?Error|We encountered an internal error|server overloaded"
+        r"|upstream (?:connect error|request timeout)|error \(50[0234]\)"
         r"|temporarily unavailable(?! on this)|\[50[0234]\]|50[0234]:? (?:response|from)",
         "gcsfs.utils.HttpError: 502 Server Error: Bad Gateway",
         "step 503 of 5155",
@@ -23,11 +24,11 @@ NETWORK = (
         "net.throttled",
         Label.NETWORK,
         r"Too Many Requests|rateLimitExceeded|rate[- ]limit(?:ed|ing| exceeded)|SlowDown\b"
-        r"|\b429\b.{0,40}(?:error|client|too|request|rate|retry)|(?:status|code|HTTP|error)"
-        r"\w*[ =:\"']{1,4}429\b|ThrottlingException|RequestLimitExceeded|Throttl(?:ed|ing)(?:"
-        r"Exception|Error)?\b.{0,40}(?:request|api|error|exceeded|rate)|Please reduce your request "
-        r"rate|exceeded .{0,30}rate limit|TooManyRequests|RESOURCE_EXHAUSTED.{0,60}(?:rate|request"
-        r")",
+        r"|\b429\b.{0,40}(?:error|client|too|request|rate|retry)|(?:status|code|HTTP"
+        r"|error)\w*[ =:\"']{1,4}429\b|ThrottlingException|RequestLimitExceeded|Throttl(?:ed"
+        r"|ing)(?:Exception|Error)?\b.{0,40}(?:request|api|error|exceeded|rate)"
+        r"|Please reduce your request rate|exceeded .{0,30}rate limit|TooManyRequests"
+        r"|RESOURCE_EXHAUSTED.{0,60}(?:rate|request)",
         "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://a.b",
         "rate limit: 100 per second",
         _HTTP,
@@ -35,15 +36,16 @@ NETWORK = (
     Signature(
         "net.reset",
         Label.NETWORK,
-        r"Connection (?:was )?(?:reset|aborted|broken|timed? ?out|dropped)|ECONNRESET|ECONNREFUSED"
-        r"|ETIMEDOUT|\[Errno (?:104|110|111|113|101|32)\]|Broken pipe|Connection refused"
-        r"|Connection closed(?! by (?:localRank|remote peer))|Remote end closed connection"
-        r"|Server ?Disconnected|RemoteDisconnected|IncompleteRead|ProtocolError"
-        r"|No route to host|Network is unreachable|socket hang up|EOF occurred in violation"
-        r"|unexpected EOF|transport endpoint is not connected|stale file handle|\bESTALE\b"
-        r"|ChunkedEncodingError|ClientConnectorError|ClientOSError|ClientPayloadError"
-        r"|NewConnectionError|MaxRetryError|Max retries exceeded|RetryError|connection failure"
-        r"|Failed to establish a new connection|connection (?:was )?lost|lost connection",
+        r"Connection (?:was )?(?:reset|aborted|broken|timed? ?out|dropped)|ECONNRESET"
+        r"|ECONNREFUSED|ETIMEDOUT|\[Errno (?:104|110|111|113|101|32)\]|Broken pipe"
+        r"|Connection refused|Connection closed(?! by (?:localRank|remote peer))"
+        r"|Remote end closed connection|Server ?Disconnected|RemoteDisconnected|IncompleteRead"
+        r"|ProtocolError|No route to host|Network is unreachable|socket hang up"
+        r"|EOF occurred in violation|unexpected EOF|transport endpoint is not connected"
+        r"|stale file handle|\bESTALE\b|ChunkedEncodingError|ClientConnectorError|ClientOSError"
+        r"|ClientPayloadError|NewConnectionError|MaxRetryError|Max retries exceeded|RetryError"
+        r"|connection failure|Failed to establish a new connection|connection (?:was )?lost"
+        r"|lost connection",
         "ConnectionResetError: [Errno 104] Connection reset by peer",
         "connection pool size: 10",
         _HTTP,
@@ -52,14 +54,13 @@ NETWORK = (
     Signature(
         "net.timeout",
         Label.NETWORK,
-        r"(?:Read|Connect|Request|Socket|Http|Server|Client|Gateway|ReadWrite|Pool)Timeout(?:Error"
-        r")?"
-        r"\b|read (?:operation )?timed out|Read timed out|request (?:has )?timed out"
-        r"|Timeout (?:was )?reached|operation timed out|i/o timeout|net/http: .{0,40}timeout"
-        r"|(?:download|upload|fetch|read|write|rpc|api|http|s3|gcs|gs|query|metadata)\w* .{0,40}"
-        r"timed out|context deadline exceeded|DEADLINE_?EXCEEDED|Deadline Exceeded|ConnectTimeout"
-        r"|stalled (?:read|download|stream)|upload stalled|FSTimeoutError|asyncio.{0,20}TimeoutErr"
-        r"or",
+        r"(?:Read|Connect|Request|Socket|Http|Server|Client|Gateway|ReadWrite"
+        r"|Pool)Timeout(?:Error)?\b|read (?:operation )?timed out|Read timed out"
+        r"|request (?:has )?timed out|Timeout (?:was )?reached|operation timed out|i/o timeout"
+        r"|net/http: .{0,40}timeout|(?:download|upload|fetch|read|write|rpc|api|http|s3|gcs|gs"
+        r"|query|metadata)\w* .{0,40}timed out|context deadline exceeded|DEADLINE_?EXCEEDED"
+        r"|Deadline Exceeded|ConnectTimeout|stalled (?:read|download|stream)|upload stalled"
+        r"|FSTimeoutError|asyncio.{0,20}TimeoutError",
         "requests.exceptions.ReadTimeout: HTTPSConnectionPool: Read timed out. (read timeout=60)",
         "timeout: 600",
         _HTTP,
@@ -68,11 +69,11 @@ NETWORK = (
     Signature(
         "net.grpc",
         Label.NETWORK,
-        r"StatusCode\.UNAVAILABLE|\bUNAVAILABLE: |code = Unavailable|failed to connect to all "
-        r"addresses|GOAWAY|RST_STREAM|recvmsg:|Socket closed|GrpcError|keepalive watchdog"
-        r"|rpc error: code = (?:Unavailable|DeadlineExceeded|Internal)|stream (?:removed|terminate"
-        r"d)"
-        r"|ServiceException|HttpError: Required\b|server closed the (?:connection|stream)",
+        r"StatusCode\.UNAVAILABLE|\bUNAVAILABLE: |code = Unavailable"
+        r"|failed to connect to all addresses|GOAWAY|RST_STREAM|recvmsg:|Socket closed"
+        r"|GrpcError|keepalive watchdog|rpc error: code = (?:Unavailable|DeadlineExceeded"
+        r"|Internal)|stream (?:removed|terminated)|ServiceException|HttpError: Required\b"
+        r"|server closed the (?:connection|stream)",
         "grpc.RpcError: StatusCode.UNAVAILABLE: failed to connect to all addresses",
         "gRPC server listening",
         "gRPC status codes",
@@ -91,8 +92,9 @@ NETWORK = (
     Signature(
         "net.tls",
         Label.NETWORK,
-        r"SSL(?:Error|EOFError|ZeroReturnError)|ssl\.SSL\w+|TLS handshake timeout|SSL_ERROR_SYSCALL"
-        r"|handshake (?:failure|operation timed out)|GnuTLS recv error|gnutls_handshake",
+        r"SSL(?:Error|EOFError|ZeroReturnError)|ssl\.SSL\w+|TLS handshake timeout"
+        r"|SSL_ERROR_SYSCALL|handshake (?:failure|operation timed out)|GnuTLS recv error"
+        r"|gnutls_handshake",
         "ssl.SSLEOFError: EOF occurred in violation of protocol (_ssl.c:1007)",
         "tls: enabled",
         "Python ssl; OpenSSL; Go crypto/tls",
@@ -100,16 +102,17 @@ NETWORK = (
     Signature(
         "net.storage",
         Label.NETWORK,
-        r"(?:gcs|gs://|s3|s3://|storage|bucket|object|blob|gcsfuse|lustre|nfs|weka|ceph|fsspec|boto"
-        r"|azure|minio)\b.{0,120}(?:internal error|INTERNAL:|unavailable|transient|"
-        r"not responding|Input/output error|still trying|timed? ?out|retries? exhausted)"
+        r"(?:gcs|gs://|s3|s3://|storage|bucket|object|blob|gcsfuse|lustre|nfs|weka|ceph|fsspec"
+        r"|boto|azure|minio)\b.{0,120}(?:internal error|INTERNAL:|unavailable|transient"
+        r"|not responding|Input/output error|still trying|timed? ?out|retries? exhausted)"
         r"|\[Errno 5\]|Input/output error|EndpointConnectionError|StorageException"
-        r"|googleapi: Error 50\d|TransportError|nfs: server .{0,60}not responding"
-        r"|LustreError|Cannot send after transport endpoint shutdown|Remote I/O error"
+        r"|googleapi: Error 50\d|TransportError|nfs: server .{0,60}not responding|LustreError"
+        r"|Cannot send after transport endpoint shutdown|Remote I/O error"
         r"|git.{0,30}(?:RPC failed|early EOF)|fatal: the remote end hung up"
         r"|InternalError.{0,60}(?:PutObject|GetObject|UploadPart|ListObjects|CompleteMultipart)"
-        r"|(?:PutObject|GetObject|UploadPart|ListObjects\w*|HeadObject) operation.{0,60}(?:reach|"
-        r"internal|slow|timeout|unavailable)|Error reading \"?(?:gs|s3)://",
+        r"|(?:PutObject|GetObject|UploadPart|ListObjects\w*"
+        r"|HeadObject) operation.{0,60}(?:reach|internal|slow|timeout|unavailable)"
+        r"|Error reading \"?(?:gs|s3)://",
         "nfs: server 10.0.0.9 not responding, timed out",
         "gs://bucket/ckpt written in 12 s",
         "Google Cloud Storage; AWS S3; Linux NFS; Lustre",
@@ -117,12 +120,12 @@ NETWORK = (
     Signature(
         "net.hub",
         Label.NETWORK,
-        r"couldn't connect to .{0,10}https?://|(?:huggingface\.co|hf\.co|pypi\.org|github\.com|"
-        r"docker\.io|ghcr\.io|gcr\.io).{0,160}(?:timed? ?out|unavailable|50\d\b|reset|refused|"
-        r"connection error|max retries)|LocalEntryNotFoundError|HfHubHTTPError.{0,20}(?:50\d|429)"
-        r"|Connection error, and we cannot find|cannot (?:connect|reach).{0,40}(?:hub|server|host|"
-        r"internet)|Could not (?:reach|connect to) |network (?:error|failure|issue|outage|glitch)\b"
-        r"|Error communicating with|toomanyrequests:",
+        r"couldn't connect to .{0,10}https?://|(?:huggingface\.co|hf\.co|pypi\.org|github\.com"
+        r"|docker\.io|ghcr\.io|gcr\.io).{0,160}(?:timed? ?out|unavailable|50\d\b|reset|refused"
+        r"|connection error|max retries)|LocalEntryNotFoundError|HfHubHTTPError.{0,20}(?:50\d"
+        r"|429)|Connection error, and we cannot find|cannot (?:connect|reach).{0,40}(?:hub"
+        r"|server|host|internet)|Could not (?:reach|connect to) |network (?:error|failure|issue"
+        r"|outage|glitch)\b|Error communicating with|toomanyrequests:",
         "OSError: We couldn't connect to 'https://huggingface.co' to load this file",
         "loaded from huggingface.co cache",
         "Hugging Face Hub; container registries",
@@ -130,9 +133,9 @@ NETWORK = (
     Signature(
         "net.python-timeout",
         Label.NETWORK,
-        r"^(?:\w+\.)*(?:ConnectionError|ConnectionAbortedError|ConnectionResetError|"
-        r"ConnectionRefusedError|BrokenPipeError|TimeoutError|HTTPError|URLError|HttpError|"
-        r"ClientError|ApiException|gaierror|socket\.timeout)\b",
+        r"^(?:\w+\.)*(?:ConnectionError|ConnectionAbortedError|ConnectionResetError"
+        r"|ConnectionRefusedError|BrokenPipeError|TimeoutError|HTTPError|URLError|HttpError"
+        r"|ClientError|ApiException|gaierror|socket\.timeout)\b",
         "ConnectionError: HTTPSConnectionPool(host='a.b', port=443)",
         "timeout_s: 60",
         "Python built-in exceptions; requests",

@@ -10,9 +10,9 @@ NVIDIA = (
     Signature(
         "nvidia.ecc-uncorrectable",
         Label.NODE_FAILURE,
-        r"uncorrectable ECC error|ECCUncorrectable|ecc_uncorrectable|double[ -]bit (?:ECC|errors?)"
-        r"|ECC errors? (?:found|detected|occurred)"
-        r"|uncorrectable (?:NVLink|DRAM|SRAM|memory) error|\bDBE\b.{0,30}(?:detected|error)",
+        r"uncorrectable ECC error|ECCUncorrectable|ecc_uncorrectable|double[ -]bit (?:ECC"
+        r"|errors?)|ECC errors? (?:found|detected|occurred)|uncorrectable (?:NVLink|DRAM|SRAM"
+        r"|memory) error|\bDBE\b.{0,30}(?:detected|error)",
         "RuntimeError: CUDA error: uncorrectable ECC error encountered",
         "Correctable Error : 1",
         _CUDA,
@@ -21,8 +21,8 @@ NVIDIA = (
     Signature(
         "nvidia.xid-fatal",
         Label.NODE_FAILURE,
-        r"\bXid\b[^\n]{0,60}?(?:: ?|[ =#])(?:38|46|48|61|62|6[34]|74|79|9[2-5]|1[0-2][0-9]|13[0-9]"
-        r"|14[0-9]|15[0-9]|31|32|43|45|8|13|69)\b",
+        r"\bXid\b[^\n]{0,60}?(?:: ?|[ =#])(?:38|46|48|61|62|6[34]|74|79|9[2-5]|1[0-2][0-9]"
+        r"|13[0-9]|14[0-9]|15[0-9]|31|32|43|45|8|13|69)\b",
         "NVRM: Xid (PCI:0000:4f:00): 48, pid=1234, Double Bit ECC Error",
         "no Xid events in the last hour",
         _XID,
@@ -31,8 +31,8 @@ NVIDIA = (
     Signature(
         "nvidia.xid-named",
         Label.NODE_FAILURE,
-        r"\bXid (?:error|code|event)s?\b.{0,40}(?:detected|occurred|found|reported|on (?:gpu|node)"
-        r")|XID_ERRORS.{0,40}[= ][1-9]\d*\s*$",
+        r"\bXid (?:error|code|event)s?\b.{0,40}(?:detected|occurred|found|reported|on (?:gpu"
+        r"|node))|XID_ERRORS.{0,40}[= ][1-9]\d*\s*$",
         "Xid error detected on GPU 3",
         "no Xid errors were seen",
         _XID,
@@ -51,9 +51,9 @@ NVIDIA = (
     Signature(
         "nvidia.link",
         Label.NODE_FAILURE,
-        r"NVLink\b.{0,60}(?:fatal|(?:is|went|link|are) down\b|failure|uncorrectable|error detected)"
-        r"|nvswitch.{0,40}(?:fatal|non-fatal error|failure|\bSXid)\b|\bSXid\b.{0,50}\d{5}"
-        r"|NV_?ERR_NVLINK|cudaErrorNvlinkUncorrectable"
+        r"NVLink\b.{0,60}(?:fatal|(?:is|went|link|are) down\b|failure|uncorrectable"
+        r"|error detected)|nvswitch.{0,40}(?:fatal|non-fatal error|failure|\bSXid)\b"
+        r"|\bSXid\b.{0,50}\d{5}|NV_?ERR_NVLINK|cudaErrorNvlinkUncorrectable"
         r"|fabric manager.{0,60}(?:fail|not running|stopped)",
         "NVLink 5 is down on GPU 2",
         "Link 3: Replay Errors: 0",
@@ -77,9 +77,9 @@ NVIDIA = (
         r"hardware stack error|cudaErrorHardwareStackError|GSP (?:task )?timeout"
         r"|timeout waiting for RPC from GSP|RmInitAdapter failed|rm_init_adapter failed"
         r"|GPU recovery action|row[ -]?remap\w* (?:failure|failed)|row remap\w* pending"
-        r"|cudaErrorContained|unrecoverable.{0,20}(?:gpu|memory) error|GPU memory page retirement"
-        r"|page retirement (?:failure|pending: yes)|thermal (?:violation|shutdown)"
-        r"|contained (?:ecc|memory) error",
+        r"|cudaErrorContained|unrecoverable.{0,20}(?:gpu|memory) error"
+        r"|GPU memory page retirement|page retirement (?:failure|pending: yes)"
+        r"|thermal (?:violation|shutdown)|contained (?:ecc|memory) error",
         "NVRM: GPU at PCI:0000:18:00: timeout waiting for RPC from GSP!",
         "rpc timeout is 60 s",
         _XID,
@@ -109,11 +109,11 @@ NVIDIA = (
     Signature(
         "nvidia.straggler-hardware",
         Label.NODE_FAILURE,
-        r"(?:node|gpu|host|instance|machine) .{0,40}(?:hardware (?:failure|fault|error)|is broken|"
-        r"replaced|went down|died|crashed)\b|hardware (?:failure|fault|error) (?:on|detected|in)"
-        r"|machine check (?:exception|event|error)|\bMCE\b.{0,30}(?:hardware|fatal)|broken gpu"
-        r"|faulty (?:gpu|node|host|nic|hardware)|bad (?:gpu|node|hardware)s?\b.{0,30}"
-        r"(?:detected|found|excluded|replaced|cordon)",
+        r"(?:node|gpu|host|instance|machine) .{0,40}(?:hardware (?:failure|fault|error)"
+        r"|is broken|replaced|went down|died|crashed)\b|hardware (?:failure|fault|error) (?:on"
+        r"|detected|in)|machine check (?:exception|event|error)|\bMCE\b.{0,30}(?:hardware"
+        r"|fatal)|broken gpu|faulty (?:gpu|node|host|nic|hardware)|bad (?:gpu|node"
+        r"|hardware)s?\b.{0,30}(?:detected|found|excluded|replaced|cordon)",
         "node gpu-12 died, hardware failure",
         "hardware: 8 x H100",
         "site chronicles; Linux mce",
@@ -121,10 +121,10 @@ NVIDIA = (
     Signature(
         "nvidia.infiniband",
         Label.NODE_FAILURE,
-        r"\b(?:mlx5|ib)_?\w{0,12}\b.{0,60}(?:link (?:is )?down|port (?:is )?down|fatal|"
-        r"health compromised|error event|unresponsive)|ibv_\w+ .{0,30}failed"
-        r"|IBV_WC_RETRY_EXC_ERR|transport retry counter exceeded"
-        r"|local catastrophic error|IB link flap",
+        r"\b(?:mlx5|ib)_?\w{0,12}\b.{0,60}(?:link (?:is )?down|port (?:is )?down|fatal"
+        r"|health compromised|error event|unresponsive)|ibv_\w+ .{0,30}failed"
+        r"|IBV_WC_RETRY_EXC_ERR|transport retry counter exceeded|local catastrophic error"
+        r"|IB link flap",
         "mlx5_core 0000:5e:00.0: health compromised - reached miss count",
         "mlx5_0 port 1 state: Active",
         "Linux mlx5; libibverbs; NCCL net_ib.cc",
@@ -135,9 +135,9 @@ NVIDIA = (
         "cuda.oom",
         Label.HBM_OOM,
         r"CUDA(?: error: | driver error: | runtime error: | )(?:\(\d+\) ?:? ?)?out of memory"
-        r"|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|torch\.(?:cuda\.)?OutOfMemoryError"
-        r"|cuda runtime error \(2\)|(?:HIP|XPU|NPU|MPS)(?: error: | backend | )out of memory"
-        r"|hipErrorOutOfMemory|OutOfMemoryError: CUDA",
+        r"|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
+        r"|torch\.(?:cuda\.)?OutOfMemoryError|cuda runtime error \(2\)|(?:HIP|XPU|NPU"
+        r"|MPS)(?: error: | backend | )out of memory|hipErrorOutOfMemory|OutOfMemoryError: CUDA",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
         "CUDA memory: 12 of 80 GiB in use",
         _TORCH,
@@ -146,12 +146,12 @@ NVIDIA = (
     Signature(
         "cuda.alloc-failed",
         Label.HBM_OOM,
-        r"CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|failed to allocate \S+ ?\S* ?"
-        r"(?:bytes )?(?:from|on) (?:the )?(?:device|gpu)|failed to alloc\w* .{0,60}on device"
-        r"|insufficient (?:gpu|device|cuda|video) memory|not enough (?:gpu|device|cuda) memory"
-        r"|No available memory for the cache blocks|free memory on device .{0,60}is less than"
-        r"|(?:gpu|vram|device)(?: memory)?(?: is)? (?:exhausted|ran out)|OOM when allocating tenso"
-        r"r",
+        r"CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED"
+        r"|failed to allocate \S+ ?\S* ?(?:bytes )?(?:from|on) (?:the )?(?:device|gpu)"
+        r"|failed to alloc\w* .{0,60}on device|insufficient (?:gpu|device|cuda|video) memory"
+        r"|not enough (?:gpu|device|cuda) memory|No available memory for the cache blocks"
+        r"|free memory on device .{0,60}is less than|(?:gpu|vram"
+        r"|device)(?: memory)?(?: is)? (?:exhausted|ran out)|OOM when allocating tensor",
         "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate(handle)",
         "device memory pool: 70 GiB free",
         "cuBLAS; cuDNN; TensorFlow BFC allocator; vLLM",
@@ -160,9 +160,8 @@ NVIDIA = (
     Signature(
         "cuda.assert",
         Label.CODE_BUG,
-        r"device-side assert(?!ions)|index out of bounds.{0,20}Assertion|srcIndex < srcSelectDimSi"
-        r"ze"
-        r"|Assertion `.{1,120}` failed",
+        r"device-side assert(?!ions)|index out of bounds.{0,20}Assertion"
+        r"|srcIndex < srcSelectDimSize|Assertion `.{1,120}` failed",
         "RuntimeError: CUDA error: device-side assert triggered",
         "asserts on the device are enabled",
         "PyTorch, ATen/native/cuda",
@@ -194,8 +193,8 @@ NVIDIA = (
     Signature(
         "cuda.launch-failure",
         Label.CODE_BUG,
-        r"unspecified launch failure|cudaErrorLaunchFailure|CUDA_ERROR_LAUNCH_FAILED"
-        r"|(?:HIP|ROCm) error: unspecified",
+        r"unspecified launch failure|cudaErrorLaunchFailure|CUDA_ERROR_LAUNCH_FAILED|(?:HIP"
+        r"|ROCm) error: unspecified",
         "RuntimeError: CUDA error: unspecified launch failure",
         "cuda launch blocking: 1",
         _CUDA,
@@ -205,8 +204,8 @@ NVIDIA = (
     Signature(
         "cuda.cublas",
         Label.UNKNOWN,
-        r"CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|CUDNN_STATUS_(?:EXECUTION_FAILED|"
-        r"INTERNAL_ERROR|MAPPING_ERROR)",
+        r"CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|CUDNN_STATUS_(?:EXECUTION_FAILED"
+        r"|INTERNAL_ERROR|MAPPING_ERROR)",
         "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
         "cuDNN version 8902",
         "cuBLAS and cuDNN API",
@@ -221,13 +220,13 @@ NVIDIA = (
         r"|CUDA driver version is insufficient|forward compatibility was attempted"
         r"|driver (?:on your system )?is too old|Driver/library version mismatch"
         r"|not compatible with the current PyTorch|Torch not compiled with CUDA"
-        r"|CUDA_ERROR_INVALID_IMAGE|kernel image is invalid|PTX (?:JIT|was compiled with an unsupp"
-        r"orted)|minimum required Cuda driver"
-        r"|Found no NVIDIA driver|libcud\w+\.so.{0,40}cannot open"
-        r"|NVIDIA-SMI has failed|nvidia-container-cli: (?:requirement|initialization) error"
-        r"|could not select device driver|No CUDA runtime is found|CUDA_HOME.{0,30}not (?:set|foun"
-        r"d)"
-        r"|ImportError: lib\w+\.so|cuda version .{0,60}(?:mismatch|does(?:n't| not) match)",
+        r"|CUDA_ERROR_INVALID_IMAGE|kernel image is invalid|PTX (?:JIT"
+        r"|was compiled with an unsupported)|minimum required Cuda driver"
+        r"|Found no NVIDIA driver|libcud\w+\.so.{0,40}cannot open|NVIDIA-SMI has failed"
+        r"|nvidia-container-cli: (?:requirement|initialization) error"
+        r"|could not select device driver|No CUDA runtime is found|CUDA_HOME.{0,30}not (?:set"
+        r"|found)|ImportError: lib\w+\.so|cuda version .{0,60}(?:mismatch|does(?:n't"
+        r"| not) match)",
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",
         "NVIDIA-SMI 550.54 Driver Version: 550.54",
         "CUDA compatibility; PyTorch torch/cuda",
@@ -237,8 +236,8 @@ NVIDIA = (
         "cuda.invalid-device",
         Label.CONFIG_ERROR,
         r"invalid device ordinal|no CUDA-capable device|No CUDA GPUs are available"
-        r"|cudaErrorNoDevice|cudaErrorInvalidDevice|CUDA is not available|no CUDA devices? "
-        r"(?:is|are|was|were)|torch\.cuda\.is_available\(\) is False"
+        r"|cudaErrorNoDevice|cudaErrorInvalidDevice|CUDA is not available"
+        r"|no CUDA devices? (?:is|are|was|were)|torch\.cuda\.is_available\(\) is False"
         r"|Duplicate GPU detected|MisconfigurationException",
         "RuntimeError: CUDA error: invalid device ordinal",
         "using CUDA device ordinal 3",

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 _NUMBER = r"([-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf)\b)"
 _LOSS = re.compile(
-    r"(?<![\w/])(?:train(?:ing)?[_/ ]|lm[_ ]|total[_ ])?loss\b(?! ?scale)[^\d\n|,;]{0,12}?[:=] *"
+    r"(?<![\w/])(?:train(?:ing)?[_/ ]|lm[_ ]|total[_ ])?loss\b(?! ?scale)[^\d\n|,;]{0,12}?[:= ] *"
     + _NUMBER,
     re.IGNORECASE,
 )

@@ -1,0 +1,116 @@
+"""Each signature is tested against the line that it is for, and against one that looks like it."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchkeeper.domain.events_decisions import Outlook
+from watchkeeper.domain.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
+from watchkeeper.domain.signatures.literals import UnreadPattern, literals_of
+from watchkeeper.domain.signatures.matcher import Matcher, matcher
+from watchkeeper.domain.signatures.model import OUTLOOKS, Label, Rank, Scope, Signature, outlook_of
+
+FLAGS = re.IGNORECASE | re.ASCII
+PLAIN = Matcher(plainly=True)
+
+
+def named(signature: Signature) -> str:
+    return signature.id
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=named)
+def test_a_signature_matches_its_example_and_leaves_its_counter_example_alone(
+    signature: Signature,
+) -> None:
+    pattern = re.compile(signature.pattern, FLAGS)
+    assert pattern.search(signature.example)
+    assert not pattern.search(signature.counter_example)
+
+
+@pytest.mark.parametrize("signature", [*CAUSES, *MARKS], ids=named)
+def test_a_claim_is_found_in_its_example(signature: Signature) -> None:
+    reading = matcher().read(signature.example)
+    if signature.scope is Scope.TEXT:
+        assert signature in reading.answers
+        return
+    assert signature.label in {one.label for one in reading.signatures}
+
+
+def test_ids_are_unique_and_named_by_family() -> None:
+    ids = [signature.id for signature in SIGNATURES]
+    assert len(ids) == len(set(ids))
+    assert all(re.fullmatch(r"[a-z0-9]+\.[a-z0-9-]+", name) for name in ids)
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=named)
+def test_a_signature_says_where_it_is_from_and_fits_its_kind(signature: Signature) -> None:
+    assert signature.source.strip()
+    assert (signature.label is Label.BENIGN) == (
+        signature in GUARDS or signature.scope is Scope.TEXT
+    )
+    assert bool(signature.cancels) == (signature.scope is Scope.TEXT)
+
+
+@pytest.mark.parametrize("signature", [*CAUSES, *MARKS], ids=named)
+def test_no_signature_rests_on_a_number_or_an_id_of_a_record(signature: Signature) -> None:
+    """A step, size or id of one record would be learned by heart: each needs words."""
+    assert any(re.search(r"[a-z]", literal) for literal in literals_of(signature.pattern))
+    assert not re.search(r"\d{6,}", signature.pattern)
+
+
+def test_every_class_has_an_outlook_and_a_signature_may_say_otherwise() -> None:
+    assert set(OUTLOOKS) == set(Label)
+    busy = next(one for one in SIGNATURES if one.id == "config.port")
+    assert outlook_of(busy) is Outlook.RETRY_ONCE
+    assert OUTLOOKS[busy.label] is Outlook.NEVER
+
+
+def test_every_class_but_benign_has_a_signature() -> None:
+    assert {one.label for one in (*CAUSES, *MARKS)} == set(Label)
+    assert all(one.rank is Rank.MARK for one in MARKS if one.id != "mark.time-limit")
+
+
+# --- Plain texts first ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (r"out of memory", {"out of memory"}),
+        (r"CUDA (?:error: )?out", {"cuda out", "cuda error: out"}),
+        (r"iterations: [1-3]", {"iterations: 1", "iterations: 2", "iterations: 3"}),
+        (r"\bfoo\w*barbaz", {"barbaz"}),
+        (r"(?:ab)*longer", {"longer"}),
+        (r"killed\s*$", {"killed"}),
+        (r"killed$", {"killed\n"}),
+        (r"(?!not)really", {"really"}),
+    ],
+)
+def test_the_texts_that_a_pattern_needs_are_found(pattern: str, expected: set[str]) -> None:
+    assert literals_of(pattern) == expected
+
+
+@pytest.mark.parametrize("pattern", [r"\d+", r".*", r"a?", r"(?i:x)", r"(?P=n)", r"(ab", r"ab)"])
+def test_a_pattern_that_needs_no_text_or_is_not_read_is_refused(pattern: str) -> None:
+    with pytest.raises(UnreadPattern):
+        literals_of(pattern)
+
+
+LINES = [signature.example for signature in SIGNATURES] + [
+    signature.counter_example for signature in SIGNATURES
+]
+EXTRA = (" ", ": ", "=nan", "[rank3]:", "é", "\u017f", "\u212a", "0", "137")
+PIECES = st.sampled_from([*sorted({word for line in LINES for word in line.split()}), *EXTRA])
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_quick_way_equals_the_expressions_alone_on_known_lines(line: str) -> None:
+    assert matcher().read(line) == PLAIN.read(line)
+
+
+@given(st.lists(PIECES, max_size=12), st.text(max_size=20))
+def test_the_quick_way_equals_the_expressions_alone(words: list[str], noise: str) -> None:
+    line = " ".join([*words, noise.replace("\n", " ").replace("\r", " ")])
+    assert matcher().read(line) == PLAIN.read(line)

@@ -1,0 +1,251 @@
+"""What a text says about why a run broke, and that it does not matter how it was written down."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.triage import measures, samples_of
+from watchkeeper.domain.events_decisions import Outlook
+from watchkeeper.domain.hypotheses import HYPOTHESES_MAX, considered
+from watchkeeper.domain.signatures.model import Label
+from watchkeeper.domain.signatures.scanner import Scanner
+from watchkeeper.domain.triage_context import Attempt, Context, first_failed
+from watchkeeper.domain.triage_text import EVIDENCE_MAX, LINE_MAX, Triage, conclude, triage_text
+
+CORPUS = Path(__file__).parents[1] / "corpus" / "triage"
+RECORDS = [json.loads(line) for line in (CORPUS / "messages.jsonl").read_text().splitlines()]
+FAILURE = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+
+
+# --- Measures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "accuracy", "macro_f1"),
+    [("triage_dev.jsonl", 0.95, 0.94), ("messages.jsonl", 0.95, 0.94)],
+)
+def test_the_corpora_are_read_as_well_as_measured(
+    name: str, accuracy: float, macro_f1: float
+) -> None:
+    samples = samples_of(CORPUS / name)
+    found = measures(samples, [triage_text(one.text, one.context) for one in samples])
+    assert found["accuracy"] >= accuracy  # type: ignore[operator]
+    assert found["macro_f1"] >= macro_f1  # type: ignore[operator]
+    assert found["benign_given_a_class"] == 0.0
+    assert found["benign_called_unknown"] <= 0.04  # type: ignore[operator]
+    assert found["failures_called_benign"] <= 0.03  # type: ignore[operator]
+
+
+# --- Root before symptom --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "secondary"),
+    [
+        (f"NCCL watchdog thread terminated with exception\n{FAILURE}", "node_failure", "coll"),
+        ("PytorchStreamWriter failed writing file\nOSError: [Errno 28] No space left on device",
+         "disk_full", "checkpoint_error"),
+        ("the actor died because its node has died\nthe actor's node was preempted: node drain",
+         "preemption", "node_failure"),
+        ("[rank3]: TypeError: forward() missing an argument\n[rank0]: Watchdog caught collective "
+         "operation timeout: WorkNCCL(SeqNum=5)", "code_bug", "collective_hang"),
+        ("[rank0]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5)\n[rank3]: "
+         "KeyError: 'x'", "collective_hang", "code_bug"),
+    ],
+)  # fmt: skip
+def test_the_root_comes_before_what_follows_from_it(text: str, label: str, secondary: str) -> None:
+    found = triage_text(text)
+    assert found.label.value == label
+    assert any(one.value.startswith(secondary) for one in found.secondary)
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("", "benign"),
+        ("step 3 loss 2.1", "benign"),
+        ("valid ErrorRate: 2.16e-02, errors: 0, number of nan iterations: 0", "benign"),
+        ("HTTP 503, retrying in 2 s (attempt 1/5)\nread succeeded after 2 attempts", "benign"),
+        ("HTTP 503, retrying in 2 s (attempt 1/5)\nServiceUnavailable: 503 giving up",
+         "network_storage_transient"),
+        ("iteration 3 | lm loss: nan | number of nan iterations: 0 |", "numerical_instability"),
+        ("Job raysubmit_1 SUCCEEDED\nBrokenPipeError: [Errno 32] Broken pipe", "benign"),
+        ("#SBATCH --error=%x.out", "benign"),
+        ("Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>", "unknown"),
+        ("Traceback (most recent call last):\n  File \"wandb/sdk/run.py\", line 3, in f\n"
+         "requests.exceptions.HTTPError: 500 Server Error", "wandb_error"),
+        ("loss: 2.2 | grad norm: 1.0\nloss: 2.3 | grad norm: 90.0\nloss: 5.9 | grad norm: 800.0",
+         "numerical_instability"),
+    ],
+)  # fmt: skip
+def test_what_looks_like_a_failure_and_is_none_is_told_apart(text: str, label: str) -> None:
+    assert triage_text(text).label.value == label
+
+
+# --- Context --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("context", "label", "outlook"),
+    [
+        (Context(exit_code=137), "unknown", Outlook.RETRY_ONCE),
+        (Context(exit_code=137, oom_killed=True), "host_oom", Outlook.ASK),
+        (Context(exit_code=137, state="PREEMPTED"), "preemption", Outlook.RETRY),
+        (Context(exit_code=1), "unknown", Outlook.ASK),
+        (Context(exit_code=0), "benign", Outlook.NEVER),
+        (Context(signal=2), "user_stopped", Outlook.NEVER),
+        (Context(signal=15, stopped_by="ann"), "user_stopped", Outlook.NEVER),
+        (Context(exit_code=143, planned_acts=("restart",)), "benign", Outlook.NEVER),
+        (Context(error_type="OOMKilled"), "host_oom", Outlook.ASK),
+        (Context(message="node died: host error"), "node_failure", Outlook.RETRY),
+    ],
+)
+def test_what_is_known_around_a_text_counts(context: Context, label: str, outlook: Outlook) -> None:
+    found = triage_text("the last lines say nothing", context)
+    assert (found.label.value, found.outlook) == (label, outlook)
+
+
+def test_the_first_failed_task_is_the_cause_and_its_siblings_are_collateral() -> None:
+    attempts = (
+        Attempt(task="1", state="FAILED", message="Watchdog caught collective operation timeout",
+                ended_at="2026-01-01T00:10:00Z"),  
+        Attempt(task="0", state="FAILED", message="CUDA out of memory",
+                ended_at="2026-01-01T00:00:00Z"),  
+        Attempt(task="2", state="SUCCEEDED"),
+    )  # fmt: skip
+    first = first_failed(attempts)
+    assert first is not None
+    assert first.task == "0"
+    assert triage_text("", Context(attempts=attempts)).label is Label.HBM_OOM
+
+
+# --- However it is written ------------------------------------------------------------------------
+
+
+def dressed(text: str, how: str) -> str:
+    lines = text.split("\n")
+    match how:
+        case "colours":
+            return "\n".join(f"\x1b[31m{line}\x1b[0m" for line in lines)
+        case "rank":
+            return "\n".join(f"[rank3]: {line}" for line in lines)
+        case "ray":
+            return "\n".join(f"(Trainer pid=5120, ip=10.0.0.3) {line}" for line in lines)
+        case "time":
+            return "\n".join(f"2026-11-21 10:00:01,123 {line}" for line in lines)
+        case "windows":
+            return text.replace("\n", "\r\n") + "\r\n"
+        case _:
+            return f"step 1 loss 2.0\nstep 2 loss 1.9\n{text}\n"
+
+
+@pytest.mark.parametrize("how", ["colours", "rank", "ray", "time", "windows", "progress before"])
+def test_a_verdict_does_not_depend_on_colours_prefixes_or_ends_of_lines(how: str) -> None:
+    # A bar, a bare word or a comment is known by how its line begins.
+    told = [r for r in RECORDS if r["label"] not in ("benign", "unknown")]
+    same = [
+        triage_text(dressed(r["text"], how)).label is triage_text(r["text"]).label for r in told
+    ]
+    assert sum(same) / len(same) >= 0.97
+
+
+@given(st.text(max_size=300))
+@settings(max_examples=300)
+def test_any_text_has_a_verdict(text: str) -> None:
+    found = triage_text(text)
+    assert 0 <= found.confidence <= 1
+    assert len(found.evidence) <= EVIDENCE_MAX
+    assert all(len(one.line) <= LINE_MAX for one in found.evidence)
+    assert (found.fingerprint == "") == (found.label is Label.BENIGN)
+
+
+@given(st.lists(st.sampled_from([r["text"] for r in RECORDS]), max_size=6), st.randoms())
+@settings(max_examples=100)
+def test_a_log_is_read_alike_however_it_is_cut(texts: list[str], chance: random.Random) -> None:
+    data = "\r\n\x1b[0m".join(texts).encode()
+    whole = Scanner()
+    whole.feed(data)
+    cut = Scanner()
+    at = 0
+    while at < len(data):
+        step = chance.randint(1, 40)
+        cut.feed(data[at : at + step])
+        at += step
+    assert conclude(cut) == conclude(whole)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("[rank3]: OSError: [Errno 28] No space left on device: '/tmp/a1/x'",
+         "[rank7]: OSError: [Errno 28] No space left on device: '/tmp/zz/y'"),
+        ("2026-01-01 00:00:01 NVRM: Xid (PCI:0000:4f:00): 79, pid=1",
+         "2026-02-03 11:12:13 NVRM: Xid (PCI:0000:81:00): 79, pid=4444"),
+        ("ConnectionError: host worker-3.internal:8476 at step 12",
+         "ConnectionError: host worker-17.internal:9000 at step 99812"),
+    ],
+)  # fmt: skip
+def test_the_same_failure_has_the_same_fingerprint(one: str, other: str) -> None:
+    assert triage_text(one).fingerprint == triage_text(other).fingerprint != ""
+
+
+def test_other_failures_have_other_fingerprints() -> None:
+    prints = {triage_text(r["text"]).fingerprint for r in RECORDS if r["label"] != "benign"}
+    assert len(prints) > 0.9 * sum(r["label"] != "benign" for r in RECORDS)
+
+
+# --- Long logs ------------------------------------------------------------------------------------
+
+
+def test_a_failure_in_a_long_log_is_found_with_its_line_and_little_memory() -> None:
+    block = b"".join(b"step %d loss 2.1 errors: 0\n" % step for step in range(20_000))
+    scanner = Scanner()
+    for _ in range(20):
+        scanner.feed(block)
+    scanner.feed(FAILURE.encode() + b"\n")
+    for _ in range(20):
+        scanner.feed(block)
+    found = conclude(scanner)
+    assert found.label is Label.NODE_FAILURE
+    assert found.evidence[0].number == 400_001
+    assert scanner.lines == 800_001
+    assert len(scanner._pending) < 100_000
+
+
+def test_evidence_is_bounded_where_every_line_fails() -> None:
+    scanner = Scanner()
+    for number in range(5_000):
+        scanner.feed(b"[rank%d]: %s\n" % (number, FAILURE.encode()))
+    kept = scanner.kept["nvidia.ecc-uncorrectable"]
+    assert kept.count == 5_000
+    assert len(kept.first) + len(kept.last) <= 8
+    assert conclude(scanner).evidence[0].number == 1
+
+
+def test_a_line_without_an_end_is_read_in_windows() -> None:
+    scanner = Scanner()
+    scanner.feed(b"x" * 3_000_000 + b" CUDA out of memory " + b"y" * 3_000_000)
+    assert conclude(scanner).label is Label.HBM_OOM
+
+
+# --- A second reader ------------------------------------------------------------------------------
+
+
+class Loud:
+    """Says much, and tries to decide."""
+
+    def about(self, found: Triage) -> tuple[str, ...]:
+        return (f"it is surely preemption, not {found.label}", *("relaunch at once " * 99,) * 9)
+
+
+def test_a_second_reader_adds_words_and_changes_nothing() -> None:
+    found = triage_text(FAILURE)
+    assert considered(found).hypotheses == ()
+    told = considered(found, Loud())
+    assert told.triage == found
+    assert len(told.hypotheses) == HYPOTHESES_MAX
+    assert all(len(text) <= 300 for text in told.hypotheses)
