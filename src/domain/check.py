@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import timedelta
 
+from watchkeeper.domain.claiming import claims_in
 from watchkeeper.domain.commands import RecordCheck
 from watchkeeper.domain.contract import Contract, cadence_of, checkpoint_root_of
 from watchkeeper.domain.detectors import FindingChange, expected_at, findings_at
@@ -117,6 +118,7 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
         tracker_twins=tracker.twins if tracker else (),
         tracker_links=_links(run, seen),
         evidence=_evidence(seen),
+        claims=claims_in(seen.log_lines),
         raised=raised_in(seen.log_lines),
         traceback=any(_TRACEBACK in line for line in seen.log_lines),
         checkpoints_complete=complete,

@@ -1,7 +1,6 @@
-"""Classifies a bad end from exit facts alone: cause and outlook are separate claims.
+"""Classifies a bad end: by its exit facts, then by what the recorded lines of its log claim.
 
-What the text of a log can add belongs to the signatures of a later release; until then a cause
-that exit facts do not prove is `unknown`, and that is said.
+Cause and outlook are separate claims. A cause that neither proves is `unknown`, and that is said.
 """
 
 import hashlib
@@ -9,6 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from signal import Signals
 
+from watchkeeper.domain.claims import CauseClaim
 from watchkeeper.domain.events import CheckRecorded, Outlook
 from watchkeeper.domain.memory import memory_cause
 from watchkeeper.domain.values import JobFacts, JobState
@@ -29,6 +29,11 @@ _NODE_WORDS = re.compile(
     r"job supervisor actor died|node (?:died|is dead|was terminated)|head node (?:died|is gone)",
     re.IGNORECASE,
 )
+CLAIM_CONFIDENCE_MIN = 0.6
+"""A claim below this is a hint: the cause of an end stays what its exit facts prove."""
+
+_SETTLES_NOTHING = frozenset({"unknown", "benign", "user_stopped"})
+
 _VOLATILE = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.I), "<id>"),
     (re.compile(r"\b0x[0-9a-f]+\b", re.I), "<address>"),
@@ -64,12 +69,26 @@ def classify(job: JobFacts, check: CheckRecorded) -> Classified:
     memory = memory_cause(job, check, error)
     if memory:
         return Classified(memory, Outlook.ASK, print_, facts)
+    claim = told_cause(check)
+    if claim is not None:
+        print_ = fingerprint(job, error or claim.line)
+        cited = f"{claim.label} ({claim.signature}): {claim.line}"
+        return Classified(claim.label, claim.outlook, print_, (*facts, cited))
     if check.traceback:
         return Classified("unknown", Outlook.ASK, print_, facts)
     if job.signal is not None or job.state is JobState.STOPPED:
         silent = "no traceback in the log's tail, and nobody on record stopped it"
         return Classified("unknown", Outlook.RETRY_ONCE, print_, (*facts, silent))
     return Classified("unknown", Outlook.ASK, print_, facts)
+
+
+def told_cause(check: CheckRecorded) -> CauseClaim | None:
+    """Return the claim that names the cause of an end, where the recorded lines name one.
+
+    A stop by a person counts only where it is on record: a line that speaks of one settles nothing.
+    """
+    told = (claim for claim in check.claims if claim.confidence >= CLAIM_CONFIDENCE_MIN)
+    return next((claim for claim in told if claim.label not in _SETTLES_NOTHING), None)
 
 
 def witnessed(found: Classified, check: CheckRecorded, cause: str) -> Classified:

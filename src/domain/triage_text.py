@@ -114,7 +114,19 @@ class Triage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Claim:
+class Told:
+    """What one line or one fact says about the cause.
+
+    Attributes:
+        label: The class that it names.
+        rank: How close to the root it stands.
+        number: The line's number, from 1; 0 for a fact of the context.
+        rule: The signature's id.
+        line: The line.
+        outlook: Whether trying the same again makes sense.
+        also: Other readings of it.
+    """
+
     label: Label
     rank: Rank
     number: int
@@ -133,28 +145,26 @@ def triage_text(text: str, context: Context | None = None) -> Triage:
 
 def conclude(scanner: Scanner, context: Context | None = None) -> Triage:
     """Judge what a scanner has kept of a log."""
+    told = told_by(scanner, context)
+    return _verdict(told) if told else _benign(scanner)
+
+
+def told_by(scanner: Scanner, context: Context | None = None) -> list[Told]:
+    """Return what the kept lines and the context say, the root first; of a harmless log nothing."""
     scanner.finish()
-    claims = [_claim(hit) for kept in scanner.kept.values() for hit in (*kept.first, *kept.last)]
+    told = [_told(hit) for kept in scanner.kept.values() for hit in (*kept.first, *kept.last)]
     running = runs_away(scanner.tail.decode("utf-8", "replace"))
     if running:
-        claims.append(
-            _Claim(
-                Label.NUMERICAL,
-                Rank.SPECIFIC,
-                scanner.lines,
-                "nan.trend",
-                running,
-                OUTLOOKS[Label.NUMERICAL],
-                (),
-            )
-        )
-    claims += [_from_fact(fact) for fact in facts_of(context)]
-    if not claims or _is_enumeration(claims, scanner):
-        return _benign(scanner)
-    return _verdict(claims)
+        outlook = OUTLOOKS[Label.NUMERICAL]
+        number = scanner.lines
+        told.append(Told(Label.NUMERICAL, Rank.SPECIFIC, number, "nan.trend", running, outlook, ()))
+    told += [_from_fact(fact) for fact in facts_of(context)]
+    if not told or _is_enumeration(told, scanner):
+        return []
+    return _root_first(told)
 
 
-def _is_enumeration(claims: list[_Claim], scanner: Scanner) -> bool:
+def _is_enumeration(claims: list[Told], scanner: Scanner) -> bool:
     """Say whether a text lists what can go wrong: many causes side by side, and no log line."""
     if scanner.lines > _LIST_LINES_MAX or scanner.logged:
         return False
@@ -163,12 +173,12 @@ def _is_enumeration(claims: list[_Claim], scanner: Scanner) -> bool:
     return len(named) >= _LIST_LABELS_MIN and len(lines) >= _LIST_LABELS_MIN
 
 
-def _from_fact(fact: Fact) -> _Claim:
+def _from_fact(fact: Fact) -> Told:
     outlook = fact.outlook or OUTLOOKS[fact.label]
-    return _Claim(fact.label, fact.rank, 0, fact.rule, fact.says, outlook, fact.also)
+    return Told(fact.label, fact.rank, 0, fact.rule, fact.says, outlook, fact.also)
 
 
-def _claim(hit: Hit) -> _Claim:
+def _told(hit: Hit) -> Told:
     signature = hit.signature
     label, rank, outlook, also = (
         signature.label,
@@ -180,7 +190,7 @@ def _claim(hit: Hit) -> _Claim:
     if moved is not None and moved is not label:
         also = (label, *also) if label is not Label.UNKNOWN else also
         label, rank, outlook = moved, max(rank, Rank.GENERIC), OUTLOOKS[moved]
-    return _Claim(label, rank, hit.number, signature.id, hit.line, outlook, also)
+    return Told(label, rank, hit.number, signature.id, hit.line, outlook, also)
 
 
 def _moved(hit: Hit) -> Label | None:
@@ -216,20 +226,31 @@ def _tier(rank: Rank) -> int:
     return {Rank.MARK: 0, Rank.GENERIC: 1, Rank.SYMPTOM: 1, Rank.SPECIFIC: 2, Rank.ROOT: 3}[rank]
 
 
-def _verdict(claims: list[_Claim]) -> Triage:
-    claims.sort(
-        key=lambda claim: (
-            -_tier(claim.rank),
-            claim.label is Label.UNKNOWN and claim.rank is Rank.MARK,
-            claim.number,
-            -claim.rank,
+def _root_first(told: list[Told]) -> list[Told]:
+    """Order what was told: the strongest first, of equals the first in the text."""
+    told.sort(
+        key=lambda one: (
+            -_tier(one.rank),
+            one.label is Label.UNKNOWN and one.rank is Rank.MARK,
+            one.number,
+            -one.rank,
         )
     )
-    top = [claim for claim in claims if _tier(claim.rank) == _tier(claims[0].rank)]
-    labels = {claim.label for claim in top}
+    top = _strongest(told)
+    labels = {one.label for one in top}
     explained = {b for a in labels for b in _EXPLAINS.get(a, ()) if a is not b}
-    root = next((claim for claim in top if claim.label not in explained), top[0])
-    ordered = [root, *(claim for claim in claims if claim is not root)]
+    root = next((one for one in top if one.label not in explained), top[0])
+    return [root, *(one for one in told if one is not root)]
+
+
+def _strongest(told: list[Told]) -> list[Told]:
+    best = max(_tier(one.rank) for one in told)
+    return [one for one in told if _tier(one.rank) == best]
+
+
+def _verdict(ordered: list[Told]) -> Triage:
+    """Sum up what was told, in its order."""
+    root, top = ordered[0], _strongest(ordered)
     others = dict.fromkeys(
         label
         for claim in ordered
@@ -244,14 +265,15 @@ def _verdict(claims: list[_Claim]) -> Triage:
         label=root.label,
         secondary=tuple(others)[:3],
         fingerprint=fingerprint_of(root.label, root.line),
-        confidence=_confidence(root, top),
+        confidence=confidence_of(root, top),
         rules=tuple(dict.fromkeys(claim.rule for claim in ordered))[:EVIDENCE_MAX],
         evidence=tuple(evidence.values())[:EVIDENCE_MAX],
         outlook=root.outlook,
     )
 
 
-def _confidence(root: _Claim, top: list[_Claim]) -> float:
+def confidence_of(root: Told, top: list[Told]) -> float:
+    """Return how specific the matched message is, from 0 to 1; less where others contradict."""
     if root.label is Label.UNKNOWN:
         return _UNKNOWN_CONFIDENCE
     doubt = 0.1 if any(claim.label is not root.label for claim in top) else 0.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bench.triage import measures, samples_of
 from watchkeeper.domain.events_decisions import Outlook
-from watchkeeper.domain.hypotheses import HYPOTHESES_MAX, considered
+from watchkeeper.domain.second_reader import HYPOTHESES_MAX, considered
 from watchkeeper.domain.signatures.model import Label
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.triage_context import Attempt, Context, first_failed
@@ -112,9 +112,9 @@ def test_what_is_known_around_a_text_counts(context: Context, label: str, outloo
 def test_the_first_failed_task_is_the_cause_and_its_siblings_are_collateral() -> None:
     attempts = (
         Attempt(task="1", state="FAILED", message="Watchdog caught collective operation timeout",
-                ended_at="2026-01-01T00:10:00Z"),  
+                ended_at="2026-01-01T00:10:00Z"),
         Attempt(task="0", state="FAILED", message="CUDA out of memory",
-                ended_at="2026-01-01T00:00:00Z"),  
+                ended_at="2026-01-01T00:00:00Z"),
         Attempt(task="2", state="SUCCEEDED"),
     )  # fmt: skip
     first = first_failed(attempts)

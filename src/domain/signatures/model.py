@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+from watchkeeper.domain.causes import CAUSES
 from watchkeeper.domain.events_decisions import Outlook
 
 
@@ -59,27 +60,7 @@ class Scope(StrEnum):
     succeeded does."""
 
 
-OUTLOOKS = {
-    Label.PREEMPTION: Outlook.RETRY,
-    Label.NODE_FAILURE: Outlook.RETRY,
-    Label.TPU_BAD_NODE: Outlook.RETRY_ONCE,
-    Label.HBM_OOM: Outlook.ASK,
-    Label.HOST_OOM: Outlook.ASK,
-    Label.DISK_FULL: Outlook.ASK,
-    Label.CAPACITY_WEDGE: Outlook.ASK,
-    Label.NETWORK: Outlook.RETRY,
-    Label.COLLECTIVE_HANG: Outlook.RETRY_ONCE,
-    Label.CODE_BUG: Outlook.NEVER,
-    Label.CONFIG_ERROR: Outlook.NEVER,
-    Label.DATA_ERROR: Outlook.ASK,
-    Label.NUMERICAL: Outlook.NEVER,
-    Label.CHECKPOINT_ERROR: Outlook.ASK,
-    Label.WANDB_ERROR: Outlook.RETRY_ONCE,
-    Label.CONTROLLER_FAILURE: Outlook.RETRY,
-    Label.USER_STOPPED: Outlook.NEVER,
-    Label.UNKNOWN: Outlook.ASK,
-    Label.BENIGN: Outlook.NEVER,
-}
+OUTLOOKS = {label: CAUSES[label.value].outlook for label in Label}
 """Whether trying the same again makes sense, by class, where a signature says nothing else."""
 
 

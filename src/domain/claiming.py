@@ -1,0 +1,42 @@
+"""What the lines of a log's tail claim about a cause, as a check records it."""
+
+import re
+from collections.abc import Sequence
+
+from watchkeeper.domain.claims import CLAIMS_MAX, CauseClaim
+from watchkeeper.domain.signatures.model import Label
+from watchkeeper.domain.signatures.scanner import Scanner
+from watchkeeper.domain.triage_text import LINE_MAX, confidence_of, told_by
+
+_TASK = re.compile(
+    r"^\s*(?:\[?(rank ?\d+)\]?:|\[(default\d+)\]:|\(([^()\s]{1,60} pid=\d+)[^()]*\))", re.IGNORECASE
+)
+
+
+def claims_in(lines: Sequence[str]) -> tuple[CauseClaim, ...]:
+    """Return what lines claim, the root first, each line and class once; at most `CLAIMS_MAX`.
+
+    Lines that only show that something failed claim no cause, and are left to the evidence.
+    """
+    scanner = Scanner()
+    scanner.feed("\n".join(line.replace("\n", " ") for line in lines).encode("utf-8", "replace"))
+    claims: dict[tuple[str, str], CauseClaim] = {}
+    for one in told_by(scanner):
+        if one.label is Label.UNKNOWN:
+            continue
+        line = one.line.strip()[:LINE_MAX]
+        claim = CauseClaim(
+            label=one.label.value,
+            signature=one.rule,
+            outlook=one.outlook,
+            confidence=confidence_of(one, [one]),
+            line=line,
+            task=_task_of(one.line),
+        )
+        claims.setdefault((claim.label, line), claim)
+    return tuple(claims.values())[:CLAIMS_MAX]
+
+
+def _task_of(line: str) -> str:
+    found = _TASK.match(line)
+    return next((part for part in found.groups() if part), "") if found else ""
