@@ -33,8 +33,9 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 | launch and watch | [launch](#launch), [approve](#approve), [adopt](#adopt), [watch](#watch), \
 [serve](#serve), [bridge](#bridge), [handover](#handover), [announce](#announce), \
 [decline](#decline) |
-| read | [status](#status), [events](#events), [logbook](#logbook), [why](#why), [whatif](#whatif), \
-[checkpoints](#checkpoints), [signals](#signals), [subscribe](#subscribe), [schema](#schema) |
+| read | [status](#status), [events](#events), [logbook](#logbook), [why](#why), \
+[whatif](#whatif), [checkpoints](#checkpoints), [signals](#signals), \
+[subscribe](#subscribe), [schema](#schema) |
 | judge | [triage](#triage), [judge](#judge), [progress](#progress) |
 | keep | [ledger](#ledger) |
 | say | [note](#note), [correct](#correct) |

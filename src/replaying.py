@@ -145,6 +145,7 @@ def replay(
         if isinstance(run, Unreadable):
             return Difference(slug, one.version, "unreadable", run.why)
         events.append(event)
+    assert isinstance(run, Run), "an unreadable one is told above"
     beside: list[Event] = []
     for one in history.effects:
         try:

@@ -130,31 +130,6 @@ class Matcher:
 
     def __init__(self, plainly: bool = False) -> None:
         """Compile them."""
-        self._looked: list[_Compiled] = []
-        self._parts: list[_Compiled] = []
-        self._lines: list[_Compiled] = []
-        by_literal: dict[str, list[int]] = {}
-        for signature in (*GUARDS, *CAUSES, *MARKS):
-            one = _Compiled(
-                signature, re.compile(signature.pattern, _FLAGS), "^" in signature.pattern
-            )
-            guards = {
-                Scope.PART: self._parts,
-                Scope.SENTENCE: self._parts,
-                Scope.LINE: self._lines,
-            }
-            if signature in GUARDS and signature.scope in guards:
-                guards[signature.scope].append(one)
-                continue
-            for literal in literals_of(signature.pattern):
-                by_literal.setdefault(literal, []).append(len(self._looked))
-            self._looked.append(one)
-        self._users = list(by_literal.values())
-        self._finder = BytesAhoCorasick(
-            [literal.encode() for literal in by_literal],
-            matchkind=MatchKind.Standard,
-            implementation=Implementation.DFA,
-        )
         self._plainly = plainly
         self._all = [
             _Compiled(one, re.compile(one.pattern, _FLAGS), "^" in one.pattern)
