@@ -1,27 +1,33 @@
 """Both kinds of store behind one handle, for tests that must hold on either."""
 
 import os
+import sqlite3
 from collections.abc import Generator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import psycopg
 import pytest
 
 from watchkeeper.adapters.ledger_choice import store_of_home
 from watchkeeper.adapters.store.choosing import OpenLedger, open_ledger
-from watchkeeper.adapters.store.postgres import open_postgres
+from watchkeeper.adapters.store.postgres import asked_of, open_postgres
 from watchkeeper.adapters.store.postgres_address import is_postgres, parse_address
+from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
 from watchkeeper.adapters.store.postgres_recorder import (
     PostgresAggregateRecorder,
     PostgresRecorder,
 )
-from watchkeeper.adapters.store.postgres_verify import verify_postgres
+from watchkeeper.adapters.store.postgres_schema import TRIGGERS
+from watchkeeper.adapters.store.postgres_verify import COLUMNS, verify_postgres
 from watchkeeper.adapters.store.recorder import SqliteAggregateRecorder, SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import StoreReport, verify_store
-from watchkeeper.event_store import EventStore
+from watchkeeper.event_store import Append, EventStore, Write
 
 KINDS = (
     pytest.param("sqlite", id="sqlite"),
@@ -97,3 +103,95 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "sqlite":
         return Place(str(tmp_path / "ledger.db"))
     return Place(request.getfixturevalue("postgres_url"))
+
+
+def open_place(place: Place) -> Any:
+    """Open a place as `open_store` opens a file."""
+    return place.open()
+
+
+def verify_place(place: Place) -> StoreReport:
+    """Verify a place as `verify_store` verifies a file."""
+    return place.verify()
+
+
+def stored_bytes(place: Place) -> bytes:
+    """Return everything that is stored, as it lies in the files or in the rows of all tables."""
+    if not place.is_postgres:
+        return b"".join(file.read_bytes() for file in Path(place.text).parent.iterdir())
+    address = parse_address(place.text)
+    found = b""
+    with psycopg.connect(address.url) as connection:
+        connection.execute(f"SET search_path = {address.schema}".encode())
+        for table in COLUMNS:
+            for (row,) in connection.execute(f"SELECT t::text FROM {table} AS t".encode()):
+                found += str(row).encode()
+        for (state,) in connection.execute("SELECT state FROM events"):
+            found += state
+    return found
+
+
+@contextmanager
+def held_open(place: Place, store: Any) -> Generator[Event, None, None]:
+    """Append to `run/slow` in a transaction that commits when the event is set, or at the end."""
+    let_go, inside = Event(), Event()
+    append = Append([Write("run/slow", 0, (("run.noted.1", b"slow"),))])
+
+    def on_file() -> None:
+        before = store.database.before_writing
+
+        def waits() -> None:
+            inside.set()
+            let_go.wait(30)
+            before()
+
+        store.database.before_writing = waits
+        store.append_batch([append])
+        store.database.before_writing = before
+
+    def on_server() -> None:
+        parameters = store.parameters([asked_of(append)])
+        with store.links.borrowed() as connection, connection.transaction():
+            connection.execute(APPEND_FUNCTION.call.encode(), parameters)
+            inside.set()
+            let_go.wait(30)
+
+    with ThreadPoolExecutor(1) as pool:
+        appending = pool.submit(on_server if place.is_postgres else on_file)
+        try:
+            assert inside.wait(10)
+            yield let_go
+        finally:
+            let_go.set()
+            appending.result(timeout=30)
+
+
+def tamper(place: Place, *statements: str) -> None:
+    """Change what is recorded, as somebody with every right could: without the triggers."""
+    if place.is_postgres:
+        address = parse_address(place.text)
+        with psycopg.connect(address.url, autocommit=True) as connection:
+            connection.execute(f"SET search_path = {address.schema}".encode())
+            tables = [
+                str(name)
+                for (name,) in connection.execute(
+                    "SELECT relname::text FROM pg_class WHERE relkind = 'r' "
+                    "AND relnamespace = current_schema()::regnamespace"
+                )
+            ]
+            for table in tables:
+                connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER".encode())
+            for statement in statements:
+                connection.execute(statement.encode())
+            for table, trigger in TRIGGERS:
+                connection.execute(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {trigger}".encode())
+        return
+    with closing(sqlite3.connect(place.text, isolation_level=None)) as file:
+        made = file.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in made:
+            file.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            file.execute(statement)
+        for _, sql in made:
+            file.execute(sql)
+    Path(place.text).with_name("ledger.db.rest").unlink(missing_ok=True)

@@ -5,15 +5,15 @@ import multiprocessing
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from tests.domain.samples import contract
 from tests.office import DRI, taken
+from tests.stores import Place, stored_bytes
+from tests.stores import open_place as open_store
+from tests.stores import verify_place as verify_store
 from watchkeeper import clock
-from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.domain.commands import (
     AddNote,
     AmendContract,
@@ -35,12 +35,13 @@ SECRET = "wandb_api_key=" + "0123456789abcdef" * 2 + "01234567"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
+def path(place: Place) -> Place:
+    """Where the ledger is: each test is made on a file and on a server."""
+    return place
 
 
 @pytest.fixture
-def ledger(path: Path) -> Iterator[Ledger]:
+def ledger(path: Place) -> Iterator[Ledger]:
     with open_store(path) as store:
         yield Ledger(store, Scrubber(KEY))
 
@@ -112,7 +113,7 @@ def test_an_unknown_run_is_refused(ledger: Ledger) -> None:
     assert outcome.refusal is Refusal.RUN_UNKNOWN
 
 
-def test_two_ledgers_on_one_file_decide_again_after_a_conflict(path: Path) -> None:
+def test_two_ledgers_on_one_file_decide_again_after_a_conflict(path: Place) -> None:
     with open_store(path) as one, open_store(path) as two:
         left, right = Ledger(one, Scrubber(KEY)), Ledger(two, Scrubber(KEY))
         drafted(left)
@@ -124,7 +125,7 @@ def test_two_ledgers_on_one_file_decide_again_after_a_conflict(path: Path) -> No
         assert left.run("demo") == right.run("demo")
 
 
-def test_nothing_to_add_is_said_of_the_newest_state_only(path: Path) -> None:
+def test_nothing_to_add_is_said_of_the_newest_state_only(path: Place) -> None:
     with open_store(path) as one, open_store(path) as two:
         left, right = Ledger(one, Scrubber(KEY)), Ledger(two, Scrubber(KEY))
         drafted(left)
@@ -139,7 +140,7 @@ def amendment(**changes: str) -> AmendContract:
     return AmendContract(now=clock.now(), actor=DRI, contract=contract(run="demo", **changes))
 
 
-def test_many_writers_lose_nothing_and_double_nothing(path: Path) -> None:
+def test_many_writers_lose_nothing_and_double_nothing(path: Place) -> None:
     with open_store(path) as store:
         drafted(Ledger(store, Scrubber(KEY)))
     context = multiprocessing.get_context("spawn")
@@ -157,14 +158,14 @@ def test_many_writers_lose_nothing_and_double_nothing(path: Path) -> None:
     assert not verify_store(path).problems
 
 
-def _write_notes(path: Path, number: int) -> None:
+def _write_notes(path: Place, number: int) -> None:
     with open_store(path) as store:
         ledger = Ledger(store, Scrubber(KEY))
         for place in range(10):
             taken(ledger.handle("demo", note(f"{number}-{place}"), key=f"{number}-{place}"))
 
 
-def test_no_secret_reaches_the_stored_bytes(ledger: Ledger, path: Path) -> None:
+def test_no_secret_reaches_the_stored_bytes(ledger: Ledger, path: Place) -> None:
     drafted(ledger)
     handled = taken(ledger.handle("demo", note(f"export {SECRET} before the launch")))
     text = getattr(handled.events[0].data, "text", "")
@@ -173,8 +174,7 @@ def test_no_secret_reaches_the_stored_bytes(ledger: Ledger, path: Path) -> None:
     stored = b"".join(r.state for r in ledger.store.read(run_stream("demo")))
     assert SECRET.split("=")[1].encode() not in stored
     ledger.store.close()
-    for file in path.parent.iterdir():
-        assert SECRET.split("=")[1].encode() not in file.read_bytes()
+    assert SECRET.split("=")[1].encode() not in stored_bytes(path)
 
 
 def test_a_newer_event_makes_the_run_read_only(ledger: Ledger) -> None:

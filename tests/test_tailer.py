@@ -6,39 +6,44 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.stores import Place
 from watchkeeper import clock
+from watchkeeper.adapters.store.postgres_recorder import PostgresRecorder
 from watchkeeper.adapters.store.recorder import SqliteRecorder
-from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
+from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.event_store import StoreFailure, Write
 from watchkeeper.tailer import PAGE, Tailer
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
+def path(place: Place) -> Place:
+    """Where the ledger is: each test is made on a file and on a server."""
+    return place
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    with open_store(path) as store:
+def store(path: Place) -> Iterator[Any]:
+    with path.open() as store:
         yield store
 
 
-def tailer(store: SqliteStore, after: int = 0) -> Tailer:
-    return Tailer(SqliteRecorder(store), store, after)
+def tailer(store: Any, after: int = 0) -> Tailer:
+    recorder = SqliteRecorder if store.kind == "sqlite" else PostgresRecorder
+    return Tailer(recorder(store), store, after)
 
 
-def add(store: SqliteStore, stream: str, number: int) -> None:
+def add(store: Any, stream: str, number: int) -> None:
     expected = store.head(stream)[0]
     events = tuple(("t", f"{stream} {n}".encode()) for n in range(number))
     store.append([Write(stream, expected, events)])
 
 
 def test_pages_move_over_all_events_in_order_and_then_only_over_new_ones(
-    store: SqliteStore,
+    store: Any,
 ) -> None:
     add(store, "run/a", PAGE)
     add(store, "run/b", 3)
@@ -54,19 +59,19 @@ def test_pages_move_over_all_events_in_order_and_then_only_over_new_ones(
     assert (event.originator_id, place.position) == ("run/a", event.id)
 
 
-def test_it_begins_behind_the_position_it_is_given(store: SqliteStore) -> None:
+def test_it_begins_behind_the_position_it_is_given(store: Any) -> None:
     add(store, "run/a", 5)
     second = store.read_all()[1].position
     [page] = tailer(store, second).pages()
     assert [event.originator_version for event in page] == [3, 4, 5]
 
 
-def test_a_wait_ends_when_another_store_object_appends(store: SqliteStore, path: Path) -> None:
+def test_a_wait_ends_when_another_store_object_appends(store: Any, path: Place) -> None:
     add(store, "run/a", 1)
     place = tailer(store)
     list(place.pages())
     assert not place.wait(timedelta(milliseconds=10))
-    with open_store(path) as other:
+    with path.open() as other:
         timer = clock.Timer()
         appending = threading.Timer(0.2, add, args=(other, "run/a", 1))
         appending.start()
@@ -75,7 +80,8 @@ def test_a_wait_ends_when_another_store_object_appends(store: SqliteStore, path:
         appending.join()
 
 
-def test_a_corrupted_store_is_a_failure_of_the_store(path: Path) -> None:
+def test_a_corrupted_store_is_a_failure_of_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
     with open_store(path) as store:
         add(store, "run/a", PAGE)
     with open_store(path) as store:

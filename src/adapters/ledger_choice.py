@@ -57,7 +57,7 @@ def store_of_home(home: Path, given: str | None, environ: Mapping[str, str]) -> 
         key = bytes.fromhex(found["key"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # Whoever opens the home says what is wrong with it.
-        kept, deployment, key = "", "", b""
+        return ""
     return chosen_store(given, environ, kept, deployment, key)
 
 

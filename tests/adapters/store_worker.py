@@ -107,6 +107,8 @@ def try_all(path: Place) -> None:
             store.append([Write("run/a", store.head("run/a")[0], (("run.noted.1", b"{}"),))])
     except StoreFailure as error:
         say(error)
+    except VersionConflict as error:
+        say(f"conflict: {error}")
     else:
         say("stored")
 

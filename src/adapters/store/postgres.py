@@ -150,7 +150,7 @@ class PostgresStore:
         self, appends: Sequence[Append]
     ) -> list[Appended | VersionConflict | KeyReused]:
         """Store several appends in one transaction, each for itself; see the port."""
-        asked = [_asked(append) for append in appends]
+        asked = [asked_of(append) for append in appends]
         return [
             self._answered(one, told) for one, told in zip(asked, self.store(asked), strict=True)
         ]
@@ -164,7 +164,7 @@ class PostgresStore:
         self.links.refuse_if_closed()
         if not asked:
             return []
-        parameters = self._parameters(asked)
+        parameters = self.parameters(asked)
         deadline = Deadline.after(self.links.limits.reconnect)
         backoff = ExponentialBackoff()
         unsure = False
@@ -260,7 +260,8 @@ class PostgresStore:
         self.feed.close()
         self.links.close()
 
-    def _parameters(self, asked: Sequence[Asked]) -> tuple[object, ...]:
+    def parameters(self, asked: Sequence[Asked]) -> tuple[object, ...]:
+        """Return what `APPEND_FUNCTION.call` takes."""
         streams = [stream for one in asked for stream in one.streams]
         events = [event for one in asked for event in one.events]
         rows = [row for one in asked for row in one.append.status]
@@ -349,7 +350,8 @@ def _answer_text(versions: Mapping[str, tuple[int, int]]) -> str:
     return json.dumps(versions, ensure_ascii=False, separators=(",", ":"))
 
 
-def _asked(append: Append) -> Asked:
+def asked_of(append: Append) -> Asked:
+    """Put an append into the terms of the function in the database."""
     names = [write.stream for write in append.writes]
     assert len(names) == len(set(names)), f"one write for each stream, got {names}"
     return Asked(

@@ -10,6 +10,7 @@ from watchkeeper.event_store import StoreFailure
 NOTHING_STORED = "Nothing was stored."
 
 _ADVICE = {
+    "22021": "A text holds a zero byte, which PostgreSQL cannot keep: leave it out.",
     "25006": "The server takes no writes now: it is a standby or was set to read only. "
     "Name the primary, or wait until it is promoted.",
     "3D000": "Create the database first: `createdb`, or `CREATE DATABASE`.",

@@ -89,11 +89,16 @@ class Links:
         Raises:
             StoreFailure: It cannot be reached or used; the message says what to do.
         """
+        connection = self.connect()
         try:
-            with self._guarded(self.connect()) as connection:
+            with self._guarded(connection):
                 prepare(connection, self._address.schema, self.where, create=create)
         except psycopg.Error as error:
+            connection.close()
             raise self.failure(error, "open") from error
+        except BaseException:
+            connection.close()
+            raise
         self._give_back(connection, counted=False)
 
     def connect(self) -> Connection:
