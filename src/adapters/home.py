@@ -64,6 +64,11 @@ class Home:
         return self.path / "ledger.db"
 
     @property
+    def ledger_made(self) -> Path:
+        """Says that a schema of this home alone was made, so that a lost one is not made anew."""
+        return self.path / "ledger.made"
+
+    @property
     def jobs(self) -> Path:
         """The folder of the `local` orchestrator's jobs."""
         return self.path / "jobs"

@@ -177,8 +177,9 @@ def prepare(
         return
     if version is None and not create:
         raise StoreFailure(
-            f"{where}: there is no ledger. Nothing was stored. Make one with `watchkeeper --store "
-            "URL init`, or correct the database or the schema in the URL."
+            f"{where}: there is no ledger. Nothing was stored. If there was one, restore a "
+            "backup; make one with `watchkeeper --store URL init`; or correct the database or the "
+            "schema in the URL."
         )
     # Creating a schema or a function twice at one moment fails with "tuple concurrently updated",
     # so everybody waits here and looks again.
