@@ -18,7 +18,7 @@ from watchkeeper import clock
 from watchkeeper.event_store import EventStore
 from watchkeeper.projections.kept import Projection, Row, Seen
 from watchkeeper.tailer import PAGE
-from watchkeeper.views import Build, Move, Parked, Views
+from watchkeeper.views import Build, BuildState, Move, Parked, Views
 
 log = logging.getLogger(__name__)
 
@@ -229,7 +229,9 @@ def retry_all(
     released = left = 0
     for one in views.parked():
         build = next((b for b in views.builds() if b.id == one.build), None)
-        if build is None or build.title not in projections or not chosen(build, one):
+        if build is None or build.state is BuildState.OLD:
+            continue  # It was replaced; its parked events go with it.
+        if build.title not in projections or not chosen(build, one):
             continue
         if retry(store, views, build, projections[build.title], one):
             released += 1

@@ -29,7 +29,7 @@ from watchkeeper.projections.lag import lag_document
 from watchkeeper.projections.status_live import live_shape
 from watchkeeper.status_building import NAME as STATUS
 from watchkeeper.status_building import StatusHeld, rebuild_status
-from watchkeeper.views import Build, Parked
+from watchkeeper.views import Build, BuildState, Parked
 
 
 @click.group()
@@ -176,8 +176,9 @@ def parked() -> None:
 def list_parked(home: Path, as_json: bool) -> None:
     """List parked events, oldest first. Exit 1 when there is one."""
     with open_office(home) as office, views_of(office) as views:
-        titles = {build.id: build.title for build in views.builds()}
-        rows = [_row(titles, one, office) for one in views.parked()]
+        now = [build for build in views.builds() if build.state is not BuildState.OLD]
+        titles = {build.id: build.title for build in now}
+        rows = [_row(titles, one, office) for one in views.parked() if one.build in titles]
     lines = [f"{count(len(rows), 'stream')} parked"]
     if rows:
         heads = ("view", "stream", "event", "position", "waiting", "tries", "why")
@@ -192,7 +193,7 @@ def list_parked(home: Path, as_json: bool) -> None:
 def _row(titles: dict[int, str], one: Parked, office: Office) -> dict[str, Any]:
     version, _ = office.ledger.store.head(one.stream)
     return {
-        "projection": titles.get(one.build, "gone"),
+        "projection": titles[one.build],
         "stream": one.stream,
         "version": one.version,
         "position": one.position,
