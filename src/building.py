@@ -114,13 +114,22 @@ def _begin(
         digest=hash_at(store, begin),
         target=store.newest(),
     )
+    claim(views, build, holder)
+    return build
+
+
+def claim(views: Views, build: Build, holder: str) -> None:
+    """Take the lease of a build, waiting for one that was killed while it held it.
+
+    Raises:
+        BuildHeld: Another process goes on to renew its lease.
+    """
     backoff = clock.ExponentialBackoff()
     taken = backoff.wait_until(
         lambda: views.take(build, holder, clock.now() + LEASE, clock.now()), WAIT_FOR_LEASE
     )
     if not taken:
         raise BuildHeld(f"{build.title} is being built by another process: wait for it")
-    return build
 
 
 def hash_at(store: EventStore, position: int) -> bytes:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import reduce
 
 from watchkeeper import clock
+from watchkeeper.building import BuildHeld, claim
 from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.envelope import Undecodable, decode
 from watchkeeper.domain.evolve import evolve
@@ -31,10 +32,6 @@ TRIES_MAX = 20
 """How often a run is folded again whose events come faster than it is folded."""
 
 _LAST = "last"
-
-
-class StatusHeld(Exception):
-    """Another process builds the status rows, or a run changes too fast. The message says which."""
 
 
 def rows_of_run(run: Run | Unreadable, shapes: Sequence[Shape] = SHAPES) -> list[StatusRow]:
@@ -91,13 +88,14 @@ def rebuild_status(
     What was cut short is gone on with.
 
     Raises:
-        StatusHeld: Another process does the same, or one run changes too fast.
+        BuildHeld: Another process does the same, or one run changes too fast.
         StoreFailure: The store failed.
         ViewsFailure: The progress could not be kept.
     """
     newest = shapes[-1].version
     slugs = [name.removeprefix("run/") for name in store.streams("run/")]
     build = views.begin(NAME, newest, begin=0, digest=b"", target=len(slugs))
+    claim(views, build, holder)
     last = views.rows(build, [_LAST]).get(_LAST, "")
     todo = [slug for slug in slugs if slug > last]
     runs = len(slugs) - len(todo)
@@ -105,7 +103,7 @@ def rebuild_status(
     stored = {(row.run, row.part): row.row for row in store.status_rows()}
     for first in range(0, len(todo), BATCH):
         if not views.take(build, holder, clock.now() + LEASE, clock.now()):
-            raise StatusHeld("another process builds the status rows: wait for it")
+            raise BuildHeld("another process builds the status rows: wait for it")
         some = todo[first : first + BATCH]
         written = _write(store, some, shapes[-1])
         changed += sum(
@@ -115,7 +113,7 @@ def rebuild_status(
         # What a crash between the two leaves is written once more, as it is.
         moved = views.move(build, Move(runs, b"", {_LAST: some[-1]}))
         if moved is None:
-            raise StatusHeld("another process builds the status rows: wait for it")
+            raise BuildHeld("another process builds the status rows: wait for it")
         build = moved
         told(runs, len(slugs))
     dropped = _switch(store, newest, set(slugs))
@@ -136,7 +134,7 @@ def _write(store: EventStore, slugs: Sequence[str], shape: Shape) -> list[list[S
         if not left:
             return written
         clock.sleep(timedelta(milliseconds=10))
-    raise StatusHeld(f"{left[0]}: its history grows faster than it is folded: try again")
+    raise BuildHeld(f"{left[0]}: its history grows faster than it is folded: try again")
 
 
 def _folded(store: EventStore, slug: str, shape: Shape) -> Append:

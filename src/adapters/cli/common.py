@@ -26,6 +26,9 @@ from watchkeeper.adapters.principals import actor_of, read_principals
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.committer import Committer
+from watchkeeper.adapters.store.recorder import SqliteRecorder
+from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.building import BuildHeld
 from watchkeeper.desk import Desk
 from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.envelope import Undecodable
@@ -239,7 +242,7 @@ def exit_of(error: Exception) -> tuple[str, int] | None:
             return render_problems(error.problems), 4
         case HomeProblem():
             return str(error), 4
-        case ViewsFailure():
+        case ViewsFailure() | BuildHeld():
             return str(error), 2
         case StoreFailure() | Undecodable():
             return f"the ledger: {error}", 2
@@ -262,7 +265,7 @@ def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters,
             return command(*args, **kwargs)
         except (
             Leave, BadInput, HomeProblem, StoreFailure, Undecodable, VersionConflict, KeyReused,
-            Unavailable, ServerSaid, ViewsFailure,
+            Unavailable, ServerSaid, ViewsFailure, BuildHeld,
         ) as error:  # fmt: skip
             if not kwargs.get("as_json"):
                 raise

@@ -28,7 +28,7 @@ from watchkeeper.projections.kept import newest_of
 from watchkeeper.projections.lag import lag_document
 from watchkeeper.projections.status_live import live_shape
 from watchkeeper.status_building import NAME as STATUS
-from watchkeeper.status_building import StatusHeld, rebuild_status
+from watchkeeper.status_building import rebuild_status
 from watchkeeper.views import Build, BuildState, Parked
 
 
@@ -156,7 +156,7 @@ def _rebuild_status(home: Path, as_json: bool) -> None:
     ):
         try:
             done = rebuild_status(office.ledger.store, views, HOLDER, told=show)
-        except StatusHeld as error:
+        except BuildHeld as error:
             raise Leave(str(error), 2) from error
     title = f"{STATUS}@{done.shape}"
     changed = f"{done.changed} had other rows, {done.dropped} were dropped"

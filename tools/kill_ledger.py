@@ -1,0 +1,158 @@
+"""Kills whoever writes a ledger and its views, between every pair of steps, and proves both.
+
+    uv run python tools/kill_ledger.py --kills 1000 --seed 7 --json
+
+A child process appends, follows, rebuilds and retries; it kills itself by SIGKILL at a named point:
+before, within or right after the transaction of an append, a page, a switch or a drop, or at a
+random moment. So each step has failed and is absent, and has failed but is stored. Every answer of
+an append is kept in a file that shares nothing with the store. After each kill the next child goes
+on from what is there. At the end, and every now and then, all of it is judged: no event lost, none
+doubled, the chain whole, and every view equal to its rebuild.
+"""
+
+import argparse
+import json
+import logging
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from killing.ledger_victim import KNOWN, POINTS, answered_path, live
+from watchkeeper import clock
+from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.adapters.store.verify import verify_store
+from watchkeeper.adapters.views_file import ViewsFile
+from watchkeeper.building import catch_up, rebuild
+from watchkeeper.projections.kept import Seen, folded
+from watchkeeper.projections.status_live import live_rows
+from watchkeeper.status_building import rebuild_status
+from watchkeeper.views import BuildState
+
+EACH_UP_TO, JUDGE_EVERY = 60, 25
+"""So many kills are judged one by one; later ones now and then, as it reads a ledger that grows."""
+
+
+def killed(folder: Path, seed: int, point: str, count: int, plant: bool) -> str:
+    """Let a child live until it is killed; return where it was, or why it ended otherwise."""
+    child = os.fork()
+    if child == 0:
+        try:
+            live(folder, random.Random(seed), point, count, plant)
+        finally:
+            os._exit(3)  # It only comes here by an exception, which it has printed.
+    if point == "moment":
+        clock.sleep(timedelta(milliseconds=random.Random(seed).uniform(5, 120)))
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+        return point
+    return f"left with status {status}"
+
+
+def judge(folder: Path) -> list[str]:
+    """Return what is wrong with the ledger and its views."""
+    path = folder / "ledger.db"
+    wrong: list[str] = []
+    with open_store(path) as store, ViewsFile(folder / "views.db") as views:
+        events = store.read_all(limit=10**7)
+        there = {(one.stream, one.version): one for one in events}
+        for line in answered_path(folder).read_text().splitlines():
+            if not line:
+                continue
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue  # Torn by a kill: that append was not answered.
+            for number, version in enumerate(range(said["first"], said["last"] + 1)):
+                one = there.get((said["stream"], version))
+                if one is None:
+                    wrong.append(f"lost: {said['stream']} {version}")
+                elif one.state.decode() != said["states"][number]:
+                    wrong.append(f"changed: {said['stream']} {version}")
+        doubled = Counter(one.state for one in events)
+        wrong += [f"doubled: {state!r}" for state, times in doubled.items() if times > 1]
+        catch_up(store, views, KNOWN)
+        seen = [Seen(r.position, r.stream, r.version, r.topic, r.state, r.hash) for r in events]
+        for known in KNOWN:
+            found = [b for b in views.builds() if b.title == known.title]
+            lives = [b for b in found if b.state is BuildState.LIVE]
+            if len(lives) != 1 or len(found) != 1:
+                wrong.append(f"{known.title}: {len(lives)} live of {len(found)} builds")
+                continue
+            parked = {one.stream: one.version for one in views.parked(lives[0])}
+            free = [s for s in seen if s.version < parked.get(s.stream, s.version + 1)]
+            rows = {key: json.loads(row) for key, row in views.rows(lives[0]).items()}
+            if rows != folded(known, {}, free):
+                wrong.append(f"{known.title}: not equal to its fold")
+            before = views.rows(lives[0])
+            if views.rows(rebuild(store, views, known, "victim")) != before:
+                wrong.append(f"{known.title}: not equal to its rebuild")
+        kept = live_rows(store.status_rows())
+        rebuild_status(store, views, "victim")
+        if live_rows(store.status_rows()) != kept and len(kept) == len(store.streams("run/")):
+            wrong.append("status: not equal to its rebuild")
+    wrong += [f"store: {problem.message}" for problem in verify_store(path).problems]
+    return wrong
+
+
+def campaign(options: argparse.Namespace) -> dict[str, Any]:
+    """Kill, go on, judge; return the report."""
+    timer = clock.Timer()
+    rng = random.Random(options.seed)
+    folder = Path(tempfile.mkdtemp(prefix="wk-kill-ledger-"))
+    answered_path(folder).touch()
+    kills: Counter[str] = Counter()
+    wrong: list[str] = []
+    for number in range(options.kills):
+        # Each point in turn, at a time of its own; every fourth kill at any moment.
+        point = "moment" if number % 4 == 3 else POINTS[(number - number // 4) % len(POINTS)]
+        kills[killed(folder, rng.getrandbits(32), point, rng.randint(1, 4), options.plant)] += 1
+        due = number < EACH_UP_TO or number % JUDGE_EVERY == 0 or number == options.kills - 1
+        if due:
+            wrong += judge(folder)
+        if not options.json:
+            print(f"\rkill {number + 1}/{options.kills}", end="", file=sys.stderr, flush=True)
+        if wrong:
+            break
+    wrong += [what for what in kills if what.startswith("left")]
+    if not wrong:
+        shutil.rmtree(folder)
+    return {
+        "kills": sum(kills.values()),
+        "points": dict(kills),
+        "problems": wrong[:20],
+        "seed": options.seed,
+        "elapsed_s": round(timer.elapsed().total_seconds(), 1),
+        "folder": str(folder) if wrong else None,
+    }
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--plant", action="store_true", help="plant a bug: pages in two steps")
+    options = parser.parse_args()
+    # What is parked is parked on purpose.
+    logging.getLogger("watchkeeper").setLevel(logging.CRITICAL)
+    report = campaign(options)
+    if options.json:
+        print(json.dumps(report))
+    else:
+        points = ", ".join(f"{n} {point}" for point, n in sorted(report["points"].items()))
+        print(f"\n{report['kills']} kills ({points}) in {report['elapsed_s']} s")
+        print("\n".join(report["problems"]) or "nothing lost, nothing doubled, every view equal")
+    return 1 if report["problems"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
