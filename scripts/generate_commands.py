@@ -43,6 +43,7 @@ Generated from the code by `scripts/generate_commands.py`; do not edit.
 [rollback](#rollback), [supersede](#supersede), [abandon](#abandon) |
 | allow | [propose](#propose), [consent](#consent), [waive](#waive), [revoke](#revoke) |
 | close and prove | [seal](#seal), [verify](#verify) |
+| look after | [ledger](#ledger) |
 
 Exit codes: 0 done or intact, 1 broken, 2 cannot tell, 3 refused by a rule, 4 bad input, 130
 interrupted. With `--json`, a command prints one JSON object on standard output.
