@@ -6,8 +6,45 @@ not watched, and the end of a run must never be lost. A long history is told, an
 folded once for each process.
 """
 
+from collections.abc import Iterable
+from typing import Protocol
+
+from watchkeeper.projections.status_rows import RunRow
+
 SOFT_EVENTS, HARD_EVENTS = 10_240, 51_200
 SOFT_BYTES, HARD_BYTES = 10_000_000, 50_000_000
+
+
+class AnyRow(Protocol):
+    """A run as `status` shows it; see `watchkeeper.projections.views.View`."""
+
+    @property
+    def run(self) -> str:
+        """The run's slug."""
+        ...
+
+    @property
+    def row(self) -> RunRow | None:
+        """Its row; none when it cannot be read."""
+        ...
+
+
+_OVER = ("sealed", "stopped", "abandoned", "superseded")
+
+
+def long_histories(runs: Iterable[AnyRow]) -> list[tuple[bool, str]]:
+    """Say of each run that is beyond a limit and goes on whether it is the hard one, and what."""
+    found: list[tuple[bool, str]] = []
+    for one in runs:
+        limit = beyond(one.row["version"]) if one.row is not None else ""
+        if one.row is None or not limit or one.row["phase"] in _OVER:
+            continue
+        most = HARD_EVENTS if limit == "hard" else SOFT_EVENTS
+        says = (
+            f"{one.run}: {one.row['version']:,} events, more than {most:,}: close it when you can"
+        )
+        found.append((limit == "hard", says))
+    return found
 
 
 def beyond(events: int, size_bytes: int = 0) -> str:

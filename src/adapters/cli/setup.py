@@ -42,6 +42,7 @@ from watchkeeper.event_store import StoreFailure
 from watchkeeper.inbound import KEPT_MAX
 from watchkeeper.ledger import run_stream
 from watchkeeper.projections.figures import count, elapsed
+from watchkeeper.projections.limits import long_histories
 from watchkeeper.projections.screen import Fleet, fleet
 from watchkeeper.projections.views import LATE_AFTER
 from watchkeeper.views import ViewsFailure
@@ -170,6 +171,7 @@ def _watch_checks(office: Office) -> list[tuple[str, bool, str]]:
         ("effects", not late, "; ".join(late) or "none late"),
         *_publish_checks(office),
         *_view_checks(office),
+        *(("length", not hard, says) for hard, says in long_histories(seen.runs)),
     ]
 
 

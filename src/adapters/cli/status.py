@@ -20,6 +20,7 @@ from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.load import load
 from watchkeeper.event_store import StoreFailure
+from watchkeeper.projections.limits import long_histories
 from watchkeeper.projections.screen import (
     document,
     fleet,
@@ -71,11 +72,14 @@ def status(
             signals = [row for _, _, row in sources]
             told = {**document(seen), "publishing_late": late, "signals": signals}
             told |= {"views": views, "views_wrong": behind}
+            told["long_histories"] = [says for _, says in long_histories(seen.runs)]
             click.echo(json.dumps(told, ensure_ascii=False))
             return
         click.echo(render_fleet(seen, now, width, everything=everything))
         for says in late:
             click.echo(f"publishing to {says}")
+        for _, says in long_histories(seen.runs):
+            click.echo(f"long history {says}")
         for says in behind:
             click.echo(f"view {says}")
         for well, says, _ in sources:

@@ -1,0 +1,141 @@
+"""`watchkeeper ledger`: what people see of views, parked events, lag and long histories."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import Cli
+from tests.histories import told
+from watchkeeper import clock
+from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.adapters.views_file import ViewsFile
+from watchkeeper.event_store import StatusRow, Write
+from watchkeeper.projections.lag import BEHIND_MAX, LATE, SILENT, lags, silent
+from watchkeeper.projections.limits import HARD_EVENTS, SOFT_EVENTS
+from watchkeeper.views import Beat, Build, BuildState
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+BUILD = Build(1, "sizes", 1, BuildState.LIVE, 0, 100, b"h", 1, 100, "", None, NOW)
+
+
+@pytest.mark.parametrize(
+    ("build", "newest", "ago", "parked", "followed", "well", "says"),
+    [
+        (BUILD, 100, timedelta(), 0, True, True, "level"),
+        (BUILD, 103, LATE, 0, True, True, "3 events behind for 1 min"),
+        (BUILD, 103, LATE * 2, 0, True, False, "its tailer stands still"),
+        (BUILD, 103, LATE * 2, 0, False, True, "no watch runs"),
+        (BUILD, 101 + BEHIND_MAX, LATE, 0, False, False, "ledger catch-up"),
+        (BUILD, 100, timedelta(), 2, True, False, "2 streams parked"),
+        (replace(BUILD, error="it is ahead"), 90, timedelta(), 0, True, False, "it is ahead"),
+        (replace(BUILD, state=BuildState.BUILDING), 10**6, LATE * 9, 0, True, True, "being built"),
+    ],
+)
+def test_a_view_is_well_until_somebody_has_to_look(
+    build: Build,
+    newest: int,
+    ago: timedelta,
+    parked: int,
+    followed: bool,
+    well: bool,
+    says: str,
+) -> None:
+    [lag] = lags([build], {1: parked}, newest, lambda _: NOW - ago, NOW, followed=followed)
+    assert (lag.well, says in lag.says) == (well, True), lag.says
+    assert lag.behind == max(0, newest - 100)
+
+
+def test_a_tailer_that_is_silent_or_ill_is_named() -> None:
+    assert silent("watch 7", NOW - SILENT, "", NOW) == ""
+    assert "no sign of life" in silent("watch 7", NOW - SILENT * 2, "", NOW)
+    assert "the disk is away" in silent("watch 7", NOW, "the disk is away", NOW)
+
+
+def test_lag_is_told_by_status_doctor_and_projections(cli: Cli, home: Path) -> None:
+    with open_store(home / "ledger.db") as store:
+        told(store, ["held"])
+        assert cli("status", "--json").json["views"] == []  # No watch has begun any.
+        assert cli("ledger", "catch-up").code == 0
+        newest = store.newest()
+        store.append([Write("run/x", 0, (("t", b"{}"),))])
+    [sizes, weeks] = cli("status", "--json").json["views"]
+    assert (sizes["projection"], sizes["position"], sizes["behind_events"]) == (
+        "sizes@1",
+        newest,
+        1,
+    )
+    assert weeks["well"]
+    with ViewsFile(home / "views.db") as views:
+        views.beat(Beat("watch 7", clock.now() - timedelta(minutes=9)))
+    wrong = cli("status", "--json").json["views_wrong"]
+    assert ["no sign of life" in text for text in wrong] == [True]
+    assert "view the tailer of watch 7" in cli("status").out
+    doctor = cli("doctor", "--json")
+    [check] = [one for one in doctor.json["checks"] if one["check"] == "views"]
+    assert (doctor.code, check["ok"]) == (1, False)
+    assert cli("ledger", "projections").code == 1
+
+
+def test_parked_events_are_listed_and_retried(cli: Cli, home: Path) -> None:
+    with open_store(home / "ledger.db") as store:
+        [slug] = told(store, ["crash_loop"])
+        version = store.head(f"run/{slug}")[0]
+        bad = (("run.finding_opened.1", b"{}"), ("run.finding_opened.1", b"{}"))
+        store.append([Write(f"run/{slug}", version, bad)])
+    assert cli("ledger", "catch-up").code == 1
+    listed = cli("ledger", "parked", "list", "--json")
+    [row] = listed.json["parked"]
+    assert listed.code == 1
+    assert (row["projection"], row["version"], row["waiting"]) == ("weeks@1", version + 1, 1)
+    assert "run.finding_opened.1" in row["error"]
+    assert f"run/{slug}" in cli("ledger", "parked", "list").out
+    assert cli("ledger", "parked", "retry").code == 1
+    assert cli("ledger", "parked", "retry", "other", "--json").json == {"released": 0, "parked": 0}
+    assert cli("ledger", "parked", "list", "--json").json["parked"][0]["attempts"] == 2
+
+
+def test_what_cannot_be_rebuilt_is_refused_in_words(cli: Cli, home: Path) -> None:
+    assert "expected one of sizes, status, weeks" in cli("ledger", "rebuild", "size").said
+    assert cli("ledger", "rebuild", "sizes", "--from", "5").code == 4
+    assert cli("ledger", "rebuild", "status", "--from", "1").code == 4
+    (home / "views.db").write_bytes(b"rubbish" * 1000)
+    said = cli("ledger", "catch-up", "--json")
+    assert (said.code, "remove the file" in said.json["error"]) == (2, True)
+    assert "views" in cli("doctor").out
+    assert cli("status").code == 0
+
+
+def test_stats_and_weeks_count_the_whole_ledger(cli: Cli, home: Path) -> None:
+    with open_store(home / "ledger.db") as store:
+        slugs = told(store)
+        newest = store.newest()
+    stats = cli("ledger", "stats", "--json").json
+    assert (stats["events"], stats["runs"], stats["store"]) == (newest, len(slugs), "sqlite")
+    assert sum(one["events"] for one in stats["topics"]) == newest
+    assert stats["largest"][0]["bytes"] >= stats["largest"][1]["bytes"]
+    [week] = cli("ledger", "weeks", "--json").json["weeks"].values()
+    assert {"what": "interruption", "name": "node_failure", "count": 3} in week
+    assert "interruption  node_failure" in cli("ledger", "weeks").out
+
+
+@pytest.mark.parametrize(
+    ("events", "told_of", "code"), [(SOFT_EVENTS - 1, False, 0), (SOFT_EVENTS, True, 0),
+                                    (HARD_EVENTS, True, 1)],
+)  # fmt: skip
+def test_a_long_history_is_told_and_refuses_nothing(
+    cli: Cli, home: Path, events: int, told_of: bool, code: int
+) -> None:
+    with open_store(home / "ledger.db") as store:
+        told(store, ["held"])
+        [row] = store.status_rows()
+        # Its row as after so many events: making them would take minutes.
+        changed = json.loads(row.row) | {"version": events, "due": None}
+        store.append([], status=[StatusRow(row.run, row.part, json.dumps(changed))])
+    assert ("long history held" in cli("status").out) is told_of
+    assert bool(cli("status", "--json").json["long_histories"]) is told_of
+    checks = {one["check"]: one["ok"] for one in cli("doctor", "--json").json["checks"]}
+    assert checks.get("length") == ((code == 0) if told_of else None)
+    assert cli("note", "held", "still taken").code == 0
