@@ -97,6 +97,12 @@ class Committer:
         """What the store stands on; see the port."""
         return self._store.kind
 
+    @property
+    def waiting(self) -> int:
+        """How many appends wait for their transaction, or for a place among those that do."""
+        with self._changed:
+            return len(self._queue) + self._crowded
+
     def __enter__(self) -> Self:
         """Use the store for the length of a block."""
         return self

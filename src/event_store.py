@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class VersionConflict(Exception):
@@ -53,9 +53,10 @@ class StatusRow:
     row: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(NamedTuple):
     """One stored event, as its bytes lie in the store.
+
+    A tuple, which a row of the database becomes as it is: a page of events is mostly their bytes.
 
     Attributes:
         position: Place in the whole ledger; grows by one, never re-used.

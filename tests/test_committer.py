@@ -74,10 +74,6 @@ def eventually(condition: Any) -> None:
         clock.sleep(timedelta(milliseconds=1))
 
 
-def waiting(committer: Committer) -> int:
-    return len(committer._queue)
-
-
 def test_a_committer_is_an_event_store(gate: Gate) -> None:
     port: EventStore = Committer(gate)
     row = StatusRow("a", "run", "1")
@@ -126,7 +122,7 @@ def test_appends_that_wait_share_one_transaction_and_a_conflict_fails_alone(gate
         held_up(gate, committer, pool)
         good = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(3)]
         bad = pool.submit(committer.append, [write("run/bad", 7)], key="k")
-        eventually(lambda: waiting(committer) == 4)
+        eventually(lambda: committer.waiting == 4)
         gate.open.set()
         assert [one.result() for one in good] == [Appended({f"run/{n}": (1, 1)}) for n in range(3)]
         assert isinstance(bad.exception(), VersionConflict)
@@ -140,7 +136,7 @@ def test_a_transaction_holds_no_more_than_its_most(gate: Gate) -> None:
         held_up(gate, committer, pool)
         for n in range(BATCH_MAX + 3):
             pool.submit(committer.append, [write(f"run/{n}", 0)])
-        eventually(lambda: waiting(committer) == BATCH_MAX + 3)
+        eventually(lambda: committer.waiting == BATCH_MAX + 3)
         gate.open.set()
     assert gate.sizes == [1, BATCH_MAX, 3]
 
@@ -150,7 +146,7 @@ def test_a_full_queue_makes_wait_and_then_says_so(gate: Gate) -> None:
     with ThreadPoolExecutor(4) as pool:
         held_up(gate, committer, pool)
         inside = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(2)]
-        eventually(lambda: waiting(committer) == 2)
+        eventually(lambda: committer.waiting == 2)
         with pytest.raises(StoreFailure, match=r"2 appends wait .* Nothing of this one was stored"):
             committer.append([write("run/late", 0)])
         gate.open.set()
@@ -163,7 +159,7 @@ def test_a_place_in_the_queue_is_taken_as_soon_as_there_is_one(gate: Gate) -> No
     with ThreadPoolExecutor(4) as pool:
         held_up(gate, committer, pool)
         rest = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(3)]
-        eventually(lambda: committer._crowded == 2)
+        eventually(lambda: committer.waiting == 3)
         timer = clock.Timer()
         gate.open.set()
         assert all(one.result() for one in rest)
@@ -175,7 +171,7 @@ def test_a_failure_of_the_store_reaches_everybody_who_waits(gate: Gate) -> None:
     with ThreadPoolExecutor(4) as pool:
         held_up(gate, committer, pool)
         others = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(3)]
-        eventually(lambda: waiting(committer) == 3)
+        eventually(lambda: committer.waiting == 3)
         gate.fails_with = StoreFailure("the disk is full. Nothing was stored.")
         gate.open.set()
         for other in others:
@@ -189,9 +185,9 @@ def test_what_can_not_be_stored_harms_only_whoever_brought_it(gate: Gate) -> Non
     with ThreadPoolExecutor(4) as pool:
         held_up(gate, committer, pool)
         good = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(2)]
-        eventually(lambda: waiting(committer) == 2)
+        eventually(lambda: committer.waiting == 2)
         bad = pool.submit(committer.append, [write("run/\ud800", 0)])
-        eventually(lambda: waiting(committer) == 3)
+        eventually(lambda: committer.waiting == 3)
         gate.open.set()
         assert all(one.result() for one in good)
         assert isinstance(bad.exception(), UnicodeEncodeError)
@@ -203,7 +199,7 @@ def test_when_the_leader_is_interrupted_the_others_hear_that_it_is_unknown(gate:
     with ThreadPoolExecutor(3) as pool:
         held_up(gate, committer, pool)
         others = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(2)]
-        eventually(lambda: waiting(committer) == 2)
+        eventually(lambda: committer.waiting == 2)
         gate.fails_with = KeyboardInterrupt()
         gate.open.set()
         found = sorted((str(type(one.exception())), str(one.exception())) for one in others)
@@ -219,7 +215,7 @@ def test_whoever_is_interrupted_while_waiting_leaves_the_queue(gate: Gate) -> No
         held_up(gate, committer, pool)
 
         def interrupt() -> None:
-            eventually(lambda: waiting(committer) == 1)
+            eventually(lambda: committer.waiting == 1)
             os.kill(os.getpid(), signal.SIGINT)
 
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -229,7 +225,7 @@ def test_whoever_is_interrupted_while_waiting_leaves_the_queue(gate: Gate) -> No
                 committer.append([write("run/gone", 0)])
         finally:
             signal.signal(signal.SIGINT, before)
-        assert waiting(committer) == 0
+        assert committer.waiting == 0
         gate.open.set()
     assert committer.append([write("run/after", 0)])
     assert committer.streams("run/") == ["run/after", "run/first"]
@@ -240,9 +236,9 @@ def test_closing_finishes_what_waits_and_takes_no_more(gate: Gate, path: Path) -
     with ThreadPoolExecutor(5) as pool:
         held_up(gate, committer, pool)
         others = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(3)]
-        eventually(lambda: waiting(committer) == 3)
+        eventually(lambda: committer.waiting == 3)
         closing = pool.submit(committer.close)
-        eventually(lambda: committer._closed)
+        eventually(lambda: vars(committer)["_closed"])
         assert not closing.done()
         with pytest.raises(StoreFailure, match="closed"):
             committer.append([write("run/late", 0)])

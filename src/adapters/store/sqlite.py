@@ -30,7 +30,7 @@ from watchkeeper.event_store import (
 RECHECK = timedelta(seconds=1)
 """Whoever waits looks by itself at least this often, should a wake-up ever fail to come."""
 
-_READ = """SELECT e.id, e.version, t.name, e.state, e.hash
+_READ = """SELECT e.id, s.name, e.version, t.name, e.state, e.hash
 FROM streams AS s CROSS JOIN events AS e CROSS JOIN topics AS t
 WHERE s.name = ? AND e.stream = s.id AND e.version > ? AND t.id = e.topic
 ORDER BY e.version LIMIT ?"""
@@ -217,16 +217,13 @@ class SqliteStore:
             rows = connection.execute(
                 _READ, (stream, after, _NO_LIMIT if limit is None else limit)
             ).fetchall()
-        return [
-            Recorded(position, stream, version, topic, state, chain)
-            for position, version, topic, state, chain in rows
-        ]
+        return list(map(Recorded._make, rows))
 
     def read_all(self, *, after: int = 0, limit: int = 500) -> list[Recorded]:
         """Return a page of the whole ledger with positions above `after`, in commit order."""
         with self.database.reading("read") as connection:
             rows = connection.execute(_READ_ALL, (after, limit)).fetchall()
-        return [Recorded(*row) for row in rows]
+        return list(map(Recorded._make, rows))
 
     def head(self, stream: str) -> tuple[int, bytes]:
         """Return a stream's version and chain hash; 0 and 32 zero bytes when it is empty."""
