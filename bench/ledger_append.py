@@ -1,0 +1,281 @@
+"""The bench of the ledger: appending, alone, together, and until it is delivered."""
+
+import multiprocessing
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from multiprocessing.queues import Queue
+from pathlib import Path
+from uuid import uuid4
+
+from tests.domain.samples import DRI, contract
+
+from bench.ledger_world import (
+    CHECK,
+    CheckedRun,
+    Library,
+    Payload,
+    Raw,
+    compared,
+    library_application,
+    library_data,
+    opened,
+    percentiles,
+    rate,
+)
+from watchkeeper import clock
+from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.committer import Committer
+from watchkeeper.domain.commands import AddNote, DraftRun
+from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.event_store import EventStore, Write
+from watchkeeper.ledger import Ledger
+
+WRITERS = 8
+SIZES = (1, 10, 100)
+
+Found = dict[str, dict[str, float]]
+
+
+class Writer:
+    """Appends to a stream of its own."""
+
+    def __init__(self, store: EventStore, size: int, payload: Payload) -> None:
+        """Begin a stream."""
+        self.store = store
+        self.stream = f"run/{uuid4().hex}"
+        self.events = tuple((CHECK, payload.checks[n % 100]) for n in range(size))
+        self.version = 0
+
+    def __call__(self) -> None:
+        """Append once."""
+        self.store.append([Write(self.stream, self.version, self.events)])
+        self.version += len(self.events)
+
+
+def appends(store: str, folder: Path, payload: Payload, repetitions: int, seconds: float) -> Found:
+    """Compare appends of 1, 10 and 100 events, and of eight writers at once."""
+    raw, library = Raw(folder), Library(folder)
+    committer = Committer(opened(store, folder))
+    rounds: list[dict[str, float]] = []
+    latencies: list[float] = []
+    for _ in range(repetitions):
+        one: dict[str, float] = {}
+        for size in SIZES:
+            states = list(payload.checks[:size])
+            one[f"raw {size}"] = rate(partial(raw.append, states), seconds)
+            one[f"append {size}"] = rate(Writer(committer, size, payload), seconds)
+            one[f"library {size}"] = rate(partial(library.append, states), seconds)
+        one["8 writers"], found = _together(committer, payload, seconds)
+        latencies += found
+        rounds.append(one)
+    committer.close()
+    result: Found = {}
+    for size in SIZES:
+        result[f"append, {size} a save, of the bare driver"] = compared(
+            rounds, f"append {size}", f"raw {size}"
+        )
+        result[f"append, {size} a save, of the library"] = compared(
+            rounds, f"append {size}", f"library {size}"
+        )
+    result["append, 8 threads, of the bare driver's one"] = {
+        **compared(rounds, "8 writers", "raw 1"),
+        **percentiles(latencies),
+    }
+    return result
+
+
+def _together(store: EventStore, payload: Payload, seconds: float) -> tuple[float, list[float]]:
+    """Return the appends a second of eight threads, and how long each took."""
+    latencies: list[float] = []
+    writers = [Writer(store, 1, payload) for _ in range(WRITERS)]
+    begin = threading.Barrier(WRITERS + 1)
+
+    def append_all(writer: Writer) -> None:
+        mine: list[float] = []
+        begin.wait()
+        end = time.perf_counter() + seconds
+        while (start := time.perf_counter()) < end:
+            writer()
+            mine.append(time.perf_counter() - start)
+        latencies.extend(mine)
+
+    threads = [threading.Thread(target=append_all, args=(writer,)) for writer in writers]
+    for thread in threads:
+        thread.start()
+    begin.wait()
+    start = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    return len(latencies) / (time.perf_counter() - start), latencies
+
+
+def processes(folder: Path, payload: Payload, repetitions: int, seconds: float) -> Found:
+    """Compare eight processes with one append each at a time with the bare driver's one."""
+    raw = Raw(folder)
+    state = payload.checks[0]
+    rounds: list[dict[str, float]] = []
+    latencies: list[float] = []
+    context = multiprocessing.get_context("spawn")
+    for _ in range(repetitions):
+        path = folder / f"{uuid4().hex}.db"
+        open_store(path).close()
+        begin, queue = context.Barrier(WRITERS), context.Queue()
+        workers = [
+            context.Process(target=_append_in_process, args=(path, state, seconds, begin, queue))
+            for _ in range(WRITERS)
+        ]
+        for worker in workers:
+            worker.start()
+        found = [queue.get(timeout=120) for _ in workers]
+        for worker in workers:
+            worker.join(timeout=60)
+        latencies += [one for mine in found for one in mine]
+        rounds.append(
+            {
+                "8 processes": sum(map(len, found)) / seconds,
+                "raw 1": rate(lambda: raw.append([state]), seconds),
+            }
+        )
+    one = compared(rounds, "8 processes", "raw 1")
+    return {"append, 8 processes, of the bare driver's one": {**one, **percentiles(latencies)}}
+
+
+def _append_in_process(
+    path: Path,
+    state: bytes,
+    seconds: float,
+    begin: threading.Barrier,
+    queue: "Queue[list[float]]",
+) -> None:
+    with Committer(open_store(path)) as store:
+        stream, took = f"run/{uuid4().hex}", list[float]()
+        begin.wait(timeout=60)
+        end = time.perf_counter() + seconds
+        while (start := time.perf_counter()) < end:
+            store.append([Write(stream, len(took), ((CHECK, state),))])
+            took.append(time.perf_counter() - start)
+        queue.put(took)
+
+
+def decisions(store: str, folder: Path, payload: Payload, repetitions: int, long: int) -> Found:
+    """Compare load, decide and append on a run with a long history: kept state, and library."""
+    ours = Ledger(Committer(opened(store, folder)), Scrubber(b"k" * 16))
+    draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run="demo"))
+    ours.handle("demo", draft)
+    for number in range(long):
+        ours.handle("demo", _note(str(number)))
+    application = library_application(folder)
+    run = CheckedRun()
+    for number in range(long):
+        run.record(**library_data(payload.checks[number % 100]))
+    application.save(run)
+    rounds: list[dict[str, float]] = []
+
+    def by_library() -> None:
+        loaded: CheckedRun = application.repository.get(run.id)
+        loaded.record(**library_data(payload.checks[0]))
+        application.save(loaded)
+
+    for _ in range(repetitions):
+        rounds.append(
+            {
+                "ours": _mean(lambda: ours.handle("demo", _note("x")), 10),
+                "library": _mean(by_library, 2),
+            }
+        )
+    ours.store.close()
+    application.close()
+    name = f"load, decide, append on {long:,} events, of the library"
+    return {name: compared(rounds, "ours", "library", inverse=True)}
+
+
+def _note(text: str) -> AddNote:
+    return AddNote(now=clock.now(), actor=DRI, text=text)
+
+
+def _mean(act: Callable[[], object], times: int) -> float:
+    start = time.perf_counter()
+    for _ in range(times):
+        act()
+    return (time.perf_counter() - start) / times
+
+
+def latency(store: str, folder: Path, payload: Payload, number: int) -> Found:
+    """Return the time from a commit to its delivery to a thread of the same process."""
+    committer = Committer(opened(store, folder))
+    sent: dict[int, float] = {}
+    took: list[float] = []
+    done = threading.Event()
+
+    def deliver() -> None:
+        position = 0
+        while position < number:
+            if not committer.wait(after=position, limit=timedelta(seconds=10)):
+                return
+            page = committer.read_all(after=position)
+            now = time.perf_counter()
+            for recorded in page:
+                # The writer may be delivered before it has noted when its commit returned.
+                took.append(max(0.0, now - sent.get(recorded.position, now)))
+            position = page[-1].position
+        done.set()
+
+    reader = threading.Thread(target=deliver)
+    reader.start()
+    writer = Writer(committer, 1, payload)
+    for position in range(1, number + 1):
+        writer()
+        sent[position] = time.perf_counter()
+        clock.sleep(timedelta(milliseconds=3))
+    done.wait(20)
+    reader.join()
+    committer.close()
+    return {"commit to delivery, in one process": percentiles(took)}
+
+
+def catch_up(store: str, folder: Path, payload: Payload, repetitions: int, number: int) -> Found:
+    """Compare a view that is moved on page by page with one that is moved on event by event."""
+    ours = opened(store, folder)
+    for run in range(10):
+        events = tuple((CHECK, state) for state in payload.checks[: number // 10])
+        ours.append([Write(f"run/{run}", 0, events)])
+    rounds: list[dict[str, float]] = []
+    for _ in range(repetitions):
+        few = min(100, number)
+        rounds.append(
+            {
+                "pages": _move_on(ours, folder, number, 500) / number,
+                "events": _move_on(ours, folder, few, 1) / few,
+            }
+        )
+    ours.close()
+    name = "catch-up of a view by pages, of one transaction for each event"
+    return {name: compared(rounds, "pages", "events", inverse=True)}
+
+
+def _move_on(store: EventStore, folder: Path, number: int, page: int) -> float:
+    """Return how long a view takes for so many events, with a transaction for each page."""
+    view = sqlite3.connect(folder / f"{uuid4().hex}.db", isolation_level=None)
+    view.execute("PRAGMA journal_mode = WAL")
+    view.execute("PRAGMA synchronous = FULL")
+    view.execute("CREATE TABLE status (stream TEXT PRIMARY KEY, version INTEGER, bytes INTEGER)")
+    view.execute("CREATE TABLE tracking (name TEXT PRIMARY KEY, position INTEGER)")
+    position, start = 0, time.perf_counter()
+    while position < number:
+        rows = store.read_all(after=position, limit=page)
+        position = rows[-1].position
+        view.execute("BEGIN IMMEDIATE")
+        view.executemany(
+            "INSERT INTO status VALUES (?, ?, ?) ON CONFLICT (stream) DO UPDATE SET "
+            "version = excluded.version, bytes = bytes + excluded.bytes",
+            [(row.stream, row.version, len(row.state)) for row in rows],
+        )
+        view.execute("INSERT OR REPLACE INTO tracking VALUES ('status', ?)", (position,))
+        view.execute("COMMIT")
+    took = time.perf_counter() - start
+    view.close()
+    return took

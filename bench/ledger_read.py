@@ -1,0 +1,199 @@
+"""The bench of the ledger: reading histories, and what an event takes."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+from pydantic import BaseModel
+
+from bench.ledger_append import Found
+from bench.ledger_world import (
+    CHECK,
+    CheckedRun,
+    Library,
+    Payload,
+    compared,
+    cpu,
+    fill,
+    library_application,
+    library_data,
+    opened,
+)
+from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.domain.envelope import decode
+from watchkeeper.domain.events import CheckRecorded
+from watchkeeper.domain.events_watch import Health
+from watchkeeper.domain.evolve import fold
+from watchkeeper.domain.registry import type_of
+from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.domain.state import Run
+from watchkeeper.event_store import EventStore
+from watchkeeper.ledger import Ledger, run_stream
+from watchkeeper.narrow import NarrowReader
+
+SLUG = "bench"
+STREAM = run_stream(SLUG)
+REBUILT = 5_000_000
+"""Events of the rebuild that is extrapolated to, unless it is measured."""
+
+
+class Tally:
+    """What a narrow fold finds."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.checks, self.health, self.lowest = 0, "", float("inf")
+
+    def take(self, health: str, metrics: dict[str, float]) -> None:
+        """Take in one check."""
+        self.checks += 1
+        self.health = health
+        self.lowest = min(self.lowest, metrics["loss"])
+
+
+def replay(store: str, folder: Path, payload: Payload, repetitions: int, number: int) -> Found:
+    """Compare folds of one run's history with the library's default style, in CPU time."""
+    ours = opened(store, folder)
+    fill(ours, STREAM, payload.events(number))
+    application = library_application(folder)
+    run = CheckedRun()
+    for place in range(number - 1):
+        run.record(**library_data(payload.checks[place % len(payload.checks)]))
+    application.save(run)
+    narrow = NarrowReader({CHECK: ("health", "metrics")})
+    ways: dict[str, Callable[[], object]] = {
+        "default": lambda: application.repository.get(run.id),
+        "events": lambda: _by_events(ours),
+        "some": lambda: _by_model(ours),
+        "narrow": lambda: _by_narrow(ours, narrow),
+        "domain": lambda: _by_domain(ours),
+        "bytes": lambda: ours.read(STREAM),
+    }
+    rounds = [{name: cpu(way) for name, way in ways.items()} for _ in range(repetitions)]
+    ours.close()
+    application.close()
+    names = {
+        "events": "replay, whole events by pydantic, of the default style",
+        "some": "replay, needed fields by pydantic-core, of the default style",
+        "narrow": "replay, needed fields by the narrow reader, of the default style",
+        "domain": "replay, the full fold of the domain, of the default style",
+        "bytes": "replay, bytes only, of the default style",
+    }
+    found = {name: compared(rounds, way, "default", inverse=True) for way, name in names.items()}
+    for one in found.values():
+        one["us_per_event"] = round(one.pop("value") / number * 1e6, 2)
+    return found
+
+
+class NeededData(BaseModel):
+    """The needed fields of a check, as pydantic reads them."""
+
+    health: Health
+    metrics: dict[str, float]
+
+
+class Needed(BaseModel):
+    """What stands around them."""
+
+    data: NeededData
+
+
+def _by_events(store: EventStore) -> Tally:
+    tally = Tally()
+    for stored in store.read(STREAM):
+        data = decode(stored.stream, stored.version, stored.topic, stored.state).data
+        if isinstance(data, CheckRecorded):
+            tally.take(data.health, data.metrics)
+    return tally
+
+
+def _by_model(store: EventStore) -> Tally:
+    tally = Tally()
+    # What `model_validate_json` calls, without the look-ups around it.
+    validate = Needed.__pydantic_validator__.validate_json
+    for stored in store.read(STREAM):
+        if stored.topic == CHECK:
+            data = validate(stored.state).data
+            tally.take(data.health, data.metrics)
+    return tally
+
+
+def _by_narrow(store: EventStore, reader: NarrowReader) -> Tally:
+    tally = Tally()
+    for one in reader.stream(store, STREAM):
+        tally.take(one.data.health, one.data.metrics)
+    return tally
+
+
+def _by_domain(store: EventStore) -> Run:
+    events = [decode(r.stream, r.version, r.topic, r.state) for r in store.read(STREAM)]
+    run = fold(SLUG, events)
+    assert isinstance(run, Run), run
+    return run
+
+
+def loads(store: str, folder: Path, payload: Payload, numbers: tuple[int, ...]) -> Found:
+    """Return how long it takes to load a run that is not in memory."""
+    found: Found = {}
+    for number in numbers:
+        ours = opened(store, folder)
+        fill(ours, STREAM, payload.events(number))
+        start = time.perf_counter()
+        run = Ledger(ours, Scrubber(b"k" * 16)).run(SLUG)
+        took = time.perf_counter() - start
+        assert run.version == number, run
+        found[f"load of a run with {number:,} events"] = {"seconds": round(took, 3)}
+        ours.close()
+    return found
+
+
+def rebuild(store: str, folder: Path, payload: Payload, number: int) -> Found:
+    """Return how long rebuilds of a whole ledger take."""
+    ours = opened(store, folder)
+    runs = max(1, number // 1000)
+    for run in range(runs):
+        fill(ours, f"run/{run}", payload.events(number // runs))
+    newest = ours.newest()
+    tallies: dict[str, Tally] = {}
+    start = time.perf_counter()
+    for one in NarrowReader({CHECK: ("health", "metrics")}).all(ours):
+        tallies.setdefault(one.stream, Tally()).take(one.data.health, one.data.metrics)
+    by_narrow = time.perf_counter() - start
+    start = time.perf_counter()
+    for name in ours.streams("run/"):
+        stored = ours.read(name)
+        fold(name, [decode(r.stream, r.version, r.topic, r.state) for r in stored])
+    by_domain = time.perf_counter() - start
+    ours.close()
+    return {
+        f"rebuild of {newest:,} events, {way}": {
+            "seconds": round(took, 2),
+            "events_per_second": round(newest / took),
+            f"minutes_for_{REBUILT // 10**6}_million": round(REBUILT / newest * took / 60, 1),
+        }
+        for way, took in (("narrow", by_narrow), ("full domain fold", by_domain))
+    }
+
+
+def sizes(folder: Path, payload: Payload, number: int) -> Found:
+    """Return the bytes that an event takes, here and in the library's schema."""
+    path = folder / f"{uuid4().hex}.db"
+    with open_store(path) as store:
+        for run in range(10):
+            fill(store, f"run/{run}", payload.events(number // 10))
+    library = Library(folder)
+    for _ in range(number // 100):
+        library.append([payload.checks[n % len(payload.checks)] for n in range(100)])
+    datastore = library.recorder.datastore
+    with datastore.transaction(commit=False) as cursor:
+        cursor.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+        theirs = int(cursor.fetchone()[0])
+    return {
+        "bytes": {
+            "of_a_check": round(payload.bytes_mean),
+            "in_the_file": round(path.stat().st_size / number),
+            "in_the_file_of_the_library": round(theirs / number),
+            "topics": len(type_of),
+        }
+    }
