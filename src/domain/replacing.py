@@ -1,4 +1,4 @@
-"""A copy of a frozen state with some fields changed, at a third of what `dataclasses` takes for it.
+"""A copy of a frozen state with some fields changed, several times faster than `dataclasses` does.
 
 Folding a history is mostly this: a run has some forty fields, and every check copies it. Elsewhere
 `dataclasses.replace` is used, whose arguments a type checker knows.
@@ -28,15 +28,20 @@ def copied(state: State, **changes: Any) -> State:
     `__post_init__` is not called: states have none.
 
     Raises:
-        AttributeError: There is no such field; states have slots.
-        TypeError: It has fewer than two fields.
+        AttributeError: There is no such field.
+        TypeError: It has slots, and fewer than two fields.
     """
     cls = type(state)
     names, values_of = _fields(cls)
     copy = object.__new__(cls)
-    # All in C: a loop in Python over forty fields takes longer than the rest of the fold.
-    deque(map(_SET, repeat(copy), names, values_of(state)), 0)
+    if values_of is None:
+        copy.__dict__.update(state.__dict__)
+    else:
+        # All in C: a loop in Python over the fields takes longer than the rest of the fold.
+        deque(map(_SET, repeat(copy), names, values_of(state)), 0)
     for name, value in changes.items():
+        if name not in names:
+            raise AttributeError(f"{cls.__name__} has no field {name}")
         _SET(copy, name, value)
     return copy
 
@@ -45,8 +50,13 @@ _SET = object.__setattr__
 
 
 @cache
-def _fields(cls: type[DataclassInstance]) -> tuple[tuple[str, ...], Callable[[object], Any]]:
-    names = tuple(field.name for field in fields(cls))
+def _fields(
+    cls: type[DataclassInstance],
+) -> tuple[dict[str, None], Callable[[object], Any] | None]:
+    """Return the names of a state's fields, and what gives all their values when it has slots."""
+    names = dict.fromkeys(field.name for field in fields(cls))
+    if "__slots__" not in vars(cls):
+        return names, None
     if len(names) < 2:
         raise TypeError(f"{cls.__name__} has fewer than two fields: use dataclasses.replace")
     return names, attrgetter(*names)

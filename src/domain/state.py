@@ -239,7 +239,8 @@ TRAIL_MAX = 64
 """Checks remembered in state: what detectors over several cadences look back on."""
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: its forty fields are copied for every event, and a dictionary of them in one go.
+@dataclass(frozen=True)
 class Run:
     """A run, folded from every event recorded so far.
 
