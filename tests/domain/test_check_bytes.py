@@ -1,0 +1,100 @@
+"""The bytes of a check: short, the same when read, and with defaults that are for ever."""
+
+import json
+import os
+from pathlib import Path
+
+from hypothesis import given, settings
+from pydantic import BaseModel
+
+from tests.domain.samples import DRI, START
+from tests.domain.strategies import events
+from tests.projections.tales import TALES
+from watchkeeper.domain.envelope import Envelope, decode, encode
+from watchkeeper.domain.events import CheckRecorded, Fact
+
+GOLDEN = Path(__file__).parent / "golden" / "check_defaults.json"
+TOPIC = CheckRecorded.topic
+ENVELOPE = [
+    "event_id",
+    "occurred_at",
+    "recorded_at",
+    "actor",
+    "cause",
+    "correlation",
+    "key",
+    "data",
+]
+
+
+def whole(envelope: Envelope[Fact]) -> bytes:
+    """Return the bytes with every field, as they were stored at first."""
+    return envelope.model_dump_json(serialize_as_any=True).encode()
+
+
+def checks() -> list[Envelope[Fact]]:
+    told = [event for tale in TALES.values() for event in tale().events]
+    return [event.envelope for event in told if isinstance(event.data, CheckRecorded)]
+
+
+def test_old_bytes_and_new_ones_are_the_same_event() -> None:
+    for envelope in checks():
+        new = decode("run/a", 1, *encode(envelope))
+        assert new == decode("run/a", 1, TOPIC, whole(envelope))
+        assert new.envelope.data == envelope.data
+
+
+@settings(max_examples=50)
+@given(events(CheckRecorded))
+def test_a_check_is_read_as_it_was_written(check: CheckRecorded) -> None:
+    envelope = checks()[0].model_copy(update={"data": check})
+    read = decode("run/a", 1, *encode(envelope)).data
+    # By their JSON, as NaN is not equal to itself.
+    assert read.model_dump_json() == check.model_dump_json()
+
+
+def test_the_envelope_is_always_whole_and_the_bytes_are_a_third_shorter() -> None:
+    before = after = 0
+    for envelope in checks():
+        _, state = encode(envelope)
+        document = json.loads(state)
+        assert list(document) == ENVELOPE
+        assert list(document["actor"]) == ["principal", "kind", "authenticated"]
+        before, after = before + len(whole(envelope)), after + len(state)
+    assert after < 0.75 * before
+
+
+def test_other_events_keep_every_field() -> None:
+    [first, *_] = TALES["sealed"]().events
+    assert encode(first.envelope)[1] == whole(first.envelope)
+    assert first.envelope.actor == DRI
+    assert first.at >= START
+
+
+def test_the_defaults_of_a_check_never_change() -> None:
+    """A changed default would change the meaning of stored bytes; new fields may be added."""
+    found: dict[str, object] = {}
+    _defaults(CheckRecorded, found)
+    if os.environ.get("WATCHKEEPER_GOLDEN") == "update":
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    assert {name: found.get(name, "no such field") for name in golden} == golden
+    assert found.keys() == golden.keys(), "run with WATCHKEEPER_GOLDEN=update to add new fields"
+
+
+def _defaults(model: type[BaseModel], found: dict[str, object]) -> None:
+    for name, field in model.model_fields.items():
+        if not field.is_required():
+            default = field.get_default(call_default_factory=True, validated_data={})
+            plain = default.model_dump(mode="json") if isinstance(default, BaseModel) else default
+            found[f"{model.__name__}.{name}"] = json.loads(json.dumps(plain))
+        for inner in _models_in(field.annotation):
+            _defaults(inner, found)
+
+
+def _models_in(annotation: object) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    inner = getattr(annotation, "__args__", ())
+    return [model for one in inner for model in _models_in(one)]
