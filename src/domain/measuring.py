@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import numpy as np
 
-from watchkeeper.domain.contract import Contract, cadence_of
 from watchkeeper.domain.detect_limits import Limits, limits_of, warmup_of
 from watchkeeper.domain.events_watch import Progress
 from watchkeeper.domain.measured import (
@@ -15,18 +14,17 @@ from watchkeeper.domain.measured import (
     Level,
     Measured,
     NotFinite,
-    Pace,
     Shift,
 )
+from watchkeeper.domain.measuring_pace import pace_of
 from watchkeeper.domain.measuring_resume import is_settled, overlap_of
-from watchkeeper.domain.metric_names import falls_on_collapse, is_duration
+from watchkeeper.domain.metric_names import falls_on_collapse
 from watchkeeper.domain.numeric import (
     LEVEL_POINTS_MAX,
     Floats,
     Ints,
     Rise,
     ShiftRule,
-    bins_of,
     level_of,
     median_of,
     shift_of,
@@ -39,14 +37,8 @@ from watchkeeper.domain.series_checks import series_of_checks
 from watchkeeper.domain.state import Instance, LastCheck, Run, contract_of
 from watchkeeper.domain.values import TrackerFacts
 
-PACES_SHOWN = 8
-"""Cadences whose pace a check records."""
-
 SHIFT_MIN = 0.05
 """Rise of the loss below which no shift is reported, however little it swings; from practice."""
-
-BASELINE_FALL = 0.002
-"""Share by which a pace's baseline may fall with each cadence: it is told from its best hours."""
 
 SKIPPED_WINDOW = timedelta(minutes=15)
 """Practice counts skipped optimizer steps over 15 min."""
@@ -124,7 +116,7 @@ def measure(
         z_loss=_level(pick, "z_loss", Rise(limits.z_loss_factor - 1)),
         router=_router(pick),
         shift=_shift(pick, before.own[-1].at.timestamp() if before.own else 0.0),
-        pace=_pace(series, limits, seen, contract, run),
+        pace=pace_of(series, limits, seen, contract, run),
         mfu=significant(series.mfu) if series.mfu is not None else None,
         not_finite=(*not_finite, *_from_lines(seen, series, before, instance))[:NOT_FINITE_MAX],
         skipped=_skipped(series, seen),
@@ -277,76 +269,6 @@ def _shift(pick: _Pick, since: float) -> Shift | None:
     before = pick.before.last.shift if pick.before.last is not None else None
     rule = ShiftRule(SHIFT_MIN, pick.limits.loss_sigma)
     return None if times is None else shift_of(steps, times, values, rule, since, before)
-
-
-# --- Pace ----------------------------------------------------------------------------------------
-
-
-def _pace(
-    series: Series,
-    limits: Limits,
-    seen: Observation,
-    contract: Contract,
-    run: Run,
-) -> Pace | None:
-    if series.pace_times is None or series.pace_values is None or not series.pace_times.size:
-        return None
-    name = series.names.get("throughput", "steps per second")
-    inverted = is_duration(name)
-    values = series.pace_values
-    if inverted:
-        values = np.where(values > 0, 1.0 / np.maximum(values, 1e-12), np.nan)
-    known = np.isfinite(values)
-    now, cadence_s = seen.at.timestamp(), cadence_of(contract).total_seconds()
-    bins = bins_of(series.pace_times[known], values[known], now, cadence_s).values
-    last = _pace_before(run, name)
-    baseline, count = _baseline(bins, limits, last, now, cadence_s)
-    low = 0
-    if baseline is not None:
-        for value in bins:
-            if value is None:
-                continue
-            if value >= (1 - limits.throughput_drop) * baseline:
-                break
-            low += 1
-    return Pace(
-        metric=name,
-        baseline=significant(baseline) if baseline is not None else None,
-        baseline_bins=count,
-        newest=bins[:PACES_SHOWN],
-        low=low,
-        inverted=inverted,
-    )
-
-
-def _pace_before(run: Run, name: str) -> tuple[Pace, float] | None:
-    for one in reversed(run.trail):
-        pace = one.event.measured.pace
-        if pace is not None and pace.metric == name and pace.baseline is not None:
-            return pace, one.at.timestamp()
-    return None
-
-
-def _baseline(
-    bins: tuple[float | None, ...],
-    limits: Limits,
-    last: tuple[Pace, float] | None,
-    now: float,
-    cadence_s: float,
-) -> tuple[float | None, int]:
-    """Return what pace is expected, from the cadences before those that are judged."""
-    pool = [value for value in bins[limits.throughput_cadences :] if value is not None]
-    enough = len(pool) >= limits.throughput_cadences
-    own = median_of(pool) if enough else None
-    if last is None:
-        return own, len(pool)
-    pace, at = last
-    assert pace.baseline is not None, "only such a pace is taken from an earlier check"
-    # The machines are known to be able to do it: what they did at best is forgotten slowly.
-    kept = pace.baseline * (1 - BASELINE_FALL) ** max((now - at) / cadence_s, 0.0)
-    if own is None or pace.low or own < kept:
-        return kept, pace.baseline_bins
-    return own, len(pool)
 
 
 # --- Numbers that are none, and what is sampled --------------------------------------------------

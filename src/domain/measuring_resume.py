@@ -9,10 +9,9 @@ from watchkeeper.domain.measured import Measured, Overlap
 from watchkeeper.domain.numeric import (
     Floats,
     Ints,
-    offset_by_steps,
-    offset_by_trend,
     significant,
 )
+from watchkeeper.domain.numeric_offset import offset_by_steps, offset_by_trend
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.series import Series
 from watchkeeper.domain.series_checks import shown_losses

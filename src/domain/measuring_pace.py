@@ -1,0 +1,94 @@
+"""Measures how fast training goes, cadence by cadence, and what is expected of it."""
+
+import numpy as np
+
+from watchkeeper.domain.contract import Contract, cadence_of
+from watchkeeper.domain.detect_limits import Limits
+from watchkeeper.domain.measured import Pace
+from watchkeeper.domain.metric_names import is_duration
+from watchkeeper.domain.numeric import bins_of, median_of, significant
+from watchkeeper.domain.observation import Observation
+from watchkeeper.domain.series import Series
+from watchkeeper.domain.state import Run
+
+PACES_SHOWN = 8
+"""Cadences whose pace a check records."""
+
+BASELINE_FALL = 0.002
+"""Share by which a pace's baseline may fall with each cadence: it is told from its best hours."""
+
+
+def pace_of(
+    series: Series,
+    limits: Limits,
+    seen: Observation,
+    contract: Contract,
+    run: Run,
+) -> Pace | None:
+    """Return how fast training goes by cadences, beside its baseline; none where nobody tells.
+
+    Args:
+        series: What was logged.
+        limits: The run's.
+        seen: The observation, for its time.
+        contract: For the cadence.
+        run: The run before the check: earlier checks know a baseline.
+    """
+    if series.pace_times is None or series.pace_values is None or not series.pace_times.size:
+        return None
+    name = series.names.get("throughput", "steps per second")
+    inverted = is_duration(name)
+    values = series.pace_values
+    if inverted:
+        values = np.where(values > 0, 1.0 / np.maximum(values, 1e-12), np.nan)
+    known = np.isfinite(values)
+    now, cadence_s = seen.at.timestamp(), cadence_of(contract).total_seconds()
+    bins = bins_of(series.pace_times[known], values[known], now, cadence_s).values
+    last = _pace_before(run, name)
+    baseline, count = _baseline(bins, limits, last, now, cadence_s)
+    low = 0
+    if baseline is not None:
+        for value in bins:
+            if value is None:
+                continue
+            if value >= (1 - limits.throughput_drop) * baseline:
+                break
+            low += 1
+    return Pace(
+        metric=name,
+        baseline=significant(baseline) if baseline is not None else None,
+        baseline_bins=count,
+        newest=bins[:PACES_SHOWN],
+        low=low,
+        inverted=inverted,
+    )
+
+
+def _pace_before(run: Run, name: str) -> tuple[Pace, float] | None:
+    for one in reversed(run.trail):
+        pace = one.event.measured.pace
+        if pace is not None and pace.metric == name and pace.baseline is not None:
+            return pace, one.at.timestamp()
+    return None
+
+
+def _baseline(
+    bins: tuple[float | None, ...],
+    limits: Limits,
+    last: tuple[Pace, float] | None,
+    now: float,
+    cadence_s: float,
+) -> tuple[float | None, int]:
+    """Return what pace is expected, from the cadences before those that are judged."""
+    pool = [value for value in bins[limits.throughput_cadences :] if value is not None]
+    enough = len(pool) >= limits.throughput_cadences
+    own = median_of(pool) if enough else None
+    if last is None:
+        return own, len(pool)
+    pace, at = last
+    assert pace.baseline is not None, "only such a pace is taken from an earlier check"
+    # The machines are known to be able to do it: what they did at best is forgotten slowly.
+    kept = pace.baseline * (1 - BASELINE_FALL) ** max((now - at) / cadence_s, 0.0)
+    if own is None or pace.low or own < kept:
+        return kept, pace.baseline_bins
+    return own, len(pool)

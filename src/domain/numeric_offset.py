@@ -1,0 +1,57 @@
+"""How far a loss lies off after a resume: against like steps, or against the trend before."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from watchkeeper.domain.numeric import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """How far a loss lies off after a resume, as a share of what it was before, with its error."""
+
+    share: float
+    error: float
+    points: int
+
+
+def offset_by_steps(before: Floats, after: Floats, planned: float) -> Offset:
+    """Compare losses of like steps."""
+    differences = after - before - planned
+    scale = max(abs(float(before.mean())), 1e-12)
+    error = float(differences.std()) / max(before.size - 1, 1) ** 0.5
+    return Offset(float(differences.mean()) / scale, error / scale, int(before.size))
+
+
+TREND_DOUBT = 0.25
+"""Share of what a trend adds by itself that is doubted: a loss is no line for ever."""
+
+
+def offset_by_trend(
+    before_steps: Ints, before: Floats, after_steps: Ints, after: Floats, planned: float
+) -> Offset:
+    """Compare the losses after a resume with the trend of those before it.
+
+    Losses fall about evenly with the logarithm of the step. The trend has a slope only where it
+    stands out of the noise: an extrapolated accident is none.
+    """
+    logged = np.log(before_steps + 1.0)
+    x = logged - logged.mean()
+    spread = float((x * x).sum())
+    slope = float((x * before).sum()) / spread if spread > 0 else 0.0
+    rest = before - before.mean() - slope * x
+    deviation = float(rest.std())
+    slope_error = deviation / spread**0.5 if spread > 0 else 0.0
+    far = float(np.log(after_steps + 1.0).mean() - logged.mean())
+    if abs(slope) < 3 * slope_error:
+        slope, slope_error = 0.0, 0.0
+    expected = float(before.mean()) + slope * far + planned
+    error = (
+        deviation**2 / before.size
+        + float(after.std()) ** 2 / after.size
+        + (slope_error * far) ** 2
+        + (TREND_DOUBT * slope * far) ** 2
+    ) ** 0.5
+    scale = max(abs(expected), 1e-12)
+    return Offset((float(after.mean()) - expected) / scale, error / scale, int(after.size))
