@@ -94,8 +94,8 @@ class Shift(Value):
     """The loss of 5 min against the 55 min before, as practice compares them.
 
     Attributes:
-        mean: Of the 55 min.
-        deviation: Standard deviation of the 55 min.
+        mean: Of the 55 min, taken as the median.
+        deviation: Standard deviation of the 55 min, taken from the median deviation.
         limit: What the lowest loss of 5 min may not exceed.
         lowest: The lowest loss of those 5 min that stand out most since the last check.
         step: The step at which these 5 min ended.

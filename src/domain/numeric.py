@@ -298,7 +298,10 @@ def _shift_at(
     # Half of it at least: what swings slowly has to show how far.
     if end - float(times[begin]) < old_s / 2:
         return None
-    mean, deviation, lowest = float(old.mean()), float(old.std()), float(new.min())
+    # The robust kin of mean and deviation: a window that has a minute of the shift in it already
+    # would else hide it.
+    mean, lowest = _median(old), float(new.min())
+    deviation = TO_DEVIATION * _median(np.abs(old - mean))
     limit = mean + max(rule.rise_min, rule.sigma * deviation)
     return Shift(
         mean=significant(mean),
