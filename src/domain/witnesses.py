@@ -60,6 +60,7 @@ class Before:
         liveness: Of the check before; empty for the first check of an instance.
         start: The step that it starts from.
         had: The highest step that earlier instances showed; none for the first.
+        best: The highest step that this one showed so far.
         began: When it was launched.
         now: When the check is made.
     """
@@ -67,6 +68,7 @@ class Before:
     liveness: Liveness
     start: Step
     had: Step | None
+    best: Step | None
     began: datetime | None
     now: datetime
 
@@ -82,7 +84,8 @@ def before_check(run: Run, instance: Instance, now: datetime) -> Before:
         known = seen if same else Liveness(rate=seen.rate)
     earlier = [i.step_best for i in run.instances[:-1] if i.step_best is not None]
     start = instance.plan.resume_step or 0
-    return Before(known, start, max(earlier, default=None), instance.launched_at, now)
+    had = max(earlier, default=None)
+    return Before(known, start, had, instance.step_best, instance.launched_at, now)
 
 
 def witnesses_of(before: Before, check: CheckRecorded, seen: Observation) -> tuple[Witness, ...]:
@@ -152,7 +155,7 @@ def _witness(before: Before, name: str, shown: Shown, *, exact: bool = False) ->
     )
     if was is None or was.since is None:
         # The first sight proves movement only where it is beyond the start and what was before.
-        floor = max(before.start, before.had or 0)
+        floor = max(before.start, before.had or 0, before.best or 0)
         beyond = shown.step is not None and shown.step - shown.uncertainty > floor
         if beyond and name != "output":
             return fresh

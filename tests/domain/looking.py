@@ -1,6 +1,5 @@
 """Looking at a run whose further sources speak: what a detector's table is told with."""
 
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +14,6 @@ from watchkeeper.domain.events import (
     FindingRaised,
 )
 from watchkeeper.domain.liveness import Liveness
-from watchkeeper.domain.values import JobFacts
 
 MINUTE = timedelta(minutes=1)
 CADENCE = timedelta(seconds=570)
@@ -23,12 +21,12 @@ CADENCE = timedelta(seconds=570)
 
 def look(
     history: History,
-    said: JobFacts | None = None,
+    said: Any = None,
     *,
-    wait: timedelta = CADENCE,
-    further: Iterable[str] = (),
-    silent: Iterable[str] = (),
-    attempts_failed: int = 0,
+    wait: Any = CADENCE,
+    further: Any = (),
+    silent: Any = (),
+    attempts_failed: Any = 0,
     **facts: Any,
 ) -> Answer:
     """Let time pass and check, with facts of further sources.

@@ -25,7 +25,12 @@ def stood_still() -> History:
     kept = [100]
 
     def at(step: int, *lines: str, **facts: Any) -> Answer:
-        more = {"step": step, "lines": [*steps(step), *lines], "found": listing(*kept), **facts}
+        more: dict[str, Any] = {
+            "step": step,
+            "lines": [*steps(step), *lines],
+            "found": listing(*kept),
+            **facts,
+        }
         return look(history, **more)
 
     at(120)
