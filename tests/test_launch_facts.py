@@ -217,6 +217,13 @@ def test_a_configuration_that_is_not_what_its_name_says_cannot_be_told(
         parse_config(name, text.encode(errors="surrogatepass"))
 
 
+def test_a_lock_file_is_compared_as_a_whole_by_its_digest() -> None:
+    before, after = (parse_config("uv.lock", text) for text in (b"jax 0.7.2\n", b"jax 0.7.3\n"))
+    assert list(before) == list(after) == ["packages.uv.lock"]
+    assert before != after
+    assert before["packages.uv.lock"].startswith("sha256:")
+
+
 def test_a_dry_run_shows_no_secret_that_the_gate_refuses(
     tmp_path: Path, site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:

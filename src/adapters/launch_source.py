@@ -1,5 +1,6 @@
 """Reads what a launch is made from: a local checkout, and configuration files in it or in git."""
 
+import hashlib
 import json
 import tomllib
 from collections.abc import Sequence
@@ -68,16 +69,19 @@ def parse_config(name: str, content: bytes) -> dict[str, str]:
     """Read a configuration file, flattened.
 
     Args:
-        name: Its name, whose suffix says what it is: `.json`, `.toml`, `.yaml` or `.yml`.
+        name: Its name, whose suffix says what it is: `.json`, `.toml`, `.yaml` or `.yml`. A list
+            of packages, `.lock` or `.txt`, is one value: what it pins is compared as a whole.
         content: Its bytes.
 
     Raises:
         Unavailable: It is too large, or is not what its name says.
     """
     source = f"configuration {name}"
+    suffix = Path(name).suffix.lower()
+    if suffix in (".lock", ".txt"):
+        return {f"packages.{name}": f"sha256:{hashlib.sha256(content).hexdigest()}"}
     if len(content) > CONFIG_BYTES_MAX:
         raise Unavailable(source, f"{len(content)} bytes, expected at most {CONFIG_BYTES_MAX}")
-    suffix = Path(name).suffix.lower()
     try:
         text = content.decode()
         match suffix:
@@ -88,7 +92,8 @@ def parse_config(name: str, content: bytes) -> dict[str, str]:
             case ".yaml" | ".yml":
                 loaded = cast(Any, YAML(typ="safe", pure=True)).load(text)
             case _:
-                raise Unavailable(source, "expected a file of JSON, YAML or TOML, by its name")
+                expected = "expected a file of JSON, YAML or TOML, or a lock file, by its name"
+                raise Unavailable(source, expected)
     except (ValueError, YAMLError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise Unavailable(source, f"is not what its name says: {reason}") from error

@@ -74,8 +74,8 @@ class CodePart(Value):
         worktree: Folder of a local checkout that the launch is made from; it is held against the
             commit (L2). For `local` jobs `working_dir` when empty.
         script: The experiment's script, when the command does not show it.
-        config: Files of the repository that hold the launched configuration: JSON, YAML or TOML.
-            A relaunch is compared with them (L14).
+        config: Files of the repository that hold the launched configuration: JSON, YAML or TOML;
+            and lock files of packages, such as `uv.lock`. A relaunch is compared with them (L14).
         ignore: Globs of changed files that cannot affect training, so that they do not make a
             tree dirty (L2). `*` also matches `/`.
     """

@@ -20,6 +20,13 @@ from watchkeeper.domain.gate_facts import CONFIG, NOT_THERE
 from watchkeeper.domain.plan import Difference, GateFinding, LaunchPlan, plan_digest
 
 MATERIAL: tuple[tuple[str, str], ...] = (
+    ("commit", "plan.git_sha"),
+    ("output root", "plan.output_root"),
+    ("tracker id", "plan.tracker_id"),
+    ("tracker name", "plan.display_name"),
+    ("packages", "code.bundle"),
+    ("packages", "code.container"),
+    ("packages", "packages.*"),
     ("checkpoint interval", "*checkpoint*every*"),
     ("checkpoint interval", "*checkpoint*interval*"),
     ("checkpoint interval", "*save_interval*"),
@@ -56,7 +63,8 @@ MATERIAL: tuple[tuple[str, str], ...] = (
     ("model", "*hidden*"),
     ("model", "*heads*"),
 )
-"""What a key is about, by the first glob of its name: the written procedure's list and models."""
+"""What a key is about, by the first glob of its name: the identity of the run, its packages, then
+the list of the written procedure, and models."""
 
 IMMATERIAL: tuple[str, ...] = (
     "env.NCCL_DEBUG",

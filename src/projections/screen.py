@@ -152,6 +152,8 @@ def _note(row: RunRow) -> str:
         parts.append(f"no fresh answer from {', '.join(silent)}")
     if row["phase"] == "finished" and not row["tag"] and not row["seals_itself"]:
         parts.append("not sealed")
+    if "resume" in row:
+        parts.append(row["resume"].partition(":")[0])
     parts += [f"planned: {act}" for act in row.get("planned", [])]
     if "asked" in row and not row["stopping"]:
         parts.append(row["asked"])
@@ -256,6 +258,7 @@ def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
         ("watch", _watch(row, now) if _shows_watch(row) else ""),
         *(("planned", one_line(act)) for act in row.get("planned", [])),
         ("asked", one_line(row.get("asked", ""))),
+        ("resume", one_line(row.get("resume", ""))),
         ("sources", _sources(row)),
         ("tracker", f"{row['tracker_id']} {row['tracker_url']}".strip()),
         ("decided", decided),

@@ -8,6 +8,7 @@ from watchkeeper.domain.plan import short
 from watchkeeper.domain.planned import describe_act
 from watchkeeper.domain.relaunching import asked_of
 from watchkeeper.domain.state import Run
+from watchkeeper.domain.state_judgement import is_recovered
 from watchkeeper.projections.quoting import cut
 from watchkeeper.projections.status_rows import KeeperRow, RollbackRow, RunRow
 
@@ -39,6 +40,8 @@ def with_aside(row: RunRow, run: Run) -> RunRow:
         row["ancestors"] = list(aside.ancestor.ancestors)
     if isinstance(run.phase, Superseded):
         row["successor"] = run.phase.successor
+    if resume := _resume(run):
+        row["resume"] = resume
     counts = run.keeper
     if counts.causes or counts.restarts or counts.alarms or counts.pages:
         row["keeper"] = KeeperRow(
@@ -48,3 +51,15 @@ def with_aside(row: RunRow, run: Run) -> RunRow:
             pages=[counts.pages, counts.pages_needless],
         )
     return row
+
+
+def _resume(run: Run) -> str:
+    """Say what is open of a live instance's resume; empty once the run counts as recovered."""
+    known = run.judgement
+    live = isinstance(run.phase, Stabilizing | Running)
+    if not live or is_recovered(known) or known.resumed != run.instances[-1].plan.instance:
+        return ""
+    step = run.instances[-1].plan.resume_step
+    if known.proof == "differs":
+        return f"not recovered: its losses differ from those before the resume at step {step}"
+    return f"recovering: resumed from step {step}, not proven yet"

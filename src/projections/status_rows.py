@@ -122,6 +122,7 @@ class RunRow(TypedDict):
         ancestors: Slugs of the runs that it goes on from, oldest first.
         successor: Slug of the run that goes on from it.
         keeper: The keeper's own errors; absent while it judged nothing.
+        resume: What is not proven yet of a live instance's resume; absent where nothing is open.
     """
 
     shape: str
@@ -176,6 +177,7 @@ class RunRow(TypedDict):
     ancestors: NotRequired[list[str]]
     successor: NotRequired[str]
     keeper: NotRequired[KeeperRow]
+    resume: NotRequired[str]
 
 
 class FailingRow(TypedDict):

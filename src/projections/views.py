@@ -246,6 +246,11 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         says = f"{question['asks']} ({question['rule']})"
         do = (take, f"{take.replace(' --note', answer + ' --note')}") if answer else (take,)
         yield Need("question", when(question["since"]), says, do)
+    decided = row["decision"]
+    if row["phase"] == "interrupted" and decided is not None and decided["action"] == "notify":
+        # Nothing is asked, and nothing goes on by itself either.
+        do = (f'watchkeeper relaunch {run} --reason "..."',)
+        yield Need("launch", when(row["since"]), f"{decided['because']} ({decided['rule']})", do)
     if row["approval"]:
         says = f"approval of plan {row['approval']} asked of {row['dri'] or 'the DRI'}"
         do = (f"watchkeeper approve {run} --plan {row['approval']}",)

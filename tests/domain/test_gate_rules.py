@@ -401,10 +401,36 @@ def test_unintended_drift_blocks_a_relaunch(
         ("config.mp", "precision"),
         ("config.data.mixture", "data"),
         ("env.LIBTPU_INIT_ARGS", "flags"),
+        # Each part of the preflight of a relaunch: command, SHA, config, packages, data, output
+        # root and tracker id.
+        ("option.word 1", "not ruled on"),
+        ("plan.git_sha", "commit"),
+        ("plan.output_root", "output root"),
+        ("plan.tracker_id", "tracker id"),
+        ("code.bundle", "packages"),
+        ("code.container", "packages"),
+        ("config.packages.uv.lock", "packages"),
+        ("option.--data-path", "data"),
     ],
 )
 def test_the_written_list_of_what_must_not_drift_is_known(key: str, what: str) -> None:
     assert about(key, contract()) == what
+
+
+def test_every_difference_is_listed_and_ruled_material_or_not() -> None:
+    before: dict[str, Any] = {"command": COMMAND}
+    after = {"command": ("train", "--lr", "1e-4", "--log-level", "debug", "--fast")}
+    after["code"] = {"git_sha": OTHER_SHA}
+    packages = ({"packages.uv.lock": "sha256:a"}, {"packages.uv.lock": "sha256:b"})
+    finding = relaunch_of(before, after, packages)
+    assert finding.verdict.value == "block"
+    assert [(d.key, d.about, d.before[:8], d.after[:8]) for d in finding.differs] == [
+        ("config.packages.uv.lock", "packages", "sha256:a", "sha256:b"),
+        ("option.--lr", "optimizer", "3e-4", "1e-4"),
+        ("plan.git_sha", "commit", "4be1c090", "aaaaaaaa"),
+        ("option.--log-level", "", "info", "debug"),
+    ]
+    assert finding.says.endswith("not material: option.--log-level")
 
 
 def test_a_contract_s_own_list_comes_first() -> None:

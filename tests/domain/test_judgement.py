@@ -269,6 +269,14 @@ def test_a_person_s_word_on_an_older_end_decides_nothing_now() -> None:
     assert history.run.failures[-1].excused
 
 
+def test_a_human_s_word_outlasts_later_signals() -> None:
+    history = story(Running)
+    history.fail(exited(7), step=1100, **KEEP)
+    history.tell(revise(history, "config_error"))
+    history.tell(revise(history, "unknown", reason="it was not the config either"))
+    preempted(history).without(FailureRevised)
+
+
 def test_what_was_excused_can_be_charged_again() -> None:
     history = story(Interrupted)
     history.tell(revise(history, "preemption"))

@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from tests.domain.ends import ends_as
 from tests.domain.given import History
-from tests.domain.samples import DRI, HOLDER
+from tests.domain.samples import DRI, HOLDER, KEPT
+from tests.domain.stories import story
 from tests.projections.tales import (
     MINUTE,
     TALES,
@@ -24,6 +26,7 @@ from watchkeeper.domain.commands import VerifySeal
 from watchkeeper.domain.commands_manoeuvres import HandOver
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import EffectFailed
+from watchkeeper.domain.phases import Running
 from watchkeeper.domain.state import Run, Unreadable
 from watchkeeper.projections.screen import (
     Fleet,
@@ -307,3 +310,11 @@ def test_programs_get_every_row_with_what_was_judged_at_reading() -> None:
     assert found["needs"][0]["kind"] == "monitor"
     assert found["progress"] == "~1060/2000"
     assert json.loads(json.dumps(document(view))) == document(view)
+
+
+def test_an_end_for_want_of_capacity_needs_someone_though_nothing_is_asked() -> None:
+    history = story(Running)
+    ends_as(history, "capacity_wedge", step=1100, found=KEPT)
+    [need] = one(history.now, history.run).needs
+    assert "no capacity" in need.says
+    assert need.do == ('watchkeeper relaunch r --reason "..."',)

@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 
 from tests.domain.given import History
-from tests.domain.samples import START, contract
+from tests.domain.samples import KEPT, START, contract, killed
 from tests.domain.stories import story
 from tests.projections.tales import TALES, crashed, finished, hero, recorded, resumed, trained
 from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import EffectFailed, LogbookPushed, TagPushed
 from watchkeeper.domain.evolve import fold
-from watchkeeper.domain.phases import PHASES, Phase, phase_name
+from watchkeeper.domain.phases import PHASES, Phase, Running, phase_name
 from watchkeeper.domain.state import Unreadable
 from watchkeeper.projections.status import effects_row, status_row
 
@@ -123,3 +123,14 @@ def test_effects_have_a_row_of_plain_json() -> None:
         "tag": "hero/r/final",
     }
     assert json.loads(json.dumps(row)) == row
+
+
+def test_a_resumed_run_is_recovering_until_its_resume_is_proven() -> None:
+    history = story(Running).later(timedelta(minutes=1))
+    assert "resume" not in status_row(history.run)
+    history.fail(killed(), step=1100, found=KEPT)
+    history.relaunch().later(timedelta(minutes=5)).check(step=1040, found=KEPT)
+    row = status_row(history.run)
+    assert row.get("resume") == "recovering: resumed from step 1000, not proven yet"
+    history.later(timedelta(minutes=10)).check(step=1200, found=KEPT)
+    assert "resume" not in status_row(history.run)
