@@ -419,8 +419,8 @@ def test_the_written_list_of_what_must_not_drift_is_known(key: str, what: str) -
 
 def test_every_difference_is_listed_and_ruled_material_or_not() -> None:
     before: dict[str, Any] = {"command": COMMAND}
-    after = {"command": ("train", "--lr", "1e-4", "--log-level", "debug", "--fast")}
-    after["code"] = {"git_sha": OTHER_SHA}
+    command = ("train", "--lr", "1e-4", "--log-level", "debug", "--fast")
+    after: dict[str, Any] = {"command": command, "code": {"git_sha": OTHER_SHA}}
     packages = ({"packages.uv.lock": "sha256:a"}, {"packages.uv.lock": "sha256:b"})
     finding = relaunch_of(before, after, packages)
     assert finding.verdict.value == "block"
