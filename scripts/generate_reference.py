@@ -30,6 +30,7 @@ from watchkeeper.domain.refusals import Refusal
 from watchkeeper.domain.registry import type_of
 from watchkeeper.domain.rules import RULES
 from watchkeeper.domain.table import COMMANDS, REFUSALS, refusal_of
+from watchkeeper.projections.signature_page import signature_page
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -357,6 +358,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "refusals.md": refusals_page,
     "rules.md": rules_page,
     "settings.md": settings_page,
+    "signatures.md": lambda: signature_page(GENERATED),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "generate_reference.py"
-PAGES = ["events.md", "phases.md", "refusals.md", "rules.md", "settings.md"]
+PAGES = ["events.md", "phases.md", "refusals.md", "rules.md", "settings.md", "signatures.md"]
 LIMIT_S = 60
 
 

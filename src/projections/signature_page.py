@@ -1,0 +1,46 @@
+"""The reference of the signatures, as people read it."""
+
+from collections.abc import Iterable
+
+from watchkeeper.domain.signatures import CAUSES, GUARDS, MARKS
+from watchkeeper.domain.signatures.model import OUTLOOKS, Label, Scope, Signature, outlook_of
+
+
+def signature_page(generated: str) -> str:
+    """Return the page of every signature of a failure, and of what is harmless.
+
+    Args:
+        generated: The sentence that says by what the page is written.
+    """
+    answers = [one for one in CAUSES if one.scope is Scope.TEXT]
+    parts = [
+        "# Signatures\n",
+        generated,
+        "What [triage](../triage.md) knows. A signature's rank says how close to the root its "
+        "message stands; the outlook is a claim apart from the class.\n",
+    ]
+    for label in Label:
+        known = [one for one in (*CAUSES, *MARKS) if one.label is label and one not in answers]
+        if known:
+            parts += [f"## {label.value}\n", f"Outlook: `{OUTLOOKS[label].value}`.\n"]
+            parts += _signature_rows(known)
+    parts += ["## Harmless\n", "Taken out before a line is read, or dismissing the line.\n"]
+    parts += _signature_rows(GUARDS)
+    parts += ["## Answered\n", "A later line that answers earlier ones.\n"]
+    return "\n".join(parts + _signature_rows(answers))
+
+
+def _signature_rows(signatures: Iterable[Signature]) -> list[str]:
+    rows = [
+        f"| `{one.id}` | {one.rank.name.lower()} | {outlook_of(one).value} "
+        f"| {_cell(one.example)} | {_cell(one.counter_example)} | {one.source} |"
+        for one in signatures
+    ]
+    head = "| signature | rank | outlook | such as | but not | from |\n|---|---|---|---|---|---|"
+    return [head, *rows, ""]
+
+
+def _cell(line: str) -> str:
+    shown = line.strip().replace("|", "\\|")
+    # A backtick in the line would end the code.
+    return f"`` {shown} ``"
