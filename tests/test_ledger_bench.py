@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from bench.ledger_append import appends, catch_up
 from bench.ledger_read import replay, sizes
 from bench.ledger_world import Payload, payload

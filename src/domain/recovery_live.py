@@ -22,11 +22,8 @@ NOTIFIED = frozenset({"H4", "H6", "H10", "H12", "H15"})
 HANGING = frozenset({"H3", "H16"})
 """Findings of a job that stands still: what it shows is gone once it is ended."""
 
-CAPTURE = (
-    "stacks of all ranks (`py-spy dump --pid PID`), NCCL's flight recorder or RAS counts, CPU use "
-    "of each host, node names, the last 1000 log lines"
-)
-"""What to keep of a job that hangs, as those who localised silent hangs kept it."""
+CAPTURE = "stacks of all ranks, the state of collectives and node names"
+"""What to keep of a job that hangs; the finding says how, for its kind of machine."""
 
 
 def answer_to(found: FindingOpened | FindingRaised, check: CheckRecorded) -> DecisionMade:

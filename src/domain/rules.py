@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 from watchkeeper.domain.rule_text import RuleText
 from watchkeeper.domain.rules_live import LIVE_TEXTS
-from watchkeeper.domain.rules_recovery import RECOVERY_RULES
 from watchkeeper.domain.rules_metrics import METRIC_TEXTS
+from watchkeeper.domain.rules_recovery import RECOVERY_RULES
 
 __all__ = ["RULES", "RuleText"]
 
@@ -248,7 +248,9 @@ def _order(text: RuleText) -> tuple[int, int]:
 
 
 RULES: Mapping[str, RuleText] = MappingProxyType(
-    {text.id: text for text in sorted(chain(_TEXTS, LIVE_TEXTS, RECOVERY_RULES), key=_order)}
-    {text.id: text for text in sorted(chain(_TEXTS, LIVE_TEXTS, METRIC_TEXTS), key=_order)}
+    {
+        text.id: text
+        for text in sorted(chain(_TEXTS, LIVE_TEXTS, METRIC_TEXTS, RECOVERY_RULES), key=_order)
+    }
 )
 """By id, in the order in which people read them."""

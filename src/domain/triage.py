@@ -46,12 +46,24 @@ _ERROR_LINE = re.compile(r"^\s*(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """What exit facts say about a bad end."""
+    """What is known of a bad end; see `FailureClassified` for the fields.
+
+    Attributes:
+        cause: A class such as `node_failure`.
+        confidence: How far one line settles the cause; 1 where exit facts do.
+        rules: The signatures that name it; empty where exit facts do.
+        secondary: What other lines claim.
+        task: The task that printed the line.
+    """
 
     cause: str
     outlook: Outlook
     fingerprint: str
     evidence: tuple[str, ...]
+    confidence: float = 0.0
+    rules: tuple[str, ...] = ()
+    secondary: tuple[str, ...] = ()
+    task: str = ""
 
 
 def classify(job: JobFacts, check: CheckRecorded) -> Classified:
@@ -65,7 +77,7 @@ def classify(job: JobFacts, check: CheckRecorded) -> Classified:
     facts = (describe_end(job), *((error,) if error else ()))
     print_ = fingerprint(job, error)
     if job.error_type in INFRASTRUCTURE_ENDS or _NODE_WORDS.search(job.message):
-        return Classified("node_failure", Outlook.RETRY, print_, facts)
+        return Classified("node_failure", Outlook.RETRY, print_, facts, confidence=1.0)
     memory = memory_cause(job, check, error)
     if memory:
         return Classified(memory, Outlook.ASK, print_, facts)
@@ -73,7 +85,18 @@ def classify(job: JobFacts, check: CheckRecorded) -> Classified:
     if claim is not None:
         print_ = fingerprint(job, error or claim.line)
         cited = f"{claim.label} ({claim.signature}): {claim.line}"
-        return Classified(claim.label, claim.outlook, print_, (*facts, cited))
+        agreeing = [one for one in check.claims if one.label == claim.label]
+        others = dict.fromkeys(one.label for one in check.claims if one.label != claim.label)
+        return Classified(
+            claim.label,
+            claim.outlook,
+            print_,
+            (*facts, cited),
+            confidence=claim.confidence,
+            rules=tuple(dict.fromkeys(one.signature for one in agreeing)),
+            secondary=tuple(label for label in others if label not in _SETTLES_NOTHING),
+            task=claim.task,
+        )
     if check.traceback:
         return Classified("unknown", Outlook.ASK, print_, facts)
     if job.signal is not None or job.state is JobState.STOPPED:

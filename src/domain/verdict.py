@@ -79,9 +79,9 @@ def _verdict(
     job = check.job
     if job is not None and (job.state in TERMINAL or _given_up(run, check, job)):
         return events + _end(foresee(run, events, command), check, job, command)
-    changes = findings_at(run, instance, check, command.now)
-    events += changes
-    for change in changes:
+    for change in findings_at(run, instance, check, command.now):
+        # What is decided about a finding stands beside it, in history and logbook.
+        events.append(change)
         if _is_told(change):
             events += _told(foresee(run, events, command), change, check)
     events += judged_by_progress(run, check)
@@ -190,6 +190,10 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
             evidence=(*evidence, *witnesses(run, ended_at)),
             step=step,
             step_uncertainty=uncertainty,
+            confidence=found.confidence,
+            rules=found.rules,
+            secondary=found.secondary,
+            task=found.task,
             nodes=bad_nodes(check, found.evidence) if bad else nodes_of_end(check),
             findings=tuple(sorted({rule for rule, _ in wrong})),
         )

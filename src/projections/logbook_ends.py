@@ -197,7 +197,9 @@ def _is_an_end(book: Logbook) -> bool:
 def _told(book: Logbook, data: DecisionMade, version: int) -> Logbook:
     """Say who is told of a finding of a live instance; the finding's own entry shows the rest."""
     text = f"{_WHAT[data.action]} ({data.rule}, event {version})"
-    return said(book, Key.DECISION, f"{text}. {prose(data.proposes)}" if data.proposes else text)
+    # What an alert advises stands in its question, which follows.
+    advice = f". {prose(data.proposes)}" if data.proposes and data.action is Action.NOTIFY else ""
+    return said(book, Key.DECISION, text + advice)
 
 
 def _cited(book: Logbook, data: DecisionMade) -> str:

@@ -21,7 +21,6 @@ from tests.domain.samples import (
 from tests.domain.stories import story
 from watchkeeper.domain.commands import Acknowledge, GiveConsent, ReceiveSignal
 from watchkeeper.domain.commands_judgement import ReportFix, Revise
-from watchkeeper.domain.events import FailureClassified, InstanceEnded, Outlook
 from watchkeeper.domain.gate_facts import RepositoryFacts
 from watchkeeper.domain.phases import Running
 from watchkeeper.domain.values import JobState
@@ -54,7 +53,7 @@ def mended() -> History:
     newer = listing(900, 1000, checkpoint(1200, written_at=history.now + 8 * MINUTE))
     history.train(1230, found=newer)
     full = "OSError: [Errno 28] No space left on device: '/tmp/ray/spill' (node_ip=10.128.0.7)"
-    caused(history, "disk_full", step=1300, lines=(full,), found=newer)
+    history.fail(exited(1), step=1300, lines=[full], found=newer)
     history.tell(GiveConsent(now=history.now, actor=DRI, proposal="p-1", note="old logs only"))
     history.later(5 * MINUTE)
     answer = Acknowledge(now=history.now, actor=DRI, question="q-2", answer="relaunch", note="done")
@@ -79,31 +78,3 @@ def rethought() -> History:
     history.later(MINUTE).check(job(JobState.PENDING))
     history.later(31 * MINUTE).check(job(JobState.PENDING))
     return history
-
-
-def caused(history: History, cause: str, outlook: Outlook = Outlook.ASK, **facts: Any) -> None:
-    """Let the newest instance end by a cause that its lines prove, and decide on it.
-
-    The cause is recorded as it is, since which lines prove it is told elsewhere.
-    """
-    later = history.later(5 * MINUTE)
-    command = later.check_command(exited(1), **facts)
-    answer = later.when(command)
-    for event in answer.events:
-        if isinstance(event, InstanceEnded):
-            history.record(event)
-            break
-        history.record(event)
-    assert history.run.last_check is not None
-    lines = history.run.last_check.event.evidence
-    history.record(
-        FailureClassified(
-            instance=history.instance,
-            cause=cause,
-            outlook=outlook,
-            fingerprint=f"{cause[:4]:0<8}",
-            evidence=("the orchestrator says FAILED, exit code 1", *lines),
-            step=history.run.instances[-1].step_best,
-        )
-    )
-    history.tell(command)

@@ -25,10 +25,8 @@ from watchkeeper.adapters.ledger_choice import chosen_store, own_to_home
 from watchkeeper.adapters.principals import actor_of, read_principals
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.postgres_address import parse_address
-from watchkeeper.committer import Committer
-from watchkeeper.adapters.store.recorder import SqliteRecorder
-from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.building import BuildHeld
+from watchkeeper.committer import Committer
 from watchkeeper.desk import Desk
 from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.envelope import Undecodable
