@@ -24,6 +24,7 @@ from tests.postgres import PostgresServer
 from tests.stores import Place, held_open, tamper
 from watchkeeper import clock
 from watchkeeper.adapters.store.content import ProblemKind
+from watchkeeper.deciding import ATTEMPTS
 from watchkeeper.domain.commands import AddNote, DraftRun
 from watchkeeper.domain.envelope import Undecodable, decode, encode
 from watchkeeper.domain.events import CheckRecorded
@@ -31,7 +32,7 @@ from watchkeeper.domain.people import Actor
 from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.domain.state import Run, Unreadable
 from watchkeeper.event_store import Appended, EventStore, Write
-from watchkeeper.ledger import CONFLICTS_MAX, Handled, Ledger
+from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.tailer import PAGE, Tailer
 
 DRI = Actor(principal="dri", kind="human")
@@ -196,7 +197,7 @@ def test_trap_11_after_a_conflict_the_newest_state_is_decided_on(place: Place) -
         noted(left, "first")
         noted(right, "second")
         # Each has an old state in its cache, every time.
-        for number in range(CONFLICTS_MAX + 2):
+        for number in range(len(ATTEMPTS) + 2):
             noted(left, f"left {number}")
             noted(right, f"right {number}")
         assert left.run("demo") == right.run("demo")
