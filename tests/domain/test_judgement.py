@@ -137,7 +137,7 @@ def test_r17_tells_of_each_finding_as_loudly_as_it_is_and_does_nothing(
     assert (decision.action, decision.rule) == (Action.ALERT if loud else Action.NOTIFY, "R17")
     assert decision.evidence
     assert (decision.resume_path, decision.guarded) == ("", "")
-    assert ("py-spy dump" in decision.proposes) == (rule in ("H3", "H16"))
+    assert ("stacks of all ranks" in decision.proposes) == (rule in ("H3", "H16"))
 
 
 def test_r17_rules_on_each_detector_that_opens_while_a_run_lives() -> None:
