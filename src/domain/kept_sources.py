@@ -2,7 +2,6 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.observation import Observation
@@ -163,6 +162,7 @@ def _maximum(check: CheckRecorded, run: Run, seen: Observation) -> Step | None:
     """
     whole = [line for line in seen.log_lines if may_show_maximum(line)]
     bars = chain.from_iterable(_maxima(line) for line in (*whole[:4], *whole[4:][-16:]))
+    bars = _maxima(seen.log_lines)
     tracker = [r for r in check.readings if r.source == "tracker" and not r.reason]
     held = seen.tracker.final_step if seen.tracker is not None and tracker else None
     last = run.last_check
@@ -179,3 +179,16 @@ def _maxima(line: str) -> tuple[Step | None, ...]:
     # An epoch's bar counts the batches of one epoch.
     shown = None if "Epoch" in line else parse_progress(line)
     return (shown.maximum,) if shown is not None else ()
+def _maxima(lines: tuple[str, ...]) -> list[Step]:
+    """Return the exact maxima of the newest progress line and of bars that have not begun."""
+    begins = (_NOT_BEGUN.search(line) for line in lines if "-/" in line)
+    found = [int(one["maximum"]) for one in begins if one is not None]
+    for line in reversed(lines):
+        shown = parse_progress(line)
+        if shown is None:
+            continue
+        # An epoch's bar counts the batches of one epoch.
+        if shown.maximum is not None and "Epoch" not in line:
+            found.append(shown.maximum)
+        break
+    return found
