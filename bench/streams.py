@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from tests.domain.given import History
@@ -182,7 +183,7 @@ def tasks(streams: int, first: int) -> list[tuple[str, int]]:
     ]
 
 
-def score(outcomes: Sequence[Outcome]) -> dict[str, object]:
+def score(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Return the figures of a set of streams."""
     hits: Counter[str] = Counter()
     planted: Counter[str] = Counter()
@@ -248,12 +249,10 @@ def _median(values: list[float]) -> float | None:
     return round(statistics.median(values), 2) if values else None
 
 
-def holds(figures: dict[str, object]) -> bool:
+def holds(figures: dict[str, Any]) -> bool:
     """Say whether the promises hold."""
-    alarms = figures["false_alarms_per_healthy_run_day"]
-    detectors = figures["detectors"]
-    assert isinstance(alarms, float)
-    assert isinstance(detectors, dict)
+    alarms: float = figures["false_alarms_per_healthy_run_day"]
+    detectors: dict[str, dict[str, Any]] = figures["detectors"]
     return alarms <= FALSE_ALARMS_MAX and all(
         one["recall"] >= RECALL_MIN and one["precision"] >= PRECISION_MIN
         for one in detectors.values()
@@ -261,10 +260,9 @@ def holds(figures: dict[str, object]) -> bool:
     )
 
 
-def table(figures: dict[str, object]) -> str:
+def table(figures: dict[str, Any]) -> str:
     """Write the figures for people."""
-    detectors = figures["detectors"]
-    assert isinstance(detectors, dict)
+    detectors: dict[str, dict[str, Any]] = figures["detectors"]
     lines = [
         f"{'detector':24}{'planted':>8}{'found':>7}{'false':>7}{'recall':>8}{'precision':>11}"
         f"{'delay (cadences)':>18}{'worst':>7}{'(steps)':>9}"

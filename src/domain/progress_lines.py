@@ -9,7 +9,7 @@ import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, cast
 
 Phase = Literal["", "not_started", "training", "evaluation"]
 
@@ -265,7 +265,7 @@ def _dictionary(text: str) -> Line | None:
         return None
     if not isinstance(held, dict):
         return None
-    values = {str(key): value for key, value in held.items()}
+    values = cast("dict[str, object]", held)
     step = next(
         (found for key in _JSON_STEPS if (found := _whole(values.get(key))) is not None), None
     )

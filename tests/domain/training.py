@@ -49,7 +49,7 @@ class Training:
     )
     telemetry: TelemetryFacts | None = None
 
-    def log(self, count: int = ROWS, over: timedelta = CADENCE, **values: Any) -> Self:
+    def log(self, count: int = ROWS, over: timedelta = CADENCE, **values: Value) -> Self:
         """Log rows without a check; a value is a level, a function of the step, or none."""
         begin = self.history.now.timestamp()
         for number in range(1, count + 1):
@@ -71,7 +71,8 @@ class Training:
         last = self.rows[-1][0] if self.rows else None
         newest = dict(self.rows[-1][2]) if self.rows else {}
         shown = tracker(last, heartbeat_at=self.history.now, metrics=newest)
-        command = self.history.check_command(**{"shown": shown, "without": gone, **facts})
+        asked: dict[str, Any] = {"shown": shown, "without": gone, **facts}
+        command = self.history.check_command(**asked)
         has = "history" not in gone
         reading = fresh("history") if has else down("history")
         seen = command.observation.model_copy(
@@ -83,13 +84,15 @@ class Training:
         )
         return self.history.tell(command.model_copy(update={"observation": seen}))
 
-    def cadence(self, count: int = ROWS, *, gone: tuple[str, ...] = (), **values: Any) -> Answer:
+    def cadence(self, count: int = ROWS, *, gone: tuple[str, ...] = (), **values: Value) -> Answer:
         """Let one cadence of training pass, and check."""
-        return self.log(count, **values).check(gone=gone)
+        given: dict[str, Any] = values
+        return self.log(count, **given).check(gone=gone)
 
-    def cadences(self, number: int, **values: Any) -> list[Answer]:
+    def cadences(self, number: int, **values: Value) -> list[Answer]:
         """Let several cadences pass, with a check after each."""
-        return [self.cadence(**values) for _ in range(number)]
+        given: dict[str, Any] = values
+        return [self.cadence(**given) for _ in range(number)]
 
     def resume(self, step: int) -> Self:
         """The node is lost, and a second instance goes on from a checkpoint."""
