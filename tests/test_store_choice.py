@@ -219,9 +219,11 @@ def test_without_the_client_it_is_said_how_to_install_it(
 ) -> None:
     # A stand-in: the tests' own machine has the client.
     found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "psycopg" else found(name)
-    )
+
+    def without(name: str) -> object:
+        return None if name == "psycopg" else found(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
     for words in (["events", "x"], ["status"], ["verify"]):
         told = cli("--store", "postgresql://h/d", *words)
         assert told.code == 2

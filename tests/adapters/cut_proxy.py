@@ -58,13 +58,15 @@ class CutProxy:
         while True:
             try:
                 client, _ = self._listener.accept()
+            except OSError:
+                # Closed: the test is over.
+                return
+            try:
                 if self._refusing.is_set():
                     client.close()
                     continue
                 server = socket.create_connection(("127.0.0.1", self._server_port))
             except OSError:
-                if self._listener.fileno() < 0:
-                    return
                 client.close()
                 continue
             pair = (client, server)

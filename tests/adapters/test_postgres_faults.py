@@ -462,7 +462,7 @@ def test_a_migration_runs_once_whoever_starts_at_the_same_moment(
     more = (*postgres_schema.MIGRATIONS, ("CREATE TABLE later (id integer)",))
     monkeypatch.setattr(postgres_schema, "MIGRATIONS", more)
     with ThreadPoolExecutor(8) as pool:
-        opened = list(pool.map(lambda _: open_postgres(parse_address(postgres_url)), range(8)))
+        opened = list(pool.map(open_postgres, [parse_address(postgres_url)] * 8))
     for each in opened:
         each.close()
     rows = store.links.read("ask", "SELECT version FROM migrations ORDER BY 1", ())
