@@ -83,7 +83,9 @@ class Place:
 
 def command(*words: str, principal: str = "dri") -> Said:
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("WATCHKEEPER_")
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("WATCHKEEPER_") or name == "WATCHKEEPER_STORE"
     }
     done = subprocess.run(
         [*WATCHKEEPER, *words],

@@ -15,6 +15,7 @@ import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_http_event
 
 from tests.published import events_of, make_home, note
+from tests.stores import ON_FILE
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.home import HomeProblem
@@ -202,6 +203,7 @@ def test_a_program_that_follows_is_ended_by_its_event(home: Path) -> None:
     assert got == list(range(got[0], got[0] + len(got)))
 
 
+@ON_FILE
 def test_an_iterator_that_is_closed_lets_go_of_the_ledger(home: Path) -> None:
     with closing(subscribe(home)) as events:
         assert next(events).position == 1
