@@ -134,16 +134,17 @@ def replay(
         shape: Of the status rows.
     """
     slug = history.slug
-    run: Run | Unreadable = Run(slug)
     events: list[Event] = []
+    folded = Run(slug)
     for one in history.run:
         try:
             event = decode(f"run/{slug}", one.version, one.topic, one.state)
         except Undecodable as error:
             return Difference(slug, one.version, "unreadable", str(error))
-        run = evolve(run, event)
+        run = evolve(folded, event)
         if isinstance(run, Unreadable):
             return Difference(slug, one.version, "unreadable", run.why)
+        folded = run
         events.append(event)
     assert isinstance(run, Run), "an unreadable one is told above"
     beside: list[Event] = []
@@ -155,7 +156,7 @@ def replay(
     found = [
         _decisions(slug, events, judge),
         _logbooks(slug, events, beside),
-        _rows(history, run, beside, shape),
+        _rows(history, folded, beside, shape),
     ]
     return min((one for one in found if one is not None), key=lambda d: d.version, default=None)
 

@@ -150,9 +150,10 @@ def _folded(store: EventStore, slug: str, shape: Shape) -> Append:
             run = Unreadable(slug, one.version - 1, str(error))
     beside = store.read(effects_stream(slug))
     writes: tuple[Write, ...] = (Write(f"run/{slug}", len(recorded), ()),)
+    writes = [Write(f"run/{slug}", len(recorded), ())]
     rows = rows_of_run(run, (shape,))
     if beside:
-        writes += (Write(effects_stream(slug), len(beside), ()),)
+        writes.append(Write(effects_stream(slug), len(beside), ()))
         try:
             events = [decode(r.stream, r.version, r.topic, r.state) for r in beside]
             rows += rows_of_effects(slug, reduce(evolve_effects, events, Effects()), (shape,))

@@ -121,8 +121,8 @@ def _put(copy: Path, path: Path, stamp: str) -> Path | None:
     """Replace the file in one step; a crash before it leaves a store that refuses to be opened."""
     new = path.with_name(f"{path.name}.restored")
     shutil.copyfile(copy, new)
-    with new.open("rb") as file:
-        os.fsync(file.fileno())
+    with new.open("rb") as copied:
+        os.fsync(copied.fileno())
     old: Path | None = None
     if path.exists():
         old = _unused(path.with_name(f"{path.name}.before-{stamp}"))
