@@ -50,7 +50,7 @@ def same(narrow: Any, model: Any) -> bool:
     """Compare by the model's fields; NaN is like NaN."""
     if isinstance(model, BaseModel):
         return all(same(getattr(narrow, n), getattr(model, n)) for n in type(model).model_fields)
-    kind: type[object] = type(model)
+    kind = model.__class__
     if kind is tuple:
         return len(narrow) == len(model) and all(map(same, narrow, model))
     if kind is dict:

@@ -1,8 +1,10 @@
 """The bytes of a check: short, the same when read, and with defaults that are for ever."""
 
+import inspect
 import json
 import os
 from pathlib import Path
+from typing import Any, get_args
 
 from hypothesis import given, settings
 from pydantic import BaseModel
@@ -93,8 +95,7 @@ def _defaults(model: type[BaseModel], found: dict[str, object]) -> None:
             _defaults(inner, found)
 
 
-def _models_in(annotation: object) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return [annotation]
-    inner = getattr(annotation, "__args__", ())
-    return [model for one in inner for model in _models_in(one)]
+    return [model for one in get_args(annotation) for model in _models_in(one)]
