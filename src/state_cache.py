@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 STATES_MAX = 10_000
 """States kept at most. One of a run takes 50 to 200 kB, and some 0.8 MB when it has been checked
 for long, which is mostly its newest checks. There are no snapshots on disk: 5,000 events are read
-and folded in less than a second, see docs/performance.md; before 50,000 none would earn its keep.
+and folded in half a second, 50,000 in seconds, once for each process; see docs/performance.md.
 """
 
 
