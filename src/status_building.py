@@ -149,7 +149,6 @@ def _folded(store: EventStore, slug: str, shape: Shape) -> Append:
         except Undecodable as error:
             run = Unreadable(slug, one.version - 1, str(error))
     beside = store.read(effects_stream(slug))
-    writes: tuple[Write, ...] = (Write(f"run/{slug}", len(recorded), ()),)
     writes = [Write(f"run/{slug}", len(recorded), ())]
     rows = rows_of_run(run, (shape,))
     if beside:

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress import parse_progress
-from watchkeeper.domain.progress_lines import may_show_maximum
 from watchkeeper.domain.sources import (
     AttemptFacts,
     AttemptState,
@@ -160,8 +159,6 @@ def _maximum(check: CheckRecorded, run: Run, seen: Observation) -> Step | None:
 
     From 1,000 steps on bars round what they show, so that only the first lines are exact.
     """
-    whole = [line for line in seen.log_lines if may_show_maximum(line)]
-    bars = chain.from_iterable(_maxima(line) for line in (*whole[:4], *whole[4:][-16:]))
     bars = _maxima(seen.log_lines)
     tracker = [r for r in check.readings if r.source == "tracker" and not r.reason]
     held = seen.tracker.final_step if seen.tracker is not None and tracker else None
@@ -173,12 +170,6 @@ def _maximum(check: CheckRecorded, run: Run, seen: Observation) -> Step | None:
     return max(known) if known else before
 
 
-def _maxima(line: str) -> tuple[Step | None, ...]:
-    if "-/" in line and (found := _NOT_BEGUN.search(line)):
-        return (int(found["maximum"]),)
-    # An epoch's bar counts the batches of one epoch.
-    shown = None if "Epoch" in line else parse_progress(line)
-    return (shown.maximum,) if shown is not None else ()
 def _maxima(lines: tuple[str, ...]) -> list[Step]:
     """Return the exact maxima of the newest progress line and of bars that have not begun."""
     begins = (_NOT_BEGUN.search(line) for line in lines if "-/" in line)
