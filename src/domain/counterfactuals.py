@@ -15,6 +15,7 @@ from watchkeeper.domain.events import (
     CheckRecorded,
     DecisionMade,
     FindingOpened,
+    FindingRaised,
     Outlook,
     PlannedActAnnounced,
     RunEvent,
@@ -75,13 +76,13 @@ def decided_otherwise(scene: Scene, decision: DecisionMade) -> list[Otherwise]:
     return told
 
 
-def found_otherwise(scene: Scene, finding: FindingOpened) -> list[str]:
-    """Return the single facts under which a finding would not have opened."""
+def found_otherwise(scene: Scene, finding: FindingOpened | FindingRaised) -> list[str]:
+    """Return the single facts under which a finding would not have opened, or got louder."""
     return [
         fact
         for fact, altered in _altered(scene, finding.rule)
         if not any(
-            isinstance(event, FindingOpened) and event.kind == finding.kind
+            isinstance(event, FindingOpened | FindingRaised) and event.kind == finding.kind
             for event in _verdict(altered)
         )
     ]

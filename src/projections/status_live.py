@@ -75,6 +75,7 @@ def live_rows(rows: Iterable[StoredRow]) -> list[LiveRow]:
     A run whose last append was made by an older release has no row of the live shape, or one that
     is behind; then its newer row of the other shape is returned. No run is ever left out.
     """
+    rows = list(rows)
     every = [one for one in rows if one.row]
     live = live_shape(every)
     best: dict[tuple[str, str], tuple[int, StoredRow]] = {}
@@ -84,6 +85,11 @@ def live_rows(rows: Iterable[StoredRow]) -> list[LiveRow]:
         part, shape = part_of(one.part)
         found = best.get((one.run, part))
         if found is None or _rank(shape, live, one.row) > _rank(found[0], live, found[1].row):
+            best[one.run, part] = shape, one
+    for one in rows:
+        # What was emptied on purpose has a row of another shape; what has none is shown as it is.
+        part, shape = part_of(one.part)
+        if one.run != MARKER_RUN and (one.run, part) not in best:
             best[one.run, part] = shape, one
     return [LiveRow(run, part, one.row) for (run, part), (_, one) in best.items()]
 

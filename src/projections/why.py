@@ -21,6 +21,7 @@ from watchkeeper.domain.events import (
     EscalationRaised,
     FailureClassified,
     FindingOpened,
+    FindingRaised,
     LaunchRefused,
     PreflightRecorded,
     SealBlocked,
@@ -35,6 +36,8 @@ from watchkeeper.projections.quoting import cut, one_line
 
 _EVENT = re.compile(r"\bevents? (\d+)(?: and (\d+))?")
 _LINE_MAX = 240
+
+_TOLD = (Action.ALERT, Action.NOTIFY)
 
 _ANSWERED = {
     Action.RELAUNCH: "would have been relaunched if",
@@ -84,9 +87,11 @@ class Why:
 
 def newest_to_explain(history: Sequence[Event]) -> int:
     """Return the version of the newest event that somebody would ask about; 0 for none."""
-    kinds = (DecisionMade, FindingOpened, SealBlocked, LaunchRefused)
+    kinds = (DecisionMade, FindingOpened, FindingRaised, SealBlocked, LaunchRefused)
     for event in reversed(history):
-        if isinstance(event.data, kinds):
+        told = isinstance(event.data, DecisionMade) and event.data.action in _TOLD
+        # Whom a finding is told to says less than the finding, which stands just before.
+        if isinstance(event.data, kinds) and not told:
             return event.version
         if isinstance(event.data, PreflightRecorded) and _blocked(event.data):
             return event.version
@@ -107,7 +112,7 @@ def explain(slug: str, history: Sequence[Event], version: int) -> Why:
     match data:
         case DecisionMade():
             why = _of_decision(plain, slug, history, event, data)
-        case FindingOpened():
+        case FindingOpened() | FindingRaised():
             why = _of_finding(plain, slug, history, event, data)
         case EscalationRaised(rule=rule, asks=asks, evidence=evidence):
             why = _ruled(replace(plain, headline=f"asked the DRI: {one_line(asks)}"), rule)
@@ -146,7 +151,7 @@ def _of_decision(
 
 
 def _of_finding(
-    why: Why, slug: str, history: Sequence[Event], event: Event, data: FindingOpened
+    why: Why, slug: str, history: Sequence[Event], event: Event, data: FindingOpened | FindingRaised
 ) -> Why:
     why = _ruled(replace(why, headline=f"{data.kind}: {one_line(data.summary)}"), data.rule)
     why = replace(why, evidence=_told(history, data.evidence))

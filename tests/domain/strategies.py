@@ -65,6 +65,8 @@ def _union(arguments: tuple[Any, ...], latest: datetime) -> Strategy:
 
 
 def _tuples(arguments: tuple[Any, ...], latest: datetime) -> Strategy:
+    if Ellipsis not in arguments:
+        return st.tuples(*(of(argument, [], latest) for argument in arguments))
     return st.lists(of(arguments[0], [], latest), max_size=3).map(tuple)
 
 

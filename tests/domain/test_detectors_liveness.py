@@ -357,7 +357,8 @@ def test_a_tracker_that_is_silent_in_catch_up_is_no_standstill() -> None:
     for step in (1000, 1100, 1300, 1500, 1700, 1900):
         again = tracker(2000, heartbeat_at=history.now + CADENCE)
         answer = look(history, shown=again, lines=steps(step), found=KEPT)
-        assert opened(answer) == []
+        # The kit's loss is no curve: how it goes on after a resume is another detector's.
+        assert set(opened(answer)) <= {"resume_loss"}
     assert quiet(answer) == "tracker_silent"
     assert "below step 2000" in live(answer).because
 
@@ -368,7 +369,7 @@ def test_a_hang_in_catch_up_is_no_proof_by_the_log_alone_and_is_told_as_blind() 
         again = tracker(2000, heartbeat_at=history.now + CADENCE)
         answer = look(history, shown=again, lines=steps(step), found=KEPT)
         assert "not_training" not in opened(answer)
-    assert set(history.run.findings) == {"monitor_blind"}
+    assert set(history.run.findings) - {"resume_loss"} == {"monitor_blind"}
     assert "only logs tells" in live(answer).because
 
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import Any, Self
 
 from tests.domain.given import Answer, History
-from tests.domain.samples import contract, down, fresh, listing, node_lost, tracker
+from tests.domain.samples import DRI, contract, down, fresh, listing, node_lost, tracker
+from watchkeeper.domain.commands import Acknowledge
 from watchkeeper.domain.events import CheckRecorded, FindingCleared, FindingOpened
 from watchkeeper.domain.measured import Measured
 from watchkeeper.domain.sources import MetricHistory, TelemetryFacts
@@ -94,9 +95,14 @@ class Training:
         given: dict[str, Any] = values
         return [self.cadence(**given) for _ in range(number)]
 
-    def resume(self, step: int) -> Self:
-        """The node is lost, and a second instance goes on from a checkpoint."""
+    def resume(self, step: int, *, answered: bool = False) -> Self:
+        """The node is lost, and a second instance goes on from a checkpoint, by rule or answer."""
         self.history.fail(node_lost(), wait=timedelta(seconds=30), found=listing(step))
+        if answered:
+            question = list(self.history.run.questions)[-1]
+            self.history.tell(
+                Acknowledge(now=self.history.now, actor=DRI, question=question, answer="relaunch")
+            )
         self.history.later(timedelta(seconds=120)).relaunch()
         self.history.later(timedelta(seconds=60))
         self.step = step
