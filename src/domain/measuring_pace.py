@@ -89,6 +89,6 @@ def _baseline(
     assert pace.baseline is not None, "only such a pace is taken from an earlier check"
     # The machines are known to be able to do it: what they did at best is forgotten slowly.
     kept = pace.baseline * (1 - BASELINE_FALL) ** max((now - at) / cadence_s, 0.0)
-    if own is None or pace.low or own < kept:
+    if own is None or own < kept:
         return kept, pace.baseline_bins
     return own, len(pool)

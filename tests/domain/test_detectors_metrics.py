@@ -593,3 +593,15 @@ def test_a_lost_node_keeps_the_reference_for_the_next_instance() -> None:
     before = run.history.run.losses
     assert before
     assert all(one.stretch == ("i1", 0) for one in before)
+
+
+def test_a_loss_that_stays_raised_never_becomes_the_usual_one() -> None:
+    run = healthy()
+    run.cadences(80, **bad("loss_raised"))
+    assert run.open == {"loss_raised"}
+
+
+def test_a_throughput_that_stays_low_is_no_new_baseline_within_hours() -> None:
+    run = healthy()
+    run.cadences(30, **bad("throughput_collapse"))
+    assert run.open == {"throughput_collapse"}
