@@ -95,7 +95,7 @@ class Shift(Value):
 
     Attributes:
         mean: Of the 55 min, taken as the median.
-        deviation: Standard deviation of the 55 min, taken from the median deviation.
+        deviation: Of the 55 min: by the median deviation, or half of the standard one if more.
         limit: What the lowest loss of 5 min may not exceed.
         lowest: The lowest loss of those 5 min that stand out most since the last check.
         step: The step at which these 5 min ended.

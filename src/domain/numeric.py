@@ -301,7 +301,8 @@ def _shift_at(
     # The robust kin of mean and deviation: a window that has a minute of the shift in it already
     # would else hide it.
     mean, lowest = _median(old), float(new.min())
-    deviation = TO_DEVIATION * _median(np.abs(old - mean))
+    # What swings now and then, as a learning rate that restarts, shows in the deviation only.
+    deviation = max(TO_DEVIATION * _median(np.abs(old - mean)), float(old.std()) / 2)
     limit = mean + max(rule.rise_min, rule.sigma * deviation)
     return Shift(
         mean=significant(mean),

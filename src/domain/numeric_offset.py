@@ -24,6 +24,20 @@ def offset_by_steps(before: Floats, after: Floats, planned: float) -> Offset:
     return Offset(float(differences.mean()) / scale, error / scale, int(before.size))
 
 
+MEMORY_MAX = 0.95
+"""Correlation of neighbours that is believed at most."""
+
+
+def _memory(rest: Floats) -> float:
+    """Return by how much correlation of neighbours raises the variance of a mean."""
+    if rest.size < 3:
+        return 1.0
+    spread = float((rest * rest).sum())
+    shared = float((rest[1:] * rest[:-1]).sum()) / spread if spread > 0 else 0.0
+    alike = min(max(shared, 0.0), MEMORY_MAX)
+    return (1 + alike) / (1 - alike)
+
+
 TREND_DOUBT = 0.25
 """Share of what a trend adds by itself that is doubted: a loss is no line for ever."""
 
@@ -42,14 +56,16 @@ def offset_by_trend(
     slope = float((x * before).sum()) / spread if spread > 0 else 0.0
     rest = before - before.mean() - slope * x
     deviation = float(rest.std())
-    slope_error = deviation / spread**0.5 if spread > 0 else 0.0
+    slope_error = (_memory(rest) / spread) ** 0.5 * deviation if spread > 0 else 0.0
     far = float(np.log(after_steps + 1.0).mean() - logged.mean())
     if abs(slope) < 3 * slope_error:
         slope, slope_error = 0.0, 0.0
     expected = float(before.mean()) + slope * far + planned
+    # Neighbours that resemble each other count for fewer points than there are.
+    alike = _memory(rest)
     error = (
-        deviation**2 / before.size
-        + float(after.std()) ** 2 / after.size
+        alike * deviation**2 / before.size
+        + alike * float(after.std()) ** 2 / after.size
         + (slope_error * far) ** 2
         + (TREND_DOUBT * slope * far) ** 2
     ) ** 0.5
