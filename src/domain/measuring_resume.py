@@ -202,7 +202,8 @@ def _with_offset(
     if int(warm.sum()) >= LIKE_STEPS_MIN:
         offset = offset_by_steps(both.before[warm], both.after[warm], planned)
         return _offered(found, offset.share, offset.error, offset.points, True)
-    if found.offset_like:
+    # Like steps that agree say more than any trend.
+    if found.offset_like or (found.steps >= LIKE_STEPS_MIN and not found.beyond):
         return found
     loss = series.columns.get("loss")
     first = max(mark, start + limits.resume_warmup_steps) + 1

@@ -58,8 +58,10 @@ def offset_by_trend(
     deviation = float(rest.std())
     slope_error = (_memory(rest) / spread) ** 0.5 * deviation if spread > 0 else 0.0
     far = float(np.log(after_steps + 1.0).mean() - logged.mean())
+    doubt = TREND_DOUBT * abs(slope)
     if abs(slope) < 3 * slope_error:
-        slope, slope_error = 0.0, 0.0
+        # It is not believed, and not ruled out either.
+        doubt, slope = abs(slope), 0.0
     expected = float(before.mean()) + slope * far + planned
     # Neighbours that resemble each other count for fewer points than there are.
     alike = _memory(rest)
@@ -67,7 +69,7 @@ def offset_by_trend(
         alike * deviation**2 / before.size
         + alike * float(after.std()) ** 2 / after.size
         + (slope_error * far) ** 2
-        + (TREND_DOUBT * slope * far) ** 2
+        + (doubt * far) ** 2
     ) ** 0.5
     scale = max(abs(expected), 1e-12)
     return Offset((float(after.mean()) - expected) / scale, error / scale, int(after.size))
