@@ -67,7 +67,11 @@ class PostgresServer:
         ]  # fmt: skip
         with self.log.open("ab") as output:
             process = subprocess.Popen(
-                [*_as_postgres(), *command], stdout=output, stderr=output, start_new_session=True
+                # However this run ends, the server ends with it.
+                ["setpriv", "--pdeathsig=INT", *_as_postgres()[1:], *command],
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
         self._process = process
 

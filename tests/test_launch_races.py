@@ -1,5 +1,6 @@
 """Two processes launch at the same moment, again and again: exactly one job starts each time."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,7 +42,12 @@ def racers(house: tuple[Office, Site]) -> Iterator[list["subprocess.Popen[str]"]
             stdout=subprocess.PIPE,
             text=True,
             cwd=Path(__file__).parents[1],
-            env={"PYTHONPATH": str(Path(__file__).parents[1]), "PATH": "/usr/bin:/bin"},
+            env={
+                "PYTHONPATH": str(Path(__file__).parents[1]),
+                "PATH": "/usr/bin:/bin",
+                # Empty is as good as not set.
+                "WATCHKEEPER_STORE": os.environ.get("WATCHKEEPER_STORE", ""),
+            },
             start_new_session=True,
         )
         for _ in range(2)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 import subprocess
 from collections import Counter
@@ -11,7 +12,8 @@ from killing.campaign import Campaign, phase_of
 from killing.victim import answers_path, event_digest
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.demo.scene import Scene
-from watchkeeper.adapters.store.verify import verify_store
+from watchkeeper.adapters.ledger_choice import store_of_home
+from watchkeeper.adapters.store.choosing import verify_ledger
 from watchkeeper.audit import Report, audit
 from watchkeeper.domain.events import (
     CheckRecorded,
@@ -32,7 +34,10 @@ def judge(campaign: Campaign) -> tuple[list[str], dict[str, int]]:
     Returns:
         What is wrong, one sentence each, and how many jobs were started under each id.
     """
-    wrong = [problem.message for problem in verify_store(campaign.home / "ledger.db").problems]
+    store = store_of_home(campaign.home, None, os.environ)
+    wrong = [
+        problem.message for problem in verify_ledger(store, campaign.home / "ledger.db").problems
+    ]
     started: dict[str, int] = {}
     with open_office(campaign.home) as office:
         report = Report([], [])

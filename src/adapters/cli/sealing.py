@@ -24,10 +24,7 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.cli.manoeuvring import step_of
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, open_home
-from watchkeeper.adapters.ledger_choice import postgres_part
-from watchkeeper.adapters.store.choosing import open_ledger
-from watchkeeper.adapters.store.postgres_address import parse_address
-from watchkeeper.adapters.store.verify import verify_store
+from watchkeeper.adapters.store.choosing import open_ledger, verify_ledger
 from watchkeeper.audit import Report, audit, check_evidence
 from watchkeeper.domain.events import SealBlocked
 from watchkeeper.domain.milestone import milestone_tag
@@ -113,11 +110,7 @@ def verify(offline: bool, home: Path, as_json: bool) -> None:
     started = clock.Timer()
     report = Report([], [])
     chosen = store_of(place)
-    if chosen:
-        address = parse_address(chosen)
-        checked = postgres_part("postgres_verify", "verify_postgres", chosen)(address)
-    else:
-        checked = verify_store(place.ledger)
+    checked = verify_ledger(chosen, place.ledger)
     report.problems += [problem.message for problem in checked.problems]
     if not report.problems:
         try:

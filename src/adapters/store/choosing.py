@@ -15,6 +15,7 @@ from watchkeeper.adapters.load import load
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.adapters.store.verify import StoreReport, verify_store
 from watchkeeper.event_store import EventStore
 
 
@@ -48,3 +49,20 @@ def open_ledger(
     address = parse_address(chosen)
     with postgres_part("postgres", "open_postgres", chosen)(address, create=create) as store:
         yield OpenLedger(store, load("store.postgres_recorder", "PostgresRecorder")(store))
+
+
+def verify_ledger(chosen: str, file: Path) -> StoreReport:
+    """Prove a ledger's bytes, wherever it is kept.
+
+    Args:
+        chosen: URL of a PostgreSQL server; empty for the file.
+        file: The file in the home.
+
+    Raises:
+        StoreFailure: Nothing can be said; the message says why.
+    """
+    if not chosen:
+        return verify_store(file)
+    address = parse_address(chosen)
+    report: StoreReport = postgres_part("postgres_verify", "verify_postgres", chosen)(address)
+    return report

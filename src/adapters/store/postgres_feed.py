@@ -16,7 +16,8 @@ LOOK = timedelta(milliseconds=200)
 """How long closing may have to wait for the listening thread."""
 
 CHECK_EVERY = 25
-"""After so many looks without a word the connection is tried: a silent one may be dead."""
+"""After so many looks without a word the ledger is looked at: the slow poll behind NOTIFY. It also
+finds a connection that is dead and does not say so."""
 
 
 class Feed:
@@ -92,7 +93,7 @@ class Feed:
             backoff.reset()
             # What was appended before is found by a look.
             self.wake()
-            silent = 0
+            silent, newest = 0, -1
             while not self._stop.is_set():
                 heard = list(connection.notifies(timeout=LOOK.total_seconds(), stop_after=1))
                 silent = 0 if heard else silent + 1
@@ -100,6 +101,9 @@ class Feed:
                     self.wake()
                 elif silent % CHECK_EVERY == 0:
                     with self._links.cut_when_late(connection):
-                        connection.execute("SELECT 1")
+                        row = connection.execute("SELECT position FROM counter").fetchone()
+                    if row is not None and row[0] != newest:
+                        newest = row[0]
+                        self.wake()
         finally:
             connection.close()
