@@ -6,6 +6,7 @@ import random
 import signal
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -122,11 +123,10 @@ class KillingViews(ViewsFile):
         self._doing = "drop"
         super().drop(build)
 
-    def take(self, *args: Any) -> bool:
+    def take(self, build: Build, holder: str, until: datetime, now: datetime) -> bool:
         """See `ViewsFile.take`."""
         self._doing = "other"
-        # A lease of a child that was killed would hold up the next one for half a minute.
-        return super().take(args[0], "victim", *args[2:])
+        return super().take(build, holder, until, now)
 
 
 def live(folder: Path, rng: random.Random, point: str, count: int, plant: bool) -> None:
