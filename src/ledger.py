@@ -66,8 +66,7 @@ class Ledger:
         self, store: EventStore, scrubber: Scrubber, *, states_max: int = STATES_MAX
     ) -> None:
         """Start with empty caches; every state is folded when it is first asked for."""
-        self.store = store
-        self.scrubber = scrubber
+        self.store, self.scrubber = store, scrubber
         self.shapes: Sequence[Shape] = SHAPES
         self._runs: StateCache[Run | Unreadable] = StateCache(states_max)
         self._effects: StateCache[Effects] = StateCache(states_max)

@@ -44,7 +44,7 @@ def view_problems(home: Path, found: list[Lag]) -> list[str]:
 
 
 def told_of_file(home: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the views for programs, and what is wrong with them, of a home's SQLite ledger."""
+    """Return the views that need someone, for programs and in sentences; of an SQLite ledger."""
     ledger = home.expanduser() / "ledger.db"
     try:
         uri = f"{ledger.absolute().as_uri()}?mode=ro"
@@ -56,7 +56,8 @@ def told_of_file(home: Path) -> tuple[list[dict[str, Any]], list[str]]:
                 return None if row is None else time_recorded(row[0])
 
             found = read_lags(home, newest, recorded_at)
-        return [lag_document(one) for one in found], view_problems(home, found)
+        ill = [lag_document(one) for one in found if not one.well]
+        return ill, view_problems(home, found)
     except (ViewsFailure, sqlite3.Error) as error:
         return [], [f"views: {error}"]
 
