@@ -92,13 +92,13 @@ PARTS = (
         _B,
         r"\b(?:whether to|by default|defaults? to|is used (?:to|for)|used (?:to|for|when)"
         r"|controls? (?:how|whether|when|the)|determines? (?:how|whether|when)|specif(?:y"
-        r"|ies) (?:how|whether|when)|should be used|this (?:option|flag|setting|function"
-        r"|method|class|test|example|section|document|page|guide|parameter|PR|patch|feature"
-        r"|metric|check|script|tool)|for example|e\.g\b|in order to|how to|see (?:also"
-        r"|the docs?|`|https?)|refer to|recommend(?:ed|s)?|be sure to|press ctrl|Ctrl[-+ ]?C to"
-        r"|to (?:quit|stop|exit|cancel|abort|interrupt)\b(?= \(|,|$| it| the (?:server"
-        r"|process))|use [`'\"-]|tips?:|warning signs|best practices?|FAQ|known issues?)\b"
-        r"|\b(?:you|we|users?|one) (?:can|may|should|must|need|want)\b",
+        r"|ies) (?:how|whether|when)|should be used|this (?:option|flag|setting|function|method"
+        r"|class|test|example|section|document|page|guide|parameter|PR|patch|feature|metric"
+        r"|check|script|tool)|for example|e\.g\b|in order to|how to|see (?:also|the docs?|`"
+        r"|https?)|refer to|recommend(?:ed|s)?|be sure to|press ctrl|Ctrl[-+ ]?C to|to (?:quit"
+        r"|stop|exit|cancel|abort|interrupt)\b(?= \(|,|$| it| the (?:server|process))"
+        r"|use [`'\"-]|tips?:|warning signs|best practices?|FAQ|known issues?)\b|\b(?:you|we"
+        r"|users?|one) (?:can|may|should|must|need|want)\b",
         "You can stop a run: press Ctrl-C to quit, by default it saves first",
         "KeyboardInterrupt",
         "documentation in logs and texts",

@@ -29,15 +29,23 @@ TRACKERS = (
         r"|and) ?biases)\b.{0,80}(?:\berrors?:|\berror (?:while|upload|commun|when|in|from"
         r"|call)|fail(?:ed|ure|s)|timed? ?out|crash|unavailable|refus|denied|invalid|conflict"
         r"|\bhang|deadlock|(?:error|status|code|HTTP|Response \[) ?[45]\d\d|not logged in"
-        r"|no API key|outage)|api_key not configured|resume='?must'?"
-        r"|Step \d+ is less than current|step must only increase|Step \d+ < \d+; dropping"
-        r"|fork_from.{0,40}(?:fail|error|invalid)|Filestream .{0,40}(?:fatal|error)"
-        r"|wandb-core.{0,40}(?:exit|crash|error)|filestream: fatal"
-        r"|Tried to log to step \d+ that is less",
+        r"|no API key|outage)|api_key not configured|resume='?must'?|fork_from.{0,40}(?:fail"
+        r"|error|invalid)|Filestream .{0,40}(?:fatal|error)|wandb-core.{0,40}(?:exit|crash"
+        r"|error)|filestream: fatal",
         "wandb: ERROR Error while calling W&B API: run 12 not found (<Response [404]>)",
         "wandb: View run at https://wandb.ai/a/b/runs/c",
         _WANDB,
         Rank.SPECIFIC,
+    ),
+    Signature(
+        "wandb.step-behind",
+        Label.WANDB_ERROR,
+        r"Step \d+ is less than current|step must only increase|Step \d+ < \d+; dropping"
+        r"|Tried to log to step \d+ that is less",
+        "Step 12 is less than current W&B step 30. Dropping entry",
+        "step 12 of 30",
+        _WANDB,
+        Rank.MARK,
     ),
     Signature(
         "tracker.others",
