@@ -158,6 +158,56 @@ def test_crash_loop_relaunches_once_and_then_asks(
     assert run_cli("verify", "--home", str(home)).returncode == 0
 
 
+LIVE = {
+    "nan": ("H7", "alert", "loss is not a finite number since step"),
+    "hang": ("H3", "alert", "RUNNING and not training: no step for"),
+    "slow": ("H4", "notify", "below its baseline for"),
+    "wrong-tracker": ("H2", "alert", "the tracker shows id demo-lm-old"),
+    "no-checkpoint": ("H5", "alert", "steps move and no complete checkpoint comes"),
+}
+"""What each fault that leaves the training alive must be found as."""
+
+
+@pytest.mark.parametrize(
+    ("fault", "orchestrator"),
+    [
+        *(pytest.param(fault, "local", id=f"{fault}-local") for fault in LIVE),
+        *(
+            pytest.param(fault, "ray", id=f"{fault}-ray", marks=[pytest.mark.ray, pytest.mark.long])
+            for fault in LIVE
+        ),
+    ],
+)
+def test_a_live_run_that_goes_wrong_is_told_about_and_never_relaunched(
+    tmp_path: Path, fault: str, orchestrator: str, pytestconfig: pytest.Config
+) -> None:
+    rule, severity, says = LIVE[fault]
+    home = tmp_path / "home"
+    summary = play(home, fault, orchestrator, pytestconfig)
+    [struck] = strikes(summary)
+    assert struck["kind"] == fault
+    assert (summary["phase"], summary["instances"]) == ("running", ["i1"])
+    assert not summary["failures"]
+    found = [one for one in summary["findings"] if one["rule"] == rule]
+    assert any(says in one["summary"] for one in found), summary["findings"]
+    assert {one["severity"] for one in found} == {severity}
+    # All that was decided is whom to tell.
+    assert {(one["action"], one["rule"]) for one in summary["decisions"]} <= {
+        ("alert", "R17"),
+        ("notify", "R17"),
+    }
+    assert bool(summary["questions"]) is (severity == "alert")
+    book = logbook_of(summary)
+    assert re.search(rf"^### .* UTC - finding: .*\({rule}\)$", book, re.MULTILINE)
+    assert says in book
+    asked = "the job is left alone, a human is asked (R17"
+    told = "nothing is done, a human is told (R17"
+    assert (asked if severity == "alert" else told) in book
+    why = run_cli("why", "demo-lm", "--home", str(home))
+    assert why.returncode == 0
+    assert not processes_of(home)
+
+
 @pytest.mark.parametrize("orchestrator", ON_LOCAL_FIRST)
 def test_without_a_fault_one_instance_is_sealed(
     tmp_path: Path, orchestrator: str, pytestconfig: pytest.Config

@@ -107,19 +107,15 @@ def open_office(path: Path) -> Generator[Office, None, None]:
     """Open a home for the length of a command."""
     home = open_home(path)
     scrubber = Scrubber(home.key, known_secrets(os.environ))
-    # A store that is this home's alone is made when it is missing, as the file is.
-    own = own_to_home(given_store(), os.environ, home.store)
-    with (
-        open_ledger(store_of(home), home.ledger, create=own) as opened,
-        Committer(opened.store) as committer,
-    ):
-        yield Office(home, Ledger(committer, scrubber), opened.recorder, Adapters(home))
     # A schema that is this home's alone is made when it is missing, as the file is; but once only.
     create = own_to_home(given_store(), os.environ, home.store) and not home.ledger_made.exists()
-    with open_ledger(store_of(home), home.ledger, create=create) as opened:
+    with (
+        open_ledger(store_of(home), home.ledger, create=create) as opened,
+        Committer(opened.store) as committer,
+    ):
         if create:
             home.ledger_made.write_text(f"{name_of_ledger(home)}\n", encoding="utf-8")
-        yield Office(home, Ledger(opened.store, scrubber), opened.recorder, Adapters(home))
+        yield Office(home, Ledger(committer, scrubber), opened.recorder, Adapters(home))
 
 
 def store_of(home: Home) -> str:

@@ -16,11 +16,12 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.cli.ledger_files import reading
 from watchkeeper.adapters.cli.progress import progress
+from watchkeeper.domain.rejudging import rejudge
 from watchkeeper.importing import BadExport, check_export, events_of
 from watchkeeper.projections.figures import count
 from watchkeeper.replaying import Difference, History, Judge, exported, histories, replay
 
-JUDGE: Judge | None = None
+JUDGE: Judge = rejudge
 """Judges recorded checks again."""
 
 
