@@ -113,6 +113,22 @@ def try_all(path: Place) -> None:
         say("stored")
 
 
+def act_once(path: Place, number: str) -> None:
+    """Carry out acts under keys that another process uses at the same time; say what came of it."""
+    with path.open() as store:
+        for index in range(int(number)):
+            while True:
+                expected, _ = store.head("run/shared")
+                writes = [Write("run/shared", expected, (("run.noted.1", os.urandom(20)),))]
+                try:
+                    done = store.append(writes, key=f"check {index}")
+                except VersionConflict:
+                    continue
+                break
+            versions = "-".join(map(str, done.versions["run/shared"]))
+            say(f"{'repeated' if done.repeated else 'stored'}:{versions}")
+
+
 def leave_open(path: Place) -> None:
     """End while a subscription, a waiter's feed and the store are still open."""
     store = path.open()
@@ -131,6 +147,7 @@ WHATS: dict[str, Callable[..., None]] = {
         append_on_request,
         fill,
         try_all,
+        act_once,
         leave_open,
     )
 }

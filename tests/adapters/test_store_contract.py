@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
-from time import monotonic
+from time import CLOCK_MONOTONIC, clock_gettime, monotonic
 
 import pytest
+from freezegun import freeze_time
 
 from tests.adapters.store_processes import line_of, tell, worker
 from tests.stores import Place
@@ -290,3 +291,33 @@ def test_close_is_safe_to_call_twice_and_ends_all_use(place: Place) -> None:
     for act in (lambda: store.append([write("run/a", 0)]), lambda: store.read("run/a")):
         with pytest.raises(StoreFailure, match="it is closed"):
             act()
+
+
+def test_a_clock_that_steps_backwards_changes_neither_order_nor_limits(place: Place) -> None:
+    with freeze_time("2026-11-21 12:00:00") as frozen, place.open() as store:
+        store.append([write("run/a", 0)], key="first")
+        frozen.move_to("2026-11-21 09:00:00")
+        store.append([write("run/b", 0)])
+        store.append([write("run/a", 1)])
+        assert [event.stream for event in store.read_all()] == ["run/a", "run/b", "run/a"]
+        assert store.append([write("run/a", 0)], key="first").repeated
+        started = monotonic_s()
+        assert not store.wait(after=3, limit=timedelta(milliseconds=200))
+        assert 0.2 <= monotonic_s() - started < 5
+    place.assert_intact(events=3)
+
+
+def monotonic_s() -> float:
+    """Not `time.monotonic`, which freezes along with the wall clock."""
+    return clock_gettime(CLOCK_MONOTONIC)
+
+
+def test_two_processes_that_fire_one_check_store_it_once(place: Place) -> None:
+    with ExitStack() as stack:
+        schedulers = [stack.enter_context(worker("act_once", place.text, 20)) for _ in range(2)]
+        said = [process.communicate(timeout=120)[0].split() for process in schedulers]
+    for first, second in zip(*said, strict=True):
+        # One of them stored it; the other got that answer.
+        assert sorted([first.partition(":")[0], second.partition(":")[0]]) == ["repeated", "stored"]
+        assert first.partition(":")[2] == second.partition(":")[2]
+    place.assert_intact(events=20)
