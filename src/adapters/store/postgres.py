@@ -1,7 +1,8 @@
 """The port `watchkeeper.event_store.EventStore` on a schema of a PostgreSQL server."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
@@ -20,6 +21,7 @@ from watchkeeper.event_store import (
     Append,
     Appended,
     KeyReused,
+    KeyRow,
     Recorded,
     StatusRow,
     StoreFailure,
@@ -32,6 +34,12 @@ RECHECK = timedelta(seconds=1)
 
 PREFIX_END = "\U0010ffff"
 """Sorts behind every name that begins with a prefix: by bytes it is the last character."""
+
+_KEYS = """SELECT key, digest, answer, position FROM keys
+WHERE (position, key) > (%s::bigint, %s::text) AND position <= %s::bigint
+ORDER BY position, key LIMIT %s::bigint"""
+
+_KEYS_PAGE = 500
 
 _READ = """SELECT e.id, e.version, t.name, e.state, e.hash
 FROM streams AS s JOIN events AS e ON e.stream = s.id JOIN topics AS t ON t.id = e.topic
@@ -235,6 +243,18 @@ class PostgresStore:
         """Return all status rows, sorted by run and part."""
         rows = self.links.read("read", "SELECT run, part, row FROM status ORDER BY run, part", ())
         return [StatusRow(*row) for row in rows]
+
+    def key_rows(self) -> Iterator[KeyRow]:
+        """Yield all idempotency keys as they are at the call; see the port."""
+        newest, last = self.newest(), (-1, "")
+        while rows := self.links.read("read", _KEYS, (*last, newest, _KEYS_PAGE)):
+            for key, digest, text, position in rows:
+                yield KeyRow(key, digest, versions_of(text), position)
+            last = rows[-1][3], rows[-1][0]
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Keep all other writers out for the length of a block; see the port."""
+        return self.links.holding(self.links.marks.append_lock)
 
     def newest(self) -> int:
         """Return the newest position in the ledger; 0 when it is empty."""

@@ -161,6 +161,10 @@ BEGIN
             ORDER BY u.n;
             at_position := CASE WHEN p_events[a] > 0 THEN v_position ELSE 0 END;
             FOR s IN v_statuses + 1 .. v_statuses + p_statuses[a] LOOP
+                IF p_rows[s] = '' THEN
+                    DELETE FROM status WHERE run = p_runs[s] AND part = p_parts[s];
+                    CONTINUE;
+                END IF;
                 INSERT INTO status AS old (run, part, row)
                 VALUES (p_runs[s], p_parts[s], p_rows[s])
                 ON CONFLICT (run, part) DO UPDATE SET row = excluded.row

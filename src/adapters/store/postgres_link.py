@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from threading import Condition, Event, Lock, Thread
+from threading import Condition, Event, Lock, Thread, local
 from typing import Any, LiteralString
 
 import psycopg
@@ -78,6 +78,7 @@ class Links:
         self._used = 0
         self._closed = False
         self._guard = Guard()
+        self._mine = local()
         self.where = f"PostgreSQL {address.shown}"
 
     def prepare(self, *, create: bool) -> None:
@@ -150,12 +151,45 @@ class Links:
             StoreFailure: None can be had, or the store is closed. Nothing was sent.
             psycopg.Error: From the block, as it is.
         """
+        held: Connection | None = getattr(self._mine, "connection", None)
+        if held is not None and not held.closed:
+            yield held  # It is watched already, by `holding`.
+            return
         connection = self._borrow()
         try:
             with self._guarded(connection):
                 yield connection
         finally:
             self._give_back(connection)
+
+    @contextmanager
+    def holding(self, lock: int) -> Generator[None, None, None]:
+        """Hold an advisory lock for a block, in which its thread keeps one connection.
+
+        Where that connection is lost the lock is, too: what the block does is then done without.
+
+        Raises:
+            StoreFailure: The lock was not to be had in time, or no connection is.
+        """
+        with self.borrowed() as connection:
+            try:
+                connection.execute("SELECT pg_advisory_lock(%s)", (lock,))
+            except psycopg.Error as error:
+                raise self.failure(error, "append") from error
+            self._mine.connection = connection
+            try:
+                yield
+            finally:
+                self._mine.connection = None
+                self._let_go(connection, lock)
+
+    def _let_go(self, connection: Connection, lock: int) -> None:
+        try:
+            connection.execute("SELECT pg_advisory_unlock(%s)", (lock,))
+        except psycopg.Error as error:
+            # A connection that ends gives its locks back; one that is kept would keep them.
+            _LOG.info("%s: a lock was given back by closing: %s", self.where, error)
+            connection.close()
 
     def read(
         self, doing: str, query: LiteralString, parameters: tuple[object, ...]
