@@ -321,7 +321,9 @@ def _resumed(run: Run, measured: Measured, limits: Limits) -> Held:
     if found.reason:
         return Held(RESUME_LOSS, "H9", Severity.ALERT, False, "")
     is_off = offset_is_off(found, limits)
-    holds: bool | None = is_off or found.new_beyond > 0
+    # A printed loss may be another than the tracker's: one step of it proves nothing.
+    proven = not found.slack or found.beyond >= POINTS_MIN
+    holds: bool | None = is_off or (found.new_beyond > 0 and proven)
     if not holds and RESUME_LOSS in run.findings and found.beyond:
         settled = found.close >= CLOSE_AGAIN or is_off is False
         holds = False if settled else None

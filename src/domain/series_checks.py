@@ -1,6 +1,7 @@
 """A metric series without a history: newest values of earlier checks, and lines of the output."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,8 @@ def series_of_checks(
         earlier: The earlier checks of this stretch, oldest first.
     """
     stated = contract_of(run).detect.metrics
+    shown = shown_losses(seen, instance)
+    printed = any(line.loss is not None for line, _ in shown)
     names: dict[str, str] = {}
     rows: list[_Row] = []
     for one in earlier[-CHECKS_MAX:]:
@@ -49,14 +52,13 @@ def series_of_checks(
         if check.progress is not None and check.metrics:
             held = recognise(tuple(check.metrics), stated)
             names.update(held)
-            values = {role: check.metrics[name] for role, name in held.items()}
+            values = _values(check.metrics, held, printed)
             rows.append(_Row(check.progress.step, one.at.timestamp(), values))
     if tracker is not None and tracker.step is not None:
         held = recognise(tuple(tracker.metrics), stated)
         names.update(held)
-        values = {role: tracker.metrics[name] for role, name in held.items()}
+        values = _values(tracker.metrics, held, printed)
         rows.append(_Row(tracker.step, seen.at.timestamp(), values))
-    shown = shown_losses(seen, instance)
     for line, step in shown:
         if line.loss is not None:
             rows.append(_Row(step, np.nan, {"loss": line.loss}))
@@ -64,6 +66,19 @@ def series_of_checks(
     if not rows:
         return None
     return _series(_merged(rows), names, shown)
+
+
+def _values(
+    metrics: Mapping[str, float], held: Mapping[str, str], printed: bool
+) -> dict[str, float]:
+    """Return values by what they tell; a printed loss is no other's neighbour.
+
+    What is printed may be a mean over steps: beside the tracker's it would look like a jump.
+    """
+    values = {role: metrics[name] for role, name in held.items()}
+    if printed and math.isfinite(values.get("loss", math.nan)):
+        del values["loss"]
+    return values
 
 
 def _series(rows: list[_Row], names: dict[str, str], shown: list[tuple[Line, int]]) -> Series:
