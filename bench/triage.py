@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
+from typing import cast
 
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.triage_context import Context
@@ -196,15 +197,13 @@ def _text(
                 "failures_called_benign",
             )
         ]
-        classes = found["classes"]
-        assert isinstance(classes, dict)
+        classes = cast(dict[str, dict[str, float]], found["classes"])
         lines.append(f"  {'class':<27}{'texts':>6}{'precision':>11}{'recall':>8}{'f1':>7}")
         lines += [
             f"  {label:<27}{row['texts']:>6}{row['precision']:>11}{row['recall']:>8}{row['f1']:>7}"
             for label, row in classes.items()
         ]
-        confusions = found["confusions"]
-        assert isinstance(confusions, dict)
+        confusions = cast(dict[str, int], found["confusions"])
         lines += [f"  {count:>3} x {what}" for what, count in confusions.items()]
         lines += [f"    {one}" for one in wrong.get(name, [])]
     return "\n".join(lines)

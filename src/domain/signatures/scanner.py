@@ -80,6 +80,11 @@ class Scanner:
     _succeeded: int | None = None
     _matcher: Matcher = field(default_factory=matcher)
 
+    @property
+    def held_bytes(self) -> int:
+        """How much of the log is in memory; it does not grow with the log."""
+        return len(self.tail) + len(self._pending) + len(self._held)
+
     def feed(self, data: bytes) -> None:
         """Read the next piece of the log; it may end anywhere, also inside a character."""
         data = self._cleaned(data)
