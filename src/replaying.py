@@ -146,7 +146,6 @@ def replay(
             return Difference(slug, one.version, "unreadable", run.why)
         folded = run
         events.append(event)
-    assert isinstance(run, Run), "an unreadable one is told above"
     beside: list[Event] = []
     for one in history.effects:
         try:

@@ -3,8 +3,13 @@
 from datetime import datetime
 
 from watchkeeper.domain.events import ActProposed, ConsentUsed, DecisionMade
-from watchkeeper.domain.guarded import GuardedAction, live_consent, open_proposals
-from watchkeeper.domain.permissions import PROPOSALS_OPEN_MAX, proposal_of
+from watchkeeper.domain.guarded import (
+    GuardedAction,
+    live_consent,
+    open_proposals,
+    proposal_of,
+)
+from watchkeeper.domain.permissions import PROPOSALS_OPEN_MAX
 from watchkeeper.domain.phases import Interrupted
 from watchkeeper.domain.state import Run
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
+from watchkeeper.domain.events import ActProposed
 from watchkeeper.domain.phases import (
     Cleared,
     Draft,
@@ -117,6 +118,20 @@ def proposal_digest(run: str, action: str, target: str, reason: str) -> str:
     said = {"action": action, "reason": reason, "run": run, "target": target}
     text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def proposal_of(
+    run: Run, action: GuardedAction, target: str, reason: str, *, direct: bool = False
+) -> ActProposed:
+    """Return a proposal under the next free name."""
+    return ActProposed(
+        proposal=f"p-{len(run.proposals) + 1}",
+        action=action.value,
+        target=target,
+        reason=reason,
+        digest=proposal_digest(run.slug, action, target, reason),
+        direct=direct,
+    )
 
 
 def is_live(consent: Consent, now: datetime) -> bool:

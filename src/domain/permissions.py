@@ -47,6 +47,7 @@ from watchkeeper.domain.guarded import (
     live_consent,
     open_proposals,
     proposal_digest,
+    proposal_of,
 )
 from watchkeeper.domain.phases import Cleared, Draft, Interrupted
 from watchkeeper.domain.plan import Verdict
@@ -232,20 +233,6 @@ def _asked(run: Run, action: GuardedAction, target: str, reason: str, digest: st
 
 def _ask_a_human(run: Run, proposal: str) -> str:
     return f"proposed as {proposal}; ask a human: `watchkeeper consent {run.slug} {proposal}`"
-
-
-def proposal_of(
-    run: Run, action: GuardedAction, target: str, reason: str, *, direct: bool = False
-) -> ActProposed:
-    """Return a proposal under the next free name."""
-    return ActProposed(
-        proposal=f"p-{len(run.proposals) + 1}",
-        action=action.value,
-        target=target,
-        reason=reason,
-        digest=proposal_digest(run.slug, action, target, reason),
-        direct=direct,
-    )
 
 
 def _consent(

@@ -1,6 +1,7 @@
 """Restart budgets by progress, causes seen anew, what a relaunch shows, and the resume proof."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ from watchkeeper.domain.rules import RULES
 from watchkeeper.domain.sources import AttemptFacts, AttemptState
 from watchkeeper.domain.state import last_instance
 from watchkeeper.domain.state_judgement import is_recovered
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.values import CheckpointFacts, JobState
 
 MINUTES = timedelta(minutes=1)
 KEEP: dict[str, Any] = {"found": KEPT}
@@ -102,12 +103,16 @@ def test_r3_says_both_numbers_and_names_the_restarts() -> None:
     assert "i3 from step-1180 brought no new checkpoint" in decision.evidence
 
 
+def _found_at(step: int, after: timedelta, now: datetime) -> CheckpointFacts:
+    return checkpoint(step, written_at=now + after)
+
+
 @pytest.mark.parametrize(
     "late",
     [
         # Its predecessor wrote it, and it was listed late; or it lies below the resume.
-        lambda now: checkpoint(1090, written_at=now - 5 * MINUTES),
-        lambda now: checkpoint(950, written_at=now + MINUTES),
+        partial(_found_at, 1090, -5 * MINUTES),
+        partial(_found_at, 950, MINUTES),
     ],
 )
 def test_r3_does_not_take_an_older_checkpoint_for_progress(late: Any) -> None:

@@ -195,17 +195,6 @@ def set_scene(
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "output"
     metrics = output / "metrics.jsonl"
-    command = (
-        sys.executable,
-        "train_lm.py",
-        *("--run-id", run),
-        *("--display-name", "Demo LM"),
-        *("--output-root", str(output)),
-        *("--metrics", str(metrics)),
-        *("--num-train-steps", str(steps)),
-        *("--checkpoint-every", str(CHECKPOINT_EVERY)),
-        *(() if tracker == "jsonl" else ("--wandb", "/".join(WANDB_PROJECT))),
-    )
     contract = Contract(
         run=run,
         title="Demo LM",
@@ -214,7 +203,7 @@ def set_scene(
         goal=_goal(harmed=harmed),
         stop=f"step {steps}; more than 3 relaunches in 1 h; the same failure twice",
         issue="none",
-        command=command,
+        command=_command(run, output, tracker, steps),
         env=_wandb_env(tracker, wandb_url),
         env_from=("WANDB_API_KEY",) if tracker == "wandb-stub" else (),
         working_dir=str(code.checkout),
@@ -240,6 +229,20 @@ def set_scene(
     contract_file.write_text(contract_to_yaml(contract))
     session = heard.session if heard else None
     return Scene(folder, code, contract_file, folder / "fault.jsonl", contract, session)
+
+
+def _command(run: str, output: Path, tracker: TrackerChoice, steps: int) -> tuple[str, ...]:
+    return (
+        sys.executable,
+        "train_lm.py",
+        *("--run-id", run),
+        *("--display-name", "Demo LM"),
+        *("--output-root", str(output)),
+        *("--metrics", str(output / "metrics.jsonl")),
+        *("--num-train-steps", str(steps)),
+        *("--checkpoint-every", str(CHECKPOINT_EVERY)),
+        *(() if tracker == "jsonl" else ("--wandb", "/".join(WANDB_PROJECT))),
+    )
 
 
 def _goal(*, harmed: bool) -> str:
