@@ -34,6 +34,21 @@ CLAIM_CONFIDENCE_MIN = 0.6
 
 _SETTLES_NOTHING = frozenset({"unknown", "benign", "user_stopped"})
 
+_SIGKILL = 9
+
+_RAISED = frozenset(
+    {
+        "code_bug",
+        "config_error",
+        "data_error",
+        "checkpoint_error",
+        "network_storage_transient",
+        "wandb_error",
+    }
+)
+"""Causes by which a program ends itself: nobody sends a SIGKILL for them, so that a line of one,
+without a traceback, is what stood in the log when somebody else killed the process."""
+
 _VOLATILE = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.I), "<id>"),
     (re.compile(r"\b0x[0-9a-f]+\b", re.I), "<address>"),
@@ -110,8 +125,11 @@ def told_cause(check: CheckRecorded) -> CauseClaim | None:
 
     A stop by a person counts only where it is on record: a line that speaks of one settles nothing.
     """
+    job = check.job
+    killed = job is not None and job.signal == _SIGKILL and not check.traceback
+    barred = _SETTLES_NOTHING | _RAISED if killed else _SETTLES_NOTHING
     told = (claim for claim in check.claims if claim.confidence >= CLAIM_CONFIDENCE_MIN)
-    return next((claim for claim in told if claim.label not in _SETTLES_NOTHING), None)
+    return next((claim for claim in told if claim.label not in barred), None)
 
 
 def witnessed(found: Classified, check: CheckRecorded, cause: str) -> Classified:
