@@ -88,7 +88,8 @@ def test_a_forbidden_start_up_line_is_told_and_asked_about_and_the_job_goes_on(
     (asked,) = data_of(office, "behind", EscalationRaised)
     assert "end it with `watchkeeper stop behind`" in asked.asks
     # Nobody's end came of it, and what stands for a secret stands in its place.
-    assert _decided(office, "behind") == [("verify", "R15")]
+    # While it lived, somebody was asked about the line, and nothing else was done.
+    assert _decided(office, "behind") == [("alert", "R17"), ("verify", "R15")]
     assert not any(KEY in str(event.data) for event in office.ledger.history("behind"))
 
 

@@ -93,8 +93,12 @@ def test_a_status_reads_rows_and_no_events(home: Path, tmp_path: Path) -> None:
         ).stdout
         for path in (home, bare)
     ]
-    assert answers[0] == answers[1]
-    assert len(json.loads(answers[0])["runs"]) == RUNS
+    # How far the views are is asked of the ledger itself, which is gone there.
+    whole, bare_ = (json.loads(answer) for answer in answers)
+    for name in ("views", "views_wrong"):
+        whole.pop(name), bare_.pop(name)
+    assert whole == bare_
+    assert len(whole["runs"]) == RUNS
 
 
 def test_the_bench_says_what_a_status_costs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -131,13 +131,6 @@ CONTRACT: Mapping[str, Field] = {
     "signals.pools.*": Field("the id of a queued resource", "qr-grug"),
     "signals.budgets": Field("a list of billing budgets", '["Grug 1e23"]'),
     "signals.budgets.*": Field("the id or name of a billing budget", '"Grug 1e23"'),
-    "recover.bad_node": Field("ask or exception", "ask"),
-    "recover.trajectory": Field("a list of globs of files", '["*my_kernel*"]'),
-    "recover.trajectory.*": Field("a glob of a file that can change the training", '"*my_kernel*"'),
-    "recover.harmless": Field("a list of globs of files", '["src/mylib/model_card.py"]'),
-    "recover.harmless.*": Field(
-        "a glob of a file that cannot change the training", '"src/mylib/model_card.py"'
-    ),
     "detect.metrics": Field("metric names by what they tell", "{loss: lm loss}"),
     "detect.metrics.*": Field("the name of a metric", '"train/loss"'),
     "detect.throughput_drop": Field(_SHARE, "0.25"),
@@ -157,14 +150,6 @@ CONTRACT: Mapping[str, Field] = {
     "detect.resume_warmup_steps": Field("a whole number from 0", "50"),
     "detect.resume_differs": Field("alert or expected", "alert"),
     "detect.resume_planned": Field("a difference of the loss", "-0.0062"),
-    "telemetry.url": Field("the URL of a Prometheus metrics page", "http://10.0.0.5:9090/metrics"),
-    "telemetry.step": Field("the name of a gauge", "train_step"),
-    "telemetry.phase": Field("the name of a gauge", "training_phase"),
-    "telemetry.progress_at": Field("the name of a gauge", "last_progress_timestamp"),
-    "telemetry.keep": Field("a list of names of gauges", "[nccl_skipped_steps]"),
-    "telemetry.keep.*": Field("the name of a gauge", "nccl_skipped_steps"),
-    "hosts.mounts": Field("a list of folders, absolute paths", "[/mnt/gcs]"),
-    "hosts.mounts.*": Field("an absolute path of a folder", "/mnt/gcs"),
     "live.initialising": Field(_DURATION, "45m"),
     "live.startup_watchdog": Field(_DURATION, "80m"),
     "live.compiling": Field(_DURATION, "40m"),
@@ -174,6 +159,21 @@ CONTRACT: Mapping[str, Field] = {
     "live.checkpoint_write": Field(_DURATION, "30m"),
     "live.disk_warn": Field(_SHARE, "0.2"),
     "live.disk_alert": Field(_SHARE, "0.1"),
+    "telemetry.url": Field("the URL of a Prometheus metrics page", "http://10.0.0.5:9090/metrics"),
+    "telemetry.step": Field("the name of a gauge", "train_step"),
+    "telemetry.phase": Field("the name of a gauge", "training_phase"),
+    "telemetry.progress_at": Field("the name of a gauge", "last_progress_timestamp"),
+    "telemetry.keep": Field("a list of names of gauges", "[nccl_skipped_steps]"),
+    "telemetry.keep.*": Field("the name of a gauge", "nccl_skipped_steps"),
+    "hosts.mounts": Field("a list of folders, absolute paths", "[/mnt/gcs]"),
+    "hosts.mounts.*": Field("an absolute path of a folder", "/mnt/gcs"),
+    "recover.bad_node": Field("ask or exception", "ask"),
+    "recover.trajectory": Field("a list of globs of files", '["*my_kernel*"]'),
+    "recover.trajectory.*": Field("a glob of a file that can change the training", '"*my_kernel*"'),
+    "recover.harmless": Field("a list of globs of files", '["src/mylib/model_card.py"]'),
+    "recover.harmless.*": Field(
+        "a glob of a file that cannot change the training", '"src/mylib/model_card.py"'
+    ),
 }
 """By key; `*` stands for any one name or index. A section is known by the keys below it."""
 
@@ -198,10 +198,10 @@ COMMENTS: Mapping[str, str] = {
     "model": "What it is expected to cost: 6 x parameters x tokens.",
     "policy": "Ways of working; what is left out has the lane's default.",
     "signals": "What tells that a signal of a shared system speaks of this run.",
-    "recover": "What recovery may do, and which code cannot change the training.",
     "detect": "What counts as wrong in the metrics; what is left out has the lane's default.",
+    "live": "How long it may be quiet, and what must be free; by lane where it is left out.",
     "telemetry": "Where the job tells its own gauges.",
     "hosts": "What each machine must have.",
-    "live": "How long it may be quiet, and what must be free; by lane where it is left out.",
+    "recover": "What recovery may do, and which code cannot change the training.",
 }
 """The comment above a key or section in a contract that is written by us."""

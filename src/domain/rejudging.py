@@ -14,7 +14,7 @@ from uuid import UUID
 from watchkeeper.domain.command import Command
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import CheckRecorded, RunEvent
+from watchkeeper.domain.events import CheckRecorded, RunDrafted, RunEvent
 from watchkeeper.domain.evolve import evolve
 from watchkeeper.domain.state import Run, Unreadable, contract_of
 from watchkeeper.domain.verdict import verdict
@@ -65,7 +65,7 @@ def rejudge(slug: str, history: Sequence[Event], change: Change | None = None) -
     """Judge every check of a run's history again.
 
     Args:
-        slug: The run.
+        slug: The run, where its history does not begin with its contract.
         history: Its events from the first one on.
         change: Another policy; none for the contract as it was.
 
@@ -74,7 +74,7 @@ def rejudge(slug: str, history: Sequence[Event], change: Change | None = None) -
     """
     followed = _followed(history)
     judged: list[Rejudged] = []
-    run: Run | Unreadable = Run(slug)
+    run: Run | Unreadable = Run(_name(history) or slug)
     for event in history:
         before, run = run, evolve(run, event)
         if isinstance(before, Unreadable) or isinstance(run, Unreadable):
@@ -89,6 +89,12 @@ def rejudge(slug: str, history: Sequence[Event], change: Change | None = None) -
         recorded = tuple(followed.get(envelope.event_id, ()))
         judged.append(Rejudged(event.version, event.at, event.data, recorded, tuple(now)))
     return judged
+
+
+def _name(history: Sequence[Event]) -> str:
+    """Return the name that the run was drafted under: it stands in questions and proposals."""
+    drafted = history[0].data if history else None
+    return drafted.contract.run if isinstance(drafted, RunDrafted) else ""
 
 
 def _under(run: Run, change: Change | None) -> Run:

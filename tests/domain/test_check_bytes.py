@@ -14,6 +14,7 @@ from tests.domain.strategies import events
 from tests.projections.tales import TALES
 from watchkeeper.domain.envelope import Envelope, decode, encode
 from watchkeeper.domain.events import CheckRecorded, Fact
+from watchkeeper.domain.fact import Fact
 
 GOLDEN = Path(__file__).parent / "golden" / "check_defaults.json"
 TOPIC = CheckRecorded.topic
@@ -51,8 +52,12 @@ def test_old_bytes_and_new_ones_are_the_same_event() -> None:
 def test_a_check_is_read_as_it_was_written(check: CheckRecorded) -> None:
     envelope = checks()[0].model_copy(update={"data": check})
     read = decode("run/a", 1, *encode(envelope)).data
-    # By their JSON, as NaN is not equal to itself.
-    assert read.model_dump_json() == check.model_dump_json()
+    # By their JSON, as NaN is not equal to itself; -0.0 is equal to a default of 0.0, and left out.
+    assert told(read) == told(check)
+
+
+def told(check: Fact) -> str:
+    return check.model_dump_json().replace(":-0.0", ":0.0")
 
 
 def test_the_envelope_is_always_whole_and_the_bytes_are_a_third_shorter() -> None:

@@ -17,6 +17,10 @@ from watchkeeper.event_store import StoreFailure
 NO_RUN = frozenset(
     {
         "init",
+        "triage",
+        "judge",
+        "progress",
+        "ledger",
         "doctor",
         "demo",
         "contract",
@@ -27,11 +31,9 @@ NO_RUN = frozenset(
         "setup",
         "signals",
         "verify",
-        "ledger",
         "completion",
         "subscribe",
         "schema",
-        "triage",
     }
 )
 """Commands whose first argument is no run."""
