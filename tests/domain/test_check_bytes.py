@@ -14,7 +14,6 @@ from tests.domain.strategies import events
 from tests.projections.tales import TALES
 from watchkeeper.domain.envelope import Envelope, decode, encode
 from watchkeeper.domain.events import CheckRecorded, Fact
-from watchkeeper.domain.fact import Fact
 
 GOLDEN = Path(__file__).parent / "golden" / "check_defaults.json"
 TOPIC = CheckRecorded.topic
