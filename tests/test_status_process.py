@@ -96,7 +96,7 @@ def test_a_status_reads_rows_and_no_events(home: Path, tmp_path: Path) -> None:
     # How far the views are is asked of the ledger itself, which is gone there.
     whole, bare_ = (json.loads(answer) for answer in answers)
     for name in ("views", "views_wrong"):
-        whole.pop(name), bare_.pop(name)
+        del whole[name], bare_[name]
     assert whole == bare_
     assert len(whole["runs"]) == RUNS
 
