@@ -135,6 +135,35 @@ def test_a_partial_contract_is_completed_and_decides() -> None:
     assert judged(contract=patient, observation=late, **launched)["findings"] == []
 
 
+BAR = "Progress on:train 86.0it/476it rate:4.3s/it remaining:37:42 elapsed:2:26:40 postfix:loss=0.6"
+
+
+@pytest.mark.parametrize(
+    ("contract", "text", "rules"),
+    [
+        ({}, "~86/unknown", []),
+        ({"final_step": {"value": 476}}, "~86/476", []),
+        ({"final_step": {"value": 500}}, "~86/500", ["H10"]),
+    ],
+)
+def test_a_final_step_that_nobody_says_is_no_other_than_the_one_shown(
+    contract: dict[str, Any], text: str, rules: list[str]
+) -> None:
+    seen = {"at": RUNNING["at"], "job": RUNNING["job"], "log_lines": [BAR]}
+    answer = judged(contract=contract, observation=seen)
+    assert answer["progress"]["text"] == text
+    assert [found["rule"] for found in answer["findings"]] == rules
+
+
+def test_without_a_final_step_a_warm_up_is_short_and_numbers_are_judged() -> None:
+    steps = [*range(0, 4000, 10)]
+    losses = [2.0 if step < 3800 else 40.0 for step in steps]
+    times = [1_700_000_000.0 + step for step in steps]
+    history = {"steps": steps, "times": times, "columns": {"loss": losses}}
+    seen = {"at": "2023-11-14T23:20:00Z", "job": RUNNING["job"], "history": history}
+    assert "H8" in [found["rule"] for found in judged(observation=seen)["findings"]]
+
+
 def test_what_the_first_observation_shows_is_the_identity() -> None:
     first: dict[str, Any] = {
         **RUNNING,

@@ -12,7 +12,7 @@ from uuid import uuid4
 from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
 
 from watchkeeper.adapters.bad_input import shown
-from watchkeeper.domain.contract import Contract, checkpoint_root_of
+from watchkeeper.domain.contract import NOBODY_SAYS, Contract, checkpoint_root_of
 from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.judging import Judged, NotJudged, begin, judge, recorded
 from watchkeeper.domain.observation import Observation
@@ -37,7 +37,7 @@ DEFAULT_CONTRACT: Mapping[str, Any] = {
     "code": {"remote": "not-stated", "git_sha": "0" * 40},
     "tracker": {"url": "not-stated", "id": "judged", "display_name": "judged", "resume": "allow"},
     "output_root": "not-stated",
-    "final_step": {"value": 1_000_000_000},
+    "final_step": {"value": 1, "source": NOBODY_SAYS},
     "retries": {"owner": "watchkeeper"},
     "watch": {"holder": "watchkeeper"},
 }
@@ -55,6 +55,9 @@ _READ_FROM = {
     "hosts": ("hosts",),
 }
 """By which parts of an observation a source that has no reading is known to have answered."""
+
+_WHOLE = frozenset({"env", "final_step"})
+"""Parts of a contract that are not completed: half of one with half of another says nothing."""
 
 PROBLEMS_MAX = 5
 """Mistakes of one line that are told."""
@@ -227,11 +230,11 @@ def _shown_first(first: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of both; those of a part are merged, `env` and lists are taken whole."""
+    """Return the keys of both; those of a part are merged, what is one fact is taken whole."""
     whole = {**below}
     for name, value in above.items():
         old, new = _object(whole.get(name)), _object(value)
-        is_part = old is not None and new is not None and name != "env"
+        is_part = old is not None and new is not None and name not in _WHOLE
         whole[name] = {**(old or {}), **(new or {})} if is_part else value
     return whole
 

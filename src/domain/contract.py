@@ -109,6 +109,10 @@ class HardwarePart(Value):
     region: str = ""
 
 
+NOBODY_SAYS = "nobody says"
+"""The source of a final step that stands for none: a judge of foreign observations needs no run."""
+
+
 class FinalStepPart(Value):
     """The step at which training is complete, and how it was resolved.
 
@@ -119,6 +123,11 @@ class FinalStepPart(Value):
 
     value: PositiveInt
     source: str = ""
+
+    @property
+    def known(self) -> int | None:
+        """The step, or none where nobody says one."""
+        return None if self.source == NOBODY_SAYS else self.value
 
 
 class CheckpointPart(Value):

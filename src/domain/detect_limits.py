@@ -101,7 +101,7 @@ def warmup_of(contract: Contract, config: Mapping[str, str]) -> int:
     """
     if contract.detect.warmup_steps is not None:
         return contract.detect.warmup_steps
-    final = contract.final_step.value
+    final = contract.final_step.known
     for key in sorted(config):
         if key.rpartition(".")[2] not in _WARMUP_KEYS:
             continue
@@ -109,8 +109,8 @@ def warmup_of(contract: Contract, config: Mapping[str, str]) -> int:
             value = float(config[key])
         except ValueError:
             continue
-        if 0 < value < 1:
+        if 0 < value < 1 and final is not None:
             return max(WARMUP_MIN, round(value * final))
-        if 1 < value <= final:
+        if value > 1 and (final is None or value <= final):
             return max(WARMUP_MIN, int(value))
-    return max(WARMUP_MIN, round(WARMUP_SHARE * final))
+    return max(WARMUP_MIN, round(WARMUP_SHARE * (final or 0)))

@@ -55,7 +55,7 @@ def _region(said: str, agreed: str) -> str:
 def final_step(run: Run, check: CheckRecorded) -> Held:
     """H10: what a bar or the tracker's configuration shows as the last step is another number."""
     shown, agreed = check.maximum_shown, contract_of(run).final_step
-    if shown is None:
+    if shown is None or agreed.known is None:
         return Held(FINAL_STEP, "H10", Severity.NOTIFY, None, "")
     # Trackers count from 0, so their last step is one less.
     differs = shown not in (agreed.value, agreed.value - 1)

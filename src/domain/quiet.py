@@ -198,7 +198,8 @@ def _excused_at(run: Run, before: Before, now: datetime) -> datetime | None:
 def _is_at_the_end(contract: Contract, instance: Instance, check: CheckRecorded) -> bool:
     """Say whether the last step is done: evaluations and exports follow, and no step any more."""
     best = max(instance.step_best or 0, check.progress.step if check.progress is not None else 0)
-    return best >= contract.final_step.value - 1
+    final = contract.final_step.known
+    return final is not None and best >= final - 1
 
 
 # --- Verdict -------------------------------------------------------------------------------------

@@ -16,9 +16,6 @@ from watchkeeper.domain.state import contract_of
 LINE_MAX = 64 * 1024 * 1024
 """Bytes of one line; an observation with 10,000 points of 30 metrics has about 5 MB."""
 
-UNSTATED = 1_000_000_000
-"""The final step of a contract that states none: progress is then of an unknown whole."""
-
 EXIT_BAD_INPUT = 4
 
 
@@ -123,8 +120,7 @@ def _progress(judged: Judged) -> dict[str, Any] | None:
     seen = judged.check.progress
     if seen is None:
         return None
-    final = contract_of(judged.run).final_step.value
-    whole = final if final != UNSTATED else None
+    whole = contract_of(judged.run).final_step.known
     return {
         "step": seen.step,
         "uncertainty": seen.uncertainty,
