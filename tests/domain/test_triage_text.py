@@ -27,6 +27,25 @@ FAILURE = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 # --- Measures -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("word", ["crash", "failed", "error_7", "oom", "nan", "killed", "timeout"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "wandb: Run data is saved locally in /home/a/{}_loop/out/wandb/offline-run-20261121-7",
+        "wandb: View run at https://wandb.ai/team/{}-study/runs/7",
+        "levanter.checkpoint Saving checkpoint at step 1100 to gs://bucket/{}/out/step-1100",
+        "I0101 trainer.py:77] reading the cache ~/data/{}/cache",
+    ],
+)
+def test_names_of_folders_are_no_failures(line: str, word: str) -> None:
+    assert triage_text(line.format(word)).label is Label.BENIGN
+
+
+def test_a_failure_is_read_beside_an_alarming_path() -> None:
+    line = "OSError: [Errno 28] No space left on device: '/mnt/failed/step-7.pt'"
+    assert triage_text(line).label is Label.DISK_FULL
+
+
 @pytest.mark.parametrize(
     ("name", "accuracy", "macro_f1"),
     [("triage_dev.jsonl", 0.95, 0.94), ("messages.jsonl", 0.95, 0.94)],
