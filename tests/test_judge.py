@@ -12,9 +12,10 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.samples import checkpoint, contract, killed, listing
+from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli import EXIT_BAD_INPUT
 from watchkeeper.adapters.cli.judging_lines import row_of
-from watchkeeper.adapters.judge_lines import BadLine, answer_line
+from watchkeeper.adapters.judge_lines import answer_line
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.secrets import Scrubber

@@ -58,6 +58,19 @@ class BadInput(Exception):
         self.problems = problems
 
 
+class BadLine(Exception):
+    """One of many lines cannot be answered; the others can.
+
+    Args:
+        problems: What is wrong: field, value and what was expected, each in one sentence.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        """Keep them for whoever tells them."""
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
 def in_line_order(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Sort problems by line; those without a line come last, in the order given."""
     return tuple(sorted(problems, key=lambda p: (p.line is None, p.line or 0)))

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
 
-from watchkeeper.adapters.bad_input import shown
+from watchkeeper.adapters.bad_input import BadLine, shown
 from watchkeeper.domain.contract import NOBODY_SAYS, Contract, checkpoint_root_of
 from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.judging import Judged, NotJudged, begin, judge, recorded
@@ -65,19 +65,6 @@ PROBLEMS_MAX = 5
 _TIME: TypeAdapter[AwareDatetime] = TypeAdapter(AwareDatetime)
 _M = TypeVar("_M", bound=BaseModel)
 _TOPICS = {type_name(topic): topic for topic in type_of} | {topic: topic for topic in type_of}
-
-
-class BadLine(Exception):
-    """A line cannot be judged.
-
-    Args:
-        problems: What is wrong: field, value and what was expected, each in one sentence.
-    """
-
-    def __init__(self, *problems: str) -> None:
-        """Keep them for whoever tells them."""
-        super().__init__("; ".join(problems))
-        self.problems = problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,20 @@ def judge(run: Run, seen: Observation, launched_at: datetime | None = None) -> J
     return Judged(_recorded(run, outcome, seen.at, JUDGE), check, tuple(outcome))
 
 
+def escalates(judged: Judged) -> bool:
+    """Say whether a question to the DRI is open after a check."""
+    return bool(judged.asked)
+
+
+def notifies(judged: Judged) -> bool:
+    """Say whether somebody is to be told of a check.
+
+    A new finding, an end, a decision or an open question is told; what goes on as before is not.
+    """
+    has_ended = judged.failure is not None or judged.decision is not None
+    return bool(judged.opened) or has_ended or escalates(judged)
+
+
 def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
     number = _NUMBER.fullmatch(seen.instance)
     if number is None:

@@ -1,14 +1,14 @@
 """`judge`: what the watch would make of an observation, for programs."""
 
-import json
 import os
-from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 import click
 
-from watchkeeper.adapters.judge_lines import Answer, BadLine, answer_line
-from watchkeeper.domain.judging import Judged
+from watchkeeper.adapters.bad_input import BadLine
+from watchkeeper.adapters.cli.json_lines import answer_each
+from watchkeeper.adapters.judge_lines import Answer, answer_line
+from watchkeeper.domain.judging import Judged, escalates, notifies
 from watchkeeper.domain.progress import render_progress
 from watchkeeper.domain.secrets import Scrubber, known_secrets
 from watchkeeper.domain.state import contract_of
@@ -28,45 +28,28 @@ EXIT_BAD_INPUT = 4
     metavar="FILE|-",
     help="One object on each line; - for standard input.",
 )
-def judge(file: IO[bytes]) -> int:
+def judge(file: BinaryIO) -> int:
     """Judge observations as the watch would, and print one line for each.
 
     A line holds id, observation, and where they are known contract, history and launched_at. What
     is wrong with a line is told on standard error; the others are answered, and the exit code is 4.
     """
-    code = 0
     # The marks of secrets hold for this command only: no home is needed.
     scrubber = Scrubber(os.urandom(32), known_secrets(os.environ))
-    for number, line in _lines(file):
-        try:
-            if line is None:
-                raise BadLine(f"longer than {LINE_MAX} bytes; expected one object on each line")
-            answer = answer_line(line.decode(), scrubber)
-        except UnicodeDecodeError as error:
-            click.echo(f"line {number}: byte {error.start}: expected UTF-8", err=True)
-            code = EXIT_BAD_INPUT
-        except BadLine as error:
-            for problem in error.problems:
-                click.echo(f"line {number}: {problem}", err=True)
-            code = EXIT_BAD_INPUT
-        else:
-            # At once: whoever asks line by line waits for it.
-            click.echo(json.dumps(row_of(answer), ensure_ascii=False))
-    return code
+    bad = answer_each(
+        file,
+        LINE_MAX,
+        lambda line: row_of(answer_line(_text(line), scrubber)),
+        "expected one object on each line",
+    )
+    return EXIT_BAD_INPUT if bad else 0
 
 
-def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
-    """Yield each line that is not empty with its number; none for one that is too long."""
-    number = 0
-    while line := file.readline(LINE_MAX):
-        number += 1
-        if line.endswith(b"\n") or len(line) < LINE_MAX:
-            if line.strip():
-                yield number, line
-            continue
-        while not line.endswith(b"\n") and line:
-            line = file.readline(LINE_MAX)
-        yield number, None
+def _text(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise BadLine(f"byte {error.start}: expected UTF-8") from error
 
 
 def row_of(answer: Answer) -> dict[str, Any]:
@@ -74,8 +57,6 @@ def row_of(answer: Answer) -> dict[str, Any]:
     judged = answer.judged
     check, decision, failure = judged.check, judged.decision, judged.failure
     new = {found.kind for found in judged.opened}
-    asked = judged.asked
-    told = bool(judged.opened or judged.asked or decision is not None or failure is not None)
     return {
         "id": answer.name,
         "health": check.health.value,
@@ -100,9 +81,11 @@ def row_of(answer: Answer) -> dict[str, Any]:
         "rule": decision.rule if decision is not None else "",
         "why": decision.because if decision is not None else "",
         "resume_step": decision.resume_step if decision is not None else None,
-        "escalate": bool(asked),
-        "notify": told,
-        "asks": [{"question": one.name, "rule": one.rule, "asks": one.asks} for one in asked],
+        "escalate": escalates(judged),
+        "notify": notifies(judged),
+        "asks": [
+            {"question": one.name, "rule": one.rule, "asks": one.asks} for one in judged.asked
+        ],
         "next_check": check.next_due.isoformat(),
     }
 

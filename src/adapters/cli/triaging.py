@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -11,7 +10,15 @@ from typing import Any, BinaryIO
 import click
 from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError
 
-from watchkeeper.adapters.cli.common import Leave, json_errors, leave_quietly
+from watchkeeper.adapters.bad_input import BadLine
+from watchkeeper.adapters.cli.common import Leave, json_errors
+from watchkeeper.adapters.cli.json_lines import (
+    answer_each,
+    leave_if,
+    lines_option,
+    log_argument,
+    opened,
+)
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.triage_context import Context
 from watchkeeper.domain.triage_text import Triage, conclude, triage_text
@@ -35,20 +42,8 @@ class _Asked(BaseModel):
 
 
 @click.command()
-@click.argument(
-    "log",
-    metavar="[FILE]",
-    required=False,
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-)
-@click.option(
-    "--jsonl",
-    "lines",
-    default=None,
-    metavar="FILE|-",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help='Many texts: one {"id", "text", "context"?} on each line; one answer on each line.',
-)
+@log_argument
+@lines_option('Many texts: one {"id", "text", "context"?} on each line; one answer on each line.')
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @json_errors
 def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
@@ -64,78 +59,35 @@ def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
         raise Leave("give a log FILE, or --jsonl FILE|- with many texts: one of the two", 4)
     if lines is not None:
         with ExitStack() as stack:
-            _answer_all(_opened(lines, stack))
+            source = opened(lines, stack)
+            leave_if(answer_each(source, LINE_BYTES_MAX, _answer, "give this text as FILE instead"))
         return
     assert log is not None, "one of the two is given"
     with ExitStack() as stack:
-        found, count = _scanned(_opened(log, stack))
+        found, count = _scanned(opened(log, stack))
     if as_json:
         click.echo(json.dumps(_row(str(log), found), ensure_ascii=False))
         return
     click.echo(_table(str(log), found, count))
 
 
-def _opened(path: Path, stack: ExitStack) -> BinaryIO:
-    if str(path) == "-":
-        return sys.stdin.buffer
-    try:
-        return stack.enter_context(path.open("rb"))
-    except OSError as error:
-        raise Leave(f"{path}: {error.strerror}; give a file that can be read, or - ", 4) from error
-
-
 # --- Many texts ---------------------------------------------------------------------------------
 
 
-def _answer_all(source: BinaryIO) -> None:
-    bad = 0
-    for number, line in enumerate(_lines(source), 1):
-        if line is not None and not line.strip():
-            continue
-        asked = _asked(line, number)
-        if asked is None:
-            bad += 1
-            continue
-        row = _row(asked.id, triage_text(asked.text, asked.context))
-        text = json.dumps(row, ensure_ascii=False) + "\n"
-        # Half a character in an id stays what it was: an escape.
-        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
-        sys.stdout.buffer.flush()
-    if bad:
-        click.echo(f"{bad} {'line' if bad == 1 else 'lines'} not answered", err=True)
-        leave_quietly(4)
-
-
-def _lines(source: BinaryIO) -> Iterator[bytes | None]:
-    """Give each line, or none for one that is too long."""
-    while line := source.readline(LINE_BYTES_MAX):
-        whole = line
-        while len(whole) == LINE_BYTES_MAX and not whole.endswith(b"\n"):
-            whole = source.readline(LINE_BYTES_MAX)
-            line = b""
-        yield line or None
-
-
-def _asked(line: bytes | None, number: int) -> _Asked | None:
-    """Read one line; tell of what is wrong with it, and return none."""
-    if line is None:
-        _tell(number, f"longer than {LINE_BYTES_MAX} bytes; give this text as FILE instead")
-        return None
+def _answer(line: bytes) -> dict[str, Any]:
     try:
-        return _Asked.model_validate(json.loads(line))
+        asked = _Asked.model_validate(json.loads(line))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         shown = line[:_SHOWN_MAX].decode("utf-8", "replace").strip()
-        _tell(number, f'{shown!r} is no JSON ({error}); expected {{"id": ..., "text": ...}}')
+        told = f'{shown!r} is no JSON ({error}); expected {{"id": ..., "text": ...}}'
+        raise BadLine(told) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the line"
         shown = repr(first["input"])[:_SHOWN_MAX]
-        _tell(number, f"{field}: {shown}: {first['msg']}; see `watchkeeper triage --help`")
-    return None
-
-
-def _tell(number: int, what: str) -> None:
-    click.echo(f"line {number}: {what}", err=True)
+        told = f"{field}: {shown}: {first['msg']}; see `watchkeeper triage --help`"
+        raise BadLine(told) from error
+    return _row(asked.id, triage_text(asked.text, asked.context))
 
 
 def _row(name: str | int, found: Triage) -> dict[str, Any]:

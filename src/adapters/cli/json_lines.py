@@ -1,0 +1,99 @@
+"""JSON lines in, one JSON line out for each: what the commands for programs share."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import click
+
+from watchkeeper.adapters.bad_input import BadLine
+from watchkeeper.adapters.cli.common import Leave, leave_quietly
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+SOURCE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+"""A file, or `-` for standard input."""
+
+log_argument = click.argument("log", metavar="[FILE]", required=False, type=SOURCE)
+"""Adds FILE: one log, for people."""
+
+
+def lines_option(told: str) -> Callable[[Command], Command]:
+    """Add `--jsonl`: many to answer, one on each line."""
+    return click.option("--jsonl", "lines", default=None, metavar="FILE|-", type=SOURCE, help=told)
+
+
+def opened(path: Path, stack: ExitStack) -> BinaryIO:
+    """Open a `SOURCE` for as long as a stack is open.
+
+    Raises:
+        Leave: It cannot be read.
+    """
+    if str(path) == "-":
+        return sys.stdin.buffer
+    try:
+        return stack.enter_context(path.open("rb"))
+    except OSError as error:
+        raise Leave(f"{path}: {error.strerror}; give a file that can be read, or - ", 4) from error
+
+
+def numbered(source: BinaryIO, bytes_max: int) -> Iterator[tuple[int, bytes | None]]:
+    """Yield each line that is not empty with its number; none for one that is too long."""
+    number = 0
+    while line := source.readline(bytes_max):
+        number += 1
+        whole = line
+        while len(whole) == bytes_max and not whole.endswith(b"\n"):
+            whole = source.readline(bytes_max)
+            line = b""
+        if not line:
+            yield number, None
+        elif line.strip():
+            yield number, line
+
+
+def answer_each(
+    source: BinaryIO, bytes_max: int, answer: Callable[[bytes], dict[str, Any]], instead: str
+) -> int:
+    """Answer line by line; tell of those that cannot be answered on standard error.
+
+    Args:
+        source: The lines.
+        bytes_max: A longer line is not read, so that memory stays constant.
+        answer: Returns a line's answer; raises `BadLine` where it has none.
+        instead: What is told of a line that is too long: what to give instead.
+
+    Returns:
+        How many lines have no answer.
+    """
+    bad = 0
+    for number, line in numbered(source, bytes_max):
+        try:
+            if line is None:
+                raise BadLine(f"longer than {bytes_max} bytes; {instead}")
+            row = answer(line)
+        except BadLine as error:
+            bad += 1
+            for problem in error.problems:
+                click.echo(f"line {number}: {problem}", err=True)
+        else:
+            write_row(row)
+    return bad
+
+
+def leave_if(bad: int) -> None:
+    """End with the exit code of bad input where lines have no answer."""
+    if bad:
+        click.echo(f"{bad} {'line' if bad == 1 else 'lines'} not answered", err=True)
+        leave_quietly(4)
+
+
+def write_row(row: dict[str, Any]) -> None:
+    """Write an answer at once: whoever asks line by line waits for it."""
+    text = json.dumps(row, ensure_ascii=False) + "\n"
+    # Half a character in an id stays what it was: an escape.
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.flush()
