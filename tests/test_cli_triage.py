@@ -1,0 +1,173 @@
+"""The door `triage`: logs and texts in, an answer for each, and no text takes the rest along."""
+
+import json
+import os
+import subprocess
+import sys
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from watchkeeper.adapters.cli.json_lines import numbered
+from watchkeeper.adapters.cli.triaging import LINE_BYTES_MAX
+
+COMMAND = (sys.executable, "-c", "import sys; from watchkeeper.adapters.cli import main; main()")
+ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+
+
+def run(
+    *arguments: str, given: bytes = b"", command: str = "triage"
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        (*COMMAND, command, *arguments), input=given, capture_output=True, timeout=60, check=False
+    )
+
+
+def answers(done: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def asked(*rows: object) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def test_each_text_is_answered_in_order_with_every_field() -> None:
+    context = {"exit_code": 137, "oom_killed": True}
+    rows = ({"id": "a", "text": ECC}, {"id": 2, "text": "x", "context": context})
+    done = run("--jsonl", "-", given=asked(*rows))
+    assert (done.returncode, done.stderr) == (0, b"")
+    first, second = answers(done)
+    assert [*first] == [
+        "id", "label", "secondary", "fingerprint", "confidence", "rules", "evidence", "outlook",
+    ]  # fmt: skip
+    assert (first["id"], first["label"], first["evidence"]) == ("a", "node_failure", [ECC])
+    assert (second["id"], second["label"], second["outlook"]) == (2, "host_oom", "ask")
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (b"{broken\n", "line 2: '{broken' is no JSON ("),
+        (b"\xff\xfe\n", "line 2: '\ufffd\ufffd' is no JSON ("),
+        (b"[" * 100_000 + b"\n", "is no JSON ("),
+        (b"[]\n", "line 2: the line: []: "),
+        (b'{"text": "x"}\n', "line 2: id: {'text': 'x'}: Field required"),
+        (b'{"id": 1, "text": 5}\n', "line 2: text: 5: Input should be a valid string"),
+        (b'{"id": 1, "text": "", "context": {"exit_code": "x"}}\n', "line 2: context.exit_code: "),
+    ],
+)
+def test_a_bad_line_is_told_with_its_number_and_the_others_are_answered(
+    bad: bytes, said: str
+) -> None:
+    good = asked({"id": 1, "text": ECC})
+    done = run("--jsonl", "-", given=good + bad + b"\n" + good)
+    assert done.returncode == 4
+    assert [one["label"] for one in answers(done)] == ["node_failure"] * 2
+    told = done.stderr.decode().splitlines()
+    assert said in told[0]
+    assert told[1:] == ["1 line not answered"]
+
+
+def test_too_long_a_line_is_told_and_the_others_are_answered(tmp_path: Path) -> None:
+    good, file = asked({"id": 1, "text": ECC}), tmp_path / "many.jsonl"
+    file.write_bytes(good + b"x" * (2 * LINE_BYTES_MAX + 1) + b"\n" + good)
+    done = run("--jsonl", str(file))
+    assert done.returncode == 4
+    assert [one["label"] for one in answers(done)] == ["node_failure"] * 2
+    told = f"line 2: longer than {LINE_BYTES_MAX} bytes; give this text as FILE instead"
+    assert done.stderr.decode().splitlines() == [told, "1 line not answered"]
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (b"", []),
+        (b"\n \n", []),
+        (b"ab\n\ncd", [(1, b"ab\n"), (3, b"cd")]),
+        (b"abcdefg\nab\n", [(1, b"abcdefg\n"), (2, b"ab\n")]),
+        (b"abcdefgh\nab\n", [(1, None), (2, b"ab\n")]),
+        (b"ab\n" + b"x" * 50, [(1, b"ab\n"), (2, None)]),
+        (b"x" * 16 + b"\nab", [(1, None), (2, b"ab")]),
+    ],
+)
+def test_lines_keep_their_numbers_whatever_is_between(
+    given: bytes, found: list[tuple[int, bytes | None]]
+) -> None:
+    assert list(numbered(BytesIO(given), 8)) == found
+
+
+@pytest.mark.parametrize("given", [b"", b"\n\n"])
+def test_of_nothing_there_is_no_answer_and_no_error(given: bytes) -> None:
+    done = run("--jsonl", "-", given=given)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_an_empty_log_tells_of_no_failure() -> None:
+    done = run("-", given=b"")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"-, 0 lines" in done.stdout
+    assert b"no line of it tells of a failure" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["triage", "judge"])
+def test_half_a_character_in_an_id_comes_back_as_it_was(command: str) -> None:
+    given = rb'{"id": "\ud83d", "text": "", "observation": {"at": "2026-11-21T01:00:00Z"}}'
+    done = run("--jsonl", "-", given=given, command=command)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert answers(done)[0]["id"] == "\ud83d"
+
+
+@pytest.mark.parametrize("arguments", [(), ("log", "--jsonl", "-"), ("--jsonl", "/nonexistent/x")])
+def test_what_is_asked_wrongly_is_bad_input(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (4, b"")
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_reader_that_leaves_ends_it_without_a_word(tmp_path: Path) -> None:
+    file = tmp_path / "many.jsonl"
+    # More than a pipe holds, so that the next write meets nobody.
+    file.write_bytes(asked({"id": 1, "text": ECC}) * 5_000)
+    with subprocess.Popen(
+        (*COMMAND, "triage", "--jsonl", str(file)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["label"] == "node_failure"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        process.wait(timeout=60)
+
+
+@pytest.mark.parametrize(("megabytes", "shown"), [(1, False), (65, True)])
+def test_a_large_log_shows_on_a_terminal_how_far_it_is_read(
+    tmp_path: Path, megabytes: int, shown: bool
+) -> None:
+    log = tmp_path / "train.log"
+    block = (b"step 7 loss 2.1\n" * 65_536)[: 1024 * 1024]
+    with log.open("wb") as file:
+        for _ in range(megabytes):
+            file.write(block)
+        file.write(ECC.encode() + b"\n")
+    terminal, end = os.openpty()
+    try:
+        done = subprocess.run(
+            (*COMMAND, "triage", str(log)),
+            stdout=subprocess.PIPE,
+            stderr=end,
+            timeout=60,
+            check=False,
+        )
+        os.write(end, b"<end>")
+        said = b""
+        while not said.endswith(b"<end>"):
+            said += os.read(terminal, 65_536)
+    finally:
+        os.close(end)
+        os.close(terminal)
+    assert done.returncode == 0
+    assert b"node_failure" in done.stdout
+    assert b"reading" not in done.stdout
+    assert (b"reading" in said and b"100%" in said) is shown
