@@ -1,5 +1,6 @@
 """What of a judged observation is told to somebody, and what asks the DRI."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.samples import exited, job, killed, listing, seen, tracker
+from watchkeeper.domain.events import DecisionMade, Fact, FindingOpened
 from watchkeeper.domain.judging import Judged, escalates, judge, notifies
 from watchkeeper.domain.state import Run
 from watchkeeper.domain.values import JobFacts
@@ -48,3 +50,13 @@ def test_an_open_question_is_told_each_time_and_a_finding_once(
     assert again.run.findings
     assert again.opened == ()
     assert (notifies(again), escalates(again)) == (open_, open_)
+
+
+@pytest.mark.parametrize("kinds", [(), (FindingOpened,), (DecisionMade,)])
+def test_a_new_finding_is_told_without_a_decision_and_a_decision_without_one(
+    kinds: tuple[type[Fact], ...],
+) -> None:
+    found = judged(TRAINED.run, 1, **LONGER)
+    kept = tuple(event for event in found.events if isinstance(event, kinds))
+    assert len(kept) == len(kinds)
+    assert notifies(replace(found, events=(found.check, *kept))) is bool(kinds)
