@@ -14,7 +14,7 @@ from watchkeeper.domain.state import Run
 from watchkeeper.domain.values import JobFacts
 
 OTHER = {"tracker_id": "somebody-else"}
-LONGER = {"final_step": 9999}
+LONGER: dict[str, Any] = {"final_step": 9999}
 TRAINED = History().launch().train(1000, found=listing(900, 1000))
 
 
