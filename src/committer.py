@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from threading import Condition, Lock, get_ident
-from types import TracebackType
 from typing import Self
 
 from watchkeeper.event_store import (
@@ -107,12 +106,7 @@ class Committer:
         """Use the store for the length of a block."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the store."""
         self.close()
 

@@ -15,16 +15,14 @@ import pytest
 
 from watchkeeper.adapters.ledger_choice import store_of_home
 from watchkeeper.adapters.store.choosing import OpenLedger, open_ledger
+from watchkeeper.adapters.store.library import LedgerAggregateRecorder
 from watchkeeper.adapters.store.postgres import asked_of, open_postgres
 from watchkeeper.adapters.store.postgres_address import is_postgres, parse_address
 from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
-from watchkeeper.adapters.store.postgres_recorder import (
-    PostgresAggregateRecorder,
-    PostgresRecorder,
-)
+from watchkeeper.adapters.store.postgres_recorder import PostgresRecorder
 from watchkeeper.adapters.store.postgres_schema import TRIGGERS
 from watchkeeper.adapters.store.postgres_verify import COLUMNS, verify_postgres
-from watchkeeper.adapters.store.recorder import SqliteAggregateRecorder, SqliteRecorder
+from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import StoreReport, verify_store
 from watchkeeper.event_store import Append, EventStore, Write
@@ -75,9 +73,7 @@ class Place:
         return PostgresRecorder(store) if self.is_postgres else SqliteRecorder(store)
 
     def aggregate_recorder(self, store: Any) -> Any:
-        if self.is_postgres:
-            return PostgresAggregateRecorder(PostgresRecorder(store))
-        return SqliteAggregateRecorder(SqliteRecorder(store))
+        return LedgerAggregateRecorder(self.recorder(store))
 
     @contextmanager
     def ledger(self) -> Generator[OpenLedger, None, None]:

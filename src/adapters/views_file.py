@@ -10,7 +10,6 @@ from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
-from types import TracebackType
 from typing import Any, Self
 
 from watchkeeper import clock
@@ -97,12 +96,7 @@ class ViewsFile:
         """Use the views for the length of a block."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the views."""
         self.close()
 

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import Condition, RLock
 
@@ -20,6 +21,7 @@ from watchkeeper.adapters.store.feed import Feed
 from watchkeeper.adapters.store.lock import UseLock
 from watchkeeper.adapters.store.rest import remove_rest, rest_path, settle
 from watchkeeper.adapters.store.schema import check_schema, connect
+from watchkeeper.adapters.store.sqlite_feed import poll
 from watchkeeper.clock import Deadline, sleep
 from watchkeeper.event_store import StoreFailure
 
@@ -69,7 +71,7 @@ class Database:
             raise
         # `_begin` waits by itself.
         self._writer.execute("PRAGMA busy_timeout = 0")
-        self.feed = Feed(lambda: connect(path, busy_limit=busy_limit))
+        self.feed = Feed(partial(poll, partial(connect, path, busy_limit=busy_limit)))
         # Taken twice by who writes within `exclusive`.
         self._write_lock = RLock()
         self._exclusive = False

@@ -1,39 +1,51 @@
-"""Wakes whoever waits for new events: at once in this process, by a cheap poll across processes."""
+"""Wakes whoever waits for new events of a store, on a file as on a server."""
 
-import sqlite3
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from threading import Event, Lock, Thread
 
-from watchkeeper.adapters.store.failures import SQLITE_ERRORS
+from watchkeeper.clock import Deadline
 
-POLL = timedelta(milliseconds=50)
-"""Period of the poll. One costs some 4 µs: 0.01 % of a core. A wake-up takes 25 ms on average."""
+RECHECK = timedelta(seconds=1)
+"""Whoever waits looks by itself at least this often, should a wake-up ever fail to come."""
 
 
 class Feed:
-    """The listeners of one open store, and the thread that polls for them.
+    """The listeners of one open store, and the thread that hears of changes for them.
 
     Args:
-        connect: Opens a connection of the feed's own; may raise `sqlite3.Error`.
+        hear: Runs in the thread: calls `wake` after each change, until `closed`.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, hear: Callable[["Feed"], None]) -> None:
         """Start nothing: the thread begins with the first listener."""
-        self._connect = connect
+        self._hear = hear
         self._lock = Lock()
         self._listeners: set[Event] = set()
         self._thread: Thread | None = None
         self._stop = Event()
+        self.reconnected = 0
+        """How often a listening connection was lost and opened again."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the thread is to end."""
+        return self._stop.is_set()
+
+    def pause(self, wait: timedelta) -> bool:
+        """Wait in the thread, no longer than until the feed is closed; say whether it is."""
+        return self._stop.wait(wait.total_seconds())
 
     def listen(self, event: Event) -> None:
         """Set an event after each change of the store from now on."""
         with self._lock:
             self._listeners.add(event)
-            if self._thread is None and not self._stop.is_set():
+            if self._thread is None and not self.closed:
                 # A daemon, so that a store left open does not keep the process from ending.
-                self._thread = Thread(target=self._poll, name="store-feed", daemon=True)
+                self._thread = Thread(
+                    target=self._hear, args=(self,), name="store-feed", daemon=True
+                )
                 self._thread.start()
 
     def unlisten(self, event: Event) -> None:
@@ -51,6 +63,19 @@ class Feed:
         finally:
             self.unlisten(event)
 
+    def wait(self, is_there: Callable[[], bool], limit: timedelta) -> bool:
+        """Wait until a look at the store finds something, or the limit."""
+        deadline = Deadline.after(limit)
+        with self.listening() as changed:
+            while True:
+                # Cleared before the look, so that a change during it is not missed.
+                changed.clear()
+                if is_there():
+                    return True
+                if deadline.expired():
+                    return False
+                changed.wait(min(deadline.remaining(), RECHECK).total_seconds())
+
     def wake(self) -> None:
         """Set every listener's event."""
         with self._lock:
@@ -66,25 +91,3 @@ class Feed:
         if thread is not None:
             thread.join()
         self.wake()
-
-    def _poll(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._watch()
-            except SQLITE_ERRORS:
-                # The listeners wake, look for themselves and meet the fault in their own
-                # threads, where it is raised. Until it is gone they poll, woken from here.
-                self.wake()
-                self._stop.wait(POLL.total_seconds())
-
-    def _watch(self) -> None:
-        connection = self._connect()
-        try:
-            seen = None
-            while not self._stop.wait(POLL.total_seconds()):
-                version = connection.execute("PRAGMA data_version").fetchone()[0]
-                if version != seen:
-                    seen = version
-                    self.wake()
-        finally:
-            connection.close()

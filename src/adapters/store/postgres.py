@@ -1,19 +1,26 @@
 """The port `watchkeeper.event_store.EventStore` on a schema of a PostgreSQL server."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
-from types import TracebackType
+from functools import partial
 from typing import Self
 
 import psycopg
 
+from watchkeeper.adapters.store.answers import (
+    answer_text,
+    key_reused,
+    moved_on,
+    repeated,
+    versions_of,
+)
+from watchkeeper.adapters.store.feed import Feed
 from watchkeeper.adapters.store.postgres_address import Address
 from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
 from watchkeeper.adapters.store.postgres_failures import is_lost
-from watchkeeper.adapters.store.postgres_feed import Feed
+from watchkeeper.adapters.store.postgres_feed import hear
 from watchkeeper.adapters.store.postgres_link import LIMITS, Limits, Links, Unreached
 from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
 from watchkeeper.domain.chain import GENESIS
@@ -28,9 +35,6 @@ from watchkeeper.event_store import (
     VersionConflict,
     Write,
 )
-
-RECHECK = timedelta(seconds=1)
-"""Whoever waits looks by itself at least this often, should a notification ever fail to come."""
 
 PREFIX_END = "\U0010ffff"
 """Sorts behind every name that begins with a prefix: by bytes it is the last character."""
@@ -120,18 +124,13 @@ class PostgresStore:
     def __init__(self, links: Links) -> None:
         """Take over connections to a ledger that is prepared; see `open_postgres`."""
         self.links = links
-        self.feed = Feed(links)
+        self.feed = Feed(partial(hear, links))
 
     def __enter__(self) -> Self:
         """Use the store for the length of a block."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the store."""
         self.close()
 
@@ -205,10 +204,7 @@ class PostgresStore:
         )
         if not rows:
             return None
-        [(first_digest, text)] = rows
-        if digest and first_digest and digest != first_digest:
-            raise key_reused(key)
-        return Appended(versions_of(text), repeated=True)
+        return repeated(key, digest, rows[0])
 
     def read(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Recorded]:
         """Return a stream's events with versions above `after`, in order."""
@@ -264,16 +260,7 @@ class PostgresStore:
 
     def wait(self, *, after: int, limit: timedelta) -> bool:
         """Wait until the ledger holds an event after a position, by any process, or the limit."""
-        deadline = Deadline.after(limit)
-        with self.feed.listening() as changed:
-            while True:
-                # Cleared before the look, so that a change during it is not missed.
-                changed.clear()
-                if self.newest() > after:
-                    return True
-                if deadline.expired():
-                    return False
-                changed.wait(min(deadline.remaining(), RECHECK).total_seconds())
+        return self.feed.wait(lambda: self.newest() > after, limit)
 
     def close(self) -> None:
         """Release the store; safe to call twice."""
@@ -290,7 +277,7 @@ class PostgresStore:
             self.links.marks.channel,
             [one.append.key for one in asked],
             [one.append.digest for one in asked],
-            [_answer_text(one.answer) for one in asked],
+            [answer_text(one.answer) for one in asked],
             [one.seen[0] if one.seen else None for one in asked],
             [one.seen[1] if one.seen else None for one in asked],
             [len(one.streams) for one in asked],
@@ -316,10 +303,7 @@ class PostgresStore:
                 return key_reused(one.append.key or "")
             case "conflict":
                 expected = dict(one.streams)[told.said or ""]
-                return VersionConflict(
-                    f"{told.said} is at version {told.version or 0}, expected {expected}: "
-                    "read it again and decide again"
-                )
+                return moved_on(told.said or "", told.version or 0, expected)
             case unknown:
                 raise AssertionError(f"the database answered {unknown!r}")
 
@@ -350,24 +334,6 @@ _UNKNOWN = (
     "It is unknown whether it was stored: repeat the last command with the same key, or read its "
     "run again.",
 )
-
-
-def key_reused(key: str) -> KeyReused:
-    """Return the refusal of a key that came again for something else."""
-    return KeyReused(
-        f"key {key!r} was used before for something else: give this act a key of its own, "
-        "or repeat exactly what was asked under it"
-    )
-
-
-def versions_of(text: str) -> dict[str, tuple[int, int]]:
-    """Read the answer that is kept under a key."""
-    versions: dict[str, list[int]] = json.loads(text)
-    return {stream: (first, last) for stream, (first, last) in versions.items()}
-
-
-def _answer_text(versions: Mapping[str, tuple[int, int]]) -> str:
-    return json.dumps(versions, ensure_ascii=False, separators=(",", ":"))
 
 
 def asked_of(append: Append) -> Asked:

@@ -10,27 +10,26 @@ from typing import Any
 from uuid import UUID
 
 from eventsourcing.persistence import (
-    AggregateRecorder,
     IntegrityError,
-    ListenNotifySubscription,
     Notification,
     ProcessRecorder,
-    ProgrammingError,
     StoredEvent,
     Tracking,
 )
 
-from watchkeeper.adapters.store.postgres import Asked, PostgresStore
-from watchkeeper.adapters.store.recorder import (
+from watchkeeper.adapters.store.library import (
+    LedgerSubscription,
     library_errors,
-    originator_of,
-    started_by_daemon,
+    nothing_else,
+    notifications,
+    positions_between,
+    read_events,
     stream_of,
+    subscribed,
+    versions_between,
 )
+from watchkeeper.adapters.store.postgres import Asked, PostgresStore
 from watchkeeper.event_store import Append
-
-_VERSION_MIN, _VERSION_MAX = -1, 2**63 - 1
-"""Below and at the ends of what a column can hold: no limit on either side."""
 
 _EVENTS = """SELECT e.version, t.name, e.state
 FROM streams AS s JOIN events AS e ON e.stream = s.id JOIN topics AS t ON t.id = e.topic
@@ -74,9 +73,7 @@ class PostgresRecorder(ProcessRecorder):
             OperationalError: The store failed; nothing was stored.
             ProgrammingError: Something else was to be stored along with them.
         """
-        if kwargs:
-            # Leaving it out in silence would let a follower process its events twice.
-            raise ProgrammingError(f"can't store {', '.join(sorted(kwargs))} along with events")
+        nothing_else(kwargs)
         if not stored_events and tracking is None:
             return []
         asked = _asked(stored_events, tracking)
@@ -105,13 +102,12 @@ class PostgresRecorder(ProcessRecorder):
         """Return a stream's events with versions above `gt` and up to `lte`, in either order."""
         parameters = (
             stream_of(originator_id),
-            _VERSION_MIN if gt is None else gt,
-            _VERSION_MAX if lte is None else lte,
+            *versions_between(gt, lte),
             limit,
         )
         with library_errors():
             rows = self.store.links.read("read", _EVENTS_BACKWARDS if desc else _EVENTS, parameters)
-        return [StoredEvent(originator_id, version, topic, state) for version, topic, state in rows]
+        return read_events(originator_id, rows)
 
     def select_notifications(
         self,
@@ -123,17 +119,11 @@ class PostgresRecorder(ProcessRecorder):
         inclusive_of_start: bool = True,
     ) -> list[Notification]:
         """Return a page of the whole ledger between two ids, in commit order."""
-        after = 0 if start is None else start - 1 if inclusive_of_start else start
+        between = positions_between(start, stop, inclusive=inclusive_of_start)
         chosen = list(topics) or None
-        upto = _VERSION_MAX if stop is None else stop
         with library_errors():
-            rows = self.store.links.read(
-                "read", _NOTIFICATIONS, (after, upto, chosen, chosen, limit)
-            )
-        return [
-            Notification(originator_of(stream), version, topic, state, id=position)
-            for position, stream, version, topic, state in rows
-        ]
+            rows = self.store.links.read("read", _NOTIFICATIONS, (*between, chosen, chosen, limit))
+        return notifications(rows)
 
     def max_notification_id(self) -> int | None:
         """Return the newest id; none when nothing is recorded."""
@@ -162,64 +152,12 @@ class PostgresRecorder(ProcessRecorder):
             return True
         return (self.max_tracking_id(application_name) or 0) >= notification_id
 
-    def subscribe(
-        self, gt: int | None = None, topics: Sequence[str] = ()
-    ) -> "PostgresSubscription":
+    def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> LedgerSubscription:
         """Iterate over events after an id, then over new ones as any process records them.
 
         Use it in a `with` block, and end that before the store is closed.
         """
-        return started_by_daemon(lambda: PostgresSubscription(self, gt, topics))
-
-
-class PostgresAggregateRecorder(AggregateRecorder):
-    """The library's aggregate recorder: the same store, to callers who get no ids."""
-
-    def __init__(self, recorder: PostgresRecorder) -> None:
-        """Record through an application recorder."""
-        self._recorder = recorder
-
-    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> None:
-        """Store events; see `PostgresRecorder.insert_events`."""
-        self._recorder.insert_events(stored_events, **kwargs)
-
-    def select_events(
-        self,
-        originator_id: UUID | str,
-        *,
-        gt: int | None = None,
-        lte: int | None = None,
-        desc: bool = False,
-        limit: int | None = None,
-    ) -> list[StoredEvent]:
-        """Return a stream's events; see `PostgresRecorder.select_events`."""
-        return self._recorder.select_events(originator_id, gt=gt, lte=lte, desc=desc, limit=limit)
-
-
-class PostgresSubscription(ListenNotifySubscription[PostgresRecorder]):
-    """The library's subscription, woken by the store's one listening connection."""
-
-    def __init__(self, recorder: PostgresRecorder, gt: int | None, topics: Sequence[str]) -> None:
-        """Start to pull; made by `PostgresRecorder.subscribe`."""
-        # All topics are pulled and chosen from here: filtered in the query, the position would
-        # stay behind events of other topics, which each wake-up would then scan again.
-        super().__init__(recorder, gt)
-        self._chosen = frozenset(topics)
-        recorder.store.feed.listen(self._has_been_notified)
-        # What was recorded between the first pull and the line above is pulled now.
-        self._has_been_notified.set()
-
-    def __next__(self) -> Notification:
-        """Return the next event of a chosen topic, waiting for it."""
-        notification = super().__next__()
-        while self._chosen and notification.topic not in self._chosen:
-            notification = super().__next__()
-        return notification
-
-    def stop(self) -> None:
-        """End the iteration; safe to call twice and from any thread."""
-        super().stop()
-        self._recorder.store.feed.unlisten(self._has_been_notified)
+        return subscribed(self, self.store.feed, gt, topics)
 
 
 def _asked(stored_events: Sequence[StoredEvent], tracking: Tracking | None) -> Asked:

@@ -1,6 +1,5 @@
 """The port `watchkeeper.ports.EventStore` on one SQLite file."""
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -8,13 +7,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import takewhile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from watchkeeper.adapters.store.answers import answer_text, moved_on, repeated, versions_of
 from watchkeeper.adapters.store.database import Database
 from watchkeeper.adapters.store.opening import open_database
 from watchkeeper.adapters.store.schema import BUSY_LIMIT
-from watchkeeper.clock import Deadline
 from watchkeeper.domain.chain import GENESIS, chain_hash
 from watchkeeper.event_store import (
     Append,
@@ -26,9 +24,6 @@ from watchkeeper.event_store import (
     VersionConflict,
     Write,
 )
-
-RECHECK = timedelta(seconds=1)
-"""Whoever waits looks by itself at least this often, should a wake-up ever fail to come."""
 
 _READ = """SELECT e.id, s.name, e.version, t.name, e.state, e.hash
 FROM streams AS s CROSS JOIN events AS e CROSS JOIN topics AS t
@@ -100,12 +95,7 @@ class SqliteStore:
         """Use the store for the length of a block."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the store."""
         self.close()
 
@@ -167,7 +157,7 @@ class SqliteStore:
         if append.key is not None:
             batch.connection.execute(
                 "INSERT INTO keys VALUES (?, ?, ?, ?)",
-                (append.key, append.digest, _answer_text(versions), position),
+                (append.key, append.digest, answer_text(versions), position),
             )
         return Appended(versions)
 
@@ -252,7 +242,7 @@ class SqliteStore:
             rows = connection.execute(_KEYS)
             while some := rows.fetchmany(_KEYS_PAGE):
                 for key, digest, text, position in some:
-                    yield KeyRow(key, digest, _versions(text), position)
+                    yield KeyRow(key, digest, versions_of(text), position)
 
     def newest(self) -> int:
         """Return the newest position in the ledger; 0 when it is empty."""
@@ -262,16 +252,7 @@ class SqliteStore:
 
     def wait(self, *, after: int, limit: timedelta) -> bool:
         """Wait until the ledger holds an event after a position, by any process, or the limit."""
-        deadline = Deadline.after(limit)
-        with self.database.feed.listening() as changed:
-            while True:
-                # Cleared before the look, so that a change during it is not missed.
-                changed.clear()
-                if self.newest() > after:
-                    return True
-                if deadline.expired():
-                    return False
-                changed.wait(min(deadline.remaining(), RECHECK).total_seconds())
+        return self.database.feed.wait(lambda: self.newest() > after, limit)
 
     def close(self) -> None:
         """Release the store, and leave its file at rest when nobody else uses it."""
@@ -288,31 +269,13 @@ def _answer(connection: sqlite3.Connection, key: str | None, digest: bytes) -> A
     row = connection.execute("SELECT digest, answer FROM keys WHERE key = ?", (key,)).fetchone()
     if row is None:
         return None
-    first_digest, text = row
-    if digest and first_digest and digest != first_digest:
-        raise KeyReused(
-            f"key {key!r} was used before for something else: give this act a key of its own, "
-            "or repeat exactly what was asked under it"
-        )
-    return Appended(_versions(text), repeated=True)
-
-
-def _versions(text: str) -> dict[str, tuple[int, int]]:
-    versions: dict[str, list[int]] = json.loads(text)
-    return {stream: (first, last) for stream, (first, last) in versions.items()}
-
-
-def _answer_text(versions: Mapping[str, tuple[int, int]]) -> str:
-    return json.dumps(versions, ensure_ascii=False, separators=(",", ":"))
+    return repeated(key, digest, row)
 
 
 def _check_version(write: Write, head: tuple[int, bytes] | None) -> None:
     version = 0 if head is None else head[0]
     if version != write.expected:
-        raise VersionConflict(
-            f"{write.stream} is at version {version}, expected {write.expected}: "
-            "read it again and decide again"
-        )
+        raise moved_on(write.stream, version, write.expected)
 
 
 def _head(batch: _Batch, stream: str) -> tuple[int, bytes] | None:
