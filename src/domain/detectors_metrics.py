@@ -60,9 +60,7 @@ def metric_answers(run: Run, check: CheckRecorded) -> tuple[Held, ...]:
     return (
         _collapsed(run, check, limits),
         _no_number(check.measured),
-        _exploded(run, check.measured, limits),
-        _z_loss(run, check.measured, limits),
-        _router(run, check.measured, limits),
+        *_sustained(run, check.measured, limits),
         _skipping(run, check.measured, limits),
         raised,
         _shifted(check.measured, limits, raised),
@@ -149,36 +147,16 @@ def _bad_line(one: NotFinite) -> str:
     return f"{one.metric} is NaN or infinite {where}: {steps}{after}"
 
 
-def _exploded(run: Run, measured: Measured, limits: Limits) -> Held:
-    return _level_held(
-        run,
-        measured,
-        measured.grad_norm,
-        limits.sustained_steps,
-        limits.grad_norm_factor - 1,
-        (GRADIENT_EXPLOSION, "H7", "the gradient norm"),
+def _sustained(run: Run, measured: Measured, limits: Limits) -> tuple[Held, ...]:
+    """H7: the gradient norm, the z-loss or the router's balance stays beyond its limit."""
+    levels = (
+        (measured.grad_norm, limits.grad_norm_factor - 1, GRADIENT_EXPLOSION, "the gradient norm"),
+        (measured.z_loss, limits.z_loss_factor - 1, Z_LOSS_JUMP, "the z-loss"),
+        (measured.router, 1 - limits.router_drop, ROUTER_COLLAPSE, "the router's balance"),
     )
-
-
-def _z_loss(run: Run, measured: Measured, limits: Limits) -> Held:
-    return _level_held(
-        run,
-        measured,
-        measured.z_loss,
-        limits.sustained_steps,
-        limits.z_loss_factor - 1,
-        (Z_LOSS_JUMP, "H7", "the z-loss"),
-    )
-
-
-def _router(run: Run, measured: Measured, limits: Limits) -> Held:
-    return _level_held(
-        run,
-        measured,
-        measured.router,
-        limits.sustained_steps,
-        1 - limits.router_drop,
-        (ROUTER_COLLAPSE, "H7", "the router's balance"),
+    return tuple(
+        _level_held(run, measured, level, limits.sustained_steps, share, (kind, "H7", name))
+        for level, share, kind, name in levels
     )
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -78,7 +78,8 @@ def strike(plan: Plan) -> None:
         _kill(driver)
         # Looked at before the slow record: the next start may be writing soon.
         mid_write, left = not (folder / "metadata.json").exists(), _shards(folder)
-        _record(plan, driver.pid, mid_write=mid_write)
+        killed = {"pid": driver.pid, "step": plan.step, "signal": int(signal.SIGKILL)}
+        record(plan.log, {**killed, "mid_write": mid_write})
 
 
 def find_driver(run_id: str, output_root: Path) -> psutil.Process | None:
@@ -191,16 +192,10 @@ def _process(pid: int) -> psutil.Process:
         raise GaveUpError(f"the parent process {pid} has ended") from error
 
 
-def _record(plan: Plan, pid: int, *, mid_write: bool) -> None:
-    row = {
-        "at": clock.now().isoformat(),
-        "pid": pid,
-        "step": plan.step,
-        "signal": int(signal.SIGKILL),
-        "mid_write": mid_write,
-    }
-    with plan.log.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
+def record(log: Path, row: Mapping[str, str | int]) -> None:
+    """Add to a log what was done, and when; it stays there whatever comes after."""
+    with log.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"at": clock.now().isoformat(), **row}) + "\n")
         file.flush()
         os.fsync(file.fileno())
 

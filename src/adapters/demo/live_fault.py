@@ -7,7 +7,6 @@ what it did stands in a log of its own. The training script knows nothing of it.
 
 import argparse
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ import numpy as np
 import psutil
 
 from watchkeeper import clock
-from watchkeeper.adapters.demo.fault import find_driver, local_path
+from watchkeeper.adapters.demo.fault import GaveUpError, find_driver, local_path, record
 
 POLL = timedelta(milliseconds=10)
 
@@ -30,10 +29,6 @@ STOPPED, WENT_ON = timedelta(milliseconds=75), timedelta(milliseconds=25)
 
 _PATTERN = 64
 """Weights by which the model is found in memory, and that are overwritten."""
-
-
-class GaveUpError(Exception):
-    """The fault did not happen; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +222,7 @@ def _driver(plan: Plan) -> psutil.Process:
 
 
 def _record(plan: Plan, pid: int, **more: int) -> None:
-    row = {"at": clock.now().isoformat(), "kind": plan.kind, "pid": pid, "step": plan.step, **more}
-    with plan.log.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    record(plan.log, {"kind": plan.kind, "pid": pid, "step": plan.step, **more})
 
 
 def parse(arguments: Sequence[str]) -> Plan:
