@@ -1,8 +1,9 @@
 """The limits of the metric detectors as they stand for one run: its contract's, else its lane's."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from watchkeeper.domain.contract import Contract, Lane
 
@@ -68,13 +69,14 @@ LANE_LIMITS: Mapping[Lane, Limits] = MappingProxyType(
 
 def limits_of(contract: Contract) -> Limits:
     """Return the limits of a run: its contract's, else its lane's."""
-    stated, lane = contract.detect, LANE_LIMITS[contract.lane]
-    given = {
-        name: value
-        for name in Limits.__dataclass_fields__
-        if (value := getattr(stated, name)) is not None
-    }
-    return replace(lane, **given) if given else lane
+    return replace(
+        LANE_LIMITS[contract.lane], **stated(contract.detect, Limits.__dataclass_fields__)
+    )
+
+
+def stated(part: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return what a part of a contract states of these names, and does not leave to the lane."""
+    return {name: value for name in names if (value := getattr(part, name)) is not None}
 
 
 _WARMUP_KEYS = frozenset(

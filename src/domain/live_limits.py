@@ -6,6 +6,7 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from watchkeeper.domain.contract import Contract, Lane, cadence_of
+from watchkeeper.domain.detect_limits import stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,9 @@ LANE_LIVE: Mapping[Lane, LiveLimits] = MappingProxyType(
 
 def live_limits_of(contract: Contract) -> LiveLimits:
     """Return the limits of a run: its contract's, else its lane's."""
-    stated, lane = contract.live, LANE_LIVE[contract.lane]
-    given = {
-        name: value
-        for name in LiveLimits.__dataclass_fields__
-        if (value := getattr(stated, name)) is not None
-    }
-    return replace(lane, **given) if given else lane
+    return replace(
+        LANE_LIVE[contract.lane], **stated(contract.live, LiveLimits.__dataclass_fields__)
+    )
 
 
 def stall_limit(contract: Contract) -> timedelta:

@@ -1,7 +1,7 @@
 """What can be wrong in the content of a store, found over one connection that reads it."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -189,20 +189,55 @@ def link_problems(
     seen.heads[stream_id] = (version, chain)
 
 
-def _end_problems(connection: sqlite3.Connection, seen: Seen, newest: int) -> Iterator[Problem]:
+def end_problems(seen: Seen, newest: int, given: object) -> Iterator[Problem]:
+    """Check what is there at the end: each stream has events, and nothing follows the newest.
+
+    Args:
+        seen: All events.
+        newest: The position of the last one.
+        given: The last position that was given out.
+    """
     for stream_id, stream in seen.names.items():
         if stream_id not in seen.heads:
             yield Problem(
                 ProblemKind.POSITION, f"{stream}: all of its events were removed.", stream
             )
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
-    given = 0 if row is None else row[0]
     if given != newest:
         yield Problem(
             ProblemKind.POSITION,
             f"The newest event is at position {newest}, but {given} is the last one given out: "
             "the newest events were removed, or some were added by something else.",
         )
+
+
+def kept_problem(
+    seen: Seen, ids: Mapping[str, int], key: str, stream: str, versions: tuple[int, int]
+) -> Problem | None:
+    """Check that a stream has the first and last version that are kept under a key."""
+    first, last = versions
+    head = seen.heads.get(ids.get(stream, 0), (0, GENESIS))[0]
+    if 1 <= first <= last <= head:
+        return None
+    return Problem(
+        ProblemKind.KEY,
+        f"Key {key!r} says that versions {first} to {last} of {stream} were stored; the stream "
+        f"ends at {head}.",
+        stream,
+        last,
+    )
+
+
+def misplaced(key: str, position: int, last: int) -> Problem:
+    """Return what is wrong with a key whose last event is at another position."""
+    return Problem(
+        ProblemKind.KEY,
+        f"Key {key!r} says that its last event is at position {position}; it is at {last}.",
+    )
+
+
+def _end_problems(connection: sqlite3.Connection, seen: Seen, newest: int) -> Iterator[Problem]:
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
+    yield from end_problems(seen, newest, 0 if row is None else row[0])
 
 
 def _key_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Problem]:
@@ -217,26 +252,16 @@ def _key_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Proble
             continue
         last_position = 0
         for stream, (first, last) in versions.items():
-            head = seen.heads.get(ids.get(stream, 0), (0, GENESIS))[0]
-            if not 1 <= first <= last <= head:
-                yield Problem(
-                    ProblemKind.KEY,
-                    f"Key {key!r} says that versions {first} to {last} of {stream} were stored; "
-                    f"the stream ends at {head}.",
-                    stream,
-                    last,
-                )
+            problem = kept_problem(seen, ids, key, stream, (first, last))
+            if problem is not None:
+                yield problem
                 continue
             row = connection.execute(
                 "SELECT id FROM events WHERE stream = ? AND version = ?", (ids[stream], last)
             ).fetchone()
             last_position = max(last_position, 0 if row is None else row[0])
         if last_position != position:
-            yield Problem(
-                ProblemKind.KEY,
-                f"Key {key!r} says that its last event is at position {position}; "
-                f"it is at {last_position}.",
-            )
+            yield misplaced(key, position, last_position)
 
 
 def answer_versions(answer: object) -> dict[str, tuple[int, int]] | None:

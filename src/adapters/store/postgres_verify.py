@@ -20,7 +20,10 @@ from watchkeeper.adapters.store.content import (
     ProblemKind,
     Seen,
     answer_versions,
+    end_problems,
+    kept_problem,
     link_problems,
+    misplaced,
 )
 from watchkeeper.adapters.store.postgres_address import Address
 from watchkeeper.adapters.store.postgres_link import LIMITS, Connection, Limits, Links
@@ -31,7 +34,6 @@ from watchkeeper.adapters.store.postgres_schema import (
     schema_version,
 )
 from watchkeeper.adapters.store.verify import StoreReport
-from watchkeeper.domain.chain import GENESIS
 from watchkeeper.event_store import StoreFailure
 
 PAGE = 2_000
@@ -199,19 +201,8 @@ def _event_problems(asking: _Asking, seen: Seen) -> Iterator[Problem]:
             yield from link_problems(seen, stream_id, version, topics[topic_id], state, chain)
         if len(page) < PAGE:
             break
-    for stream_id, stream in seen.names.items():
-        if stream_id not in seen.heads:
-            yield Problem(
-                ProblemKind.POSITION, f"{stream}: all of its events were removed.", stream
-            )
     counted = asking.rows("SELECT position FROM counter")
-    if counted != [(newest,)]:
-        given = counted[0][0] if counted else "nothing"
-        yield Problem(
-            ProblemKind.POSITION,
-            f"The newest event is at position {newest}, but {given} is the last one given out: "
-            "the newest events were removed, or some were added by something else.",
-        )
+    yield from end_problems(seen, newest, counted[0][0] if len(counted) == 1 else "nothing")
 
 
 def _key_problems(asking: _Asking, seen: Seen) -> Iterator[Problem]:
@@ -225,22 +216,12 @@ def _key_problems(asking: _Asking, seen: Seen) -> Iterator[Problem]:
             if versions is None:
                 yield Problem(ProblemKind.KEY, f"Key {key!r} holds values that are never stored.")
                 continue
-            for stream, (first, newest) in versions.items():
-                head = seen.heads.get(ids.get(stream, 0), (0, GENESIS))[0]
-                if not 1 <= first <= newest <= head:
-                    yield Problem(
-                        ProblemKind.KEY,
-                        f"Key {key!r} says that versions {first} to {newest} of {stream} were "
-                        f"stored; the stream ends at {head}.",
-                        stream,
-                        newest,
-                    )
+            for stream, kept in versions.items():
+                problem = kept_problem(seen, ids, key, stream, kept)
+                if problem is not None:
+                    yield problem
             if (last or 0) != position:
-                yield Problem(
-                    ProblemKind.KEY,
-                    f"Key {key!r} says that its last event is at position {position}; "
-                    f"it is at {last or 0}.",
-                )
+                yield misplaced(key, position, last or 0)
         if len(page) < PAGE:
             return
 
