@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     history, command = prepared(chosen.points)
     instance = history.run.instances[-1]
     seen = command.observation
-    check = summarise(history.run, instance, command)
+    check, _ = summarise(history.run, instance, command)
     parts: dict[str, Callable[[], object]] = {
         "judged": lambda: decide(history.run, command),
         "summarised": lambda: summarise(history.run, instance, command),

@@ -7,7 +7,7 @@ from datetime import timedelta
 from watchkeeper.domain.claiming import claims_in
 from watchkeeper.domain.commands import RecordCheck
 from watchkeeper.domain.contract import Contract, cadence_of, checkpoint_root_of
-from watchkeeper.domain.detectors import FindingChange, expected_at, findings_at
+from watchkeeper.domain.detectors import FindingChange, answers_at, expected_at, findings_at
 from watchkeeper.domain.detectors_liveness import MONITOR_BLIND
 from watchkeeper.domain.events import (
     CheckRecorded,
@@ -16,6 +16,7 @@ from watchkeeper.domain.events import (
     Progress,
     Startup,
 )
+from watchkeeper.domain.held import Held
 from watchkeeper.domain.kept_sources import with_sources
 from watchkeeper.domain.measuring import measure
 from watchkeeper.domain.metric_names import recognise
@@ -85,8 +86,10 @@ _MAY_ALARM_ANYHOW = ("segmentation", "core dumped", "out of memory", "no space l
 """Plain words, one of which stands in every line that `_ALARMING` matches."""
 
 
-def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecorded:
-    """Return the check that an observation amounts to.
+def summarise(
+    run: Run, instance: Instance, command: RecordCheck
+) -> tuple[CheckRecorded, tuple[Held, ...]]:
+    """Return the check that an observation amounts to, and what the detectors say of it.
 
     Args:
         run: The run before the check.
@@ -132,11 +135,13 @@ def summarise(run: Run, instance: Instance, command: RecordCheck) -> CheckRecord
     check = with_sources(check, run, seen)
     liveness = liveness_of(run, instance, check, seen, command.now)
     check = check.model_copy(update={"liveness": liveness})
+    answers = answers_at(run, instance, check, command.now)
     # Findings of this very check count, so that none opens under a check that says healthy.
-    open_kinds = _open_kinds(run, findings_at(run, instance, check, command.now))
+    open_kinds = _open_kinds(run, findings_at(run, answers, command.now))
     health, because = _health(run, seen.job, readings, open_kinds)
-    expected = expected_at(run, instance, check, command.now)
-    return check.model_copy(update={"health": health, "because": because, "expected": expected})
+    expected = expected_at(run, answers, command.now)
+    told = {"health": health, "because": because, "expected": expected}
+    return check.model_copy(update=told), answers
 
 
 def _open_kinds(run: Run, changes: Iterable[FindingChange]) -> list[str]:

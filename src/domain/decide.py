@@ -257,9 +257,9 @@ def _check(run: Run, command: RecordCheck) -> Outcome:
     instance = run.instances[-1]
     if command.observation.instance != instance.plan.instance:
         return Refused(Refusal.WRONG_INSTANCE, command.observation.instance)
-    check = summarise(run, instance, command)
+    check, answers = summarise(run, instance, command)
     after = foresee(run, [check], command)
-    return [check, *verdict(after, instance, check, command)]
+    return [check, *verdict(after, instance, check, command, answers)]
 
 
 # --- People --------------------------------------------------------------------------------------

@@ -51,14 +51,17 @@ EXPECTED_SHOWN_MAX = 8
 """Expected texts named with a finding."""
 
 
-def findings_at(
-    run: Run, instance: Instance, check: CheckRecorded, now: datetime
-) -> list[FindingChange]:
+def findings_at(run: Run, answers: tuple[Held, ...], now: datetime) -> list[FindingChange]:
     """Return which findings open and which clear at a check of a live instance.
 
     What a planned act expects does not open: the check names it instead.
+
+    Args:
+        run: With its open findings.
+        answers: What the detectors say of the check; see `answers_at`.
+        now: When the check is made.
     """
-    return [*cleared_by_check(run), *changes_of(run, _answers(run, instance, check, now), now)]
+    return [*cleared_by_check(run), *changes_of(run, answers, now)]
 
 
 def identity_at(run: Run, check: CheckRecorded, now: datetime) -> list[FindingChange]:
@@ -120,19 +123,27 @@ def _raised(known: FindingOpened, answer: Held) -> list[FindingChange]:
     ]
 
 
-def expected_at(
-    run: Run, instance: Instance, check: CheckRecorded, now: datetime
-) -> tuple[str, ...]:
+def expected_at(run: Run, answers: tuple[Held, ...], now: datetime) -> tuple[str, ...]:
     """Name the findings that hold at a check and open none, each with the act that expects it."""
     named: list[str] = []
-    for answer in _answers(run, instance, check, now):
+    for answer in answers:
         act = expecting(run, answer.rule, now)
         if answer.holds is True and act is not None and answer.kind not in run.findings:
             named.append(f"{answer.summary} ({answer.rule}, expected by {act.act})")
     return tuple(named)
 
 
-def _answers(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> tuple[Held, ...]:
+def answers_at(
+    run: Run, instance: Instance, check: CheckRecorded, now: datetime
+) -> tuple[Held, ...]:
+    """Ask every detector of a live instance once.
+
+    Args:
+        run: Before or after the check is folded in: the answers are the same.
+        instance: The instance that was looked at, as it was before the check.
+        check: The check; its health and what it names as expected follow from the answers.
+        now: When the check is made.
+    """
     return (
         pending(run, instance, check, now),
         _resume_mismatch(instance, check),

@@ -1,14 +1,17 @@
 """Looking back over the checks that a run remembers."""
 
 from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.state import LastCheck, Run
+from watchkeeper.domain.state import TRAIL_MAX, LastCheck, Run
 
 
 def checks_before(run: Run, check: CheckRecorded) -> tuple[LastCheck, ...]:
     """Return the remembered checks before one, oldest first.
 
-    Detectors are asked twice: before a check is folded in, so that it can say how healthy the run
-    is, and after. Both must give the same answer.
+    Detectors are asked before a check is folded in, so that it can say how healthy the run is, and
+    after, when a recorded check is judged again. Both must give the same answer: of a full trail
+    the oldest check is left out as well, which folding one in pushes out.
     """
     trail = run.trail
-    return trail[:-1] if trail and trail[-1].event == check else trail
+    if trail and trail[-1].event == check:
+        return trail[:-1]
+    return trail[1 - TRAIL_MAX :]

@@ -12,6 +12,7 @@ from watchkeeper.domain.commands import Command
 from watchkeeper.domain.detectors import (
     WRONG_STARTS,
     FindingChange,
+    answers_at,
     findings_at,
     identity_at,
 )
@@ -35,6 +36,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.freshness import cleared_by_check
+from watchkeeper.domain.held import Held
 from watchkeeper.domain.hypotheses import judged_by_end, judged_by_progress
 from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.phases import Interrupted
@@ -54,7 +56,13 @@ from watchkeeper.domain.triage import classify, describe_end, witnessed
 from watchkeeper.domain.values import TERMINAL, JobFacts, JobState
 
 
-def verdict(run: Run, instance: Instance, check: CheckRecorded, command: Command) -> list[RunEvent]:
+def verdict(
+    run: Run,
+    instance: Instance,
+    check: CheckRecorded,
+    command: Command,
+    answers: tuple[Held, ...] | None = None,
+) -> list[RunEvent]:
     """Return the events that follow from a check.
 
     Args:
@@ -62,13 +70,19 @@ def verdict(run: Run, instance: Instance, check: CheckRecorded, command: Command
         instance: The instance that was looked at, as it was before the check.
         check: The check.
         command: For the time and the actor.
+        answers: What the detectors say of the check, where they were asked before it was folded in;
+            none where a recorded check is judged again.
     """
     # An act ends after what it explains: an end in its window is still known as its own.
-    return [*_verdict(run, instance, check, command), *acts_over(run, command.now)]
+    return [*_verdict(run, instance, check, command, answers), *acts_over(run, command.now)]
 
 
 def _verdict(
-    run: Run, instance: Instance, check: CheckRecorded, command: Command
+    run: Run,
+    instance: Instance,
+    check: CheckRecorded,
+    command: Command,
+    answers: tuple[Held, ...] | None,
 ) -> list[RunEvent]:
     events: list[RunEvent] = [*_checkpoints(run, check), *announcements(run, check)]
     if isinstance(run.phase, Interrupted):
@@ -79,7 +93,9 @@ def _verdict(
     job = check.job
     if job is not None and (job.state in TERMINAL or _given_up(run, check, job)):
         return events + _end(foresee(run, events, command), check, job, command)
-    for change in findings_at(run, instance, check, command.now):
+    if answers is None:
+        answers = answers_at(run, instance, check, command.now)
+    for change in findings_at(run, answers, command.now):
         # What is decided about a finding stands beside it, in history and logbook.
         events.append(change)
         if _is_told(change):
@@ -204,10 +220,10 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
 
 def _wrong_numbers(run: Run, check: CheckRecorded, command: Command) -> list[tuple[str, str]]:
     """Return what was open as it ended, or would open at its last check: rules and their words."""
-    instance = run.instances[-1]
+    answers = answers_at(run, run.instances[-1], check, command.now)
     opened = [
         change
-        for change in findings_at(run, instance, check, command.now)
+        for change in findings_at(run, answers, command.now)
         if isinstance(change, FindingOpened) and change.rule in NUMBERS_WRONG
     ]
     return [
