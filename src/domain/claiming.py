@@ -20,6 +20,9 @@ def claims_in(lines: Sequence[str]) -> tuple[CauseClaim, ...]:
     """
     scanner = Scanner()
     scanner.feed("\n".join(line.replace("\n", " ") for line in lines).encode("utf-8", "replace"))
+    scanner.finish()
+    if not scanner.kept and not _may_run_away(scanner.tail):
+        return ()
     claims: dict[tuple[str, str], CauseClaim] = {}
     for one in told_by(scanner):
         if one.label is Label.UNKNOWN:
@@ -35,6 +38,15 @@ def claims_in(lines: Sequence[str]) -> tuple[CauseClaim, ...]:
         )
         claims.setdefault((claim.label, line), claim)
     return tuple(claims.values())[:CLAIMS_MAX]
+
+
+def _may_run_away(tail: bytes) -> bool:
+    """Say whether numbers may run away in a healthy tail, which costs more to find than all else.
+
+    A loss alone never says so: a gradient norm or a loss scale has to stand beside it.
+    """
+    lower = tail.lower()
+    return b"norm" in lower or b"scale" in lower
 
 
 def _task_of(line: str) -> str:

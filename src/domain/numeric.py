@@ -1,7 +1,10 @@
 """Numeric rules over metric series: robust levels, paces, and comparisons. Pure, with NumPy."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from struct import pack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,17 +38,30 @@ def significant(value: float, digits: int = 7) -> float:
     return float(f"{value:.{digits}g}")
 
 
+def packed(values: Sequence[float]) -> Floats:
+    """Return numbers as an array that is not written to; twice as fast as NumPy reads them."""
+    return np.frombuffer(pack(f"{len(values)}d", *values))
+
+
 def upper_median(values: Floats) -> float:
     """Return the upper of the two middle values: half of a window's slow samples do not move it."""
-    return float(np.partition(values, values.size // 2)[values.size // 2])
+    half = values.size // 2
+    return float(_parted(values, half)[half])
 
 
 def _median(values: Floats) -> float:
     half = values.size // 2
     if values.size % 2:
-        return float(np.partition(values, half)[half])
-    parted = np.partition(values, (half - 1, half))
+        return float(_parted(values, half)[half])
+    parted = _parted(values, (half - 1, half))
     return float((parted[half - 1] + parted[half]) / 2)
+
+
+def _parted(values: Floats, places: int | tuple[int, int]) -> Floats:
+    """Do as `np.partition`, without its checks, which cost more than a few hundred values."""
+    copy = values.copy()
+    copy.partition(places, axis=-1)
+    return copy
 
 
 def _smoothed(values: Floats) -> Floats:
@@ -102,8 +118,7 @@ def level_of(
         return None
     seen = -values if rise.falls else values
     chunk, window = _scales(size)
-    anchors = np.arange(0, size, chunk)
-    medians = _causal_medians(seen, anchors, window)
+    medians = _causal_medians(seen, chunk, window)
     sign = -1.0 if rise.falls else 1.0
     noise = _noise(seen, medians, chunk)
     if before is not None and size < 2 * LEVEL_POINTS_MIN:
@@ -145,17 +160,18 @@ def level_of(
     )
 
 
-def _causal_medians(values: Floats, anchors: Ints, window: int) -> list[float]:
-    """Return for each anchor the median of the window before it; at first of the first window."""
-    first = values[: min(window, values.size)]
-    early = _median(first)
-    whole = [int(anchor) for anchor in anchors if anchor >= window]
-    made = [early] * (anchors.size - len(whole))
-    if whole:
-        rows = np.lib.stride_tricks.sliding_window_view(values, window)[np.array(whole) - window]
-        half = window // 2
-        made += np.partition(rows, half, axis=1)[:, half].tolist()
-    return made
+def _causal_medians(values: Floats, chunk: int, window: int) -> list[float]:
+    """Return for each chunk the median of the window before it; at first of the first window.
+
+    A window is a whole number of chunks.
+    """
+    early = [_median(values[:window])] * -(-min(window, values.size) // chunk)
+    begins = np.arange(0, values.size - window, chunk)
+    if not begins.size:
+        return early
+    half = window // 2
+    rows = values[begins[:, np.newaxis] + np.arange(window)]
+    return [*early, *_parted(rows, half)[:, half].tolist()]
 
 
 def _noise(values: Floats, medians: list[float], chunk: int) -> float:
@@ -163,17 +179,12 @@ def _noise(values: Floats, medians: list[float], chunk: int) -> float:
     return TO_DEVIATION * _median(spread)
 
 
-def _limit(expected: float, noise: float, rise: Rise) -> float:
-    bound = expected + max(rise.share * abs(expected), NOISE_GUARD * noise)
-    return bound if rise.most is None else min(bound, rise.most)
-
-
 def _chunk_medians(values: Floats, chunk: int) -> list[float]:
     whole = values.size // chunk * chunk
     made: list[float] = []
     if whole:
         rows = values[:whole].reshape(-1, chunk)
-        made = np.partition(rows, chunk // 2, axis=1)[:, chunk // 2].tolist()
+        made = _parted(rows, chunk // 2)[:, chunk // 2].tolist()
     if whole < values.size:
         made.append(_median(values[whole:]))
     return made
@@ -204,14 +215,18 @@ def _expected(
     held = medians[0]
     beyond = False
     bounds: list[float] = []
+    # Asked for each chunk of each metric: what is the same for all of them is taken out.
+    share, guard, growth = rise.share, NOISE_GUARD * noise, GROWTH * chunk
+    most = math.inf if rise.most is None else rise.most
     for index, (middle, mean) in enumerate(zip(medians, _chunk_medians(seen, chunk), strict=True)):
         if before is not None and index == first_new:
             held = before if frozen else min(held, before)
             beyond = frozen
         if not beyond:
-            held = min(middle, held + GROWTH * chunk * (abs(held) + noise))
-        bounds.append(_limit(held, noise, rise))
-        beyond = mean > bounds[-1]
+            held = min(middle, held + growth * (abs(held) + noise))
+        bound = min(held + max(share * abs(held), guard), most)
+        bounds.append(bound)
+        beyond = mean > bound
     return np.array(bounds), held
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from watchkeeper.domain.metric_names import is_loss_scale, recognise
-from watchkeeper.domain.numeric import Flags, Floats, Ints
+from watchkeeper.domain.numeric import Flags, Floats, Ints, packed
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.sources import MetricHistory
 from watchkeeper.domain.state import Instance, Run, contract_of
@@ -141,7 +141,7 @@ def _newest(history: MetricHistory, name: str) -> float | None:
 
 
 def _floats(values: tuple[float, ...], rows: int) -> Floats:
-    return np.fromiter(values[len(values) - rows :], dtype=np.float64, count=rows)
+    return packed(values[len(values) - rows :])
 
 
 def _launched(run: Run, instance: Instance, times: Floats | None) -> int:
@@ -189,11 +189,11 @@ def _pace_rows(
     if not history.times or size < 2:
         return None, None
     thin = max(1, -(-size // PACE_ROWS_MAX))
-    times = np.array(history.times[::thin])
+    times = packed(history.times[::thin])
     if name is not None and name in history.columns:
-        values = np.array(history.columns[name][::thin])
+        values = packed(history.columns[name][::thin])
         if thin > 1 and not np.isfinite(values).any():
-            times, values = np.array(history.times), np.array(history.columns[name])
+            times, values = packed(history.times), packed(history.columns[name])
     else:
         steps = np.array(history.steps[::thin], dtype=np.float64)
         gaps, moves = np.diff(times), np.diff(steps)
