@@ -19,7 +19,10 @@ def claims_in(lines: Sequence[str]) -> tuple[CauseClaim, ...]:
     Lines that only show that something failed claim no cause, and are left to the evidence.
     """
     scanner = Scanner()
-    scanner.feed("\n".join(line.replace("\n", " ") for line in lines).encode("utf-8", "replace"))
+    text = "\n".join(lines)
+    if text.count("\n") >= len(lines):
+        text = "\n".join(line.replace("\n", " ") for line in lines)
+    scanner.feed(text.encode("utf-8", "replace"))
     scanner.finish()
     if not scanner.kept and not _may_run_away(scanner.tail):
         return ()

@@ -83,8 +83,10 @@ def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> lis
     changes: list[FindingChange] = []
     for answer in answers:
         known = run.findings.get(answer.kind)
-        expected = now is not None and expecting(run, answer.rule, now) is not None
-        if answer.holds is True and known is None and not expected:
+        holds = answer.holds is True
+        if holds and now is not None and expecting(run, answer.rule, now) is not None:
+            continue
+        if holds and known is None:
             changes.append(
                 FindingOpened(
                     kind=answer.kind,
@@ -95,7 +97,7 @@ def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> lis
                     about=answer.about,
                 )
             )
-        if answer.holds is True and known is not None and not expected:
+        if holds and known is not None:
             changes += _raised(known, answer)
         if answer.holds is False and known is not None:
             changes.append(
@@ -127,8 +129,10 @@ def expected_at(run: Run, answers: tuple[Held, ...], now: datetime) -> tuple[str
     """Name the findings that hold at a check and open none, each with the act that expects it."""
     named: list[str] = []
     for answer in answers:
+        if answer.holds is not True or answer.kind in run.findings:
+            continue
         act = expecting(run, answer.rule, now)
-        if answer.holds is True and act is not None and answer.kind not in run.findings:
+        if act is not None:
             named.append(f"{answer.summary} ({answer.rule}, expected by {act.act})")
     return tuple(named)
 

@@ -65,7 +65,8 @@ def not_training(run: Run, check: CheckRecorded) -> Held:
     hung = live.quiet is Quiet.RUN_HUNG
     # Blind, or too soon to tell, is no sign that it moves again.
     holds = True if hung else False if live.quiet in _MOVES | _EXPLAINED else None
-    evidence = (*witness_lines(live), *_where(check), _capture(run))
+    # Words are made only where somebody reads them: most checks are of healthy runs.
+    evidence = (*witness_lines(live), *_where(check), _capture(run)) if holds else ()
     summary = f"RUNNING and not training: {live.because}"
     return Held(NOT_TRAINING, "H3", Severity.ALERT, holds, summary, evidence[-EVIDENCE_MAX:])
 
@@ -76,7 +77,7 @@ def monitor_blind(check: CheckRecorded) -> Held:
     blind = live.quiet is Quiet.MONITOR_BLIND
     told = live.quiet is not Quiet.NOT_JUDGED
     holds = True if blind else False if told else None
-    lines = (*witness_lines(live), "it says nothing about the run itself")
+    lines = (*witness_lines(live), "it says nothing about the run itself") if holds else ()
     summary = f"monitor blind: {live.because}"
     return Held(MONITOR_BLIND, "H1", Severity.NOTIFY, holds, summary, lines[-EVIDENCE_MAX:])
 
@@ -93,7 +94,7 @@ def degraded(run: Run, instance: Instance, check: CheckRecorded) -> Held:
     elif stands and signs:
         holds = True
     summary = f"degraded: no step comes, and {signs[0]}" if signs else "degraded"
-    stood = (line for line in witness_lines(live) if "in a row" in line)
+    stood = (line for line in witness_lines(live) if "in a row" in line) if holds else ()
     evidence = (*signs, *islice(stood, 2))
     return Held(DEGRADED, "H16", Severity.ALERT, holds, summary, evidence[:EVIDENCE_MAX])
 

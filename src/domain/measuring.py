@@ -304,6 +304,9 @@ def _from_lines(
     """Return a loss that the output shows as no number, where the tracker does not show it yet."""
     if series is not None and "loss" in series.bad:
         return ()
+    whole = "\n".join(seen.log_lines).lower()
+    if "nan" not in whole and "inf" not in whole:
+        return ()
     own = instance.plan.resume_step or 0
     bad: list[int] = []
     since = 0

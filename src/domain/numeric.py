@@ -43,6 +43,11 @@ def packed(values: Sequence[float]) -> Floats:
     return np.frombuffer(pack(f"{len(values)}d", *values))
 
 
+def packed_whole(values: Sequence[int]) -> Ints:
+    """Return whole numbers below 2**63 as an array that is not written to."""
+    return np.frombuffer(pack(f"{len(values)}q", *values), dtype=np.int64)
+
+
 def upper_median(values: Floats) -> float:
     """Return the upper of the two middle values: half of a window's slow samples do not move it."""
     half = values.size // 2

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from watchkeeper.domain.metric_names import is_loss_scale, recognise
-from watchkeeper.domain.numeric import Flags, Floats, Ints, packed
+from watchkeeper.domain.numeric import Flags, Floats, Ints, packed, packed_whole
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.sources import MetricHistory
 from watchkeeper.domain.state import Instance, Run, contract_of
@@ -103,7 +103,7 @@ def series_of_history(run: Run, instance: Instance, history: MetricHistory, whol
     names = recognise((*history.columns, *history.not_finite), stated)
     size = len(history.steps)
     rows = size if whole else min(size, ROWS_MAX)
-    steps = np.fromiter(history.steps[size - rows :], dtype=np.int64, count=rows)
+    steps = packed_whole(history.steps[size - rows :])
     times = _floats(history.times, rows) if history.times else None
     columns = {
         role: _floats(history.columns[name], rows)
