@@ -28,7 +28,7 @@ from watchkeeper.domain.measuring import measure
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress_lines import read_line
 from watchkeeper.domain.sources import MetricHistory
-from watchkeeper.domain.state import TRAIL_MAX
+from watchkeeper.domain.state_trail import TRAIL_MAX
 
 CPU_MS_MAX = 2.0
 """One check is judged in less."""

@@ -25,6 +25,7 @@ from watchkeeper.domain.lane_policy import policy_of
 from watchkeeper.domain.phases import Interrupted
 from watchkeeper.domain.repeated import WINDOW_STEPS
 from watchkeeper.domain.state import DRIFTED, Checkpoint, Instance, Run, contract_of
+from watchkeeper.domain.state_trail import past_check
 from watchkeeper.domain.values import CheckpointKind, Reading, SourceState
 from watchkeeper.domain.verdict import verdict
 
@@ -273,7 +274,8 @@ def _with_check(scene: Scene, check: CheckRecorded) -> Scene:
     last = scene.run.last_check
     assert last is not None, "the check is folded in"
     newest = replace(last, event=check)
-    run = replace(scene.run, last_check=newest, trail=(*scene.run.trail[:-1], newest))
+    past = past_check(check, last.at, last.version)
+    run = replace(scene.run, last_check=newest, trail=(*scene.run.trail[:-1], past))
     return replace(scene, run=run, check=check)
 
 

@@ -73,8 +73,8 @@ def _short_since(run: Run, instance: Instance, check: CheckRecorded) -> datetime
     """Return since when less than asked for is granted, without a break."""
     since: datetime | None = None
     for last in reversed(checks_before(run, check)):
-        told = last.event.capacity
-        if last.event.instance != check.instance:
+        told = last.capacity
+        if last.instance != check.instance:
             break
         if told is None or told.wanted is None or told.granted is None:
             continue
@@ -87,11 +87,7 @@ def _short_since(run: Run, instance: Instance, check: CheckRecorded) -> datetime
 
 def _was_whole(run: Run, check: CheckRecorded) -> bool:
     """Say whether an instance was ever seen with all that it asked for."""
-    mine = [
-        last.event.capacity
-        for last in checks_before(run, check)
-        if last.event.instance == check.instance
-    ]
+    mine = [last.capacity for last in checks_before(run, check) if last.instance == check.instance]
     return any(
         c is not None and c.wanted is not None and c.granted is not None and c.granted >= c.wanted
         for c in mine

@@ -12,8 +12,9 @@ from watchkeeper.domain.held import Held
 from watchkeeper.domain.live_limits import live_limits_of
 from watchkeeper.domain.sources import TrainingPhase
 from watchkeeper.domain.state import Instance, Run, contract_of
+from watchkeeper.domain.state_trail import is_listed, left_by
 from watchkeeper.domain.trail import checks_before
-from watchkeeper.domain.values import CheckpointFacts, JobState, SourceState
+from watchkeeper.domain.values import CheckpointFacts, JobState
 
 STALLED = "checkpoint_stalled"
 """The finding that steps move and no complete checkpoint comes."""
@@ -58,7 +59,7 @@ def _late(
     run: Run, instance: Instance, check: CheckRecorded, interval: Interval, now: datetime
 ) -> tuple[str, int | None] | None:
     """Say how late the next checkpoint is; empty where it is not; none where nobody can tell."""
-    if not _is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
+    if not is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
         return None
     newest = max(check.checkpoints_complete, default=None)
     if newest is not None and _is_new(run, check, newest):
@@ -100,7 +101,7 @@ def _waits_since(
 
 def checkpoint_incomplete(run: Run, check: CheckRecorded, now: datetime) -> Held:
     """H5: a folder newer than every complete one lacks its metadata for longer than a write."""
-    if not _is_listed(check):
+    if not is_listed(check):
         return Held(INCOMPLETE, "H5", Severity.ALERT, None, "")
     allowed = live_limits_of(contract_of(run)).checkpoint_write
     newest = max(check.checkpoints_complete, default=-1)
@@ -125,9 +126,9 @@ def first_seen(run: Run, check: CheckRecorded, found: CheckpointFacts) -> dateti
     """Return when an incomplete checkpoint was first seen without a break; none at first sight."""
     since: datetime | None = None
     for last in reversed(checks_before(run, check)):
-        if last.event.instance != check.instance or not _is_listed(last.event):
+        if last.instance != check.instance or not last.listed:
             continue
-        if all(one.path != found.path for one in last.event.checkpoints_incomplete):
+        if found.path not in last.incomplete:
             break
         since = last.at
     return since
@@ -135,19 +136,19 @@ def first_seen(run: Run, check: CheckRecorded, found: CheckpointFacts) -> dateti
 
 def rollback_coverage(run: Run, check: CheckRecorded, now: datetime) -> Held:
     """H5: fewer complete checkpoints are left than are to be kept, though there were as many."""
-    if not _is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
+    if not is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
         return Held(COVERAGE, "H5", Severity.ALERT, None, "")
     keep = contract_of(run).checkpoints.keep_last or 1
     known = set(run.checkpoints)
     wanted = min(keep, len(known), LISTED_MAX)
     left = len(check.checkpoints_complete)
     gone = sorted(known - set(check.checkpoints_complete))[-8:]
-    few = _is_few(check, known, keep)
+    few = _is_few(left_by(check), known, keep)
     # Two listings in a row must say so: a folder may be moved while it is listed.
     earlier = checks_before(run, check)
-    last = earlier[-1].event if earlier else None
-    known_then = known - {one.step for one in last.new_checkpoints} if last is not None else known
-    again = last is not None and _is_listed(last) and _is_few(last, known_then, keep)
+    last = earlier[-1] if earlier else None
+    known_then = known - set(last.new_steps) if last is not None else known
+    again = last is not None and last.listed and _is_few(last.left, known_then, keep)
     soon = _expiring(run, check, now)
     holds = True if soon or (few and again) else None if few else False
     lines = [f"keep_last is {keep}, {left} complete are left"] if few else []
@@ -159,15 +160,13 @@ def rollback_coverage(run: Run, check: CheckRecorded, now: datetime) -> Held:
     return Held(COVERAGE, "H5", Severity.ALERT, holds, summary, tuple(lines))
 
 
-def _is_few(check: CheckRecorded, known: set[int], keep: int) -> bool:
+def _is_few(left: int, known: set[int], keep: int) -> bool:
     """Say whether too few are left of those that are to be kept.
 
-    One that is being written takes a place. While fewer came than are to be kept, one that is
-    rotated away is no collapse, and half of them is.
+    While fewer came than are to be kept, one that is rotated away is no collapse, and half of them
+    is.
     """
-    newest = max(check.checkpoints_complete, default=-1)
-    written = any(one.step > newest for one in check.checkpoints_incomplete)
-    left, depth = len(check.checkpoints_complete) + written, min(keep, LISTED_MAX)
+    depth = min(keep, LISTED_MAX)
     if len(known) >= depth:
         return left < depth
     return bool(known) and left <= len(known) // 2
@@ -186,10 +185,6 @@ def _expiring(run: Run, check: CheckRecorded, now: datetime) -> str:
     if ends - now > min(EXPIRY_SOON, lasts / 4):
         return ""
     return f"the newest complete one, step-{newest}, expires at {ends:%Y-%m-%d %H:%M} UTC"
-
-
-def _is_listed(check: CheckRecorded) -> bool:
-    return any(r.source == "checkpoints" and r.state is SourceState.FRESH for r in check.readings)
 
 
 def _rounded(length: timedelta) -> str:

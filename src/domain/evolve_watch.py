@@ -26,7 +26,6 @@ from watchkeeper.domain.phases import (
 from watchkeeper.domain.replacing import copied
 from watchkeeper.domain.state import (
     CHECKPOINTS_KEPT,
-    TRAIL_MAX,
     Checkpoint,
     LastCheck,
     Run,
@@ -34,6 +33,7 @@ from watchkeeper.domain.state import (
     is_moving,
 )
 from watchkeeper.domain.state_metrics import with_losses
+from watchkeeper.domain.state_trail import past_check, with_check
 
 
 def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
@@ -120,7 +120,7 @@ def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:
         health=data.health,
         progress=data.progress or run.progress,
         last_check=last,
-        trail=(*run.trail[1 - TRAIL_MAX :], last),
+        trail=with_check(run.trail, past_check(data, event.at, event.version)),
         losses=with_losses(run.losses, data),
         watch=copied(run.watch, lease_until=data.lease_until, next_due=data.next_due),
     )

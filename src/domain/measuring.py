@@ -34,7 +34,8 @@ from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress import parse_progress
 from watchkeeper.domain.series import Series, series_of_history, usable_history
 from watchkeeper.domain.series_checks import series_of_checks
-from watchkeeper.domain.state import Instance, LastCheck, Run, contract_of
+from watchkeeper.domain.state import Instance, Run, contract_of
+from watchkeeper.domain.state_trail import PastCheck
 from watchkeeper.domain.values import TrackerFacts
 
 SHIFT_MIN = 0.05
@@ -55,10 +56,10 @@ class Before:
         all: The run's checks that measured something, oldest first.
     """
 
-    own: tuple[LastCheck, ...]
+    own: tuple[PastCheck, ...]
     segment: int
     last: Measured | None
-    all: tuple[LastCheck, ...]
+    all: tuple[PastCheck, ...]
 
 
 def measure(
@@ -150,25 +151,25 @@ def _compares(run: Run, instance: Instance) -> bool:
     """Say whether a resume is still to be compared with what was logged before it."""
     if len(run.instances) < 2 and instance.plan.resume_step is None:
         return False
-    last = run.trail[-1].event if run.trail else None
-    if last is None or last.instance != instance.plan.instance:
+    last = run.trail[-1] if run.trail else None
+    measured = last.measured if last is not None else None
+    if last is None or measured is None or last.instance != instance.plan.instance:
         return True
-    measured = last.measured
     return not is_settled(measured.resume, measured, measured.high_water)
 
 
 def _before(run: Run, instance: Instance, newest: int | None, turns: int) -> Before:
-    measured = [one for one in run.trail if one.event.measured.source]
-    own = [one for one in measured if one.event.instance == instance.plan.instance]
-    known = own[-1].event.measured if own else None
+    measured = [one for one in run.trail if one.source]
+    own = [one for one in measured if one.instance == instance.plan.instance]
+    known = own[-1].measured if own else None
     segment = max(turns, known.segment if known is not None else 0)
     back = known is not None and known.last_step is not None and newest is not None
     if back and known is not None and known.last_step is not None and newest is not None:
         usual = 2 * (known.stride or 1.0)
         if newest < known.last_step - usual and segment == known.segment:
             segment += 1
-    same = tuple(one for one in own if one.event.measured.segment == segment)
-    last = same[-1].event.measured if same else None
+    same = tuple(one for one in own if one.segment == segment)
+    last = same[-1].measured if same else None
     return Before(same, segment, last, tuple(measured))
 
 
@@ -247,8 +248,8 @@ def _level(pick: _Pick, role: str, rise: Rise) -> Level | None:
 def _level_before(pick: _Pick, role: str, name: str) -> Level | None:
     """Return what the newest check expected of a metric; a resume goes on where it stopped."""
     for one in reversed(pick.before.all):
-        level = getattr(one.event.measured, role)
-        if isinstance(level, Level) and level.metric == name:
+        level = one.levels.get(role)
+        if level is not None and level.metric == name:
             return level
     return None
 

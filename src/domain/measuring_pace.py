@@ -66,9 +66,8 @@ def pace_of(
 
 def _pace_before(run: Run, name: str) -> tuple[Pace, float] | None:
     for one in reversed(run.trail):
-        pace = one.event.measured.pace
-        if pace is not None and pace.metric == name and pace.baseline is not None:
-            return pace, one.at.timestamp()
+        if one.pace is not None and one.pace.metric == name:
+            return one.pace, one.at.timestamp()
     return None
 
 

@@ -11,7 +11,8 @@ from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress import progress_of
 from watchkeeper.domain.progress_lines import Line, read_line
 from watchkeeper.domain.series import FINITE_ROLES, NO_STEPS, NO_VALUES, Series
-from watchkeeper.domain.state import Instance, LastCheck, Run, contract_of
+from watchkeeper.domain.state import Instance, Run, contract_of
+from watchkeeper.domain.state_trail import PastCheck
 from watchkeeper.domain.values import TrackerFacts
 
 CHECKS_MAX = 32
@@ -30,7 +31,7 @@ def series_of_checks(
     instance: Instance,
     seen: Observation,
     tracker: TrackerFacts | None,
-    earlier: Sequence[LastCheck],
+    earlier: Sequence[PastCheck],
 ) -> Series | None:
     """Put a series together from earlier checks and from what is shown now; none without any.
 
@@ -47,13 +48,12 @@ def series_of_checks(
     names: dict[str, str] = {}
     rows: list[_Row] = []
     for one in earlier[-CHECKS_MAX:]:
-        check = one.event
-        rows += [_Row(step, np.nan, {"loss": loss}) for step, loss in check.measured.losses]
-        if check.progress is not None and check.metrics:
-            held = recognise(tuple(check.metrics), stated)
+        rows += [_Row(step, np.nan, {"loss": loss}) for step, loss in one.losses]
+        if one.step is not None and one.metrics:
+            held = recognise(tuple(one.metrics), stated)
             names.update(held)
-            values = _values(check.metrics, held, printed)
-            rows.append(_Row(check.progress.step, one.at.timestamp(), values))
+            values = _values(one.metrics, held, printed)
+            rows.append(_Row(one.step, one.at.timestamp(), values))
     if tracker is not None and tracker.step is not None:
         held = recognise(tuple(tracker.metrics), stated)
         names.update(held)

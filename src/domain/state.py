@@ -21,6 +21,7 @@ from watchkeeper.domain.signals import Claim, Claims
 from watchkeeper.domain.state_judgement import Judgement
 from watchkeeper.domain.state_manoeuvres import Manoeuvres
 from watchkeeper.domain.state_metrics import LossAt
+from watchkeeper.domain.state_trail import PastCheck
 from watchkeeper.domain.tracker_links import TrackerLink
 from watchkeeper.domain.values import CheckpointKind, JobFacts
 
@@ -235,10 +236,6 @@ class LastCheck:
     version: int
 
 
-TRAIL_MAX = 64
-"""Checks remembered in state: what detectors over several cadences look back on."""
-
-
 # Without slots: its forty fields are copied for every event, and a dictionary of them in one go.
 @dataclass(frozen=True)
 class Run:
@@ -264,7 +261,7 @@ class Run:
         attempts: When each refused attempt was recorded last, by actor, command and target.
         claims: What signals say, the newest word on each subject.
         urged_at: When the newest signal was recorded that asks for a check.
-        trail: The newest checks, oldest first, at most `TRAIL_MAX`.
+        trail: What is remembered of the newest checks, oldest first, at most `TRAIL_MAX`.
         keeper: How often the keeper judged this run, and how often it was wrong.
         losses: What was logged at sampled steps, which a resume is compared with.
         manoeuvres: Planned acts, relaunches and rollbacks asked for, milestones, ancestor.
@@ -307,7 +304,7 @@ class Run:
     manoeuvres: Manoeuvres = field(default_factory=Manoeuvres)
     claims: Claims = field(default_factory=dict[str, Claim])
     urged_at: datetime | None = None
-    trail: tuple[LastCheck, ...] = ()
+    trail: tuple[PastCheck, ...] = ()
     keeper: Keeper = field(default_factory=Keeper)
     losses: tuple[LossAt, ...] = ()
     judgement: Judgement = field(default_factory=Judgement)

@@ -1,0 +1,135 @@
+"""What a run's state remembers of its newest checks: as much as the checks after them look at.
+
+A whole check takes some 30 kB, and a run remembers 64 of them. Only the newest is kept whole, as
+`Run.last_check`; what the others showed stays in their events.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from watchkeeper.domain.events_watch import CheckRecorded
+from watchkeeper.domain.measured import Level, Measured, Pace
+from watchkeeper.domain.replacing import copied
+from watchkeeper.domain.sources import CapacityFacts
+from watchkeeper.domain.values import SourceState, Step
+
+TRAIL_MAX = 64
+"""Checks remembered in state: what detectors over several cadences look back on."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastCheck:
+    """What is remembered of a check.
+
+    Attributes:
+        at: When it was made.
+        version: Its place in the run's events.
+        instance: The instance that was looked at.
+        listed: The checkpoints' store answered.
+        incomplete: Paths of the checkpoints without their metadata.
+        left: Complete checkpoints, and the one that was being written.
+        new_steps: Steps of complete checkpoints that were seen for the first time.
+        capacity: What the job waited for or had.
+        step: The step shown.
+        metrics: The newest values by name.
+        source: See `Measured`; empty where nothing was measured.
+        segment: See `Measured`.
+        losses: See `Measured`.
+        measured: All that was measured, of the newest check, and of the newest that measured any.
+        levels: By their field in `Measured`: those that no later check measured again.
+        pace: The pace, where it has a baseline and no later check measured it again.
+    """
+
+    at: datetime
+    version: int
+    instance: str
+    listed: bool
+    incomplete: tuple[str, ...]
+    left: int
+    new_steps: tuple[Step, ...]
+    capacity: CapacityFacts | None
+    step: Step | None
+    metrics: Mapping[str, float]
+    source: str
+    segment: int
+    losses: tuple[tuple[Step, float], ...]
+    measured: Measured | None
+    levels: Mapping[str, Level]
+    pace: Pace | None
+
+
+def past_check(check: CheckRecorded, at: datetime, version: int) -> PastCheck:
+    """Return what is remembered of the newest check."""
+    measured = check.measured
+    pace = measured.pace
+    return PastCheck(
+        at=at,
+        version=version,
+        instance=check.instance,
+        listed=is_listed(check),
+        incomplete=tuple(one.path for one in check.checkpoints_incomplete),
+        left=left_by(check),
+        new_steps=tuple(one.step for one in check.new_checkpoints),
+        capacity=check.capacity,
+        step=check.progress.step if check.progress is not None else None,
+        metrics=check.metrics,
+        source=measured.source,
+        segment=measured.segment,
+        losses=measured.losses,
+        measured=measured,
+        levels=levels_of(measured),
+        pace=pace if pace is not None and pace.baseline is not None else None,
+    )
+
+
+def levels_of(measured: Measured) -> dict[str, Level]:
+    """Return the levels that were measured, by their field."""
+    found = {
+        "loss": measured.loss,
+        "grad_norm": measured.grad_norm,
+        "z_loss": measured.z_loss,
+        "router": measured.router,
+    }
+    return {role: level for role, level in found.items() if level is not None}
+
+
+def with_check(trail: tuple[PastCheck, ...], newest: PastCheck) -> tuple[PastCheck, ...]:
+    """Add a check to those remembered, and forget of them what nobody looks at any more."""
+    kept = list(trail[1 - TRAIL_MAX :])
+    for place in range(len(kept) - 1, -1, -1):
+        one = kept[place]
+        if one.measured is not None and (newest.source or not one.source):
+            kept[place] = _outdated(one, newest)
+        # Before it there is none that is kept whole.
+        if one.source:
+            break
+    return (*kept, newest)
+
+
+def _outdated(one: PastCheck, newest: PastCheck) -> PastCheck:
+    """Return a check without what was measured again: by role and metric the newest counts."""
+    left = {
+        role: level
+        for role, level in one.levels.items()
+        if (again := newest.levels.get(role)) is None or again.metric != level.metric
+    }
+    pace = one.pace
+    if pace is not None and newest.pace is not None and newest.pace.metric == pace.metric:
+        pace = None
+    return copied(one, measured=None, levels=left or _NO_LEVELS, pace=pace)
+
+
+_NO_LEVELS: Mapping[str, Level] = {}
+
+
+def is_listed(check: CheckRecorded) -> bool:
+    """Say whether the checkpoints' store answered at a check."""
+    return any(r.source == "checkpoints" and r.state is SourceState.FRESH for r in check.readings)
+
+
+def left_by(check: CheckRecorded) -> int:
+    """Count the complete checkpoints, and the one being written, which takes a place."""
+    newest = max(check.checkpoints_complete, default=-1)
+    written = any(one.step > newest for one in check.checkpoints_incomplete)
+    return len(check.checkpoints_complete) + written
