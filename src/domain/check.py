@@ -48,7 +48,7 @@ from watchkeeper.domain.values import (
     SourceState,
     TrackerFacts,
 )
-from watchkeeper.domain.witnesses import NOTHING_LOGGED
+from watchkeeper.domain.witnesses import NOTHING_LOGGED, is_left_over
 
 METRICS_MAX = 16
 """Metrics kept in a check; the rest stays in the observation."""
@@ -101,7 +101,7 @@ def summarise(
     readings = _aged(seen, instance)
     fresh = {reading.source for reading in readings if reading.state is SourceState.FRESH}
     tracker = seen.tracker if "tracker" in fresh else None
-    progress = _progress(seen, tracker)
+    progress = _progress(run, instance, seen, tracker)
     complete, incomplete, new = _checkpoints(run, contract, seen)
     due = command.now + _wait(run, contract, progress, instance, seen.job)
     due = urged(run, sooner(contract, due, command.now), seen.at, command.now)
@@ -186,9 +186,13 @@ def _metrics(
     return {"loss": shown.loss} if shown is not None and shown.loss is not None else {}
 
 
-def _progress(seen: Observation, tracker: TrackerFacts | None) -> Progress | None:
+def _progress(
+    run: Run, instance: Instance, seen: Observation, tracker: TrackerFacts | None
+) -> Progress | None:
     shown = _shown(seen)
     tracked = tracker.step if tracker else None
+    if tracked is not None and is_left_over(run, instance, tracked, shown):
+        tracked = None
     if shown is None and tracked is None:
         return None
     if shown is None or (tracked is not None and tracked >= shown.step - shown.uncertainty):

@@ -25,6 +25,7 @@ from watchkeeper.domain.witnesses import (
     Before,
     before_check,
     busy_line,
+    is_saved,
     pace,
     witnesses_of,
 )
@@ -78,7 +79,7 @@ def liveness_of(
         now: When the check is made.
     """
     state = check.job.state if check.job is not None else None
-    before = before_check(run, instance, now)
+    before = before_check(run, instance, seen, now)
     if state is not None and state in TERMINAL:
         said = f"the orchestrator says {state.value.upper()}"
         return Liveness(because=said, rate=before.liveness.rate)
@@ -95,9 +96,9 @@ def liveness_of(
         excused_at=_excused_at(run, before, now),
         checks=_checks(run, before, check, witnesses),
         witnesses=witnesses,
-        busy=busy_line(seen.log_lines),
+        busy=_busy(before, check, seen),
         final=_is_at_the_end(contract_of(run), instance, check),
-        checkpoint_every=_checkpoint_every(run, before.liveness.rate),
+        checkpoint_every=_checkpoint_every(run, before.rate),
         now=now,
     )
     asked = end_asked(run, instance.plan.instance)
@@ -193,6 +194,12 @@ def _excused_at(run: Run, before: Before, now: datetime) -> datetime | None:
     if expecting(run, "H3", now) is not None:
         return now
     return before.liveness.excused_at
+
+
+def _busy(before: Before, check: CheckRecorded, seen: Observation) -> str:
+    """Return the line that speaks of work without steps; empty where that work is done."""
+    line = busy_line(seen.log_lines)
+    return "" if is_saved(before, check, line) else line
 
 
 def _is_at_the_end(contract: Contract, instance: Instance, check: CheckRecorded) -> bool:

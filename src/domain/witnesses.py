@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.liveness import Liveness, Moves, Witness, witness_of
 from watchkeeper.domain.observation import Observation
-from watchkeeper.domain.progress import parse_progress
+from watchkeeper.domain.progress import Progress, parse_progress
+from watchkeeper.domain.progress_lines import read_line
 from watchkeeper.domain.state import Instance, Run
 from watchkeeper.domain.values import Reading, SourceState, Step
 
@@ -42,6 +43,13 @@ _BUSY = re.compile(
 _NOT_WORK = re.compile(r"\b(?:error|failed|failure|traceback|timed? ?out|fatal)\b", re.IGNORECASE)
 
 
+_SAVING = re.compile(
+    r"Saving (?:temporary |permanent )?checkpoint(?:.{0,40}?\bstep[ =:-]{0,2}(?P<step>\d{1,15})\b)?"
+    r"|starting commit to storage",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What one clock shows at a check; `why` is set where it gives no answer."""
@@ -58,6 +66,7 @@ class Before:
 
     Attributes:
         liveness: Of the check before; empty for the first check of an instance.
+        rate: Steps in a second as far as known: seen by the watch, else printed beside the steps.
         start: The step that it starts from.
         had: The highest step that earlier instances showed; none for the first.
         best: The highest step that this one showed so far.
@@ -66,6 +75,7 @@ class Before:
     """
 
     liveness: Liveness
+    rate: float | None
     start: Step
     had: Step | None
     best: Step | None
@@ -73,19 +83,21 @@ class Before:
     now: datetime
 
 
-def before_check(run: Run, instance: Instance, now: datetime) -> Before:
-    """Gather what was known of an instance before a check of it."""
+def before_check(run: Run, instance: Instance, seen: Observation, now: datetime) -> Before:
+    """Gather what is known of an instance beside what its clocks show at a check."""
     last = run.last_check
     same = last is not None and last.event.instance == instance.plan.instance
     known = Liveness()
     if last is not None:
         # An instance inherits the pace of the one before, and nothing else.
-        seen = last.event.liveness
-        known = seen if same else Liveness(rate=seen.rate)
+        was = last.event.liveness
+        known = was if same else Liveness(rate=was.rate)
     earlier = [i.step_best for i in run.instances[:-1] if i.step_best is not None]
     start = instance.plan.resume_step or 0
     had = max(earlier, default=None)
-    return Before(known, start, had, instance.step_best, instance.launched_at, now)
+    # At a first look nothing was seen to move: without a pace a rounded bar could not be judged.
+    rate = known.rate if known.rate is not None else printed_pace(seen.log_lines)
+    return Before(known, rate, start, had, instance.step_best, instance.launched_at, now)
 
 
 def witnesses_of(before: Before, check: CheckRecorded, seen: Observation) -> tuple[Witness, ...]:
@@ -108,6 +120,15 @@ def witnesses_of(before: Before, check: CheckRecorded, seen: Observation) -> tup
     )
 
 
+def printed_pace(lines: Iterable[str]) -> float | None:
+    """Return the steps in a second that the newest line of training prints; none without one."""
+    for text in reversed(tuple(lines)):
+        if parse_progress(text) is not None:
+            line = read_line(text)
+            return (line.rate or None) if line is not None else None
+    return None
+
+
 def busy_line(lines: Iterable[str]) -> str:
     """Return the newest line since the last progress line that speaks of work without steps."""
     for line in reversed(tuple(lines)):
@@ -116,6 +137,43 @@ def busy_line(lines: Iterable[str]) -> str:
         if _BUSY.search(line) and not _NOT_WORK.search(line):
             return line.strip()[:160]
     return ""
+
+
+def is_saved(before: Before, check: CheckRecorded, line: str) -> bool:
+    """Say whether a line speaks of saving a checkpoint that is complete by now; see `busy_line`."""
+    found = _SAVING.search(line)
+    if found is None:
+        return False
+    # A line that names no step is about the newest one.
+    named = int(found["step"]) if found["step"] else before.best
+    newest = max(check.checkpoints_complete, default=-1)
+    # In catch-up the complete one may be the earlier instance's, and is written again.
+    return named is not None and named > (before.had or -1) and newest >= named
+
+
+def is_left_over(run: Run, instance: Instance, step: Step, logged: Progress | None) -> bool:
+    """Say whether a tracker shows in catch-up what an earlier instance logged.
+
+    A tracker that takes no step twice stands at its newest step until that is passed again.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that is looked at.
+        step: What the tracker shows.
+        logged: What the instance's own output shows.
+    """
+    earlier = [i.step_best for i in run.instances[:-1] if i.step_best is not None]
+    had = max(earlier, default=None)
+    if had is None or step > had or step <= (instance.step_best or -1):
+        return False
+    last = run.last_check.event if run.last_check is not None else None
+    same = last is not None and last.instance == instance.plan.instance
+    was = witness_of(last.liveness, "tracker") if last is not None else None
+    stands = step == had or (was is not None and step == was.step)
+    if logged is None or (same and was is not None and was.step is not None):
+        # It logs these steps again where it is seen to move among them.
+        return stands
+    return step > logged.step + logged.uncertainty
 
 
 def pace(before: Before, witnesses: tuple[Witness, ...]) -> float | None:
@@ -181,9 +239,9 @@ def _rounding(before: Before, since: datetime, shown: Shown) -> str:
     if not shown.uncertainty:
         return ""
     width = 2 * shown.uncertainty
-    if before.liveness.rate is None:
+    if before.rate is None:
         return f"rounded to {width} steps, and no pace is known yet"
-    expected = before.liveness.rate * (before.now - since).total_seconds()
+    expected = before.rate * (before.now - since).total_seconds()
     if expected > width:
         return ""
     return f"rounded to {width} steps, of which about {expected:.0f} were to come"
@@ -239,11 +297,11 @@ def _tracker(before: Before, seen: Observation, reading: Reading | None) -> Witn
 def _caught_up_by(before: Before) -> datetime:
     """Return until when a tracker may be silent because the steps it has are done again."""
     began = before.liveness.phase_since or before.began or before.now
-    if before.liveness.rate is None or before.had is None:
+    if before.rate is None or before.had is None:
         # Without a pace nothing can be expected; a day is longer than any catch-up.
         return began + timedelta(days=1)
     steps = max(before.had - before.start, 0)
-    return began + timedelta(seconds=CATCH_UP_SLACK * steps / before.liveness.rate + 3600)
+    return began + timedelta(seconds=CATCH_UP_SLACK * steps / before.rate + 3600)
 
 
 def _checkpoints(check: CheckRecorded, reading: Reading | None) -> Shown:

@@ -212,6 +212,29 @@ def test_work_without_steps_has_an_allowance(line: str) -> None:
     assert opened(look(history, **busy)) == ["not_training"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["Saving temporary checkpoint at step 1100", "starting commit to storage layer by process 0"],
+)
+def test_a_checkpoint_that_is_complete_is_not_being_saved_any_more(line: str) -> None:
+    history = trains()
+    saved = {**STANDS, "lines": [*steps(1100), line], "found": listing(900, 1000, 1100)}
+    # It came at this check: that is a step, and the standstill counts from here.
+    assert quiet(look(history, **saved)) == "moving"
+    assert opened(look(history, **saved)) == []
+    assert opened(look(history, **saved)) == ["not_training"]
+
+
+def test_a_checkpoint_that_is_saved_again_in_catch_up_is_being_saved() -> None:
+    history = resumed()
+    found = listing(900, 1000, 1900)
+    look(history, shown=tracker(2000), lines=steps(1850), found=found)
+    saving = [*steps(1900), "Saving temporary checkpoint at step 1900"]
+    look(history, shown=tracker(2000), lines=saving, found=found)
+    answer = look(history, shown=tracker(2000), lines=saving, found=found)
+    assert quiet(answer) == "compiling_or_restoring"
+
+
 def test_an_error_about_work_is_no_work() -> None:
     history = trains()
     stuck = {**STANDS, "lines": [*steps(1100), "ERROR: compilation failed, retrying"]}
@@ -338,6 +361,38 @@ def test_the_job_s_own_gauge_of_its_phase_counts() -> None:
         gauge = TelemetryFacts(at=history.now + CADENCE, phase=TrainingPhase.INITIALISING)
         answer = look(history, **STANDS, telemetry=gauge)
         assert (opened(answer), live(answer).phase) == ([], TrainingPhase.INITIALISING)
+
+
+# --- First look ----------------------------------------------------------------------------------
+
+
+def complaining(number: int, line: str) -> dict[str, Any]:
+    """A hung run whose watchdog goes on complaining; its bar is rounded to 100 steps."""
+    lines = [line, f"watchdog: still waiting, {number} min"]
+    return {"step": 18_600, "lines": lines, "found": KEPT}
+
+
+FAR = contract(
+    checkpoints={"temporary_every": "", "permanent_every_steps": 100_000},
+    final_step={"value": 119_000, "source": "config"},
+)
+
+
+def test_a_hang_at_the_first_look_is_told_by_the_pace_that_the_bar_prints() -> None:
+    history = History().launch(FAR)
+    line = bar("18.6kit/119kit")
+    assert "s/it" in line
+    found = [opened(look(history, **complaining(number, line))) for number in range(5)]
+    assert found == [[], [], [], [], ["not_training"]]
+    lines = history.run.findings["not_training"].evidence
+    assert any("steps in the output: step ~18600" in one and "in a row" in one for one in lines)
+
+
+def test_a_rounded_bar_without_any_pace_proves_no_standstill() -> None:
+    history = History().launch(FAR)
+    line = bar("18.6kit/119kit").replace("rate:4.3s/it", "rate:?s/it")
+    found = [opened(look(history, **complaining(number, line))) for number in range(5)]
+    assert found == [[], [], [], [], ["monitor_blind"]]
 
 
 # --- Catch-up ------------------------------------------------------------------------------------
