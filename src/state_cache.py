@@ -9,9 +9,10 @@ from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
 STATES_MAX = 10_000
-"""States kept at most. One of a run takes 50 to 200 kB, and some 0.8 MB when it has been checked
-for long, which is mostly its newest checks. There are no snapshots on disk: 5,000 events are read
-and folded in half a second, 50,000 in seconds, once for each process; see docs/performance.md.
+"""States kept at most. One of a run takes 50 to 200 kB, and 0.3 MB when it has been checked for
+long, which is mostly what it remembers of its newest checks. There are no snapshots on disk: 5,000
+events are read and folded in half a second, 50,000 in seconds, once for each process; see
+docs/performance.md.
 """
 
 

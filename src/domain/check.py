@@ -207,7 +207,8 @@ def _checkpoints(
 ) -> tuple[tuple[int, ...], tuple[CheckpointFacts, ...], tuple[CheckpointFacts, ...]]:
     if seen.checkpoints is None:
         return (), (), ()
-    here = [c for c in seen.checkpoints.checkpoints if is_own_checkpoint(contract, c)]
+    root = contract_root(checkpoint_root_of(contract))
+    here = [c for c in seen.checkpoints.checkpoints if _lies_in(root, c)]
     usable = [c for c in here if c.complete and not is_rejected(run, c)]
     done = sorted(usable, key=lambda c: c.step)
     half = sorted((c for c in here if not c.complete), key=lambda c: c.step)
@@ -253,8 +254,11 @@ def is_own_checkpoint(contract: Contract, found: CheckpointFacts) -> bool:
 
     A store may list another prefix by mistake; only this run's root counts as lineage.
     """
-    parent = contract_root(found.path).rpartition("/")[0]
-    return parent == contract_root(checkpoint_root_of(contract))
+    return _lies_in(contract_root(checkpoint_root_of(contract)), found)
+
+
+def _lies_in(root: str, found: CheckpointFacts) -> bool:
+    return contract_root(found.path).rpartition("/")[0] == root
 
 
 def _health(

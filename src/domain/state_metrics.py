@@ -1,5 +1,6 @@
 """What a run's state remembers of its losses: the reference that a resume is compared with."""
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from watchkeeper.domain.events_watch import CheckRecorded
@@ -29,9 +30,14 @@ def with_losses(known: tuple[LossAt, ...], check: CheckRecorded) -> tuple[LossAt
     if not measured.losses:
         return known
     stretch = (check.instance, measured.segment)
-    own = [one for one in known if one.stretch == stretch]
-    others = tuple(one for one in known if one.stretch != stretch)
-    own += [LossAt(step, loss, stretch, measured.losses_slack) for step, loss in measured.losses]
+    new = [LossAt(step, loss, stretch, measured.losses_slack) for step, loss in measured.losses]
+    if known and known[-1].stretch == stretch:
+        # The newest stretch stands last, in one piece: every check of a long run comes here.
+        begin = bisect_left(known, True, key=lambda one: one.stretch == stretch)
+        others, own = known[:begin], (*known[begin:], *new)
+    else:
+        others = tuple(one for one in known if one.stretch != stretch)
+        own = (*(one for one in known if one.stretch == stretch), *new)
     return (*others[-LOSSES_KEPT:], *own[-LOSSES_KEPT:])
 
 

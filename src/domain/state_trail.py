@@ -5,12 +5,11 @@ A whole check takes some 30 kB, and a run remembers 64 of them. Only the newest 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from watchkeeper.domain.events_watch import CheckRecorded
 from watchkeeper.domain.measured import Level, Measured, Pace
-from watchkeeper.domain.replacing import copied
 from watchkeeper.domain.sources import CapacityFacts
 from watchkeeper.domain.values import SourceState, Step
 
@@ -18,9 +17,8 @@ TRAIL_MAX = 64
 """Checks remembered in state: what detectors over several cadences look back on."""
 
 
-@dataclass(frozen=True, slots=True)
-class PastCheck:
-    """What is remembered of a check.
+class PastCheck(NamedTuple):
+    """What is remembered of a check. A tuple: one is made for each check of a history that is read.
 
     Attributes:
         at: When it was made.
@@ -61,16 +59,16 @@ class PastCheck:
 
 def past_check(check: CheckRecorded, at: datetime, version: int) -> PastCheck:
     """Return what is remembered of the newest check."""
-    measured = check.measured
-    pace = measured.pace
+    measured, pace = check.measured, check.measured.pace
+    half, new = check.checkpoints_incomplete, check.new_checkpoints
     return PastCheck(
         at=at,
         version=version,
         instance=check.instance,
         listed=is_listed(check),
-        incomplete=tuple(one.path for one in check.checkpoints_incomplete),
+        incomplete=tuple([one.path for one in half]) if half else (),
         left=left_by(check),
-        new_steps=tuple(one.step for one in check.new_checkpoints),
+        new_steps=tuple([one.step for one in new]) if new else (),
         capacity=check.capacity,
         step=check.progress.step if check.progress is not None else None,
         metrics=check.metrics,
@@ -85,26 +83,30 @@ def past_check(check: CheckRecorded, at: datetime, version: int) -> PastCheck:
 
 def levels_of(measured: Measured) -> dict[str, Level]:
     """Return the levels that were measured, by their field."""
-    found = {
-        "loss": measured.loss,
-        "grad_norm": measured.grad_norm,
-        "z_loss": measured.z_loss,
-        "router": measured.router,
-    }
-    return {role: level for role, level in found.items() if level is not None}
+    found: dict[str, Level] = {}
+    if measured.loss is not None:
+        found["loss"] = measured.loss
+    if measured.grad_norm is not None:
+        found["grad_norm"] = measured.grad_norm
+    if measured.z_loss is not None:
+        found["z_loss"] = measured.z_loss
+    if measured.router is not None:
+        found["router"] = measured.router
+    return found
 
 
 def with_check(trail: tuple[PastCheck, ...], newest: PastCheck) -> tuple[PastCheck, ...]:
     """Add a check to those remembered, and forget of them what nobody looks at any more."""
     kept = list(trail[1 - TRAIL_MAX :])
-    for place in range(len(kept) - 1, -1, -1):
+    for place in reversed(range(len(kept))):
         one = kept[place]
         if one.measured is not None and (newest.source or not one.source):
             kept[place] = _outdated(one, newest)
         # Before it there is none that is kept whole.
         if one.source:
             break
-    return (*kept, newest)
+    kept.append(newest)
+    return tuple(kept)
 
 
 def _outdated(one: PastCheck, newest: PastCheck) -> PastCheck:
@@ -117,7 +119,7 @@ def _outdated(one: PastCheck, newest: PastCheck) -> PastCheck:
     pace = one.pace
     if pace is not None and newest.pace is not None and newest.pace.metric == pace.metric:
         pace = None
-    return copied(one, measured=None, levels=left or _NO_LEVELS, pace=pace)
+    return one._replace(measured=None, levels=left or _NO_LEVELS, pace=pace)
 
 
 _NO_LEVELS: Mapping[str, Level] = {}
@@ -125,11 +127,16 @@ _NO_LEVELS: Mapping[str, Level] = {}
 
 def is_listed(check: CheckRecorded) -> bool:
     """Say whether the checkpoints' store answered at a check."""
-    return any(r.source == "checkpoints" and r.state is SourceState.FRESH for r in check.readings)
+    for reading in check.readings:
+        if reading.source == "checkpoints" and reading.state is SourceState.FRESH:
+            return True
+    return False
 
 
 def left_by(check: CheckRecorded) -> int:
     """Count the complete checkpoints, and the one being written, which takes a place."""
+    left, half = len(check.checkpoints_complete), check.checkpoints_incomplete
+    if not half:
+        return left
     newest = max(check.checkpoints_complete, default=-1)
-    written = any(one.step > newest for one in check.checkpoints_incomplete)
-    return len(check.checkpoints_complete) + written
+    return left + any(one.step > newest for one in half)

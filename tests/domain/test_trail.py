@@ -66,10 +66,10 @@ def level(metric: str, expected: float) -> Level:
     )
 
 
-def measured(**found: Level) -> PastCheck:
+def measured(loss: Level, router: Level | None = None) -> PastCheck:
     """A check that measured some levels."""
-    check = check_of(measured=Measured(source="history", points=100, **found))
-    return past_check(check, START, 1)
+    found = Measured(source="history", points=100, loss=loss, router=router)
+    return past_check(check_of(measured=found), START, 1)
 
 
 def test_what_no_later_check_measured_stays_remembered() -> None:
