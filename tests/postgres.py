@@ -104,7 +104,16 @@ class PostgresServer:
     def restart(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it and start it again on the same data and port."""
         self.stop(how)
-        self.start()
+        deadline = clock.Deadline.after(STOP_LIMIT)
+        while True:
+            try:
+                self.start()
+                return
+            except ServerNotStarted as error:
+                # Its children see a moment later that their root was killed, and hold the memory.
+                if "old server processes" not in str(error) or deadline.expired():
+                    raise
+                clock.sleep(timedelta(milliseconds=100))
 
     def remove(self) -> None:
         """End it and remove its folder; safe to call twice."""

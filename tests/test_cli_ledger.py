@@ -9,8 +9,8 @@ import pytest
 
 from tests.command_line import Cli
 from tests.histories import told
+from tests.stores import ON_BOTH, store_at
 from watchkeeper import clock
-from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.event_store import StatusRow, Write
 from watchkeeper.projections.lag import BEHIND_MAX, LATE, SILENT, lags, silent
@@ -54,8 +54,9 @@ def test_a_tailer_that_is_silent_or_ill_is_named() -> None:
     assert "the disk is away" in silent("watch 7", NOW, "the disk is away", NOW)
 
 
+@ON_BOTH
 def test_lag_is_told_by_status_doctor_and_projections(cli: Cli, home: Path) -> None:
-    with open_store(home / "ledger.db") as store:
+    with store_at(home) as store:
         told(store, ["held"])
         assert cli("status", "--json").json["views"] == []  # No watch has begun any.
         assert cli("ledger", "catch-up").code == 0
@@ -81,7 +82,7 @@ def test_lag_is_told_by_status_doctor_and_projections(cli: Cli, home: Path) -> N
 
 
 def test_parked_events_are_listed_and_retried(cli: Cli, home: Path) -> None:
-    with open_store(home / "ledger.db") as store:
+    with store_at(home) as store:
         [slug] = told(store, ["crash_loop"])
         version = store.head(f"run/{slug}")[0]
         bad = (("run.finding_opened.1", b"{}"), ("run.finding_opened.1", b"{}"))
@@ -109,12 +110,12 @@ def test_what_cannot_be_rebuilt_is_refused_in_words(cli: Cli, home: Path) -> Non
     assert cli("status").code == 0
 
 
-def test_stats_and_weeks_count_the_whole_ledger(cli: Cli, home: Path) -> None:
-    with open_store(home / "ledger.db") as store:
+def test_stats_and_weeks_count_the_whole_ledger(cli: Cli, home: Path, chosen_store: str) -> None:
+    with store_at(home) as store:
         slugs = told(store)
         newest = store.newest()
     stats = cli("ledger", "stats", "--json").json
-    assert (stats["events"], stats["runs"], stats["store"]) == (newest, len(slugs), "sqlite")
+    assert (stats["events"], stats["runs"], stats["store"]) == (newest, len(slugs), chosen_store)
     assert sum(one["events"] for one in stats["topics"]) == newest
     assert stats["largest"][0]["bytes"] >= stats["largest"][1]["bytes"]
     [week] = cli("ledger", "weeks", "--json").json["weeks"].values()
@@ -129,7 +130,7 @@ def test_stats_and_weeks_count_the_whole_ledger(cli: Cli, home: Path) -> None:
 def test_a_long_history_is_told_and_refuses_nothing(
     cli: Cli, home: Path, events: int, told_of: bool, code: int
 ) -> None:
-    with open_store(home / "ledger.db") as store:
+    with store_at(home) as store:
         told(store, ["held"])
         [row] = store.status_rows()
         # Its row as after so many events: making them would take minutes.

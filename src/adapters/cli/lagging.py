@@ -3,14 +3,17 @@
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from watchkeeper import clock
+from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.views_file import FILE, glance
+from watchkeeper.event_store import StoreFailure
 from watchkeeper.projections.lag import Lag, lag_document, lags, silent
 from watchkeeper.views import ViewsFailure
 
@@ -43,23 +46,53 @@ def view_problems(home: Path, found: list[Lag]) -> list[str]:
     return [*said, *(text for text in told if text)]
 
 
-def told_of_file(home: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the views that need someone, for programs and in sentences; of an SQLite ledger."""
-    ledger = home.expanduser() / "ledger.db"
+def told_of_home(home: Path, chosen: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the views that need someone, for programs and in sentences, of a home not opened.
+
+    Args:
+        home: Its folder.
+        chosen: URL of the server that keeps its ledger; empty for its file.
+    """
     try:
-        uri = f"{ledger.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S)) as connection:
-            newest = connection.execute("SELECT max(id) FROM events").fetchone()[0] or 0
-
-            def recorded_at(position: int) -> datetime | None:
-                row = connection.execute(NEXT_EVENT, (position,)).fetchone()
-                return None if row is None else time_recorded(row[0])
-
-            found = read_lags(home, newest, recorded_at)
+        if not (home.expanduser() / FILE).exists():
+            return [], []
+        with _look(home, chosen) as look:
+            found = read_lags(home, look.newest(), look.recorded_at)
         ill = [lag_document(one) for one in found if not one.well]
         return ill, view_problems(home, found)
-    except (ViewsFailure, sqlite3.Error) as error:
+    except (ViewsFailure, StoreFailure, sqlite3.Error) as error:
         return [], [f"views: {error}"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Reads the newest position, and an event's bytes, by whatever asks the store."""
+
+    newest: Callable[[], int]
+    ask_after: Callable[[int], bytes | None]
+
+    def recorded_at(self, position: int) -> datetime | None:
+        state = self.ask_after(position)
+        return None if state is None else time_recorded(state)
+
+
+@contextmanager
+def _look(home: Path, chosen: str) -> Generator[_Look, None, None]:
+    if chosen:
+        with postgres_part("postgres_rows", "looking", chosen)(chosen) as (newest, after):
+            yield _Look(newest, after)
+        return
+    uri = f"{(home.expanduser() / 'ledger.db').absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S)) as connection:
+
+        def first(query: str, *values: int) -> Any:
+            row = connection.execute(query, values).fetchone()
+            return None if row is None else row[0]
+
+        yield _Look(
+            lambda: first("SELECT max(id) FROM events") or 0,
+            lambda position: first(NEXT_EVENT, position),
+        )
 
 
 def time_recorded(state: bytes) -> datetime | None:

@@ -4,17 +4,25 @@ import gzip
 import os
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Leave, home_option, json_errors, open_office, say
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    home_option,
+    json_errors,
+    open_office,
+    say,
+    store_of,
+)
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.viewing import HOLDER, views_of
 from watchkeeper.adapters.home import HomeInUse, open_home, watch_lock
+from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.store.backup import BackupProblem, back_up, restore
 from watchkeeper.adapters.views_file import FILE
 from watchkeeper.exporting import export_lines
@@ -138,19 +146,39 @@ def import_command(file: Path, home: Path, as_json: bool) -> None:
 @home_option
 @json_errors
 def backup(file: Path, home: Path, as_json: bool) -> None:
-    """Copy the SQLite ledger into FILE while it is in use, and verify the copy.
+    """Copy the ledger into FILE while it is in use, and verify it.
 
-    FILE has its digest beside it, in FILE.rest. A ledger in PostgreSQL is backed up by pg_dump, or
-    by `ledger export`. Keep deployment.json and principals.toml of the home with it.
+    The copy of a ledger in the home has its digest beside it, in FILE.rest. That of a ledger on
+    PostgreSQL is an archive of pg_dump, which must be installed. Keep deployment.json and
+    principals.toml of the home with it.
     """
     place = open_home(home)
+    chosen = store_of(place)
     try:
-        with progress("copying", quiet=as_json) as show:
-            events = back_up(place.ledger, file.expanduser(), show)
+        if chosen:
+            copied = postgres_part("postgres_backup", "back_up_postgres", chosen)
+            events = copied(chosen, file.expanduser())
+        else:
+            with progress("copying", quiet=as_json) as show:
+                events = back_up(place.ledger, file.expanduser(), show)
     except BackupProblem as error:
         raise Leave(str(error), 4) from error
     text = f"{file}: {count(events, 'event')}, verified"
     say(as_json, {"file": str(file), "events": events}, text)
+
+
+def _refuse_archive(copy: Path) -> None:
+    """Refuse what `pg_dump` wrote: this home's ledger is a file.
+
+    Raises:
+        BackupProblem: It is an archive of PostgreSQL.
+    """
+    with suppress(OSError), copy.open("rb") as file:
+        if file.read(5) == b"PGDMP":
+            raise BackupProblem(
+                f"{copy} is of a ledger on PostgreSQL, and this home's is a file: restore it with "
+                "--store, or move it by `watchkeeper ledger export` and `ledger import`"
+            )
 
 
 @click.command("restore")
@@ -160,13 +188,23 @@ def backup(file: Path, home: Path, as_json: bool) -> None:
 def restore_command(file: Path, home: Path, as_json: bool) -> None:
     """Put a copy from `ledger backup` in the place of this home's ledger; the old one is kept.
 
-    Nothing else may use the home meanwhile. The views are made again from the restored ledger.
+    Nothing else may use the home meanwhile, nor its ledger on PostgreSQL, from any host. The views
+    are made again from the restored ledger.
     """
     place = open_home(home)
+    chosen = store_of(place)
+    old: Path | str | None
     try:
         with watch_lock(place):
-            stamp = f"{clock.now():%Y%m%dT%H%M%SZ}"
-            events, old = restore(file.expanduser(), place.ledger, stamp)
+            if chosen:
+                restored = postgres_part("postgres_backup", "restore_postgres", chosen)
+                stamp = f"{clock.now():%Y%m%d_%H%M%S}"
+                events, schema = restored(chosen, file.expanduser(), stamp)
+                old = f"the schema {schema}" if schema else None
+            else:
+                _refuse_archive(file.expanduser())
+                stamp = f"{clock.now():%Y%m%dT%H%M%SZ}"
+                events, old = restore(file.expanduser(), place.ledger, stamp)
             # They saw events that the restored ledger may not hold.
             for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
                 (place.path / name).unlink(missing_ok=True)

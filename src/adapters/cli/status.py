@@ -13,7 +13,7 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.deliveries import late_deliveries
-from watchkeeper.adapters.cli.lagging import told_of_file
+from watchkeeper.adapters.cli.lagging import told_of_home
 from watchkeeper.adapters.cli.remote import ServerSaid, server_option
 from watchkeeper.adapters.cli.storing import store_named
 from watchkeeper.adapters.ledger_choice import postgres_part
@@ -67,7 +67,7 @@ def status(
         # A server's own targets are in its /healthz; what lies in a home here is not its.
         late = [] if server else late_deliveries(home, now)
         sources = [] if server else _sources(home, now)
-        views, behind = ([], []) if server else told_of_file(home)
+        views, behind = ([], []) if server else told_of_home(home, store_named(home))
         if as_json:
             signals = [row for _, _, row in sources]
             told = {**document(seen), "publishing_late": late, "signals": signals}

@@ -66,11 +66,13 @@ class Links:
     Args:
         address: Where the ledger is.
         limits: How long things may take.
+        alone: Leave out the lock by which whoever restores a backup sees that a ledger is in use.
     """
 
-    def __init__(self, address: Address, limits: Limits) -> None:
+    def __init__(self, address: Address, limits: Limits, *, alone: bool = False) -> None:
         """Connect to nothing yet."""
         self.limits = limits
+        self._alone = alone
         self.marks: Marks = marks_of(address.schema)
         self._address = address
         self._ready = Condition()
@@ -129,6 +131,13 @@ class Links:
         try:
             with self._guard.watching(connection, self.limits.answer):
                 connection.execute(self._settings())
+                if not self._alone:
+                    # For as long as the connection lasts; a restore waits for nobody and refuses.
+                    connection.execute(
+                        sql.SQL("SELECT pg_advisory_lock_shared({})").format(
+                            sql.Literal(self.marks.use_lock)
+                        )
+                    )
         except psycopg.Error as error:
             connection.close()
             raise self.failure(error, "connect") from error

@@ -1,5 +1,7 @@
 """Single looks at a ledger on PostgreSQL, for commands that open none: `status`, the tab key."""
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, LiteralString
 
@@ -7,7 +9,7 @@ import psycopg
 
 from watchkeeper.adapters.store.postgres import PREFIX_END
 from watchkeeper.adapters.store.postgres_address import parse_address
-from watchkeeper.adapters.store.postgres_link import Limits, Links
+from watchkeeper.adapters.store.postgres_link import Connection, Limits, Links
 from watchkeeper.adapters.store.postgres_schema import prepare
 
 _LOOK = Limits(
@@ -38,7 +40,32 @@ def read_rows(url: str, run: str | None = None) -> list[tuple[str, str, str]]:
     """
     if run is None:
         return _looked(url, _LOOK, "SELECT run, part, row FROM status", ())
-    return _looked(url, _LOOK, "SELECT run, part, row FROM status WHERE run = %s", (run,))
+    # The row without a run says which shape is live.
+    asked: LiteralString = "SELECT run, part, row FROM status WHERE run IN (%s, '')"
+    return _looked(url, _LOOK, asked, (run,))
+
+
+@contextmanager
+def looking(
+    url: str,
+) -> Generator[tuple[Callable[[], int], Callable[[int], bytes | None]], None, None]:
+    """Give, for a block, what returns the newest position, and the first event after one.
+
+    Raises:
+        StoreFailure: They could not be read; from the block, too.
+    """
+    with _opened(url, _LOOK) as connection:
+
+        def newest() -> int:
+            row = connection.execute("SELECT position FROM counter").fetchone()
+            return int(row[0]) if row is not None else 0
+
+        def after(position: int) -> bytes | None:
+            asked = "SELECT state FROM events WHERE id > %s ORDER BY id LIMIT 1"
+            row = connection.execute(asked, (position,)).fetchone()
+            return None if row is None else bytes(row[0])
+
+        yield newest, after
 
 
 def run_names(url: str, beginning: str, number: int) -> list[str]:
@@ -57,12 +84,18 @@ def run_names(url: str, beginning: str, number: int) -> list[str]:
 def _looked(
     url: str, limits: Limits, asked: LiteralString, values: tuple[object, ...]
 ) -> list[Any]:
+    with _opened(url, limits) as connection:
+        return connection.execute(asked, values).fetchall()
+
+
+@contextmanager
+def _opened(url: str, limits: Limits) -> Generator[Connection, None, None]:
     address = parse_address(url)
     links = Links(address, limits)
     try:
         with links.cut_when_late(links.connect()) as connection, connection:
             prepare(connection, address.schema, links.where, create=False)
-            return connection.execute(asked, values).fetchall()
+            yield connection
     except psycopg.Error as error:
         raise links.failure(error, "read") from error
     finally:

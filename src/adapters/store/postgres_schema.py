@@ -125,11 +125,13 @@ class Marks:
     Attributes:
         append_lock: Advisory lock of those who append.
         migrate_lock: Advisory lock of those who migrate.
+        use_lock: Advisory lock that each connection shares, and a restore has alone.
         channel: Where appends are announced. Channels belong to the whole database.
     """
 
     append_lock: int
     migrate_lock: int
+    use_lock: int
     channel: str
 
 
@@ -140,7 +142,7 @@ def marks_of(schema: str) -> Marks:
         digest = hashlib.sha256(f"watchkeeper {what} {schema}".encode()).digest()
         return int.from_bytes(digest[:8], "big", signed=True)
 
-    return Marks(number("append"), number("migrate"), f"watchkeeper_{schema}")
+    return Marks(number("append"), number("migrate"), number("use"), f"watchkeeper_{schema}")
 
 
 def schema_version(connection: psycopg.Connection[tuple[object, ...]]) -> int | None:

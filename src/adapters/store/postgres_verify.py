@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg import sql
 
 from watchkeeper.adapters.store.content import (
     PROBLEMS_MAX,
@@ -65,21 +66,32 @@ CONSTRAINTS = {
 """Sorted kinds of the constraints of each table: check, foreign, primary, unique."""
 
 
-def verify_postgres(address: Address, *, limits: Limits = LIMITS) -> StoreReport:
+def verify_postgres(
+    address: Address, *, limits: Limits = LIMITS, snapshot: str = "", alone: bool = False
+) -> StoreReport:
     """Check a whole ledger on a server. Changes nothing, and makes nobody wait.
 
     Contents of events and status rows are the caller's to check.
 
+    Args:
+        address: Where the ledger is.
+        limits: How long things may take.
+        snapshot: Look at what another transaction sees, by the name that it exported.
+        alone: The caller has the ledger alone, as while it restores one.
+
     Raises:
         StoreFailure: Nothing can be said: no such ledger, not readable, or of a newer watchkeeper.
     """
-    links = Links(address, limits)
+    links = Links(address, limits, alone=alone)
     seen = Seen()
     try:
         connection = links.connect()
         try:
             # One snapshot for all checks, whatever is appended meanwhile.
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            if snapshot:
+                named = sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot))
+                connection.execute(named)
             asking = _Asking(links, connection)
             _refuse_unknown(connection, links.where)
             found = list(islice(_problems(asking, seen), PROBLEMS_MAX))
