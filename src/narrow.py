@@ -160,6 +160,8 @@ def _kind(annotation: Any) -> Any:
         return Union[tuple(_kind(one) for one in arguments)]  # noqa: UP007
     if origin is tuple:
         # Built by call: what stands in brackets is read as a type by a checker.
+        if arguments[-1] is not Ellipsis:
+            return tuple.__class_getitem__(tuple(_kind(one) for one in arguments))
         return tuple.__class_getitem__((_kind(arguments[0]), ...))
     if origin is dict:
         return dict.__class_getitem__((_kind(arguments[0]), _kind(arguments[1])))

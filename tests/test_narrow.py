@@ -175,3 +175,15 @@ def test_whole_histories_are_read_by_stream_and_in_commit_order(store: SqliteSto
         for narrow, row in zip(found, expected, strict=True):
             data = decode(row.stream, row.version, row.topic, row.state).data
             assert all(same(getattr(narrow.data, f), getattr(data, f)) for f in wanted[row.topic])
+
+
+def test_a_tuple_of_unlike_parts_is_read_part_by_part() -> None:
+    """Losses are pairs of a step and a loss: one that is whole is still no whole number."""
+    state = b'{"data":{"measured":{"losses":[[5,3.0],[6,2.5],[7,0.0]]}}}'
+    found = NarrowReader({"run.check_recorded.1": ["measured"]}).read(
+        recorded("run.check_recorded.1", state)
+    )
+    assert found is not None
+    losses = found.data.measured.losses
+    assert losses == ((5, 3.0), (6, 2.5), (7, 0.0))
+    assert [tuple(map(type, pair)) for pair in losses] == [(int, float)] * 3
