@@ -12,9 +12,9 @@ from tests.histories import told
 from tests.stores import ON_BOTH, store_at
 from watchkeeper import clock
 from watchkeeper.adapters.views_file import ViewsFile
+from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
 from watchkeeper.event_store import StatusRow, Write
 from watchkeeper.projections.lag import BEHIND_MAX, LATE, SILENT, lags, silent
-from watchkeeper.projections.limits import HARD_EVENTS, SOFT_EVENTS
 from watchkeeper.views import Beat, Build, BuildState
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

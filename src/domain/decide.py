@@ -52,6 +52,7 @@ from watchkeeper.domain.events import (
     ContractAmended,
     CorrectionRecorded,
     EscalationAcknowledged,
+    HistoryLimitPassed,
     NoteAdded,
     RunAbandoned,
     RunDrafted,
@@ -68,6 +69,7 @@ from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.freshness import report_stale
 from watchkeeper.domain.guarded import GuardedAction
 from watchkeeper.domain.handover import decline, hand_over, refuses_taking
+from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS, limit_passed
 from watchkeeper.domain.lane_policy import forbids_resuming
 from watchkeeper.domain.launching import (
     Outcome,
@@ -260,6 +262,15 @@ def _check(run: Run, command: RecordCheck) -> Outcome:
     check, answers = summarise(run, instance, command)
     after = foresee(run, [check], command)
     return [check, *verdict(after, instance, check, command, answers)]
+    return [check, *verdict(after, instance, check, command), *_length_told(run)]
+
+
+def _length_told(run: Run) -> list[HistoryLimitPassed]:
+    limit = limit_passed(run.version, run.history_limit)
+    if limit is None:
+        return []
+    most = HARD_EVENTS if limit == "hard" else SOFT_EVENTS
+    return [HistoryLimitPassed(limit=limit, events=run.version, most=most)]
 
 
 # --- People --------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from pydantic import AwareDatetime, Field, PositiveInt
 
 from watchkeeper.domain.claims import CauseClaim
 from watchkeeper.domain.fact import Fact
+from watchkeeper.domain.history_limits import Limit
 from watchkeeper.domain.liveness import Liveness
 from watchkeeper.domain.measured import Measured
 from watchkeeper.domain.raised import Raised
@@ -280,6 +281,24 @@ class CheckpointRejected(Fact):
     written_at: AwareDatetime | None = None
 
 
+class HistoryLimitPassed(Fact):
+    """A run's history has grown longer than it should; recorded once for each limit.
+
+    Nothing is refused for it. Somebody should close the run, or go on with a successor, when it
+    next stands still.
+
+    Attributes:
+        limit: `soft` warns; `hard` makes `doctor` fail.
+        events: How many there were.
+        most: The limit.
+    """
+
+    topic: ClassVar[str] = "run.history_limit_passed.1"
+    limit: Limit
+    events: int = Field(ge=1)
+    most: int = Field(ge=1)
+
+
 WatchEvent = (
     CheckRecorded
     | WatchTaken
@@ -290,4 +309,5 @@ WatchEvent = (
     | FindingCleared
     | CheckpointValidated
     | CheckpointRejected
+    | HistoryLimitPassed
 )

@@ -11,6 +11,7 @@ from watchkeeper.domain.events import (
     FindingCleared,
     FindingOpened,
     FindingRaised,
+    HistoryLimitPassed,
     TrackerAnnounced,
     WatchEvent,
     WatchReleased,
@@ -79,6 +80,8 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
             rejected = {**run.rejected, data.path: data.reason}
             aside = with_rejection(run.manoeuvres, data)
             return replace(run, checkpoints=left_over, rejected=rejected, manoeuvres=aside)
+        case HistoryLimitPassed():
+            return replace(run, history_limit=data.limit)
         case _:
             assert_never(data)
 

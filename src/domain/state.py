@@ -14,6 +14,7 @@ from watchkeeper.domain.events import (
     PreflightRecorded,
     Progress,
 )
+from watchkeeper.domain.history_limits import Limit
 from watchkeeper.domain.keeper import Keeper
 from watchkeeper.domain.phases import Phase, Running, Stabilizing, Unborn
 from watchkeeper.domain.plan import LaunchPlan
@@ -266,6 +267,7 @@ class Run:
         losses: What was logged at sampled steps, which a resume is compared with.
         manoeuvres: Planned acts, relaunches and rollbacks asked for, milestones, ancestor.
         judgement: What a relaunch is to show, and what it has shown.
+        history_limit: The limit that its length was recorded to have passed; none so far.
     """
 
     slug: str
@@ -308,6 +310,7 @@ class Run:
     keeper: Keeper = field(default_factory=Keeper)
     losses: tuple[LossAt, ...] = ()
     judgement: Judgement = field(default_factory=Judgement)
+    history_limit: Limit | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from watchkeeper.domain.events import (
     FindingOpened,
     FindingRaised,
     HandoverEvent,
+    HistoryLimitPassed,
     InstanceEnded,
     InstanceLaunched,
     JudgementEvent,
@@ -208,6 +209,8 @@ def _run(data: RunEvent) -> str:
             return f"{data.severity.value} {data.kind} ({data.rule}) {how}: {data.summary}"
         case FindingCleared():
             return f"{data.kind} ({data.rule}) cleared: {data.reason}"
+        case HistoryLimitPassed():
+            return f"history is long: {data.events:,} events, {data.limit} limit {data.most:,}"
         case CheckpointValidated():
             return f"step-{data.step} validated ({data.kind.value}): {data.path}"
         case CheckpointRejected():

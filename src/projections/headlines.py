@@ -31,6 +31,7 @@ from watchkeeper.domain.events import (
     FixPushed,
     HandoverEvent,
     Health,
+    HistoryLimitPassed,
     HypothesesJudged,
     InstanceEnded,
     InstanceLaunched,
@@ -193,7 +194,7 @@ def _headline(data: RunEvent) -> Headline | None:
             return Headline.ESCALATION
         case EscalationAcknowledged():
             return Headline.ANSWER
-        case FindingOpened() | FindingRaised() | FindingCleared():
+        case FindingOpened() | FindingRaised() | FindingCleared() | HistoryLimitPassed():
             return Headline.FINDING
         case TrackerAnnounced():
             return Headline.TRACKER

@@ -1,17 +1,16 @@
 """How long a history may grow before somebody should close it; standard library only.
 
-Source of the numbers: Temporal warns at 10,240 events or 10 MB of one workflow's history, and ends
-it at 51,200 or 50 MB. Here nothing is ever refused for its length: a run that is not recorded is
-not watched, and the end of a run must never be lost. A long history is told, and costs time: it is
-folded once for each process.
+The numbers are the domain's, which records that a limit was passed; see
+`watchkeeper.domain.history_limits`. A long history is told, and costs time: it is folded once for
+each process.
 """
 
 from collections.abc import Iterable
 from typing import Protocol
 
+from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
 from watchkeeper.projections.status_rows import RunRow
 
-SOFT_EVENTS, HARD_EVENTS = 10_240, 51_200
 SOFT_BYTES, HARD_BYTES = 10_000_000, 50_000_000
 
 

@@ -32,6 +32,7 @@ from watchkeeper.domain.events import (
     FindingOpened,
     FindingRaised,
     HandoverEvent,
+    HistoryLimitPassed,
     InstanceEnded,
     InstanceLaunched,
     JudgementEvent,
@@ -151,6 +152,8 @@ def _entry(book: Logbook, data: RunEvent, event: Event) -> Logbook:
             return entries.finding_raised(book, data, event)
         case FindingCleared():
             return entries.finding_cleared(book, data, event)
+        case HistoryLimitPassed():
+            return entries.history_limit_passed(book, data, event)
         case TrackerAnnounced():
             return entries.tracker_announced(book, data, event)
         case CheckpointRejected():

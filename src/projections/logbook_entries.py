@@ -15,6 +15,7 @@ from watchkeeper.domain.events import (
     FindingCleared,
     FindingOpened,
     FindingRaised,
+    HistoryLimitPassed,
     InstanceLaunched,
     LaunchApproved,
     LaunchRequested,
@@ -264,6 +265,14 @@ def finding_cleared(book: Logbook, data: FindingCleared, event: Event) -> Logboo
     title = f"finding cleared: {prose(data.kind.replace('_', ' '))} ({prose(data.rule)})"
     book = opened(book, Kind.COMPLETE, event.at, title)
     return said(book, Key.STATUS, f"{prose(data.reason)} (event {event.version})")
+
+
+def history_limit_passed(book: Logbook, data: HistoryLimitPassed, event: Event) -> Logbook:
+    """Say that the run's history is long, and what to do when it next stands still."""
+    book = opened(book, Kind.COMPLETE, event.at, f"long history ({data.limit} limit)")
+    status = f"{data.events:,} events, the limit is {data.most:,} (event {event.version})"
+    book = said(book, Key.STATUS, status)
+    return said(book, Key.NEXT, "nothing is refused; close the run when it ends, or supersede it")
 
 
 def _by_end(data: FindingCleared) -> bool:

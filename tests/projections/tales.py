@@ -52,7 +52,8 @@ from watchkeeper.domain.commands import (
 )
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import ConsentGiven, InstanceEnded
+from watchkeeper.domain.events import ConsentGiven, HistoryLimitPassed, InstanceEnded
+from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
 from watchkeeper.domain.observation import GateFacts, SealFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refused
@@ -444,6 +445,16 @@ def permitted() -> History:
     return history
 
 
+def long_told() -> History:
+    """Its history passes both limits; the numbers are told, for nobody makes so many events."""
+    history = trained()
+    for step, limit, most in ((1200, "soft", SOFT_EVENTS), (1300, "hard", HARD_EVENTS)):
+        history.later(QUARTER).check(shown=shown(history, step, 4.7), without=("checkpoints",))
+        passed = {"limit": limit, "events": most + 3, "most": most}
+        history.record(HistoryLimitPassed.model_validate(passed))
+    return history
+
+
 TALES: dict[str, Callable[[], History]] = {
     "sealed": sealed,
     "crash_loop": crash_loop,
@@ -462,6 +473,7 @@ TALES: dict[str, Callable[[], History]] = {
     "mended": mended,
     "rethought": rethought,
     "stood_still": stood_still,
+    "long_told": long_told,
 }
 """Every tale by its name; each has a golden logbook."""
 

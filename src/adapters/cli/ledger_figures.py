@@ -20,9 +20,10 @@ from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.table import table
 from watchkeeper.adapters.cli.viewing import views_of
 from watchkeeper.building import catch_up
+from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.figures import count, human
-from watchkeeper.projections.limits import HARD_EVENTS, SOFT_EVENTS, beyond
+from watchkeeper.projections.limits import beyond
 from watchkeeper.projections.sizes import SIZES, STREAM, TOPIC
 from watchkeeper.projections.weeks import WEEKS
 from watchkeeper.views import BuildState, Views
