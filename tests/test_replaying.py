@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from tests.command_line import Cli
 from tests.histories import told
+from tests.stores import store_at
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.envelope import Envelope, Event, decode, encode
 from watchkeeper.domain.events import CheckRecorded, LogbookPushed, NoteAdded, RunEvent
@@ -123,12 +124,12 @@ def test_a_decision_that_would_be_another_is_named_at_its_check(tmp_path: Path) 
 def test_the_command_leaves_with_1_only_when_sameness_is_expected(
     cli: Cli, home: Path, tmp_path: Path
 ) -> None:
-    with open_store(home / "ledger.db") as store:
+    with store_at(home) as store:
         slugs = told(store, ["held", "refused"])
     assert cli("ledger", "replay", "--all", "--expect-same").code == 0
     assert cli("ledger", "replay").code == 4
     assert cli("ledger", "replay", "nobody").code == 3
-    with open_store(home / "ledger.db") as store:
+    with store_at(home) as store:
         store.append([], status=[StatusRow("held", "run", "{}"), StatusRow("refused", "run", "")])
     assert cli("ledger", "replay", "--all").code == 0
     said = cli("ledger", "replay", "--all", "--expect-same", "--json")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.command_line import Cli
 from tests.histories import told
+from tests.stores import ON_FILE, store_at
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.event_store import StoreFailure, Write
@@ -156,7 +157,7 @@ def test_a_changed_event_with_a_digest_made_to_fit_is_found_by_its_chain(
 def test_the_command_line_moves_a_ledger_to_another_home(
     cli: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_store(home / "ledger.db") as store:
+    with store_at(home) as store:
         slugs = told(store)
         newest = store.newest()
     file, again = tmp_path / "ledger.jsonl.gz", tmp_path / "again.jsonl"
@@ -169,7 +170,7 @@ def test_the_command_line_moves_a_ledger_to_another_home(
     assert cli("init", "--human", "dri").code == 0
     done = cli("ledger", "import", str(file), "--json")
     assert (done.code, done.json["events"], done.json["runs"]) == (0, newest, len(slugs))
-    with open_store(home / "ledger.db") as one, open_store(other / "ledger.db") as two:
+    with store_at(home) as one, store_at(other) as two:
         assert two.status_rows() == one.status_rows()
     assert cli("verify", "--offline").code == 0
     assert cli("ledger", "import", str(file), "--json").json["known"] == newest
@@ -182,6 +183,7 @@ def test_the_command_line_moves_a_ledger_to_another_home(
     assert cli("ledger", "import", str(unpacked)).code == 4
 
 
+@ON_FILE
 def test_a_backup_is_whole_at_rest_and_can_be_put_back(
     cli: Cli, home: Path, tmp_path: Path
 ) -> None:
@@ -208,6 +210,7 @@ def test_a_backup_is_whole_at_rest_and_can_be_put_back(
     assert cli("ledger", "backup", str(copy)).code == 4  # It exists.
 
 
+@ON_FILE
 def test_a_broken_backup_is_not_put_back(cli: Cli, home: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     with open_store(home / "ledger.db") as store:
@@ -222,6 +225,7 @@ def test_a_broken_backup_is_not_put_back(cli: Cli, home: Path, tmp_path: Path) -
     assert (home / "ledger.db").read_bytes() == before
 
 
+@ON_FILE
 def test_a_crash_between_the_steps_of_a_restore_leaves_a_store_that_is_refused_or_whole(
     home: Path, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
