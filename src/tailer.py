@@ -32,6 +32,8 @@ class Tailer:
     def pages(self) -> Iterator[Sequence[Notification]]:
         """Yield pages until the end of the ledger is reached; each moves the position on.
 
+        A page that is not full is the last: what came since then ends the next `wait` at once.
+
         Raises:
             StoreFailure: The ledger could not be read.
         """
@@ -41,6 +43,8 @@ class Tailer:
                 return
             self.position = page[-1].id
             yield page
+            if len(page) < PAGE:
+                return
 
     def wait(self, limit: timedelta) -> bool:
         """Wait until any process appended something new, or the limit.

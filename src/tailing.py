@@ -58,7 +58,7 @@ class Tail:
         self._holder = holder
         self._backoff = clock.ExponentialBackoff(RETRY_FIRST, RETRY_LONGEST, factor=2, jitter=0.5)
         self._begun = False
-        self._seen = 0
+        self._seen: int | None = None
         self._error = ""
         self._beat = clock.Deadline.after(timedelta(0))
 
@@ -107,15 +107,16 @@ class Tail:
                 continue  # A command builds it; it renews its lease as long as it lives.
             level = advance(pages, self._views, build, known) and level
             seen = build.position if seen is None else min(seen, build.position)
-        self._seen = seen or 0
+        self._seen = seen
         return level
 
     def _rest(self, stop: threading.Event) -> None:
         """Wait for something new; look by itself after a while, should no wake-up come."""
         deadline = clock.Deadline.after(POLL_EVERY)
-        newest = self._store.newest()
+        # After what was read, and not after what is there by now: that may have come between.
+        seen = self._store.newest() if self._seen is None else self._seen
         while not stop.is_set() and not deadline.expired():
-            if self._store.wait(after=newest, limit=LOOK_EVERY):
+            if self._store.wait(after=seen, limit=LOOK_EVERY):
                 return
             self._well()
 

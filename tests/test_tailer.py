@@ -59,6 +59,28 @@ def test_pages_move_over_all_events_in_order_and_then_only_over_new_ones(
     assert (event.originator_id, place.position) == ("run/a", event.id)
 
 
+def test_a_page_that_is_not_full_is_the_last_and_nobody_asks_twice(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(store, "run/a", PAGE + 3)
+    recorder = (SqliteRecorder if store.kind == "sqlite" else PostgresRecorder)(store)
+    whole, asked = recorder.select_notifications, list[int]()
+
+    def counted(start: int, limit: int, **rest: Any) -> Any:
+        asked.append(start)
+        if len(asked) == 2:
+            add(store, "run/late", 1)  # What comes while the last page is read ...
+        return whole(start, limit, **rest)
+
+    monkeypatch.setattr(recorder, "select_notifications", counted)
+    place = Tailer(recorder, store)
+    assert [len(page) for page in place.pages()] == [PAGE, 4]
+    assert asked == [0, PAGE]
+    add(store, "run/later", 1)
+    assert place.wait(timedelta(seconds=20))  # ... or after it is found by the next wait.
+    assert [len(page) for page in place.pages()] == [1]
+
+
 def test_it_begins_behind_the_position_it_is_given(store: Any) -> None:
     add(store, "run/a", 5)
     second = store.read_all()[1].position

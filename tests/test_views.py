@@ -19,7 +19,7 @@ from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.kept import Projection, Row, Seen
 from watchkeeper.projections.sizes import SIZES
 from watchkeeper.tailer import PAGE
-from watchkeeper.tailing import tailing
+from watchkeeper.tailing import POLL_EVERY, Tail, tailing
 from watchkeeper.views import Build, BuildState, Views, ViewsFailure
 
 ME = "test 1"
@@ -312,6 +312,27 @@ def test_a_tailer_catches_up_at_start_follows_and_leaves(
     assert views.beats() == []
     assert not [t for t in threading.enumerate() if t.name == "ledger-tail"]
     assert threading.active_count() <= before + 1  # The store's own feed.
+
+
+def test_what_is_appended_just_before_a_tailer_rests_wakes_it(
+    store: SqliteStore, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, late = Tail.turn, threading.Event()
+
+    def turn(self: Tail) -> bool:
+        level = whole(self)
+        if level and not late.is_set():
+            # It has read everything, and does not wait yet.
+            late.set()
+            add(store, "run/late", "1")
+        return level
+
+    monkeypatch.setattr(Tail, "turn", turn)
+    with tailing(store, views, [SIZES], ME):
+        assert late.wait(20)
+        timer = clock.Timer()
+        wait_for(lambda: rows(views).get("stream run/late"))
+        assert timer.elapsed() < POLL_EVERY / 2
 
 
 def test_a_tailer_goes_on_after_the_store_failed_and_says_so_meanwhile(
