@@ -81,6 +81,28 @@ def test_lag_is_told_by_status_doctor_and_projections(cli: Cli, home: Path) -> N
     assert cli("ledger", "projections").code == 1
 
 
+@ON_BOTH
+def test_doctor_and_status_name_a_tailer_that_stands_still(cli: Cli, home: Path) -> None:
+    with store_at(home) as store:
+        told(store, ["held"])
+        assert cli("ledger", "catch-up").code == 0
+        late = {"recorded_at": (clock.now() - LATE * 3).isoformat()}
+        store.append([Write("run/x", 0, (("t", json.dumps(late).encode()),))])
+    # It is well by its own word, and moves nothing.
+    with ViewsFile(home / "views.db") as views:
+        views.beat(Beat("watch 7", clock.now()))
+    [sizes, _] = cli("ledger", "projections", "--json").json["projections"]
+    assert sizes["behind_events"] == 1
+    assert LATE * 3 <= timedelta(seconds=sizes["behind_s"]) < LATE * 5
+    doctor = cli("doctor", "--json")
+    [check] = [one for one in doctor.json["checks"] if one["check"] == "views"]
+    assert (doctor.code, check["ok"]) == (1, False)
+    assert "1 event behind for 3 min: its tailer stands still" in check["says"]
+    assert "its tailer stands still" in cli("status").out
+    [row, _] = cli("status", "--json").json["views"]
+    assert (row["behind_events"], row["well"]) == (1, False)
+
+
 def test_parked_events_are_listed_and_retried(cli: Cli, home: Path) -> None:
     with store_at(home) as store:
         [slug] = told(store, ["crash_loop"])
