@@ -1,6 +1,6 @@
 """What the ledger costs, against the bare driver and against the library's defaults.
 
-    uv run python -m bench.ledger [--json] [--quick] [--store sqlite|postgresql://...] [--long]
+    uv run python -m bench.ledger [--json] [--quick] [--store sqlite|postgresql://...] [--rebuild N]
 
 All parts of a comparison are measured one right after the other, again and again; the median of
 these paired ratios is what counts, so that a slow or busy machine does not matter. The payload is a
@@ -17,6 +17,7 @@ from typing import Any
 
 from bench.ledger_append import appends, catch_up, decisions, latency, processes
 from bench.ledger_read import loads, rebuild, replay, sizes
+from bench.ledger_rebuild import rebuilds
 from bench.ledger_world import environment, payload
 
 TARGETS = {
@@ -30,7 +31,7 @@ TARGETS = {
 """What is aimed at; see docs/performance.md for what is reached."""
 
 
-def measure(store: str, folder: Path, *, quick: bool, long: bool) -> dict[str, Any]:
+def measure(store: str, folder: Path, *, quick: bool) -> dict[str, Any]:
     """Return all figures by name."""
     made = payload()
     repetitions, seconds = (5, 0.05) if quick else (15, 0.15)
@@ -44,7 +45,7 @@ def measure(store: str, folder: Path, *, quick: bool, long: bool) -> dict[str, A
     found |= catch_up(store, folder, made, repetitions, 1_000)
     found |= latency(store, folder, made, 100 if quick else 500)
     found |= loads(store, folder, made, (500,) if quick else (5_000, 50_000))
-    found |= rebuild(store, folder, made, 5_000 if quick else 5_000_000 if long else 200_000)
+    found |= rebuild(store, folder, made, 5_000 if quick else 200_000)
     if store == "sqlite":
         found |= sizes(folder, made, 1_000 if quick else 10_000)
     return found
@@ -55,11 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--store", default="sqlite", help="sqlite, or the URL of an empty database")
     parser.add_argument("--quick", action="store_true", help="a tenth of it, in half a minute")
-    parser.add_argument("--long", action="store_true", help="rebuild 5 million events, not 200,000")
+    parser.add_argument(
+        "--rebuild", type=int, metavar="N", help="only rebuild N events on SQLite: 5000000 take minutes"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="wk-bench-") as folder:
-        figures = measure(options.store, Path(folder), quick=options.quick, long=options.long)
+        if options.rebuild:
+            figures: dict[str, Any] = rebuilds(Path(folder), options.rebuild)
+        else:
+            figures = measure(options.store, Path(folder), quick=options.quick)
     document: dict[str, Any] = {
         "bench": "ledger",
         "store": options.store.partition(":")[0],

@@ -163,6 +163,8 @@ def _kind(annotation: Any) -> Any:
         if arguments[-1] is not Ellipsis:
             return tuple.__class_getitem__(tuple(_kind(one) for one in arguments))
         return tuple.__class_getitem__((_kind(arguments[0]), ...))
+        kinds = tuple(one if one is ... else _kind(one) for one in arguments)
+        return tuple.__class_getitem__(kinds)
     if origin is dict:
         return dict.__class_getitem__((_kind(arguments[0]), _kind(arguments[1])))
     if origin is Literal:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from watchkeeper.domain.events import (
+    CheckRecorded,
     EscalationAcknowledged,
     EscalationRaised,
     FailureClassified,
@@ -78,6 +79,8 @@ def counted(keeper: Keeper, fact: RunEvent, version: int, *, again: bool) -> Kee
         version: Its place in the run's history.
         again: It is the same failure as the one before, without progress past that.
     """
+    if isinstance(fact, CheckRecorded):
+        return keeper  # The most frequent event goes past all cases.
     match fact:
         case LaunchRequested(reason=reason):
             by_rule = reason.startswith("R") and reason not in BY_A_HUMAN

@@ -34,14 +34,16 @@ def copied(state: State, **changes: Any) -> State:
     cls = type(state)
     names, values_of = _fields(cls)
     copy = object.__new__(cls)
+    if not changes.keys() <= names.keys():
+        unknown = min(changes.keys() - names.keys())
+        raise AttributeError(f"{cls.__name__} has no field {unknown}")
     if values_of is None:
         copy.__dict__.update(state.__dict__)
-    else:
-        # All in C: a loop in Python over the fields takes longer than the rest of the fold.
-        deque(map(_SET, repeat(copy), names, values_of(state)), 0)
+        copy.__dict__.update(changes)
+        return copy
+    # All in C: a loop in Python over the fields takes longer than the rest of the fold.
+    deque(map(_SET, repeat(copy), names, values_of(state)), 0)
     for name, value in changes.items():
-        if name not in names:
-            raise AttributeError(f"{cls.__name__} has no field {name}")
         _SET(copy, name, value)
     return copy
 

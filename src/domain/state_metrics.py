@@ -39,6 +39,16 @@ def with_losses(known: tuple[LossAt, ...], check: CheckRecorded) -> tuple[LossAt
         others = tuple(one for one in known if one.stretch != stretch)
         own = (*(one for one in known if one.stretch == stretch), *new)
     return (*others[-LOSSES_KEPT:], *own[-LOSSES_KEPT:])
+    added = tuple([LossAt(at, loss, stretch, measured.losses_slack) for at, loss in measured.losses])
+    if known and known[-1].stretch == stretch:
+        # The newest stretch stands whole at the end, as this function left it. Looking at each loss
+        # at every check would be half of what folding a long history costs.
+        begin = bisect_left(known, True, key=lambda one: one.stretch == stretch)
+        others, own = known[:begin], known[begin:]
+    else:
+        others = tuple(one for one in known if one.stretch != stretch)
+        own = tuple(one for one in known if one.stretch == stretch)
+    return others[-LOSSES_KEPT:] + (own + added)[-LOSSES_KEPT:]
 
 
 def without_lineage(known: tuple[LossAt, ...], above_step: int) -> tuple[LossAt, ...]:
