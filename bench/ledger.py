@@ -1,6 +1,6 @@
 """What the ledger costs, against the bare driver and against the library's defaults.
 
-    uv run python -m bench.ledger [--json] [--quick] [--store sqlite|postgresql://...] [--rebuild N]
+    uv run python -m bench.ledger [--json] [--quick] [--store sqlite|postgresql|postgresql://...] [--rebuild N]
 
 All parts of a comparison are measured one right after the other, again and again; the median of
 these paired ratios is what counts, so that a slow or busy machine does not matter. The payload is a
@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.ledger_append import appends, catch_up, decisions, latency, processes
+from bench.ledger_append import SIZES, appends, catch_up, decisions, latency, processes
+from bench.ledger_postgres import server_of_ours, settings_of
 from bench.ledger_read import loads, rebuild, replay, sizes
 from bench.ledger_rebuild import rebuilds
 from bench.ledger_world import environment, payload
@@ -28,58 +29,96 @@ TARGETS = {
     "replay, the full fold of the domain, of the default style": 2.5,
     "catch-up of a view by pages, of one transaction for each event": 30.0,
 }
-"""What is aimed at; see docs/performance.md for what is reached."""
+"""What is aimed at on SQLite; see docs/performance.md for what is reached."""
+
+TARGETS_POSTGRES = {
+    **{f"append, {size} a save, of the library": 1.7 for size in SIZES},
+    "append, 8 threads, of the library's 8": 1.7,
+    "catch-up of a view by pages, of one transaction for each event": 30.0,
+}
+"""What is aimed at on PostgreSQL."""
+
+POSTGRES = "postgresql"
 
 
 def measure(store: str, folder: Path, *, quick: bool) -> dict[str, Any]:
     """Return all figures by name."""
     made = payload()
-    repetitions, seconds = (5, 0.05) if quick else (15, 0.15)
+    repetitions, seconds = _effort(quick=quick)
     number = 500 if quick else 2_000
     found: dict[str, Any] = {}
     found |= appends(store, folder, made, repetitions, seconds)
-    if store == "sqlite":
-        found |= processes(folder, made, 1 if quick else 3, 0.5)
+    found |= processes(store, folder, made, 1 if quick else 3, 0.5)
     found |= replay(store, folder, made, repetitions, number)
     found |= decisions(store, folder, made, repetitions, 100 if quick else 1_000)
     found |= catch_up(store, folder, made, repetitions, 1_000)
     found |= latency(store, folder, made, 100 if quick else 500)
     found |= loads(store, folder, made, (500,) if quick else (5_000, 50_000))
     found |= rebuild(store, folder, made, 5_000 if quick else 200_000)
-    if store == "sqlite":
-        found |= sizes(folder, made, 1_000 if quick else 10_000)
+    found |= sizes(store, folder, made, 1_000 if quick else 10_000)
     return found
+
+
+_STORE = (
+    "sqlite; postgresql, for a server of its own, with fsync and without; or the URL of a database"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; targets are shown and do not fail the bench."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--store", default="sqlite", help="sqlite, or the URL of an empty database")
+    parser.add_argument("--store", default="sqlite", help=_STORE)
     parser.add_argument("--quick", action="store_true", help="a tenth of it, in half a minute")
     parser.add_argument(
-        "--rebuild", type=int, metavar="N", help="only rebuild N events on SQLite: 5000000 take minutes"
+        "--rebuild",
+        type=int,
+        metavar="N",
+        help="only rebuild N events on SQLite: 5000000 take minutes",
     )
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="wk-bench-") as folder:
-        if options.rebuild:
-            figures: dict[str, Any] = rebuilds(Path(folder), options.rebuild)
-        else:
-            figures = measure(options.store, Path(folder), quick=options.quick)
+        settings, figures = _figures(options, Path(folder))
     document: dict[str, Any] = {
         "bench": "ledger",
         "store": options.store.partition(":")[0],
         "quick": options.quick,
         **environment(),
-        "targets": TARGETS,
+        **settings,
+        "targets": TARGETS if options.store == "sqlite" else TARGETS_POSTGRES,
         "figures": figures,
     }
     print(json.dumps(document) if options.json else _text(document))
     return 0
 
 
+def _figures(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the server was set to, and all figures."""
+    if options.rebuild:
+        return {}, rebuilds(folder, options.rebuild)
+    if options.store == "sqlite":
+        return {}, measure("sqlite", folder, quick=options.quick)
+    if options.store != POSTGRES:
+        settings = settings_of(options.store)
+        return {"server": settings}, measure(options.store, folder, quick=options.quick)
+    with server_of_ours(fsync=True) as url:
+        settings, found = settings_of(url), measure(url, folder, quick=options.quick)
+    repetitions, seconds = _effort(quick=options.quick)
+    with server_of_ours(fsync=False) as url:
+        fast = appends(url, folder, payload(), repetitions, seconds)
+    found |= {f"fsync off: {name}": one for name, one in fast.items()}
+    return {"server": settings}, found
+
+
+def _effort(*, quick: bool) -> tuple[int, float]:
+    """Return how often appends are measured, and for how many seconds each time."""
+    return (5, 0.05) if quick else (15, 0.15)
+
+
 def _text(document: dict[str, Any]) -> str:
     lines = [f"{document['store']}, {document['cores']} cores, load {document['load']}"]
+    if "server" in document:
+        lines.append(", ".join(f"{name} {value}" for name, value in document["server"].items()))
     for name, one in document["figures"].items():
         if "ratio" in one:
             target = document["targets"].get(name)

@@ -4,7 +4,7 @@ import multiprocessing
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from multiprocessing.queues import Queue
@@ -18,16 +18,18 @@ from bench.ledger_world import (
     CheckedRun,
     Library,
     Payload,
-    Raw,
+    address,
     compared,
     library_application,
     library_data,
+    library_of,
     opened,
+    opened_at,
     percentiles,
     rate,
+    raw_of,
 )
 from watchkeeper import clock
-from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.committer import Committer
 from watchkeeper.domain.commands import AddNote, DraftRun
 from watchkeeper.domain.secrets import Scrubber
@@ -58,7 +60,8 @@ class Writer:
 
 def appends(store: str, folder: Path, payload: Payload, repetitions: int, seconds: float) -> Found:
     """Compare appends of 1, 10 and 100 events, and of eight writers at once."""
-    raw, library = Raw(folder), Library(folder)
+    raw, recorder = raw_of(store, folder), library_of(store, folder)
+    library = Library(recorder)
     committer = Committer(opened(store, folder))
     rounds: list[dict[str, float]] = []
     latencies: list[float] = []
@@ -69,10 +72,17 @@ def appends(store: str, folder: Path, payload: Payload, repetitions: int, second
             one[f"raw {size}"] = rate(partial(raw.append, states), seconds)
             one[f"append {size}"] = rate(Writer(committer, size, payload), seconds)
             one[f"library {size}"] = rate(partial(library.append, states), seconds)
-        one["8 writers"], found = _together(committer, payload, seconds)
+        writers = [Writer(committer, 1, payload) for _ in range(WRITERS)]
+        one["8 writers"], found = _together(writers, seconds)
         latencies += found
+        others = [Library(recorder) for _ in range(WRITERS)]
+        first = list(payload.checks[:1])
+        one["library 8 writers"], _ = _together(
+            [partial(other.append, first) for other in others], seconds
+        )
         rounds.append(one)
     committer.close()
+    recorder.datastore.close()
     result: Found = {}
     for size in SIZES:
         result[f"append, {size} a save, of the bare driver"] = compared(
@@ -85,16 +95,18 @@ def appends(store: str, folder: Path, payload: Payload, repetitions: int, second
         **compared(rounds, "8 writers", "raw 1"),
         **percentiles(latencies),
     }
+    result["append, 8 threads, of the library's 8"] = compared(
+        rounds, "8 writers", "library 8 writers"
+    )
     return result
 
 
-def _together(store: EventStore, payload: Payload, seconds: float) -> tuple[float, list[float]]:
-    """Return the appends a second of eight threads, and how long each took."""
+def _together(writers: Sequence[Callable[[], object]], seconds: float) -> tuple[float, list[float]]:
+    """Return the appends a second of several threads, and how long each took."""
     latencies: list[float] = []
-    writers = [Writer(store, 1, payload) for _ in range(WRITERS)]
-    begin = threading.Barrier(WRITERS + 1)
+    begin = threading.Barrier(len(writers) + 1)
 
-    def append_all(writer: Writer) -> None:
+    def append_all(writer: Callable[[], object]) -> None:
         mine: list[float] = []
         begin.wait()
         end = time.perf_counter() + seconds
@@ -113,19 +125,21 @@ def _together(store: EventStore, payload: Payload, seconds: float) -> tuple[floa
     return len(latencies) / (time.perf_counter() - start), latencies
 
 
-def processes(folder: Path, payload: Payload, repetitions: int, seconds: float) -> Found:
+def processes(
+    store: str, folder: Path, payload: Payload, repetitions: int, seconds: float
+) -> Found:
     """Compare eight processes with one append each at a time with the bare driver's one."""
-    raw = Raw(folder)
+    raw = raw_of(store, folder)
     state = payload.checks[0]
     rounds: list[dict[str, float]] = []
     latencies: list[float] = []
     context = multiprocessing.get_context("spawn")
     for _ in range(repetitions):
-        path = folder / f"{uuid4().hex}.db"
-        open_store(path).close()
+        place = address(store, folder)
+        opened_at(place).close()
         begin, queue = context.Barrier(WRITERS), context.Queue()
         workers = [
-            context.Process(target=_append_in_process, args=(path, state, seconds, begin, queue))
+            context.Process(target=_append_in_process, args=(place, state, seconds, begin, queue))
             for _ in range(WRITERS)
         ]
         for worker in workers:
@@ -145,13 +159,13 @@ def processes(folder: Path, payload: Payload, repetitions: int, seconds: float) 
 
 
 def _append_in_process(
-    path: Path,
+    place: str,
     state: bytes,
     seconds: float,
     begin: threading.Barrier,
     queue: "Queue[list[float]]",
 ) -> None:
-    with Committer(open_store(path)) as store:
+    with Committer(opened_at(place)) as store:
         stream, took = f"run/{uuid4().hex}", list[float]()
         begin.wait(timeout=60)
         end = time.perf_counter() + seconds
@@ -168,7 +182,7 @@ def decisions(store: str, folder: Path, payload: Payload, repetitions: int, long
     ours.handle("demo", draft)
     for number in range(long):
         ours.handle("demo", _note(str(number)))
-    application = library_application(folder)
+    application = library_application(store, folder)
     run = CheckedRun()
     for number in range(long):
         run.record(**library_data(payload.checks[number % 100]))

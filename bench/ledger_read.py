@@ -3,24 +3,28 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from uuid import uuid4
 
+from eventsourcing.postgres import PostgresApplicationRecorder
 from pydantic import BaseModel
 
 from bench.ledger_append import Found
+from bench.ledger_postgres import size_of
 from bench.ledger_world import (
     CHECK,
     CheckedRun,
     Library,
     Payload,
+    address,
     compared,
     cpu,
     fill,
     library_application,
     library_data,
+    library_of,
     opened,
+    opened_at,
+    wall,
 )
-from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.envelope import decode
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.events_watch import Health
@@ -56,7 +60,7 @@ def replay(store: str, folder: Path, payload: Payload, repetitions: int, number:
     """Compare folds of one run's history with the library's default style, in CPU time."""
     ours = opened(store, folder)
     fill(ours, STREAM, payload.events(number))
-    application = library_application(folder)
+    application = library_application(store, folder)
     run = CheckedRun()
     for place in range(number - 1):
         run.record(**library_data(payload.checks[place % len(payload.checks)]))
@@ -70,7 +74,9 @@ def replay(store: str, folder: Path, payload: Payload, repetitions: int, number:
         "domain": lambda: _by_domain(ours),
         "bytes": lambda: ours.read(STREAM),
     }
-    rounds = [{name: cpu(way) for name, way in ways.items()} for _ in range(repetitions)]
+    # A server's work is none of this process's.
+    took = cpu if store == "sqlite" else wall
+    rounds = [{name: took(way) for name, way in ways.items()} for _ in range(repetitions)]
     ours.close()
     application.close()
     names = {
@@ -177,24 +183,31 @@ def rebuild(store: str, folder: Path, payload: Payload, number: int) -> Found:
     }
 
 
-def sizes(folder: Path, payload: Payload, number: int) -> Found:
+def sizes(store: str, folder: Path, payload: Payload, number: int) -> Found:
     """Return the bytes that an event takes, here and in the library's schema."""
-    path = folder / f"{uuid4().hex}.db"
-    with open_store(path) as store:
-        for run in range(10):
-            fill(store, f"run/{run}", payload.events(number // 10))
-    library = Library(folder)
+    place = address(store, folder)
+    ours = opened_at(place)
+    for run in range(10):
+        fill(ours, f"run/{run}", payload.events(number // 10))
+    ours.close()
+    recorder = library_of(store, folder)
+    library = Library(recorder)
     for _ in range(number // 100):
         library.append([payload.checks[n % len(payload.checks)] for n in range(100)])
-    datastore = library.recorder.datastore
-    with datastore.transaction(commit=False) as cursor:
-        cursor.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
-        theirs = int(cursor.fetchone()[0])
+    if isinstance(recorder, PostgresApplicationRecorder):
+        here = size_of(place, place.partition("#")[2])
+        there = size_of(place, recorder.datastore.schema)
+    else:
+        here = Path(place).stat().st_size
+        with recorder.datastore.transaction(commit=False) as cursor:
+            cursor.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+            there = int(cursor.fetchone()[0])
+    recorder.datastore.close()
     return {
         "bytes": {
             "of_a_check": round(payload.bytes_mean),
-            "in_the_file": round(path.stat().st_size / number),
-            "in_the_file_of_the_library": round(theirs / number),
+            "in_the_file": round(here / number),
+            "in_the_file_of_the_library": round(there / number),
             "topics": len(type_of),
         }
     }

@@ -119,4 +119,3 @@ _WAYS: dict[str, Callable[[Path, int], None]] = {
     "the rows of status by the full fold, as `ledger rebuild status`": _status,
     "every hash and the structure of the file, as `verify`": _verify,
 }
-

@@ -1,6 +1,5 @@
 """What the bench of the ledger compares: one payload, our store, the bare driver, the library."""
 
-import importlib
 import json
 import os
 import sqlite3
@@ -16,13 +15,19 @@ from uuid import UUID, uuid4
 from eventsourcing.application import Application
 from eventsourcing.domain import Aggregate, event
 from eventsourcing.persistence import StoredEvent
+from eventsourcing.postgres import PostgresApplicationRecorder
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
 from tests.domain.given import History
 from tests.domain.samples import listing
 
+from bench.ledger_postgres import RawPostgres, bare, library_environment, library_recorder
+from watchkeeper.adapters.store.postgres import open_postgres
+from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.envelope import encode
 from watchkeeper.event_store import EventStore, Write
+
+LibraryRecorder = SQLiteApplicationRecorder | PostgresApplicationRecorder
 
 CHECK = "run.check_recorded.1"
 CADENCE = timedelta(seconds=120)
@@ -65,20 +70,28 @@ def payload() -> Payload:
     return Payload(tuple(stored[:first]), checks)
 
 
-def opened(store: str, folder: Path) -> EventStore:
-    """Open an empty store of ours.
+def address(store: str, folder: Path) -> str:
+    """Return where an empty ledger may be made.
 
     Args:
-        store: `sqlite`, or the URL of an empty PostgreSQL database.
+        store: `sqlite`, or the URL of a PostgreSQL database.
         folder: Where a file may lie.
     """
     if store == "sqlite":
-        return open_store(folder / f"{uuid4().hex}.db")
-    # Its driver is only needed where it is asked for.
-    choosing: Any = importlib.import_module("watchkeeper.adapters.store.choosing")
-    ledger = choosing.open_ledger(store, folder / "none.db", create=True)
-    found: EventStore = ledger.__enter__().store
-    return found
+        return str(folder / f"{uuid4().hex}.db")
+    return f"{bare(store)}#bench_{uuid4().hex}"
+
+
+def opened_at(place: str) -> EventStore:
+    """Open the ledger at an address, made when there is none."""
+    if not place.startswith("postgres"):
+        return open_store(Path(place))
+    return open_postgres(parse_address(place), create=True)
+
+
+def opened(store: str, folder: Path) -> EventStore:
+    """Open an empty ledger of ours; see `address`."""
+    return opened_at(address(store, folder))
 
 
 def fill(store: EventStore, stream: str, events: Sequence[tuple[str, bytes]]) -> None:
@@ -121,14 +134,11 @@ class Raw:
 
 
 class Library:
-    """The library's own SQLite recorder, with its defaults."""
+    """Appends to a stream of its own by the library's own recorder, with its defaults."""
 
-    def __init__(self, folder: Path) -> None:
-        """Create an empty file."""
-        self.recorder = SQLiteApplicationRecorder(
-            SQLiteDatastore(str(folder / f"{uuid4().hex}.db"))
-        )
-        self.recorder.create_table()
+    def __init__(self, recorder: LibraryRecorder) -> None:
+        """Begin a stream."""
+        self.recorder = recorder
         self.run: UUID = uuid4()
         self.version = 0
 
@@ -141,6 +151,20 @@ class Library:
             ]
         )
         self.version += len(states)
+
+
+def raw_of(store: str, folder: Path) -> Raw | RawPostgres:
+    """Return the bare driver on an empty table."""
+    return Raw(folder) if store == "sqlite" else RawPostgres(store)
+
+
+def library_of(store: str, folder: Path) -> LibraryRecorder:
+    """Return the library's own recorder on empty tables."""
+    if store != "sqlite":
+        return library_recorder(store)
+    recorder = SQLiteApplicationRecorder(SQLiteDatastore(str(folder / f"{uuid4().hex}.db")))
+    recorder.create_table()
+    return recorder
 
 
 class CheckedRun(Aggregate):
@@ -162,8 +186,10 @@ class CheckedRun(Aggregate):
         self.lowest = min(self.lowest, metrics["loss"])
 
 
-def library_application(folder: Path) -> Application[UUID]:
-    """Return an application on the library's SQLite recorder."""
+def library_application(store: str, folder: Path) -> Application[UUID]:
+    """Return an application on the library's own recorder."""
+    if store != "sqlite":
+        return Application[UUID](env=library_environment(store))
     environment = {
         "PERSISTENCE_MODULE": "eventsourcing.sqlite",
         "SQLITE_DBNAME": str(folder / f"{uuid4().hex}.db"),
@@ -189,6 +215,13 @@ def rate(act: Callable[[], object], seconds: float) -> float:
         act()
         count += 1
     return count / took
+
+
+def wall(act: Callable[[], object]) -> float:
+    """Return the seconds on the wall clock that an act takes."""
+    start = time.perf_counter()
+    act()
+    return time.perf_counter() - start
 
 
 def cpu(act: Callable[[], object]) -> float:

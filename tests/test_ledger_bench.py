@@ -52,5 +52,5 @@ def test_a_ratio_is_not_far_below_the_baseline(name: str, tmp_path: Path, told: 
 
 
 def test_an_event_takes_no_more_bytes_than_the_baseline(tmp_path: Path, told: Payload) -> None:
-    found = sizes(tmp_path, told, 1_000)["bytes"]
+    found = sizes("sqlite", tmp_path, told, 1_000)["bytes"]
     assert found["in_the_file"] <= 1.15 * BASELINE["bytes_in_the_file"]
