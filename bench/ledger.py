@@ -1,6 +1,6 @@
 """What the ledger costs, against the bare driver and against the library's defaults.
 
-    uv run python -m bench.ledger [--json] [--quick] [--store sqlite|postgresql|postgresql://...] [--rebuild N]
+    uv run python -m bench.ledger [--json] [--quick] [--store postgresql] [--rebuild N]
 
 All parts of a comparison are measured one right after the other, again and again; the median of
 these paired ratios is what counts, so that a slow or busy machine does not matter. The payload is a

@@ -82,6 +82,7 @@ def appends(store: str, folder: Path, payload: Payload, repetitions: int, second
         )
         rounds.append(one)
     committer.close()
+    raw.close()
     recorder.datastore.close()
     result: Found = {}
     for size in SIZES:
@@ -154,6 +155,7 @@ def processes(
                 "raw 1": rate(lambda: raw.append([state]), seconds),
             }
         )
+    raw.close()
     one = compared(rounds, "8 processes", "raw 1")
     return {"append, 8 processes, of the bare driver's one": {**one, **percentiles(latencies)}}
 

@@ -100,6 +100,10 @@ class RawPostgres:
         self.cursor.execute(_APPEND, (versions, list(states)), prepare=True)
         self.version += len(states)
 
+    def close(self) -> None:
+        """Close its connection."""
+        self.connection.close()
+
 
 def library_recorder(url: str) -> PostgresApplicationRecorder:
     """Return the library's own recorder on empty tables, with the defaults of its factory."""

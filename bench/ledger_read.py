@@ -32,7 +32,7 @@ from watchkeeper.domain.evolve import fold
 from watchkeeper.domain.registry import type_of
 from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.domain.state import Run
-from watchkeeper.event_store import EventStore
+from watchkeeper.event_store import EventStore, read_by_pages
 from watchkeeper.ledger import Ledger, run_stream
 from watchkeeper.narrow import NarrowReader
 
@@ -72,7 +72,7 @@ def replay(store: str, folder: Path, payload: Payload, repetitions: int, number:
         "some": lambda: _by_model(ours),
         "narrow": lambda: _by_narrow(ours, narrow),
         "domain": lambda: _by_domain(ours),
-        "bytes": lambda: ours.read(STREAM),
+        "bytes": lambda: sum(1 for _ in read_by_pages(ours, STREAM)),
     }
     # A server's work is none of this process's.
     took = cpu if store == "sqlite" else wall
@@ -107,7 +107,7 @@ class Needed(BaseModel):
 
 def _by_events(store: EventStore) -> Tally:
     tally = Tally()
-    for stored in store.read(STREAM):
+    for stored in read_by_pages(store, STREAM):
         data = decode(stored.stream, stored.version, stored.topic, stored.state).data
         if isinstance(data, CheckRecorded):
             tally.take(data.health, data.metrics)
@@ -118,7 +118,7 @@ def _by_model(store: EventStore) -> Tally:
     tally = Tally()
     # What `model_validate_json` calls, without the look-ups around it.
     validate = Needed.__pydantic_validator__.validate_json
-    for stored in store.read(STREAM):
+    for stored in read_by_pages(store, STREAM):
         if stored.topic == CHECK:
             data = validate(stored.state).data
             tally.take(data.health, data.metrics)
@@ -134,7 +134,7 @@ def _by_narrow(store: EventStore, reader: NarrowReader) -> Tally:
 
 def _by_domain(store: EventStore) -> Run:
     # One by one, as the ledger loads a run: a list of thousands costs more than their folding.
-    stored = store.read(STREAM)
+    stored = read_by_pages(store, STREAM)
     run = fold(SLUG, (decode(r.stream, r.version, r.topic, r.state) for r in stored))
     assert isinstance(run, Run), run
     return run
@@ -169,7 +169,7 @@ def rebuild(store: str, folder: Path, payload: Payload, number: int) -> Found:
     by_narrow = time.perf_counter() - start
     start = time.perf_counter()
     for name in ours.streams("run/"):
-        stored = ours.read(name)
+        stored = read_by_pages(ours, name)
         fold(name, (decode(r.stream, r.version, r.topic, r.state) for r in stored))
     by_domain = time.perf_counter() - start
     ours.close()

@@ -132,6 +132,10 @@ class Raw:
         self.connection.execute("COMMIT")
         self.version += len(states)
 
+    def close(self) -> None:
+        """Close its connection."""
+        self.connection.close()
+
 
 class Library:
     """Appends to a stream of its own by the library's own recorder, with its defaults."""

@@ -31,7 +31,7 @@ from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.domain.signal_box import SIGNALS, SignalBox, evolve_box
 from watchkeeper.domain.standing import PEOPLE, People, decide_people, evolve_people
 from watchkeeper.domain.state import Run, Unreadable
-from watchkeeper.event_store import Appended, EventStore, VersionConflict, Write
+from watchkeeper.event_store import Appended, EventStore, VersionConflict, Write, read_by_pages
 from watchkeeper.projections.status_shapes import SHAPES, Shape
 from watchkeeper.recording import Cause, digest_of, fix_bytes
 from watchkeeper.state_cache import STATES_MAX, StateCache
@@ -88,7 +88,7 @@ class Ledger:
         run = self._runs.get(slug) or Run(slug)
         if isinstance(run, Unreadable):
             return run
-        for recorded in self.store.read(run_stream(slug), after=run.version):
+        for recorded in read_by_pages(self.store, run_stream(slug), after=run.version):
             try:
                 event = decode(recorded.stream, recorded.version, recorded.topic, recorded.state)
             except Undecodable as error:

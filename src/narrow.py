@@ -19,10 +19,7 @@ from pydantic.fields import FieldInfo
 
 from watchkeeper.domain.envelope import decode
 from watchkeeper.domain.registry import UPCASTS, Upcast, type_of
-from watchkeeper.event_store import EventStore, Recorded
-
-PAGE = 2_000
-"""Events read at once from the whole ledger; a few megabytes."""
+from watchkeeper.event_store import READ_PAGE, EventStore, Recorded, read_by_pages
 
 Fields = Mapping[str, Sequence[str]]
 """Names of an event's fields that are needed, by topic. Other topics are passed over unread."""
@@ -96,7 +93,7 @@ class NarrowReader:
         Raises:
             Undecodable: See `read`.
         """
-        for recorded in store.read(stream, after=after):
+        for recorded in read_by_pages(store, stream, after=after):
             found = self.read(recorded)
             if found is not None:
                 yield found
@@ -107,7 +104,7 @@ class NarrowReader:
         Raises:
             Undecodable: See `read`.
         """
-        while page := store.read_all(after=after, limit=PAGE):
+        while page := store.read_all(after=after, limit=READ_PAGE):
             for recorded in page:
                 found = self.read(recorded)
                 if found is not None:

@@ -11,7 +11,7 @@ from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.envelope import Undecodable, decode
 from watchkeeper.domain.evolve import evolve
 from watchkeeper.domain.state import Run, Unreadable
-from watchkeeper.event_store import Append, Appended, EventStore, StatusRow, Write
+from watchkeeper.event_store import Append, Appended, EventStore, StatusRow, Write, read_by_pages
 from watchkeeper.following import LEASE
 from watchkeeper.projections.status_live import (
     MARKER_PART,
@@ -140,16 +140,17 @@ def _write(store: EventStore, slugs: Sequence[str], shape: Shape) -> list[list[S
 def _folded(store: EventStore, slug: str, shape: Shape) -> Append:
     """Return the append that writes a run's rows, if its history is still as it was read."""
     run: Run | Unreadable = Run(slug)
-    recorded = store.read(f"run/{slug}")
-    for one in recorded:
+    version = 0
+    for one in read_by_pages(store, f"run/{slug}"):
+        version = one.version
         if isinstance(run, Unreadable):
-            break
+            continue
         try:
             run = evolve(run, decode(one.stream, one.version, one.topic, one.state))
         except Undecodable as error:
             run = Unreadable(slug, one.version - 1, str(error))
     beside = store.read(effects_stream(slug))
-    writes = [Write(f"run/{slug}", len(recorded), ())]
+    writes = [Write(f"run/{slug}", version, ())]
     rows = rows_of_run(run, (shape,))
     if beside:
         writes.append(Write(effects_stream(slug), len(beside), ()))
@@ -157,7 +158,7 @@ def _folded(store: EventStore, slug: str, shape: Shape) -> Append:
             events = [decode(r.stream, r.version, r.topic, r.state) for r in beside]
             rows += rows_of_effects(slug, reduce(evolve_effects, events, Effects()), (shape,))
         except Undecodable as error:
-            rows = rows_of_run(Unreadable(slug, len(recorded), f"its effects: {error}"), (shape,))
+            rows = rows_of_run(Unreadable(slug, version, f"its effects: {error}"), (shape,))
     return Append(writes, status=rows)
 
 

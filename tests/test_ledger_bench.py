@@ -12,10 +12,12 @@ import pytest
 from bench.ledger_append import appends, catch_up
 from bench.ledger_read import replay, sizes
 from bench.ledger_world import Payload, payload
+from tests.postgres import PostgresServer
 
 BASELINE = json.loads(
     Path(__file__).parents[1].joinpath("bench", "baseline.json").read_text(encoding="utf-8")
 )
+ON_POSTGRES = BASELINE["ratios_on_postgresql"]
 MARGIN = 0.5
 ROUNDS = 3
 
@@ -49,6 +51,21 @@ def test_a_ratio_is_not_far_below_the_baseline(name: str, tmp_path: Path, told: 
         if found[-1] >= least:
             return
     pytest.fail(f"{name}: {found}, at least {least} is expected; see docs/performance.md")
+
+
+@pytest.mark.postgres
+def test_appends_on_postgresql_are_not_far_below_the_baseline(
+    postgres_server: PostgresServer, tmp_path: Path, told: Payload
+) -> None:
+    """All in one run: a server is not started for each of them."""
+    best: dict[str, float] = {}
+    for _ in range(ROUNDS):
+        found = appends(postgres_server.url, tmp_path, told, 3, 0.05)
+        for name in ON_POSTGRES:
+            best[name] = max(best.get(name, 0.0), found[name]["ratio"])
+        if all(best[name] >= MARGIN * least for name, least in ON_POSTGRES.items()):
+            return
+    pytest.fail(f"{best}, half of {ON_POSTGRES} is expected; see docs/performance.md")
 
 
 def test_an_event_takes_no_more_bytes_than_the_baseline(tmp_path: Path, told: Payload) -> None:

@@ -21,9 +21,9 @@ from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.domain.envelope import Envelope, Undecodable, decode, encode
 from watchkeeper.domain.events import Fact
 from watchkeeper.domain.registry import type_of
-from watchkeeper.event_store import Recorded, Write
+from watchkeeper.event_store import READ_PAGE, Recorded, Write
 from watchkeeper.ledger import run_stream
-from watchkeeper.narrow import PAGE, NarrowReader
+from watchkeeper.narrow import NarrowReader
 
 CHECK = "run.check_recorded.1"
 
@@ -174,7 +174,7 @@ def test_whole_histories_are_read_by_stream_and_in_commit_order(store: SqliteSto
     for name, tale in TALES.items():
         encoded = tuple(encode(event.envelope) for event in tale().events)
         store.append([Write(run_stream(name), 0, encoded)])
-    store.append([Write("run/long", 0, (("run.note_added.1", b'{"data":{}}'),) * (PAGE + 5))])
+    store.append([Write("run/long", 0, (("run.note_added.1", b'{"data":{}}'),) * (READ_PAGE + 5))])
     reader = NarrowReader(wanted)
     everything = [r for r in store.read_all(limit=10**6) if r.topic in wanted]
     assert [n.position for n in reader.all(store)] == [r.position for r in everything]

@@ -40,6 +40,9 @@ def with_losses(known: tuple[LossAt, ...], check: CheckRecorded) -> tuple[LossAt
         own = (*(one for one in known if one.stretch == stretch), *new)
     return (*others[-LOSSES_KEPT:], *own[-LOSSES_KEPT:])
     added = tuple([LossAt(at, loss, stretch, measured.losses_slack) for at, loss in measured.losses])
+    added = tuple(
+        [LossAt(at, loss, stretch, measured.losses_slack) for at, loss in measured.losses]
+    )
     if known and known[-1].stretch == stretch:
         # The newest stretch stands whole at the end, as this function left it. Looking at each loss
         # at every check would be half of what folding a long history costs.

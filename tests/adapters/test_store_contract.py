@@ -15,6 +15,7 @@ from tests.adapters.store_processes import line_of, tell, worker
 from tests.stores import Place
 from watchkeeper.domain.chain import GENESIS
 from watchkeeper.event_store import (
+    READ_PAGE,
     Appended,
     EventStore,
     KeyReused,
@@ -22,6 +23,7 @@ from watchkeeper.event_store import (
     StoreFailure,
     VersionConflict,
     Write,
+    read_by_pages,
 )
 
 NOTED = ("run.noted.1", b'{"text":"all well"}')
@@ -78,6 +80,15 @@ def test_reads_page_by_version_and_by_position(store: EventStore) -> None:
     assert [event.position for event in store.read_all(after=2, limit=2)] == [3, 4]
     assert [event.stream for event in store.read_all(after=2, limit=2)] == ["run/a", "run/b"]
     assert store.newest() == 5
+
+
+@pytest.mark.parametrize("number", [0, 1, READ_PAGE, READ_PAGE + 1, 2 * READ_PAGE])
+def test_a_stream_is_read_whole_by_pages(store: EventStore, number: int) -> None:
+    store.append([write("run/b", 0, 2)])
+    if number:
+        store.append([write("run/a", 0, number)])
+    assert list(read_by_pages(store, "run/a")) == store.read("run/a")
+    assert list(read_by_pages(store, "run/a", after=1)) == store.read("run/a", after=1)
 
 
 def test_streams_are_listed_by_prefix_and_sorted(store: EventStore) -> None:
