@@ -21,6 +21,7 @@ import annotated_types
 from pydantic import AwareDatetime, BaseModel, StringConstraints
 from pydantic.fields import FieldInfo
 
+from watchkeeper.adapters.cli.settings_page import home_settings
 from watchkeeper.domain.commands import RunCommand
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.durations import render_duration
@@ -326,7 +327,7 @@ def settings_page() -> str:
         f"# Settings\n\n{GENERATED}\nA run is set up by its contract, and by nothing else. A key "
         "without a default must be stated; what a launch rule needs beyond that is said by the "
         "[rules](rules.md).\n\n| key | type | default | meaning |\n|---|---|---|---|\n"
-        f"{rows}\n"
+        f"{rows}\n\n{home_settings()}"
     )
 
 

@@ -12,6 +12,7 @@ from watchkeeper.domain.evolve import evolve
 from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS, Limit
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import Run
+from watchkeeper.projections import limits as limits_told
 
 
 @pytest.fixture
@@ -51,6 +52,10 @@ def test_each_limit_is_recorded_once_by_the_check_that_finds_it_passed(
     events = checked_at(training, version, told)
     assert limits(events) == limit
     assert isinstance(events[0], CheckRecorded)  # Nothing is refused for it, ever.
+
+
+def test_what_status_tells_of_a_length_is_what_is_recorded_of_it() -> None:
+    assert (limits_told.SOFT_EVENTS, limits_told.HARD_EVENTS) == (SOFT_EVENTS, HARD_EVENTS)
 
 
 def test_what_was_recorded_is_not_recorded_again(training: History) -> None:

@@ -103,17 +103,22 @@ class Office:
 
 
 @contextmanager
-def open_office(path: Path) -> Generator[Office, None, None]:
-    """Open a home for the length of a command."""
+def open_office(path: Path, *, create: bool = False) -> Generator[Office, None, None]:
+    """Open a home for the length of a command.
+
+    Args:
+        path: Its folder.
+        create: Make the ledger on a server, too, where there is none.
+    """
     home = open_home(path)
     scrubber = Scrubber(home.key, known_secrets(os.environ))
     # A schema that is this home's alone is made when it is missing, as the file is; but once only.
-    create = own_to_home(given_store(), os.environ, home.store) and not home.ledger_made.exists()
+    own = own_to_home(given_store(), os.environ, home.store) and not home.ledger_made.exists()
     with (
-        open_ledger(store_of(home), home.ledger, create=create) as opened,
+        open_ledger(store_of(home), home.ledger, create=create or own) as opened,
         Committer(opened.store) as committer,
     ):
-        if create:
+        if own:
             home.ledger_made.write_text(f"{name_of_ledger(home)}\n", encoding="utf-8")
         yield Office(home, Ledger(committer, scrubber), opened.recorder, Adapters(home))
 

@@ -116,12 +116,14 @@ def reading(path: Path) -> Generator[Iterator[bytes], None, None]:
 @home_option
 @json_errors
 def import_command(file: Path, home: Path, as_json: bool) -> None:
-    """Store what an export holds in this home's ledger, which must be empty.
+    """Store what an export holds in this home's ledger, which must be empty or not there yet.
 
     The whole file is checked first, and each event's place in its chain again before it is stored.
     An import that was cut short goes on where it was when it is given again.
     """
-    with open_office(home) as office, views_of(office) as views:
+    if not file.is_file():
+        raise Leave(f"{file}: there is no such file", 4)
+    with open_office(home, create=True) as office, views_of(office) as views:
         store = office.ledger.store
         try:
             with reading(file) as lines:

@@ -1,0 +1,44 @@
+"""The part of the settings' page about what is set up for a home and for no run."""
+
+from watchkeeper.adapters.cli.status import HOME_DEFAULT
+from watchkeeper.adapters.ledger_choice import HOME_MARK, IN_THE_HOME, VARIABLE
+from watchkeeper.adapters.principals import PRINCIPAL_VARIABLE
+from watchkeeper.adapters.store.postgres_address import SCHEMA_DEFAULT
+
+_ROWS = (
+    ("the home", "--home FOLDER", "WATCHKEEPER_HOME", "", f"`{HOME_DEFAULT}`"),
+    (
+        "where the ledger is",
+        "--store URL",
+        VARIABLE,
+        "`store` in `deployment.json`, by `init`",
+        "`ledger.db` in the home",
+    ),
+    ("who acts", "--as PRINCIPAL", PRINCIPAL_VARIABLE, "", "the OS user"),
+    ("where events are published to", "--publish TARGET", "WATCHKEEPER_PUBLISH", "", "nowhere"),
+    ("where signals come from", "--signals SUBSCRIPTION", "WATCHKEEPER_SIGNALS", "", "nowhere"),
+    ("which server is asked", "--server URL", "WATCHKEEPER_SERVER", "", "none: the home is"),
+)
+
+
+def home_settings() -> str:
+    """Return the part, in Markdown."""
+    rows = "\n".join(
+        f"| {what} | `{option}` | `{variable}` | {kept} | {other} |"
+        for what, option, variable, kept, other in _ROWS
+    )
+    return f"""## Of a home
+
+What is of no run is given to a command, stands in the environment, or is kept in the home by
+`watchkeeper init`; the first that is there counts. `--store` stands before the command.
+
+| what | option | variable | kept in the home | else |
+|---|---|---|---|---|
+{rows}
+
+The URL of a store is `postgresql://USER@HOST/DATABASE#SCHEMA`; without `#SCHEMA` it is
+`{SCHEMA_DEFAULT}`, and `{HOME_MARK}` in it stands for the home's own name. `{IN_THE_HOME}` is the
+file in the home, where the variable or the home names a server. A password is taken from the
+variable's URL, `PGPASSWORD` or `~/.pgpass`, never from `--store`. See
+[PostgreSQL](../operators-guide.md#postgresql).
+"""
