@@ -157,9 +157,6 @@ def _kind(annotation: Any) -> Any:
         return Union[tuple(_kind(one) for one in arguments)]  # noqa: UP007
     if origin is tuple:
         # Built by call: what stands in brackets is read as a type by a checker.
-        if arguments[-1] is not Ellipsis:
-            return tuple.__class_getitem__(tuple(_kind(one) for one in arguments))
-        return tuple.__class_getitem__((_kind(arguments[0]), ...))
         kinds = tuple(one if one is ... else _kind(one) for one in arguments)
         return tuple.__class_getitem__(kinds)
     if origin is dict:

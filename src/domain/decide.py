@@ -261,8 +261,7 @@ def _check(run: Run, command: RecordCheck) -> Outcome:
         return Refused(Refusal.WRONG_INSTANCE, command.observation.instance)
     check, answers = summarise(run, instance, command)
     after = foresee(run, [check], command)
-    return [check, *verdict(after, instance, check, command, answers)]
-    return [check, *verdict(after, instance, check, command), *_length_told(run)]
+    return [check, *verdict(after, instance, check, command, answers), *_length_told(run)]
 
 
 def _length_told(run: Run) -> list[HistoryLimitPassed]:

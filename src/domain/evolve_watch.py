@@ -124,7 +124,6 @@ def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:
         progress=data.progress or run.progress,
         last_check=last,
         trail=with_check(run.trail, past_check(data, event.at, event.version)),
-        trail=run.trail[1 - TRAIL_MAX :] + (last,),  # noqa: RUF005 - One copy, not two.
         losses=with_losses(run.losses, data),
         watch=copied(run.watch, lease_until=data.lease_until, next_due=data.next_due),
     )

@@ -30,16 +30,6 @@ def with_losses(known: tuple[LossAt, ...], check: CheckRecorded) -> tuple[LossAt
     if not measured.losses:
         return known
     stretch = (check.instance, measured.segment)
-    new = [LossAt(step, loss, stretch, measured.losses_slack) for step, loss in measured.losses]
-    if known and known[-1].stretch == stretch:
-        # The newest stretch stands last, in one piece: every check of a long run comes here.
-        begin = bisect_left(known, True, key=lambda one: one.stretch == stretch)
-        others, own = known[:begin], (*known[begin:], *new)
-    else:
-        others = tuple(one for one in known if one.stretch != stretch)
-        own = (*(one for one in known if one.stretch == stretch), *new)
-    return (*others[-LOSSES_KEPT:], *own[-LOSSES_KEPT:])
-    added = tuple([LossAt(at, loss, stretch, measured.losses_slack) for at, loss in measured.losses])
     added = tuple(
         [LossAt(at, loss, stretch, measured.losses_slack) for at, loss in measured.losses]
     )
