@@ -1,6 +1,6 @@
 """How well and how fast texts are triaged.
 
-    uv run python -m bench.triage [FILE.jsonl ...] [--megabytes 100] [--confusions] [--json]
+    uv run python -m bench.triage [FILE.jsonl ...] [--megabytes 100] [--signatures] [--json]
 
 Each FILE holds labelled texts: one {"id", "text", "label", "secondary"?, "context"?} on each line;
 without any it is the developers' half of the corpus. The speed is that of one pass over a made log
@@ -16,9 +16,11 @@ from pathlib import Path
 from time import process_time
 from typing import TypedDict
 
+from watchkeeper.adapters.text_model_file import text_model
+from watchkeeper.domain.excerpts import concluded, triage_excerpt
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.triage_context import Context
-from watchkeeper.domain.triage_text import Triage, conclude, triage_text
+from watchkeeper.domain.triage_text import Triage
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus" / "triage" / "triage_dev.jsonl"
 MEGABYTES = 100
@@ -150,6 +152,7 @@ def speed_of_log(megabytes: int) -> dict[str, float | str]:
     By CPU time, as other work may run beside.
     """
     log = made_log(megabytes)
+    model = text_model()
     best = 0.0
     label = ""
     for _ in range(_REPETITIONS):
@@ -157,7 +160,7 @@ def speed_of_log(megabytes: int) -> dict[str, float | str]:
         scanner = Scanner()
         for start in range(0, len(log), _PIECE_BYTES):
             scanner.feed(log[start : start + _PIECE_BYTES])
-        label = conclude(scanner).label.value
+        label = concluded(scanner, model=model).label.value
         best = max(best, len(log) / 1e6 / (process_time() - timer))
     return {"megabytes": round(len(log) / 1e6), "megabytes_per_s": round(best, 1), "found": label}
 
@@ -168,16 +171,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="*", type=Path, help="labelled texts in JSON lines")
     parser.add_argument("--megabytes", type=int, default=MEGABYTES, help="size of the made log")
     parser.add_argument("--confusions", action="store_true", help="list wrong answers by id")
+    parser.add_argument("--signatures", action="store_true", help="leave the wording unread")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     options = parser.parse_args(arguments)
     files: list[Path] = options.files or [CORPUS]
     corpora: dict[str, Measured] = {}
     wrong: dict[str, list[str]] = {}
-    triage_text("warm up: the expressions are compiled once")
+    model = None if options.signatures else text_model()
+    triage_excerpt("warm up: the expressions are compiled once", None, model)
     for path in files:
         samples = samples_of(path)
         timer = process_time()
-        answers = [triage_text(sample.text, sample.context) for sample in samples]
+        answers = [triage_excerpt(sample.text, sample.context, model) for sample in samples]
         per_s = len(samples) / (process_time() - timer)
         corpora[str(path)] = {**measures(samples, answers), "texts_per_s": round(per_s)}
         if options.confusions:

@@ -145,7 +145,11 @@ def triage_text(text: str, context: Context | None = None) -> Triage:
 
 def conclude(scanner: Scanner, context: Context | None = None) -> Triage:
     """Judge what a scanner has kept of a log."""
-    told = told_by(scanner, context)
+    return verdict_of(told_by(scanner, context), scanner)
+
+
+def verdict_of(told: list[Told], scanner: Scanner) -> Triage:
+    """Sum up what `told_by` returned."""
     return _verdict(told) if told else _benign(scanner)
 
 

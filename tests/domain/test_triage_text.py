@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.triage import measures, samples_of
+from watchkeeper.adapters.text_model_file import text_model
 from watchkeeper.domain.events_decisions import Outlook
+from watchkeeper.domain.excerpts import triage_excerpt
 from watchkeeper.domain.second_reader import HYPOTHESES_MAX, considered
 from watchkeeper.domain.signatures.model import Label
 from watchkeeper.domain.signatures.scanner import Scanner
@@ -62,13 +64,25 @@ def test_the_corpora_are_read_as_well_as_measured(
     assert found["failures_called_benign"] <= 0.03
 
 
-def test_texts_that_no_rule_was_written_for_are_not_read_worse_than_measured() -> None:
-    # The floor of what is measured, far below what is wanted: docs/triage.md says both.
-    samples = samples_of(CORPUS / "field_unseen.jsonl")
-    found = measures(samples, [triage_text(one.text, one.context) for one in samples])
-    assert found["macro_f1"] >= 0.70
-    assert found["benign_given_a_class"] <= 0.11
-    assert found["failures_called_benign"] <= 0.20
+def test_texts_that_nobody_read_are_not_read_worse_than_measured() -> None:
+    # The floor of what is measured, below what is wanted: docs/triage.md says both.
+    samples = samples_of(CORPUS / "field_blind.jsonl")
+    model = text_model()
+    found = measures(samples, [triage_excerpt(one.text, one.context, model) for one in samples])
+    assert found["macro_f1"] >= 0.80
+    assert found["benign_given_a_class"] <= 0.18
+    assert found["benign_called_unknown"] <= 0.04
+    assert found["failures_called_benign"] <= 0.10
+
+
+def test_blind_texts_are_not_among_those_that_were_learnt_from() -> None:
+    def plainly(name: Path) -> set[str]:
+        return {" ".join(one.text.split()).lower() for one in samples_of(name)}
+
+    learnt = [path for path in CORPUS.rglob("*.jsonl") if path.name != "field_blind.jsonl"]
+    assert len(learnt) > 10
+    blind = plainly(CORPUS / "field_blind.jsonl")
+    assert not blind & set[str]().union(*(plainly(path) for path in learnt))
 
 
 # --- Root before symptom --------------------------------------------------------------------------

@@ -19,9 +19,11 @@ from watchkeeper.adapters.cli.json_lines import (
     log_argument,
     opened,
 )
+from watchkeeper.adapters.text_model_file import text_model
+from watchkeeper.domain.excerpts import concluded, triage_excerpt
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.triage_context import Context
-from watchkeeper.domain.triage_text import Triage, conclude, triage_text
+from watchkeeper.domain.triage_text import Triage
 
 LINE_BYTES_MAX = 32 * 1024 * 1024
 """A longer line of JSON is refused: give such a text as FILE, which is read piece by piece."""
@@ -87,7 +89,7 @@ def _answer(line: bytes) -> dict[str, Any]:
         shown = repr(first["input"])[:_SHOWN_MAX]
         told = f"{field}: {shown}: {first['msg']}; see `watchkeeper triage --help`"
         raise BadLine(told) from error
-    return _row(asked.id, triage_text(asked.text, asked.context))
+    return _row(asked.id, triage_excerpt(asked.text, asked.context, text_model()))
 
 
 def _row(name: str | int, found: Triage) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def _scanned(source: BinaryIO) -> tuple[Triage, int]:
             scanner.feed(piece)
             if bar is not None:
                 bar.update(len(piece))
-    found = conclude(scanner)
+    found = concluded(scanner, model=text_model())
     return found, scanner.lines
 
 

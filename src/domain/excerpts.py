@@ -1,0 +1,97 @@
+"""Reads an excerpt twice: what signatures know of it, and how it is worded.
+
+A whole log is judged by signatures alone: it holds every word there is. An excerpt of a few lines,
+as people paste it into a chat or an issue, is mostly words that no signature lists.
+"""
+
+from dataclasses import replace
+
+from watchkeeper.domain.signatures.model import OUTLOOKS, Label
+from watchkeeper.domain.signatures.scanner import TAIL_BYTES, Scanner
+from watchkeeper.domain.text_model import TextModel, likelihoods, rules_told, scores_of
+from watchkeeper.domain.triage_context import Context
+from watchkeeper.domain.triage_text import (
+    EVIDENCE_MAX,
+    LINE_MAX,
+    Evidence,
+    Told,
+    Triage,
+    fingerprint_of,
+    told_by,
+    verdict_of,
+)
+
+EXCERPT_LINES_MAX = 60
+"""A longer text is a log."""
+
+WORDING = "text.wording"
+"""Stands among the rules where the wording decided, and not a signature."""
+
+_SECOND_MIN = 0.1
+"""A class that is less likely is no other reading."""
+
+_SECONDS_MAX = 3
+_CONFIDENCE_MAX = 0.99
+
+
+def triage_excerpt(
+    text: str, context: Context | None = None, model: TextModel | None = None
+) -> Triage:
+    """Name what broke from a text, what is known around it, and its wording. Never raises."""
+    scanner = Scanner()
+    scanner.feed(text.encode("utf-8", "replace"))
+    return concluded(scanner, context, model)
+
+
+def concluded(
+    scanner: Scanner, context: Context | None = None, model: TextModel | None = None
+) -> Triage:
+    """Judge what a scanner has kept; of an excerpt also the wording, where a model is given."""
+    told = told_by(scanner, context)
+    found = verdict_of(told, scanner)
+    known_around = any(claim.number == 0 for claim in told)
+    if model is None or known_around or not _is_excerpt(scanner):
+        return found
+    return _reread(found, told, scanner.tail.decode("utf-8", "replace"), model)
+
+
+def rules_of(told: list[Told], root: Label) -> frozenset[str]:
+    """Return what signatures say of a text in the names that a model has weights for."""
+    return rules_told(((one.rule, one.label, one.rank) for one in told), root)
+
+
+def _is_excerpt(scanner: Scanner) -> bool:
+    return scanner.lines <= EXCERPT_LINES_MAX and 0 < len(scanner.tail) < TAIL_BYTES
+
+
+def _reread(found: Triage, told: list[Told], text: str, model: TextModel) -> Triage:
+    chances = likelihoods(model, scores_of(model, text, rules_of(told, found.label)))
+    order = chances.argsort()[::-1]
+    label = model.labels[int(order[0])]
+    likely = [model.labels[int(at)] for at in order[1:] if chances[int(at)] >= _SECOND_MIN]
+    confidence = min(round(float(chances[int(order[0])]), 2), _CONFIDENCE_MAX)
+    # The signatures' own reading comes before a merely likely one.
+    others = [one for one in (found.label, *likely, *found.secondary) if one is not label]
+    seconds = tuple(dict.fromkeys(others))[:_SECONDS_MAX]
+    if label is found.label:
+        return replace(found, secondary=seconds, confidence=confidence)
+    lines = _lines_for(label, text, model)
+    return Triage(
+        label=label,
+        secondary=seconds,
+        fingerprint=fingerprint_of(label, lines[0].line) if label is not Label.BENIGN else "",
+        confidence=confidence,
+        rules=(WORDING, *found.rules)[:EVIDENCE_MAX],
+        evidence=(*lines, *(one for one in found.evidence if one.line != lines[0].line))[
+            :EVIDENCE_MAX
+        ],
+        outlook=OUTLOOKS[label],
+    )
+
+
+def _lines_for(label: Label, text: str, model: TextModel) -> tuple[Evidence, ...]:
+    """Return the line that speaks most for a class."""
+    column = model.labels.index(label)
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    number, line = max(lines, key=lambda one: float(scores_of(model, one[1], frozenset())[column]))
+    return (Evidence(line.strip()[:LINE_MAX], number, WORDING),)

@@ -1,0 +1,117 @@
+"""An excerpt is read twice; a log, and what is known around a text, are judged as before."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from watchkeeper.adapters.text_model_file import text_model
+from watchkeeper.domain.events_decisions import Outlook
+from watchkeeper.domain.excerpts import EXCERPT_LINES_MAX, WORDING, concluded, triage_excerpt
+from watchkeeper.domain.signatures.model import OUTLOOKS, Label
+from watchkeeper.domain.signatures.scanner import Scanner
+from watchkeeper.domain.text_model import TextModel, Weights
+from watchkeeper.domain.triage_context import Context
+from watchkeeper.domain.triage_text import Triage, triage_text
+
+COUNT = 16
+ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+STEP = "step 7 loss 2.5"
+
+
+def leaning(label: Label, by: float = 9.0, rules: Iterable[str] = ()) -> TextModel:
+    """Return a model that says the same of every text."""
+    nothing = Weights(np.ones(COUNT, np.float32), np.zeros((COUNT, len(Label)), np.int8), 1.0)
+    bias = np.zeros(len(Label), np.float32)
+    bias[tuple(Label).index(label)] = by
+    row = np.zeros(len(Label), np.float32)
+    row[tuple(Label).index(Label.NODE_FAILURE)] = 2 * by
+    return TextModel(tuple(Label), nothing, nothing, dict.fromkeys(rules, row), bias, 1.0)
+
+
+def read(text: str, context: Context | None = None, label: Label = Label.DATA_ERROR) -> Triage:
+    return triage_excerpt(text, context, leaning(label))
+
+
+def test_where_the_wording_decides_it_says_so_and_keeps_what_signatures_say() -> None:
+    found = read(f"{STEP}\n{ECC}")
+    assert (found.label, found.rules[0]) == (Label.DATA_ERROR, WORDING)
+    assert found.rules[1:] == triage_text(ECC).rules
+    assert found.secondary[0] is Label.NODE_FAILURE
+    assert found.outlook is OUTLOOKS[Label.DATA_ERROR]
+    assert found.evidence[0].rule == WORDING
+    assert found.evidence[0].line in (STEP, ECC)
+    assert len(found.fingerprint) == 8
+    assert 0.9 < found.confidence < 1
+
+
+def test_where_both_agree_the_signature_is_the_ground() -> None:
+    found = read(ECC, label=Label.NODE_FAILURE)
+    plainly = triage_text(ECC)
+    assert (found.rules, found.evidence, found.fingerprint, found.outlook) == (
+        plainly.rules, plainly.evidence, plainly.fingerprint, plainly.outlook,
+    )  # fmt: skip
+    assert found.confidence > 0.9
+
+
+def test_what_is_called_harmless_has_no_fingerprint_and_nothing_to_try_again() -> None:
+    found = read(ECC, label=Label.BENIGN)
+    assert (found.label, found.fingerprint) == (Label.BENIGN, "")
+    assert found.outlook is OUTLOOKS[Label.BENIGN]
+
+
+def test_a_signature_that_was_learnt_to_be_believed_outweighs_the_wording() -> None:
+    model = leaning(Label.DATA_ERROR, rules=["sure:node_failure"])
+    assert triage_excerpt(ECC, None, model).label is Label.NODE_FAILURE
+    assert triage_excerpt(STEP, None, model).label is Label.DATA_ERROR
+
+
+@pytest.mark.parametrize(
+    ("text", "context"),
+    [
+        ("\n".join([STEP] * EXCERPT_LINES_MAX + [ECC]), None),
+        (f"{STEP} " * 2_000 + ECC, None),
+        ("", None),
+        ("Killed", Context(oom_killed=True)),
+        (ECC, Context(state="PREEMPTED")),
+    ],
+)
+def test_logs_and_what_is_known_around_are_judged_by_signatures(
+    text: str, context: Context | None
+) -> None:
+    assert read(text, context) == triage_text(text, context)
+
+
+def test_without_a_model_nothing_is_added() -> None:
+    assert triage_excerpt(ECC) == triage_text(ECC)
+
+
+@given(st.text(max_size=300))
+@settings(max_examples=150, deadline=None)
+def test_any_text_is_read(text: str) -> None:
+    found = triage_excerpt(text, None, text_model())
+    assert found.label in Label
+    assert 0 <= found.confidence < 1
+    assert isinstance(found.outlook, Outlook)
+    assert found.label not in found.secondary
+    assert bool(found.fingerprint) == (found.label is not Label.BENIGN)
+
+
+@given(st.lists(st.binary(max_size=30), max_size=6))
+@settings(max_examples=100, deadline=None)
+def test_an_excerpt_is_read_alike_however_it_is_cut(pieces: list[bytes]) -> None:
+    whole, cut = Scanner(), Scanner()
+    whole.feed(b"".join(pieces))
+    for piece in pieces:
+        cut.feed(piece)
+    assert concluded(whole, None, text_model()) == concluded(cut, None, text_model())
+
+
+@pytest.mark.parametrize("prefix", ["[rank7]: ", "2026-05-01T10:11:12.5Z ", "(raylet, pid=7) "])
+def test_what_a_collector_puts_before_lines_changes_no_verdict(prefix: str) -> None:
+    text = f"worker stopped talking\n{ECC}"
+    plainly = triage_excerpt(text, None, text_model())
+    told = triage_excerpt("\n".join(prefix + line for line in text.split("\n")), None, text_model())
+    assert (told.label, told.confidence) == (plainly.label, plainly.confidence)
