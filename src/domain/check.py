@@ -191,7 +191,8 @@ def _progress(
 ) -> Progress | None:
     shown = _shown(seen)
     tracked = tracker.step if tracker else None
-    if tracked is not None and is_left_over(run, instance, tracked, shown):
+    ended = seen.job is not None and seen.job.state in TERMINAL
+    if tracked is not None and is_left_over(run, instance, tracked, shown, ended=ended):
         tracked = None
     if shown is None and tracked is None:
         return None

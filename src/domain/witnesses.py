@@ -151,7 +151,9 @@ def is_saved(before: Before, check: CheckRecorded, line: str) -> bool:
     return named is not None and named > (before.had or -1) and newest >= named
 
 
-def is_left_over(run: Run, instance: Instance, step: Step, logged: Progress | None) -> bool:
+def is_left_over(
+    run: Run, instance: Instance, step: Step, logged: Progress | None, *, ended: bool
+) -> bool:
     """Say whether a tracker shows in catch-up what an earlier instance logged.
 
     A tracker that takes no step twice stands at its newest step until that is passed again.
@@ -161,6 +163,8 @@ def is_left_over(run: Run, instance: Instance, step: Step, logged: Progress | No
         instance: The instance that is looked at.
         step: What the tracker shows.
         logged: What the instance's own output shows.
+        ended: The instance is over: what nobody contradicts then counts as where it failed, since
+            failing where the one before did is what a human has to see.
     """
     earlier = [i.step_best for i in run.instances[:-1] if i.step_best is not None]
     had = max(earlier, default=None)
@@ -170,7 +174,9 @@ def is_left_over(run: Run, instance: Instance, step: Step, logged: Progress | No
     same = last is not None and last.instance == instance.plan.instance
     was = witness_of(last.liveness, "tracker") if last is not None else None
     stands = step == had or (was is not None and step == was.step)
-    if logged is None or (same and was is not None and was.step is not None):
+    if logged is None:
+        return stands and not ended
+    if same and was is not None and was.step is not None:
         # It logs these steps again where it is seen to move among them.
         return stands
     return step > logged.step + logged.uncertainty

@@ -75,3 +75,12 @@ def test_a_rounded_bar_and_the_tracker_that_agree_are_told_by_the_tracker() -> N
 def test_a_first_instance_believes_its_tracker() -> None:
     history = story(Running, SELDOM)
     assert shown(history, 1500, steps(1200)) == Progress(step=1500, source="tracker")
+
+
+def test_an_end_that_only_the_tracker_places_counts_as_where_the_one_before_failed() -> None:
+    history = resumed()
+    assert shown(history, 2000, ["up"]) is None
+    again = tracker(2000, heartbeat_at=history.now + CADENCE)
+    answer = history.fail(node_lost(), shown=again, lines=["up"], found=KEPT)
+    # A human is rather asked about a failure that comes back than not.
+    assert answer.the(FailureClassified).step == 2000
