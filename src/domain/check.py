@@ -24,7 +24,7 @@ from watchkeeper.domain.observation import Observation, reading_of
 from watchkeeper.domain.phases import Interrupted, Stabilizing
 from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.progress import Progress as Shown
-from watchkeeper.domain.progress import parse_progress, parse_startup
+from watchkeeper.domain.progress import StartupProof, parse_progress, parse_startup
 from watchkeeper.domain.quiet import liveness_of
 from watchkeeper.domain.raised import raised_in
 from watchkeeper.domain.receiving import urged
@@ -38,6 +38,7 @@ from watchkeeper.domain.state import (
     is_moving,
 )
 from watchkeeper.domain.stopping_points import sooner
+from watchkeeper.domain.tail_words import ALARMING, STARTING, words_in
 from watchkeeper.domain.tracker_links import TrackerLink, merged_links, parse_tracker_links
 from watchkeeper.domain.values import (
     TERMINAL,
@@ -81,9 +82,6 @@ _ALARMING = re.compile(
 )
 """Lines worth keeping. A metric's name such as `eval/error` is none of them."""
 _TRACEBACK = "Traceback (most recent call last)"
-_MAY_ALARM = ("rror", "RROR", "xception", "illed", "EXHAUSTED", "most recent call")
-_MAY_ALARM_ANYHOW = ("segmentation", "core dumped", "out of memory", "no space left")
-"""Plain words, one of which stands in every line that `_ALARMING` matches."""
 
 
 def summarise(
@@ -103,6 +101,7 @@ def summarise(
     tracker = seen.tracker if "tracker" in fresh else None
     progress = _progress(run, instance, seen, tracker)
     complete, incomplete, new = _checkpoints(run, contract, seen)
+    words = words_in(seen.log_lines)
     due = command.now + _wait(run, contract, progress, instance, seen.job)
     due = urged(run, sooner(contract, due, command.now), seen.at, command.now)
     check = CheckRecorded(
@@ -116,11 +115,11 @@ def summarise(
         metrics=_metrics(contract, seen, tracker),
         tracker_id=tracker.tracker_id if tracker else "",
         tracker_state=tracker.state if tracker else "",
-        startup=_startup(run, seen),
+        startup=_startup(run, seen, words),
         display_name=tracker.display_name if tracker else "",
         tracker_twins=tracker.twins if tracker else (),
         tracker_links=_links(run, seen),
-        evidence=_evidence(seen),
+        evidence=_evidence(seen, words),
         claims=claims_in(seen.log_lines),
         raised=raised_in(seen.log_lines),
         traceback=any(_TRACEBACK in line for line in seen.log_lines),
@@ -320,8 +319,8 @@ def kept_metrics(tracker: TrackerFacts) -> dict[str, float]:
     return {name: tracker.metrics[name] for name in names[:METRICS_MAX]}
 
 
-def _startup(run: Run, seen: Observation) -> Startup:
-    proof = parse_startup(seen.log_lines)
+def _startup(run: Run, seen: Observation, words: frozenset[str]) -> Startup:
+    proof = StartupProof() if words.isdisjoint(STARTING) else parse_startup(seen.log_lines)
     before = Startup()
     if run.last_check is not None and run.last_check.event.instance == seen.instance:
         before = run.last_check.event.startup
@@ -345,20 +344,16 @@ def _links(run: Run, seen: Observation) -> tuple[TrackerLink, ...]:
     return merged_links(run.last_check.event.tracker_links, named)
 
 
-def _alarming(lines: tuple[str, ...]) -> list[str]:
+def _alarming(lines: tuple[str, ...], words: frozenset[str]) -> list[str]:
     # A healthy tail is passed over at a hundredth of what the pattern costs.
-    text = "\n".join(lines)
-    lower = text.lower()
-    if not (
-        any(word in text for word in _MAY_ALARM) or any(word in lower for word in _MAY_ALARM_ANYHOW)
-    ):
+    if words.isdisjoint(ALARMING):
         return []
     return [line for line in lines if _ALARMING.search(line)]
 
 
-def _evidence(seen: Observation) -> tuple[str, ...]:
+def _evidence(seen: Observation, words: frozenset[str]) -> tuple[str, ...]:
     ended = seen.job is not None and seen.job.state in TERMINAL
-    alarming = _alarming(seen.log_lines)
+    alarming = _alarming(seen.log_lines, words)
     # A job that ended without a word shows its last lines instead.
     chosen = alarming or (list(seen.log_lines) if ended else [])
     return tuple(line.rstrip()[:LINE_MAX] for line in chosen[-EVIDENCE_MAX:])
