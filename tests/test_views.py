@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.stores import Place
 from watchkeeper import clock
-from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
+from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.building import BuildHeld, by_title, catch_up, ensure, rebuild
 from watchkeeper.event_store import Recorded, StoreFailure, Write
@@ -26,8 +28,13 @@ ME = "test 1"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with open_store(tmp_path / "ledger.db") as store:
+def store(tmp_path: Path, chosen_store: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A ledger where this run keeps them."""
+    if chosen_store == "sqlite":
+        place = Place(str(tmp_path / "ledger.db"))
+    else:
+        place = Place(request.getfixturevalue("postgres_url"))
+    with place.open() as store:
         yield store
 
 
@@ -37,7 +44,7 @@ def views(tmp_path: Path) -> Iterator[ViewsFile]:
         yield views
 
 
-def add(store: SqliteStore, stream: str, *states: str) -> None:
+def add(store: Any, stream: str, *states: str) -> None:
     expected = store.head(stream)[0]
     store.append([Write(stream, expected, tuple(("t", state.encode()) for state in states))])
 
@@ -90,7 +97,7 @@ GENTLE = replace(VERSIONS, keys=stream_of, fold=appended)
 
 
 def test_a_view_follows_over_pages_and_counts_every_event_once(
-    store: SqliteStore, views: ViewsFile
+    store: Any, views: ViewsFile
 ) -> None:
     add(store, "run/a", *many(PAGE + 7))
     add(store, "run/b", "yy")
@@ -102,17 +109,19 @@ def test_a_view_follows_over_pages_and_counts_every_event_once(
     assert rows(views)["topic t"]["events"] == PAGE + 8
 
 
-def test_one_page_is_one_transaction_and_one_read(store: SqliteStore, views: ViewsFile) -> None:
+def test_one_page_is_one_transaction_and_one_read(store: Any, views: ViewsFile) -> None:
     add(store, "run/a", *many(PAGE))
     ensure(store, views, PROJECTIONS)
     pages = Pages(store)
     reads: list[int] = []
+    whole = store.read_all
 
     def read_all(*, after: int = 0, limit: int = 500) -> list[Recorded]:
         reads.append(after)
-        return SqliteStore.read_all(store, after=after, limit=limit)
+        found: list[Recorded] = whole(after=after, limit=limit)
+        return found
 
-    store.read_all = read_all  # type: ignore[method-assign]
+    store.read_all = read_all
     for build in views.builds():
         stepped = step(pages, views, build, by_title(PROJECTIONS)[build.title])
         assert stepped.build is not None
@@ -120,9 +129,7 @@ def test_one_page_is_one_transaction_and_one_read(store: SqliteStore, views: Vie
     assert reads == [0]
 
 
-def test_the_position_moves_over_events_that_touch_no_row(
-    store: SqliteStore, views: ViewsFile
-) -> None:
+def test_the_position_moves_over_events_that_touch_no_row(store: Any, views: ViewsFile) -> None:
     none = replace(VERSIONS, keys=nothing)
     add(store, "run/a", *many(PAGE * 2 + 3))
     assert catch_up(store, views, [none])
@@ -132,7 +139,7 @@ def test_the_position_moves_over_events_that_touch_no_row(
 
 @pytest.mark.parametrize("bad", ["poison", "bitter"])
 def test_what_cannot_be_folded_is_parked_and_holds_up_only_its_own_stream(
-    store: SqliteStore, views: ViewsFile, bad: str
+    store: Any, views: ViewsFile, bad: str
 ) -> None:
     add(store, "run/a", "1", bad, "3")
     add(store, "run/b", "1", "2")
@@ -149,7 +156,7 @@ def test_what_cannot_be_folded_is_parked_and_holds_up_only_its_own_stream(
     assert live(views, "versions").position == store.newest()
 
 
-def test_a_retry_reads_what_waits_again_in_order(store: SqliteStore, views: ViewsFile) -> None:
+def test_a_retry_reads_what_waits_again_in_order(store: Any, views: ViewsFile) -> None:
     add(store, "run/a", "1", "poison", "3")
     add(store, "run/b", "poison")
     catch_up(store, views, [VERSIONS])
@@ -164,7 +171,7 @@ def test_a_retry_reads_what_waits_again_in_order(store: SqliteStore, views: View
 
 
 def test_a_retry_that_meets_a_later_bad_event_keeps_what_came_before_it(
-    store: SqliteStore, views: ViewsFile
+    store: Any, views: ViewsFile
 ) -> None:
     add(store, "run/a", "poison", "2", "bitter", "4")
     catch_up(store, views, [VERSIONS])
@@ -178,7 +185,7 @@ def test_a_retry_that_meets_a_later_bad_event_keeps_what_came_before_it(
 
 
 def test_a_newer_version_is_built_beside_the_live_one_and_replaces_it_when_level(
-    store: SqliteStore, views: ViewsFile
+    store: Any, views: ViewsFile
 ) -> None:
     add(store, "run/a", *many(PAGE + 1))
     catch_up(store, views, [VERSIONS])
@@ -197,9 +204,7 @@ def test_a_newer_version_is_built_beside_the_live_one_and_replaces_it_when_level
     assert len(rows(views, "versions")["run/a"]["versions"]) == PAGE + 2
 
 
-def test_a_live_build_of_a_newer_release_is_left_alone(
-    store: SqliteStore, views: ViewsFile
-) -> None:
+def test_a_live_build_of_a_newer_release_is_left_alone(store: Any, views: ViewsFile) -> None:
     add(store, "run/a", "1")
     catch_up(store, views, [replace(GENTLE, version=7)])
     catch_up(store, views, [GENTLE])
@@ -207,7 +212,7 @@ def test_a_live_build_of_a_newer_release_is_left_alone(
 
 
 def test_a_rebuild_is_beside_the_live_view_and_gives_the_same_rows(
-    store: SqliteStore, views: ViewsFile
+    store: Any, views: ViewsFile
 ) -> None:
     add(store, "run/a", *many(PAGE * 2))
     catch_up(store, views, [SIZES])
@@ -225,7 +230,7 @@ def test_a_rebuild_is_beside_the_live_view_and_gives_the_same_rows(
     assert [b.id for b in views.builds()] == [built.id]
 
 
-def test_a_rebuild_that_was_cut_short_is_gone_on_with(store: SqliteStore, views: ViewsFile) -> None:
+def test_a_rebuild_that_was_cut_short_is_gone_on_with(store: Any, views: ViewsFile) -> None:
     add(store, "run/a", *many(PAGE * 3))
     catch_up(store, views, [SIZES])
 
@@ -244,9 +249,7 @@ def test_a_rebuild_that_was_cut_short_is_gone_on_with(store: SqliteStore, views:
     assert rows(views)["topic t"]["events"] == PAGE * 3
 
 
-def test_a_rebuild_from_a_position_counts_what_came_after_it(
-    store: SqliteStore, views: ViewsFile
-) -> None:
+def test_a_rebuild_from_a_position_counts_what_came_after_it(store: Any, views: ViewsFile) -> None:
     add(store, "run/a", *many(10))
     catch_up(store, views, [SIZES])
     rebuild(store, views, SIZES, ME, begin=7)
@@ -254,7 +257,7 @@ def test_a_rebuild_from_a_position_counts_what_came_after_it(
 
 
 def test_what_another_process_builds_is_left_to_it(
-    store: SqliteStore, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
+    store: Any, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("watchkeeper.building.WAIT_FOR_LEASE", timedelta(milliseconds=10))
     add(store, "run/a", "1")
@@ -269,7 +272,7 @@ def test_what_another_process_builds_is_left_to_it(
 
 
 def test_two_who_move_one_build_store_each_page_once(
-    store: SqliteStore, views: ViewsFile, tmp_path: Path
+    store: Any, views: ViewsFile, tmp_path: Path
 ) -> None:
     add(store, "run/a", *many(5))
     ensure(store, views, [SIZES])
@@ -283,7 +286,7 @@ def test_two_who_move_one_build_store_each_page_once(
 
 @pytest.mark.parametrize("longer", [False, True])
 def test_a_view_ahead_of_a_restored_ledger_stands_still_and_says_how_to_rebuild(
-    store: SqliteStore, views: ViewsFile, tmp_path: Path, longer: bool
+    store: Any, views: ViewsFile, tmp_path: Path, longer: bool
 ) -> None:
     add(store, "run/a", *many(20))
     catch_up(store, views, [SIZES])
@@ -297,9 +300,7 @@ def test_a_view_ahead_of_a_restored_ledger_stands_still_and_says_how_to_rebuild(
         assert (live(views).error, rows(views)["topic t"]["events"]) == ("", 30 if longer else 10)
 
 
-def test_a_tailer_catches_up_at_start_follows_and_leaves(
-    store: SqliteStore, views: ViewsFile
-) -> None:
+def test_a_tailer_catches_up_at_start_follows_and_leaves(store: Any, views: ViewsFile) -> None:
     add(store, "run/a", *many(PAGE + 2))
     before = threading.active_count()
     with tailing(store, views, PROJECTIONS, ME):
@@ -315,7 +316,7 @@ def test_a_tailer_catches_up_at_start_follows_and_leaves(
 
 
 def test_what_is_appended_just_before_a_tailer_rests_wakes_it(
-    store: SqliteStore, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
+    store: Any, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, late = Tail.turn, threading.Event()
 
@@ -336,18 +337,19 @@ def test_what_is_appended_just_before_a_tailer_rests_wakes_it(
 
 
 def test_a_tailer_goes_on_after_the_store_failed_and_says_so_meanwhile(
-    store: SqliteStore, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
+    store: Any, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = threading.Event()
-    whole = SqliteStore.read_all
+    whole = store.read_all
 
-    def read_all(self: SqliteStore, *, after: int = 0, limit: int = 500) -> list[Recorded]:
+    def read_all(*, after: int = 0, limit: int = 500) -> list[Recorded]:
         # A fake fault: a real one, such as a disk that is away for a second, is not to be had.
         if broken.is_set():
             raise StoreFailure("the disk is away")
-        return whole(self, after=after, limit=limit)
+        found: list[Recorded] = whole(after=after, limit=limit)
+        return found
 
-    monkeypatch.setattr(SqliteStore, "read_all", read_all)
+    monkeypatch.setattr(store, "read_all", read_all)
     with tailing(store, views, [SIZES], ME):
         add(store, "run/a", "1")
         wait_for(lambda: [b for b in views.builds() if b.position == 1])
@@ -359,7 +361,7 @@ def test_a_tailer_goes_on_after_the_store_failed_and_says_so_meanwhile(
         wait_for(lambda: [beat for beat in views.beats() if not beat.error])
 
 
-def test_a_poisoned_event_ends_no_tailer(store: SqliteStore, views: ViewsFile) -> None:
+def test_a_poisoned_event_ends_no_tailer(store: Any, views: ViewsFile) -> None:
     with tailing(store, views, [VERSIONS], ME):
         add(store, "run/a", "poison")
         add(store, "run/b", "1")
