@@ -13,7 +13,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from watchkeeper.adapters.ledger_choice import store_of_home
+from tests.postgres import new_schema
+from watchkeeper.adapters.ledger_choice import VARIABLE, store_of_home
 from watchkeeper.adapters.store.choosing import OpenLedger, open_ledger
 from watchkeeper.adapters.store.library import LedgerAggregateRecorder
 from watchkeeper.adapters.store.postgres import asked_of, open_postgres
@@ -91,6 +92,14 @@ class Place:
         report = self.verify()
         assert report.problems == ()
         assert report.events == events
+
+
+def place_of_run(folder: Path) -> Place:
+    """Return a place that nothing else uses: a file, or a schema where this run keeps its homes."""
+    url = os.environ.get(VARIABLE, "")
+    if not url:
+        return Place(str(folder / "ledger.db"))
+    return Place(f"{url.partition('#')[0]}#{new_schema()}")
 
 
 @pytest.fixture(params=KINDS)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.stores import Place
+from tests.stores import place_of_run
 from watchkeeper import clock
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.views_file import ViewsFile
@@ -28,13 +28,9 @@ ME = "test 1"
 
 
 @pytest.fixture
-def store(tmp_path: Path, chosen_store: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+def store(tmp_path: Path) -> Iterator[Any]:
     """A ledger where this run keeps them."""
-    if chosen_store == "sqlite":
-        place = Place(str(tmp_path / "ledger.db"))
-    else:
-        place = Place(request.getfixturevalue("postgres_url"))
-    with place.open() as store:
+    with place_of_run(tmp_path).open() as store:
         yield store
 
 

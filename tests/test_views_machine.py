@@ -16,12 +16,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.domain.given import History
 from tests.projections.wandering import wanderings
-from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
+from tests.stores import place_of_run
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.building import by_title, catch_up, ensure, rebuild
 from watchkeeper.domain.chain import GENESIS, chain_hash
 from watchkeeper.domain.envelope import encode
-from watchkeeper.event_store import VersionConflict, Write
+from watchkeeper.event_store import EventStore, VersionConflict, Write
 from watchkeeper.following import Pages, retry_all, step
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.kept import Projection, Row, Seen, folded
@@ -54,7 +54,7 @@ def summed(key: str, row: Row | None, seen: Seen) -> Row:
 STRICT = Projection("sums", 1, strict_keys, summed, "sums, for tests")
 
 
-def seen_of(store: SqliteStore, begin: int = 0) -> list[Seen]:
+def seen_of(store: EventStore, begin: int = 0) -> list[Seen]:
     return [
         Seen(r.position, r.stream, r.version, r.topic, r.state, r.hash)
         for r in store.read_all(after=begin, limit=10**6)
@@ -67,6 +67,7 @@ class Views(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
+        self.place = place_of_run(Path(self.folder.name))
         self.patch = mock.patch("watchkeeper.following.PAGE", PAGE)
         self.patch.start()
         self.known: list[Projection] = [STRICT]
@@ -78,9 +79,8 @@ class Views(RuleBasedStateMachine):
         self.opened()
 
     def opened(self) -> None:
-        folder = Path(self.folder.name)
-        self.store = open_store(folder / "ledger.db")
-        self.views = ViewsFile(folder / "views.db")
+        self.store = self.place.open()
+        self.views = ViewsFile(Path(self.folder.name) / "views.db")
 
     @rule(
         stream=st.sampled_from(STREAMS),
@@ -258,7 +258,7 @@ def test_every_projection_equals_its_rebuild_whatever_page_was_cut_short(
 
     with tempfile.TemporaryDirectory() as name, mock.patch("watchkeeper.following.PAGE", page):
         folder = Path(name)
-        with open_store(folder / "ledger.db") as store, ViewsFile(folder / "views.db") as views:
+        with place_of_run(folder).open() as store, ViewsFile(folder / "views.db") as views:
             for number, history in enumerate(histories):
                 for version, event in enumerate(history.events):
                     write = Write(f"run/r{number}", version, (encode(event.envelope),))
