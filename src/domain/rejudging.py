@@ -14,7 +14,7 @@ from uuid import UUID
 from watchkeeper.domain.command import Command
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import CheckRecorded, RunDrafted, RunEvent
+from watchkeeper.domain.events import CheckRecorded, HistoryLimitPassed, RunDrafted, RunEvent
 from watchkeeper.domain.evolve import evolve
 from watchkeeper.domain.state import Run, Unreadable, contract_of
 from watchkeeper.domain.verdict import verdict
@@ -111,6 +111,9 @@ def _followed(history: Sequence[Event]) -> dict[UUID, list[RunEvent]]:
     groups: dict[UUID, list[RunEvent]] = {}
     for event in history:
         first = checks.get(event.envelope.cause or "")
+        # How long the history had become is no judgement of the check that told of it.
+        if isinstance(event.data, HistoryLimitPassed):
+            continue
         if first is not None and isinstance(event.data, RunEvent):
             groups.setdefault(first, []).append(event.data)
     return groups

@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tests.domain.given import History, enveloped, given
+from watchkeeper.domain import history_limits
 from watchkeeper.domain.decide import decide
 from watchkeeper.domain.events import CheckRecorded, HistoryLimitPassed, RunEvent
 from watchkeeper.domain.evolve import evolve
 from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS, Limit
 from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.rejudging import rejudge
 from watchkeeper.domain.state import Run
 from watchkeeper.projections import limits as limits_told
 
@@ -72,3 +74,12 @@ def test_what_was_recorded_is_not_recorded_again(training: History) -> None:
     again = decide(after, command)
     assert not isinstance(again, Refused)
     assert limits(again) == []
+
+
+def test_a_length_that_was_told_is_no_part_of_how_a_check_is_judged_again(
+    training: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_limits, "SOFT_EVENTS", training.run.version)
+    answer = training.check(step=20)
+    assert limits(answer.events) == ["soft"]
+    assert [one.version for one in rejudge("", training.events) if one.differs] == []
