@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 TOOL = Path(__file__).parents[1] / "tools" / "kill_ledger.py"
 
 
@@ -36,3 +38,10 @@ def test_a_page_in_two_steps_is_found() -> None:
     code, report = kill_ledger("--kills", "30", "--seed", "2", "--plant")
     assert code == 1
     assert any("not equal" in problem for problem in report["problems"])
+
+
+@pytest.mark.postgres
+def test_kills_of_who_appends_to_a_server_lose_and_double_nothing_there(postgres_url: str) -> None:
+    code, report = kill_ledger("--kills", "16", "--seed", "3", "--store", postgres_url)
+    assert (code, report["problems"], report["kills"]) == (0, [], 16)
+    assert {"append.before", "append.open", "append.stored"} <= set(report["points"])

@@ -26,8 +26,7 @@ from typing import Any
 
 from killing.ledger_victim import KNOWN, POINTS, answered_path, live
 from watchkeeper import clock
-from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.adapters.store.verify import verify_store
+from watchkeeper.adapters.store.choosing import open_ledger, verify_ledger
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.building import catch_up, rebuild
 from watchkeeper.projections.kept import Seen, folded
@@ -39,12 +38,12 @@ EACH_UP_TO, JUDGE_EVERY = 60, 25
 """So many kills are judged one by one; later ones now and then, as it reads a ledger that grows."""
 
 
-def killed(folder: Path, seed: int, point: str, count: int, plant: bool) -> str:
+def killed(folder: Path, url: str, seed: int, point: str, count: int, plant: bool) -> str:
     """Let a child live until it is killed; return where it was, or why it ended otherwise."""
     child = os.fork()
     if child == 0:
         try:
-            live(folder, random.Random(seed), point, count, plant)
+            live(folder, url, random.Random(seed), point, count, plant)
         finally:
             os._exit(3)  # It only comes here by an exception, which it has printed.
     if point == "moment":
@@ -56,11 +55,15 @@ def killed(folder: Path, seed: int, point: str, count: int, plant: bool) -> str:
     return f"left with status {status}"
 
 
-def judge(folder: Path) -> list[str]:
+def judge(folder: Path, url: str) -> list[str]:
     """Return what is wrong with the ledger and its views."""
     path = folder / "ledger.db"
     wrong: list[str] = []
-    with open_store(path) as store, ViewsFile(folder / "views.db") as views:
+    with (
+        open_ledger(url, path, create=True) as opened,
+        ViewsFile(folder / "views.db") as views,
+    ):
+        store = opened.store
         events = store.read_all(limit=10**7)
         there = {(one.stream, one.version): one for one in events}
         for line in answered_path(folder).read_text().splitlines():
@@ -98,7 +101,7 @@ def judge(folder: Path) -> list[str]:
         rebuild_status(store, views, "victim")
         if live_rows(store.status_rows()) != kept and len(kept) == len(store.streams("run/")):
             wrong.append("status: not equal to its rebuild")
-    wrong += [f"store: {problem.message}" for problem in verify_store(path).problems]
+    wrong += [f"store: {problem.message}" for problem in verify_ledger(url, path).problems]
     return wrong
 
 
@@ -113,10 +116,11 @@ def campaign(options: argparse.Namespace) -> dict[str, Any]:
     for number in range(options.kills):
         # Each point in turn, at a time of its own; every fourth kill at any moment.
         point = "moment" if number % 4 == 3 else POINTS[(number - number // 4) % len(POINTS)]
-        kills[killed(folder, rng.getrandbits(32), point, rng.randint(1, 4), options.plant)] += 1
+        seed, count = rng.getrandbits(32), rng.randint(1, 4)
+        kills[killed(folder, options.store, seed, point, count, options.plant)] += 1
         due = number < EACH_UP_TO or number % JUDGE_EVERY == 0 or number == options.kills - 1
         if due:
-            wrong += judge(folder)
+            wrong += judge(folder, options.store)
         if not options.json:
             print(f"\rkill {number + 1}/{options.kills}", end="", file=sys.stderr, flush=True)
         if wrong:
@@ -140,6 +144,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--store", default="", help="URL of an empty schema of a PostgreSQL server")
     parser.add_argument("--plant", action="store_true", help="plant a bug: pages in two steps")
     options = parser.parse_args()
     # What is parked is parked on purpose.

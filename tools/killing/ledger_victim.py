@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.database import Database
-from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
+from watchkeeper.adapters.store.postgres import Asked, PostgresStore, Told
+from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.building import catch_up, rebuild
-from watchkeeper.event_store import Write
+from watchkeeper.event_store import EventStore, Write
 from watchkeeper.following import retry_all
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.kept import Projection, Row, Seen
@@ -129,8 +131,8 @@ class KillingViews(ViewsFile):
         return super().take(build, holder, until, now)
 
 
-def live(folder: Path, rng: random.Random, point: str, count: int, plant: bool) -> None:
-    """Append, follow, rebuild and retry for ever."""
+def live(folder: Path, url: str, rng: random.Random, point: str, count: int, plant: bool) -> None:
+    """Append, follow, rebuild and retry for ever; on a server where a URL names one."""
     trigger = Trigger(point, count)
     whole = Database.writing
 
@@ -142,14 +144,33 @@ def live(folder: Path, rng: random.Random, point: str, count: int, plant: bool) 
             trigger.passed("append.open")
         trigger.passed("append.stored")
 
+    on_server = PostgresStore.store
+
+    def storing(self: PostgresStore, asked: Sequence[Asked]) -> list[Told]:
+        trigger.passed("append.before")
+        if point == "append.open":
+            with (
+                self.links.borrowed() as connection,
+                connection.transaction(force_rollback=True),
+                connection.cursor(binary=True) as cursor,
+            ):
+                # Carried out, and not committed; who lives on does it again, and commits.
+                cursor.execute(APPEND_FUNCTION.call.encode(), self.parameters(asked))
+                trigger.passed("append.open")
+        told = on_server(self, asked)
+        trigger.passed("append.stored")
+        return told
+
     file = os.open(answered_path(folder), os.O_WRONLY | os.O_APPEND)
     with (
         mock.patch.object(Database, "writing", writing),
+        mock.patch.object(PostgresStore, "store", storing),
         mock.patch("watchkeeper.following.PAGE", 20),
         mock.patch("watchkeeper.status_building.BATCH", 1),
-        open_store(folder / "ledger.db") as store,
+        open_ledger(url, folder / "ledger.db", create=True) as opened,
         KillingViews(folder / "views.db", trigger, plant=plant) as views,
     ):
+        store = opened.store
         while True:
             match rng.choices(("append", "follow", "rebuild", "status", "retry"), (8, 4, 1, 1, 1)):
                 case ["append"]:
@@ -164,7 +185,7 @@ def live(folder: Path, rng: random.Random, point: str, count: int, plant: bool) 
                     retry_all(store, views, {one.title: one for one in KNOWN})
 
 
-def _append(store: SqliteStore, rng: random.Random, file: int) -> None:
+def _append(store: EventStore, rng: random.Random, file: int) -> None:
     """Append under a key that the next child would use again, were this one not stored."""
     stream = rng.choice(STREAMS)
     version, _ = store.head(stream)
