@@ -92,6 +92,9 @@ def appends(store: str, folder: Path, payload: Payload, repetitions: int, second
         result[f"append, {size} a save, of the library"] = compared(
             rounds, f"append {size}", f"library {size}"
         )
+        result[f"the bare driver, {size} a save, of the library"] = compared(
+            rounds, f"raw {size}", f"library {size}"
+        )
     result["append, 8 threads, of the bare driver's one"] = {
         **compared(rounds, "8 writers", "raw 1"),
         **percentiles(latencies),
