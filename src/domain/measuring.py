@@ -1,6 +1,7 @@
 """Measures a check: from what was logged to the bounded statistics that the detectors read."""
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -43,6 +44,9 @@ SHIFT_MIN = 0.05
 
 SKIPPED_WINDOW = timedelta(minutes=15)
 """Practice counts skipped optimizer steps over 15 min."""
+
+_NO_NUMBER = re.compile(r"\b(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
+"""As a word: every second log line says INFO."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,21 +309,22 @@ def _from_lines(
     """Return a loss that the output shows as no number, where the tracker does not show it yet."""
     if series is not None and "loss" in series.bad:
         return ()
-    whole = "\n".join(seen.log_lines).lower()
-    if "nan" not in whole and "inf" not in whole:
+    if not _NO_NUMBER.search("\n".join(seen.log_lines)):
         return ()
     own = instance.plan.resume_step or 0
     bad: list[int] = []
     since = 0
     for text in seen.log_lines:
-        lower = text.lower()
-        if "loss" not in lower:
+        if "loss" not in text.lower():
             continue
-        if "nan" not in lower and "inf" not in lower:
+        if not _NO_NUMBER.search(text):
             since += 1
             continue
         shown = parse_progress(text)
-        if shown is None or shown.loss is None or math.isfinite(shown.loss) or shown.step < own:
+        if shown is None or shown.loss is None or shown.step < own:
+            continue
+        if math.isfinite(shown.loss):
+            since += 1
             continue
         bad.append(shown.step)
         since = 0

@@ -255,6 +255,15 @@ def test_h7_reads_a_nan_from_the_output_before_the_tracker_shows_it() -> None:
     assert "in the output" in finding(answer).evidence[0]
 
 
+@pytest.mark.parametrize("level", ["INFO ", "I ", ""])
+def test_h7_counts_the_numbers_after_a_nan_whatever_the_level_of_their_lines(level: str) -> None:
+    run = healthy()
+    bad = f"{level}step=901 loss=nan"
+    assert opened(run.log().check(lines=[bad])) == ["not_finite"]
+    later = [f"{level}step={step} loss=2.5" for step in range(902, 980)]
+    assert cleared(run.log().check(lines=[bad, *later])) == ["not_finite"]
+
+
 def test_h7_reads_a_nan_from_the_tracker_s_newest_values_alone() -> None:
     run = healthy()
     run.log()

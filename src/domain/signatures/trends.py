@@ -31,10 +31,13 @@ def runs_away(tail: str) -> str:
     """
     lines = [line for line in tail.splitlines() if "loss" in line.lower() or "norm" in line.lower()]
     lines = lines[-_LINES_MAX:]
-    losses, norms, scales = (_series(one, lines) for one in (_LOSS, _NORM, _SCALE))
+    norms = _series(_NORM, [line for line in lines if "norm" in line.lower()])
+    scales = _series(_SCALE, [line for line in lines if "scale" in line.lower()])
     norm_up = len(norms) > 1 and norms[-1] > _RUNAWAY * max(min(norms[:-1]), 0.5)
     scale_down = len(scales) > 1 and scales[-1] * _HALVINGS <= max(scales)
     scale_floor = len(scales) > 2 and scales[-1] <= 1.0 and _falls(scales)
+    # A search for losses costs more than all the rest, and alone they say nothing.
+    losses = _series(_LOSS, lines) if norm_up or scale_down else []
     loss_up = len(losses) > 2 and losses[-1] > _JUMP * min(losses) and losses[-1] > min(losses) + 1
     steep = len(norms) > 2 and norms[-1] > 50 * max(norms[0], 0.1) and norms[-1] > norms[-2]
     if (loss_up and (norm_up or scale_down)) or scale_floor or steep:
