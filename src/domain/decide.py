@@ -356,7 +356,8 @@ def _verify_seal(run: Run, command: VerifySeal) -> Outcome:
         same = blocked.missing == run.seal_missing
         return [] if same else [blocked, *artefacts_at_seal(run, blocked)]
     found = artefacts_at_seal(run, None)
-    return [*leave.events, *found, seal_of(run, command.facts, leave.waived)]
+    # The act stands right behind the consent that it uses.
+    return [*found, *leave.events, seal_of(run, command.facts, leave.waived)]
 
 
 def _complete_seal(run: Run, command: CompleteSeal) -> Outcome:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.domain.auditor import audit
 from tests.domain.given import Answer, History
 from tests.domain.samples import (
     DIRTY,
@@ -32,6 +33,7 @@ from tests.domain.samples import (
 from tests.domain.stories import story
 from watchkeeper.domain.commands import AddNote, CompleteSeal, VerifySeal
 from watchkeeper.domain.events import (
+    ConsentUsed,
     FindingCleared,
     FindingOpened,
     FindingRaised,
@@ -198,6 +200,21 @@ def test_h11_is_open_while_artefacts_are_missing_and_is_told_again_for_others() 
     told = history.tell(verify(history, two)).the(FindingRaised)
     assert "artefacts are missing" in told.summary
     assert history.run.findings["missing_artefacts"].about == told.about
+
+
+def test_a_seal_that_was_blocked_and_is_waived_stands_right_behind_its_consent() -> None:
+    history = story(Finished)
+    seen_now = seen(at=history.now, said=None, shown=tracker(1000, state="crashed"), found=FINAL)
+    lacking = SealFacts(observation=seen_now, commit_found=True)
+    history.tell(verify(history, lacking)).then_kinds(SealBlocked, FindingOpened)
+    waive = ("tracker state", "tracker step")
+    waived = VerifySeal(
+        now=history.now, actor=DRI, facts=lacking, waive=waive, reason="the tracker lost its end"
+    )
+    answer = history.tell(waived)
+    assert [type(event) for event in answer.events][-2:] == [ConsentUsed, SealVerified]
+    assert not history.run.findings
+    assert audit(history.events) == []
 
 
 def test_a_seal_of_another_instance_is_not_verified() -> None:
