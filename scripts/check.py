@@ -136,6 +136,9 @@ def wheel_runs_clean() -> bool:
             "assert len(text) > 10_000"
         )
         home = folder / "home"
+        # Its weights are a file in the package.
+        excerpt = folder / "excerpt.txt"
+        excerpt.write_text("training got stuck after epoch 2\n", "utf-8")
         command = str(venv / "bin" / "watchkeeper")
         return (
             run(command, "--help", quiet=True)
@@ -143,6 +146,7 @@ def wheel_runs_clean() -> bool:
             and run(command, "init", "--home", str(home), "--human", "me", quiet=True)
             and run(command, "verify", "--home", str(home), "--offline", quiet=True)
             and run(command, "status", "--home", str(home), quiet=True)
+            and run(command, "triage", str(excerpt), "--json", quiet=True)
         )
 
 
