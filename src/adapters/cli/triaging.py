@@ -136,7 +136,7 @@ _OUTLOOKS = {
 def _table(name: str, found: Triage, count: int) -> str:
     others = ", ".join(label.value for label in found.secondary)
     rows = [
-        ("log", f"{name}, {count:,} lines"),
+        ("log", f"{name}, {count:,} {'line' if count == 1 else 'lines'}"),
         ("verdict", f"{found.label.value} (confidence {found.confidence:.2f})"),
         *([("or", others)] if others else []),
     ]
