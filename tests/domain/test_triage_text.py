@@ -43,6 +43,28 @@ def test_names_of_folders_are_no_failures(line: str, word: str) -> None:
     assert triage_text(line.format(word)).label is Label.BENIGN
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        " iteration {0:8}/  311541 | consumed samples: 7 | elapsed time per iteration (ms): {0}.1 "
+        "| learning rate: 9.702E-05 | lm loss: 2.{0:03}E+00 | loss scale: 1.0 | grad norm: 0.{0:03}"
+        " | number of skipped iterations:   0 | number of nan iterations:   0 |",
+        "{{'loss': 2.{0:03}, 'grad_norm': 0.{0:03}, 'learning_rate': 4e-05, 'epoch': 0.{0:03}}}",
+        "I20260425 09:00:05 140 tqdm_logging Progress on:train {0}.00kit/20.0kit rate:{0}.3s/it "
+        "remaining:37:42 postfix:loss=0.{0:03}",
+        "Epoch 3:  62%|######    | {0}/1860 [04:48<02:46, {0}.15it/s, loss=2.{0:03}, v_num=7]",
+        "step {0} | learning rate 3e-4 | loss 2.{0:03} | {0} ms | {0},000 tok/s",
+        "[2026-05-01 10:11:12] global_step={0} lr={0}e-6 rate={0} retry_rate=0.0 samples={0}",
+        "INFO:root:{0} client updates, {0} requests a second, error rate 0.{0:03}",
+        "wandb: {0} steps synced, {0} MB of {0} MB uploaded",
+    ],
+)
+def test_no_number_makes_a_failure_of_a_line_of_progress(line: str) -> None:
+    log = "\n".join(line.format(number) for number in range(1000))
+    found = triage_text(log)
+    assert found.label is Label.BENIGN, found.evidence
+
+
 def test_a_failure_is_read_beside_an_alarming_path() -> None:
     line = "OSError: [Errno 28] No space left on device: '/mnt/failed/step-7.pt'"
     assert triage_text(line).label is Label.DISK_FULL

@@ -24,13 +24,15 @@ NETWORK = (
         "net.throttled",
         Label.NETWORK,
         r"Too Many Requests|rateLimitExceeded|rate[- ]limit(?:ed|ing| exceeded)|SlowDown\b"
-        r"|\b429\b.{0,40}(?:error|client|too|request|rate|retry)|(?:status|code|HTTP"
-        r"|error)\w*[ =:\"']{1,4}429\b|ThrottlingException|RequestLimitExceeded|Throttl(?:ed"
+        r"|(?<![\w.,/-])429[ :,-]{1,3}(?:client error|error\b|too many|rate[ -]limit"
+        r"|resource.?exhausted)"
+        r"|(?:got|returned|received|with) (?:an? )?429\b(?![.,/]?\d)|(?:status|code|HTTP"
+        r"|error)\w*[ =:\"'(]{1,4}429\b|ThrottlingException|RequestLimitExceeded|Throttl(?:ed"
         r"|ing)(?:Exception|Error)?\b.{0,40}(?:request|api|error|exceeded|rate)"
         r"|Please reduce your request rate|exceeded .{0,30}rate limit|TooManyRequests"
         r"|RESOURCE_EXHAUSTED.{0,60}(?:rate|request)",
         "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://a.b",
-        "rate limit: 100 per second",
+        "elapsed time per iteration (ms): 429.1 | learning rate: 9.702E-05",
         _HTTP,
     ),
     Signature(
