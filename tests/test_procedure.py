@@ -7,7 +7,8 @@ import pytest
 
 from watchkeeper.domain.rules import RULES
 
-PAGE = Path(__file__).parents[1] / "docs" / "procedure.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "procedure.md"
 ROW = re.compile(
     r"^\| (?P<entry>[^|]+?) \| (?P<rules>[HLR]\d+(?:, [HLR]\d+)*) \| (?P<done>[^|]+) \|$"
 )
@@ -46,7 +47,17 @@ LOOP = (
     "A bad TPU node",
     "The same error after a fix",
     "Cluster mutation",
+    "A full disk",
 )
+STEPS = (
+    "Wait 120 s once after a launch",
+    "Then wait 570 s, or what lane and contract say",
+    "The end is the orchestrator's word, never a count of steps",
+    "The tracker's links are told once",
+    "They are told again for a new tracker run",
+    "Progress is told as `~4600/5155`, or `~4600/unknown`",
+)
+STEP = re.compile(r"^\| (?P<step>[^|]+?) \| `(?P<module>src/[^`]+)` \| `(?P<test>tests/[^`]+)` \|$")
 
 
 def rows() -> dict[str, tuple[str, ...]]:
@@ -58,6 +69,15 @@ def rows() -> dict[str, tuple[str, ...]]:
 @pytest.mark.parametrize("entry", [*WENT_WRONG, *LOOP])
 def test_an_entry_of_the_procedure_has_a_rule(entry: str) -> None:
     assert rows().get(entry), f"docs/procedure.md has no row with rules for: {entry}"
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_of_the_loop_has_a_module_and_a_test(step: str) -> None:
+    found = [STEP.match(line) for line in PAGE.read_text(encoding="utf-8").splitlines()]
+    [row] = [one for one in found if one and one["step"] == step]
+    assert (ROOT / row["module"]).is_file()
+    file, name = row["test"].split("::")
+    assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")
 
 
 def test_every_rule_that_is_named_exists() -> None:
