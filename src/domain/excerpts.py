@@ -61,7 +61,9 @@ def rules_of(told: list[Told], root: Label) -> frozenset[str]:
 
 
 def _is_excerpt(scanner: Scanner) -> bool:
-    return scanner.lines <= EXCERPT_LINES_MAX and 0 < len(scanner.tail) < TAIL_BYTES
+    # Of a blank text there is no line to show, and no word to read.
+    is_short = scanner.lines <= EXCERPT_LINES_MAX and len(scanner.tail) < TAIL_BYTES
+    return is_short and bool(scanner.tail.strip())
 
 
 def _reread(found: Triage, told: list[Told], text: str, model: TextModel) -> Triage:

@@ -115,3 +115,8 @@ def test_what_a_collector_puts_before_lines_changes_no_verdict(prefix: str) -> N
     plainly = triage_excerpt(text, None, text_model())
     told = triage_excerpt("\n".join(prefix + line for line in text.split("\n")), None, text_model())
     assert (told.label, told.confidence) == (plainly.label, plainly.confidence)
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n", " \r\n\t\n", "\n" * EXCERPT_LINES_MAX])
+def test_a_blank_text_has_no_wording_whatever_a_model_leans_to(blank: str) -> None:
+    assert read(blank) == triage_text(blank)
