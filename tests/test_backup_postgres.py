@@ -1,5 +1,8 @@
 """`ledger backup` and `restore` where the ledger is on a server: by pg_dump and pg_restore."""
 
+import os
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -72,6 +75,54 @@ def test_a_restore_that_was_cut_short_is_told_and_goes_on(
     assert (done.code, done.json["kept"]) == (0, None)
     assert cli("verify", "--offline").code == 0
     postgres_server.drop({f"{schema}_gone"})
+
+
+def pausing(place: Path, seconds: float, then: str = "") -> None:
+    """A `pg_restore` that takes a while before it writes, and then may fail."""
+    script = place / "pg_restore"
+    real = shutil.which("pg_restore")
+    wait = f'case "$*" in *--single-transaction*) sleep {seconds}; {then} ;; esac'
+    script.write_text(f'#!/bin/sh\n{wait}\nexec {real} "$@"\n')
+    script.chmod(0o755)
+
+
+def test_where_the_old_ledger_cannot_be_put_back_it_is_said_where_it_is(
+    on_server: Cli,
+    tmp_path: Path,
+    postgres_server: PostgresServer,
+    postgres_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cli, copy = on_server, tmp_path / "ledger.dump"
+    assert cli("ledger", "backup", str(copy)).code == 0
+    # As where the server restarts in the middle of it: the connection of the restore is lost.
+    ours = "pg_stat_activity where application_name = 'watchkeeper'"
+    cut = f"select pg_terminate_backend(pid) from {ours}"
+    pausing(tmp_path, 0, f'psql -q -d {postgres_server.url} -c "{cut}" >/dev/null; exit 1')
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    done = cli("ledger", "restore", str(copy))
+    schema = parse_address(postgres_url).schema
+    [back] = re.findall(rf"`(ALTER SCHEMA {schema}_before_\d+_\d+ RENAME TO {schema})`", done.said)
+    assert done.code == 2, done.said
+    assert "Nothing was restored" not in done.said
+    postgres_server.execute(back)
+    assert cli("verify", "--offline").code == 0
+
+
+def test_a_long_restore_keeps_the_ledger_to_itself_on_a_server_that_ends_idle_sessions(
+    on_server: Cli, tmp_path: Path, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli, copy = on_server, tmp_path / "ledger.dump"
+    assert cli("ledger", "backup", str(copy)).code == 0
+    pausing(tmp_path, 1.5, "exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    postgres_server.execute("ALTER DATABASE postgres SET idle_session_timeout = '500ms'")
+    try:
+        done = cli("ledger", "restore", str(copy))
+    finally:
+        postgres_server.execute("ALTER DATABASE postgres RESET idle_session_timeout")
+    assert "could not be put back" not in done.said
+    assert cli("verify", "--offline").code == 0
 
 
 def test_what_is_no_whole_copy_of_this_ledger_is_refused_and_nothing_is_changed(

@@ -121,6 +121,7 @@ def restore_postgres(url: str, copy: Path, stamp: str) -> tuple[int, str | None]
         _unpacked(address, program, copy)
         with links.connect() as connection:
             _refuse_in_use(connection, address)
+            _stay(connection)
             kept = _moved_away(connection, address.schema, stamp)
             try:
                 _run(
@@ -134,7 +135,10 @@ def restore_postgres(url: str, copy: Path, stamp: str) -> tuple[int, str | None]
                     first = report.problems[0].message
                     raise BackupProblem(f"{copy} is broken, nothing was changed: {first}")
             except BaseException:
-                _moved_back(connection, address.schema, kept)
+                try:
+                    _moved_back(connection, address.schema, kept)
+                except psycopg.Error as error:
+                    raise links.failure(error, "restore", _left(address.schema, kept)) from error
                 raise
     except psycopg.Error as error:
         raise links.failure(error, "restore", "Nothing was restored.") from error
@@ -281,6 +285,22 @@ def _moved_back(connection: Connection, schema: str, kept: str | None) -> None:
         connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(_named(schema)))
         if kept is not None:
             connection.execute(_rename(kept, schema))
+
+
+def _left(schema: str, kept: str | None) -> str:
+    if kept is None:
+        return "There was no ledger before."
+    return (
+        f"The ledger that was there could not be put back: it is whole, in the schema {kept}. "
+        f"Restore again, or put it back by `ALTER SCHEMA {kept} RENAME TO {schema}`."
+    )
+
+
+def _stay(connection: Connection) -> None:
+    """Keep the connection, and its lock, while another program works; since PostgreSQL 14."""
+    connection.execute(
+        "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
+    )
 
 
 def _rename(schema: str, to: str) -> sql.Composed:
