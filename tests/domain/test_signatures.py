@@ -11,6 +11,7 @@ from watchkeeper.domain.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
 from watchkeeper.domain.signatures.literals import UnreadPattern, literals_of
 from watchkeeper.domain.signatures.matcher import Matcher, matcher
 from watchkeeper.domain.signatures.model import OUTLOOKS, Label, Rank, Scope, Signature, outlook_of
+from watchkeeper.domain.triage_text import triage_text
 
 FLAGS = re.IGNORECASE | re.ASCII
 PLAIN = Matcher(plainly=True)
@@ -114,3 +115,14 @@ def test_the_quick_way_equals_the_expressions_alone_on_known_lines(line: str) ->
 def test_the_quick_way_equals_the_expressions_alone(words: list[str], noise: str) -> None:
     line = " ".join([*words, noise.replace("\n", " ").replace("\r", " ")])
     assert matcher().read(line) == PLAIN.read(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GET http://metadata.google.internal/computeMetadata/v1/instance/preempted: TRUE",
+        "polled /computeMetadata/v1/instance/preempted -> TRUE",
+    ],
+)
+def test_where_a_cloud_tells_of_a_preemption_is_not_read_as_the_name_of_a_folder(line: str) -> None:
+    assert triage_text(line).label is Label.PREEMPTION

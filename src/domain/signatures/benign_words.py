@@ -8,13 +8,14 @@ PARTS = (
     Signature(
         "calm.path",
         _B,
-        r"(?:(?<![\w/.~<])(?:~|\.{1,2})?/|\b[a-z][a-z0-9+]{1,9}://)(?=[^\s'\"`,;:()<>|\]]*"
+        r"(?:(?<![\w/.~<])(?:~|\.{1,2})?/|\b[a-z][a-z0-9+]{1,9}://)"
+        r"(?![^\s'\"`,;()<>|\]]*\binstance/preempted\b)(?=[^\s'\"`,;:()<>|\]]*"
         r"(?:crash|fail|err|kill|abort|hang|hung|stuck|dead|lost|oom|nan|evict|preempt|timeout"
         r"|cancel|interrupt|denied|refus|invalid|conflict|unavailable|outage|fault|corrupt"
         r"|stop|term|disconnect))[^\s'\"`,;:()<>|\]]+",
         "wandb: Run data is saved locally in /home/a/crash_loop_7/wandb/offline-run-12",
         "wandb: the run crashed; its data is in /home/a/loop_7/wandb/offline-run-12",
-        "names of folders and files, which people choose",
+        "names of folders and files, which people choose; what a cloud tells of a machine is none",
         Rank.ROOT,
         Scope.PART,
     ),
