@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from watchkeeper.adapters.text_model_file import text_model
 from watchkeeper.domain.events_decisions import Outlook
 from watchkeeper.domain.excerpts import EXCERPT_LINES_MAX, WORDING, concluded, triage_excerpt
+from watchkeeper.domain.signatures import CAUSES
 from watchkeeper.domain.signatures.model import OUTLOOKS, Label
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.text_model import TextModel, Weights
@@ -120,3 +121,27 @@ def test_what_a_collector_puts_before_lines_changes_no_verdict(prefix: str) -> N
 @pytest.mark.parametrize("blank", ["", " ", "\n", " \r\n\t\n", "\n" * EXCERPT_LINES_MAX])
 def test_a_blank_text_has_no_wording_whatever_a_model_leans_to(blank: str) -> None:
     assert read(blank) == triage_text(blank)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step {n} loss 2.{m}",
+        "{{'loss': 2.{m}, 'grad_norm': 0.{m}, 'learning_rate': 4e-05, 'epoch': 0.{m}}}",
+        " 36%|###6      | {n}/5155 [04:48<02:46, 4.15it/s, loss=2.{m}]",
+        "it {n:6d} | nll 2.{m} | gnorm 0.{m} | {n} tok/s",
+        "INFO train.py:77: global step {n}, cross entropy 2.{m}, lr 3e-4",
+    ],
+)
+@pytest.mark.parametrize("lines", [1, 3, 8])
+def test_a_few_lines_of_progress_are_harmless(line: str, lines: int) -> None:
+    text = "\n".join(line.format(n=100 + at, m=90 - at) for at in range(lines))
+    assert triage_excerpt(text, None, text_model()).label is Label.BENIGN
+
+
+def test_a_message_that_is_known_is_not_talked_away_by_its_wording() -> None:
+    plainly = {one.id: triage_text(one.example).label for one in CAUSES}
+    read_twice = {one.id: triage_excerpt(one.example, None, text_model()).label for one in CAUSES}
+    other = {name for name, label in plainly.items() if read_twice[name] is not label}
+    assert len(other) <= 3, other
+    assert not {name for name in other if read_twice[name] is Label.BENIGN}

@@ -47,7 +47,7 @@ def view_problems(home: Path, found: list[Lag]) -> list[str]:
 
 
 def told_of_home(home: Path, chosen: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the views that need someone, for programs and in sentences, of a home not opened.
+    """Return all views for programs, and what needs someone in sentences, of a home not opened.
 
     Args:
         home: Its folder.
@@ -58,8 +58,7 @@ def told_of_home(home: Path, chosen: str) -> tuple[list[dict[str, Any]], list[st
             return [], []
         with _look(home, chosen) as look:
             found = read_lags(home, look.newest(), look.recorded_at)
-        ill = [lag_document(one) for one in found if not one.well]
-        return ill, view_problems(home, found)
+        return [lag_document(one) for one in found], view_problems(home, found)
     except (ViewsFailure, StoreFailure, sqlite3.Error) as error:
         return [], [f"views: {error}"]
 

@@ -9,13 +9,14 @@ PARTS = (
         "calm.path",
         _B,
         r"(?:(?<![\w/.~<])(?:~|\.{1,2})?/|\b[a-z][a-z0-9+]{1,9}://)"
-        r"(?![^\s'\"`,;()<>|\]]*\binstance/preempted\b)(?=[^\s'\"`,;:()<>|\]]*"
+        r"(?![^\s'\"`,;:()<>|\]]*/(?:oom(?:_kill)?|killed|preempted|timeout|failed|error|crashed"
+        r"|evicted|aborted)(?:[\s'\"`,;:()<>|\]]|$))(?=[^\s'\"`,;:()<>|\]]*"
         r"(?:crash|fail|err|kill|abort|hang|hung|stuck|dead|lost|oom|nan|evict|preempt|timeout"
         r"|cancel|interrupt|denied|refus|invalid|conflict|unavailable|outage|fault|corrupt"
         r"|stop|term|disconnect))[^\s'\"`,;:()<>|\]]+",
         "wandb: Run data is saved locally in /home/a/crash_loop_7/wandb/offline-run-12",
         "wandb: the run crashed; its data is in /home/a/loop_7/wandb/offline-run-12",
-        "names of folders and files, which people choose; what a cloud tells of a machine is none",
+        "names of folders and files, that people choose; a last part of just such a word is a reading",
         Rank.ROOT,
         Scope.PART,
     ),
