@@ -16,7 +16,7 @@ PARTS = (
         r"|stop|term|disconnect))[^\s'\"`,;:()<>|\]]+",
         "wandb: Run data is saved locally in /home/a/crash_loop_7/wandb/offline-run-12",
         "wandb: the run crashed; its data is in /home/a/loop_7/wandb/offline-run-12",
-        "names of folders and files, that people choose; a last part of just such a word is a reading",
+        "names of folders and files; a last part that is just such a word is a reading",
         Rank.ROOT,
         Scope.PART,
     ),
