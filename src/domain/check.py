@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import timedelta
 
+from watchkeeper.domain.bare_bars import bare_maxima
 from watchkeeper.domain.claiming import claims_in
 from watchkeeper.domain.commands import RecordCheck
 from watchkeeper.domain.contract import Contract, cadence_of, checkpoint_root_of
@@ -169,9 +170,10 @@ def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
     return tuple(readings)
 
 
-def _shown(seen: Observation) -> Shown | None:
+def _shown(contract: Contract, seen: Observation) -> Shown | None:
     """Return the newest progress line of the output."""
-    lines = (parse_progress(line) for line in reversed(seen.log_lines))
+    bars = bare_maxima(seen.log_lines, contract.final_step.known)
+    lines = (parse_progress(line, bars) for line in reversed(seen.log_lines))
     return next((shown for shown in lines if shown is not None), None)
 
 
@@ -181,14 +183,14 @@ def _metrics(
     if tracker is not None:
         return kept_metrics(tracker)
     # An offline tracker buffers for as long as the run lives: the output has the newest loss.
-    shown = _shown(seen) if contract.tracker.mode == "offline" else None
+    shown = _shown(contract, seen) if contract.tracker.mode == "offline" else None
     return {"loss": shown.loss} if shown is not None and shown.loss is not None else {}
 
 
 def _progress(
     run: Run, instance: Instance, seen: Observation, tracker: TrackerFacts | None
 ) -> Progress | None:
-    shown = _shown(seen)
+    shown = _shown(contract_of(run), seen)
     tracked = tracker.step if tracker else None
     ended = seen.job is not None and seen.job.state in TERMINAL
     if tracked is not None and is_left_over(run, instance, tracked, shown, ended=ended):

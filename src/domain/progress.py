@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from pydantic import NonNegativeInt
 
-from watchkeeper.domain.progress_lines import Line, read_line
+from watchkeeper.domain.bare_bars import NO_BARS, read_in
+from watchkeeper.domain.progress_lines import Line
 from watchkeeper.domain.values import Step, Value
 
 _RESUMING = re.compile(r"\bResuming training from step:?\s+(?P<step>\d{1,15})\b")
@@ -57,16 +58,17 @@ class StartupProof(Value):
     from_scratch: bool = False
 
 
-def parse_progress(line: str) -> Progress | None:
+def parse_progress(line: str, bars: frozenset[Step] = NO_BARS) -> Progress | None:
     """Read a progress line of the training loop; see `progress_lines` for the shapes.
 
     Args:
         line: One line of a log.
+        bars: The maxima by which its tail's bare bars are training's; see `bare_bars`.
 
     Returns:
         None for every other line: other bars, and `-/2384`, which is printed before anything ran.
     """
-    shown = read_line(line)
+    shown = read_in(line, bars)
     return None if shown is None else progress_of(shown)
 
 

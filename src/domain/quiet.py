@@ -27,6 +27,7 @@ from watchkeeper.domain.witnesses import (
     busy_line,
     is_saved,
     pace,
+    shows_loss_alone,
     witnesses_of,
 )
 
@@ -155,6 +156,9 @@ def _phase_now(
     # The orchestrator began it anew by itself: it starts once more.
     if job is not None and job.attempts_failed > instance.attempts_failed:
         return TrainingPhase.INITIALISING
+    # A loss is of training; after a try that failed it may be that try's, until a further one.
+    if instance.attempts_failed == 0 and any(map(shows_loss_alone, witnesses)):
+        return TrainingPhase.TRAINING
     if before.liveness.phase in (TrainingPhase.TRAINING, TrainingPhase.INITIALISING):
         return before.liveness.phase
     if job is None or job.state is not JobState.RUNNING:
@@ -198,7 +202,7 @@ def _excused_at(run: Run, before: Before, now: datetime) -> datetime | None:
 
 def _busy(before: Before, check: CheckRecorded, seen: Observation) -> str:
     """Return the line that speaks of work without steps; empty where that work is done."""
-    line = busy_line(seen.log_lines)
+    line = busy_line(seen.log_lines, before.bars)
     return "" if is_saved(before, check, line) else line
 
 
@@ -270,7 +274,8 @@ def _standing(scene: Scene) -> tuple[Quiet, str]:
     standing = standing_sources(scene)
     if len(standing) >= WITNESSES_MIN:
         return Quiet.RUN_HUNG, f"no step for {wait} by {', '.join(standing)}"
-    if _start_is_overdue(scene):
+    # Output that is read and shows no step may print it in a way that nobody knows here.
+    if _start_is_overdue(scene) and len({*standing, "logs"}) >= WITNESSES_MIN:
         limit = _words(scene.limits.startup_watchdog)
         return Quiet.RUN_HUNG, f"it starts for {wait} without a step, more than the {limit} allowed"
     named = f"only {standing[0]} tells" if standing else "no source tells"

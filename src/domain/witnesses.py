@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from watchkeeper.domain.bare_bars import bare_maxima, is_loss_alone, read_in
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.liveness import Liveness, Moves, Witness, witness_of
 from watchkeeper.domain.observation import Observation
-from watchkeeper.domain.progress import Progress, parse_progress
+from watchkeeper.domain.progress import Progress, parse_progress, progress_of
 from watchkeeper.domain.progress_lines import read_line
-from watchkeeper.domain.state import Instance, Run
+from watchkeeper.domain.state import Instance, Run, contract_of
 from watchkeeper.domain.values import Reading, SourceState, Step
 
 STEP_CLOCKS = ("logs", "tracker", "checkpoints", "telemetry")
@@ -28,6 +29,11 @@ NOTHING_LOGGED = "nothing logged since the launch"
 
 NO_STEP = "it shows no step"
 """Why a tracker that answered cannot tell."""
+
+_LOSS_MARK = "loss "
+
+LOSS_ALONE = "a loss without a step, and none after it yet"
+"""Why an output that shows only losses cannot tell."""
 
 CATCH_UP_SLACK = 2.0
 """How many times longer than expected a tracker may be silent below the step that it had."""
@@ -72,6 +78,7 @@ class Before:
         best: The highest step that this one showed so far.
         began: When it was launched.
         now: When the check is made.
+        bars: By which maxima the output's bare bars are training's.
     """
 
     liveness: Liveness
@@ -81,6 +88,7 @@ class Before:
     best: Step | None
     began: datetime | None
     now: datetime
+    bars: frozenset[Step]
 
 
 def before_check(run: Run, instance: Instance, seen: Observation, now: datetime) -> Before:
@@ -95,9 +103,10 @@ def before_check(run: Run, instance: Instance, seen: Observation, now: datetime)
     earlier = [i.step_best for i in run.instances[:-1] if i.step_best is not None]
     start = instance.plan.resume_step or 0
     had = max(earlier, default=None)
+    bars = bare_maxima(seen.log_lines, contract_of(run).final_step.known)
     # At a first look nothing was seen to move: without a pace a rounded bar could not be judged.
-    rate = known.rate if known.rate is not None else printed_pace(seen.log_lines)
-    return Before(known, rate, start, had, instance.step_best, instance.launched_at, now)
+    rate = known.rate if known.rate is not None else printed_pace(seen.log_lines, bars)
+    return Before(known, rate, start, had, instance.step_best, instance.launched_at, now, bars)
 
 
 def witnesses_of(before: Before, check: CheckRecorded, seen: Observation) -> tuple[Witness, ...]:
@@ -112,7 +121,7 @@ def witnesses_of(before: Before, check: CheckRecorded, seen: Observation) -> tup
     output = _output(seen, by_source.get("logs"))
     quiet_output = _is_same(before, output)
     return (
-        _witness(before, "logs", _log_steps(seen, by_source.get("logs")), exact=quiet_output),
+        _logs(before, seen, by_source.get("logs"), exact=quiet_output),
         _witness(before, "output", output),
         _tracker(before, seen, by_source.get("tracker")),
         _witness(before, "checkpoints", _checkpoints(check, by_source.get("checkpoints"))),
@@ -120,19 +129,20 @@ def witnesses_of(before: Before, check: CheckRecorded, seen: Observation) -> tup
     )
 
 
-def printed_pace(lines: Iterable[str]) -> float | None:
+def printed_pace(lines: Iterable[str], bars: frozenset[Step]) -> float | None:
     """Return the steps in a second that the newest line of training prints; none without one."""
     for text in reversed(tuple(lines)):
-        if parse_progress(text) is not None:
-            line = read_line(text)
+        if parse_progress(text, bars) is not None:
+            line = read_in(text, bars)
             return (line.rate or None) if line is not None else None
     return None
 
 
-def busy_line(lines: Iterable[str]) -> str:
-    """Return the newest line since the last progress line that speaks of work without steps."""
+def busy_line(lines: Iterable[str], bars: frozenset[Step]) -> str:
+    """Return the newest line since the last line of training that speaks of work without steps."""
     for line in reversed(tuple(lines)):
-        if parse_progress(line) is not None:
+        shown = read_in(line, bars)
+        if is_loss_alone(shown) or (shown is not None and progress_of(shown) is not None):
             return ""
         if _BUSY.search(line) and not _NOT_WORK.search(line):
             return line.strip()[:160]
@@ -180,6 +190,11 @@ def is_left_over(
         # It logs these steps again where it is seen to move among them.
         return stands
     return step > logged.step + logged.uncertainty
+
+
+def shows_loss_alone(witness: Witness) -> bool:
+    """Say whether a clock is an output that answered and shows a loss without a step."""
+    return witness.mark.startswith(_LOSS_MARK) and witness.moves is not Moves.SILENT
 
 
 def pace(before: Before, witnesses: tuple[Witness, ...]) -> float | None:
@@ -274,15 +289,30 @@ def _output(seen: Observation, reading: Reading | None) -> Shown:
     return Shown(mark=digest[:16])
 
 
-def _log_steps(seen: Observation, reading: Reading | None) -> Shown:
+def _logs(before: Before, seen: Observation, reading: Reading | None, *, exact: bool) -> Witness:
     why = _silence(reading)
     if why:
-        return Shown(why=why)
+        return _witness(before, "logs", Shown(why=why))
     for line in reversed(seen.log_lines):
-        shown = parse_progress(line)
+        shown = parse_progress(line, before.bars)
         if shown is not None:
-            return Shown(shown.step, shown.uncertainty)
-    return Shown(why="no progress line in the output's tail")
+            return _witness(before, "logs", Shown(shown.step, shown.uncertainty), exact=exact)
+    loss = _loss_alone(seen)
+    if not loss:
+        return _witness(before, "logs", Shown(why="no progress line in the output's tail"))
+    mark = f"{_LOSS_MARK}{hashlib.sha256(loss.encode()).hexdigest()[:16]}"
+    found = _witness(before, "logs", Shown(mark=mark))
+    was = witness_of(before.liveness, "logs")
+    # Losses are printed each so many steps: only a further one tells, that none came does not.
+    if was is not None and was.mark and found.moves is Moves.MOVED:
+        return found
+    return found.model_copy(update={"moves": Moves.TOO_SOON, "why": LOSS_ALONE})
+
+
+def _loss_alone(seen: Observation) -> str:
+    """Return the newest line of the output that shows a loss of training without a step."""
+    texts = (line for line in reversed(seen.log_lines) if "'loss'" in line)
+    return next((line for line in texts if is_loss_alone(read_line(line))), "")
 
 
 def _tracker(before: Before, seen: Observation, reading: Reading | None) -> Witness:
