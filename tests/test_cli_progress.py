@@ -67,6 +67,32 @@ def test_of_a_text_the_newest_line_of_training_is_told() -> None:
     assert (answer["step"], answer["phase"]) == (20, "training")
 
 
+HF_BAR = " 36%|███▌      | {}/5155 [04:48<02:46,  4.15it/s]"
+HF_LOSS = "{'loss': 2.3121, 'grad_norm': 1.25, 'learning_rate': 4.9e-05, 'epoch': 0.36}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{HF_BAR.format(1860)}\n{HF_LOSS}",
+        f"{HF_LOSS}\n{HF_BAR.format(1860)}",
+        f"{HF_BAR.format(1860)}\r{' ' * 60}\r{HF_LOSS}",
+    ],
+)
+def test_a_bare_bar_beside_a_loss_tells_the_step(text: str) -> None:
+    (answer,) = answers(run("--jsonl", "-", given=asked({"id": 1, "text": text})))
+    shown = (answer["step"], answer["maximum"], answer["phase"])
+    assert shown == (1860, 5155, "training")
+
+
+def test_a_log_s_bare_bars_tell_steps_once_a_loss_stands_beside_them(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    lines = [HF_BAR.format(1), HF_LOSS, HF_BAR.format(2), " 4%|#  | 3/63 [00:01<00:09, 4.15it/s]"]
+    log.write_text("\n".join(lines), encoding="utf-8")
+    shown = [(answer["id"], answer["step"]) for answer in answers(run(str(log)))]
+    assert shown == [(2, None), (3, 2)]
+
+
 @pytest.mark.parametrize(
     ("bad", "said"),
     [

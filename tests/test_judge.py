@@ -289,3 +289,26 @@ def test_each_answer_comes_at_once_to_whoever_asks_line_by_line() -> None:
             assert json.loads(process.stdout.readline())["id"] == number
         process.stdin.close()
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("beside", ["loss", "nothing"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_run_whose_bare_bar_moves_is_never_hung(beside: str, *, listed: bool) -> None:
+    rows: list[dict[str, Any]] = []
+    for number in range(13):
+        step = 300 + 150 * number
+        line = f" {step // 52}%|██  | {step}/5155 [04:48<02:46,  4.15it/s]"
+        said = f"{{'loss': 2.3{number}, 'grad_norm': 1.2, 'epoch': 0.{number}}}"
+        entries = [{"step": step // 1000 * 1000, "path": "/out/step", "complete": True}]
+        rows.append(
+            {
+                "at": f"2026-11-21T{1 + number // 6:02}:{number % 6}0:00Z",
+                "job": {"state": "running", "started_at": "2026-11-21T00:55:00Z"},
+                "log_lines": [line, said] if beside == "loss" else [line],
+                **({"checkpoints": {"root": "/out", "checkpoints": entries}} if listed else {}),
+            }
+        )
+    answer = judged(history=rows[:-1], observation=rows[-1])
+    assert [one for one in answer["findings"] if one["rule"] == "H3"] == []
+    if beside == "loss":
+        assert (answer["health"], answer["progress"]["step"]) == ("healthy", 2100)

@@ -16,12 +16,15 @@ NO_BARS: frozenset[Step] = frozenset()
 """No bare bar is taken for training."""
 
 _BARE = re.compile(
-    r"(?:\d{4}-[\dTZ:.,+\- ]{6,40}\s)?(?:(?:\([^()|]{0,200}\)|\[[^\[\]|]{0,200}\])\s*)*"
-    r"\s*\d{1,3}%\|[^|]*\|\s*(?P<step>\d{1,15})/(?P<maximum>\d{1,15})"
+    r"(?:\d{4}-[\dTZ:.,+\- ]{6,40}\s)?\s*(?:(?:\([^()|]{0,200}\)|\[[^\[\]|]{0,200}\])\s*)*"
+    r"\d{1,3}%\|[^|]*\|\s*(?P<step>\d{1,15})/(?P<maximum>\d{1,15})"
     r"\s+\[[^\[\]]{1,80}?(?P<rate>\d+(?:\.\d+)?|\?)(?P<unit>it/s|s/it)\]\s*$"
 )
 """Nothing but the bar: a process's name or a time may stand before it, and no postfix behind it.
 Downloads count bytes, data sets examples; both name themselves as well."""
+
+_CURSOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+"""What tqdm writes to draw a bar below another one."""
 
 
 @lru_cache(maxsize=8)
@@ -107,6 +110,8 @@ def _pieces(lines: Iterable[str]) -> Iterator[str]:
     """Return the updates that overwrite each other, each on its own, oldest first."""
     for line in lines:
         text = line[-LINE_MAX:]
+        if "\x1b" in text:
+            text = _CURSOR.sub("", text)
         if "\r" in text:
             yield from text.split("\r")
         else:

@@ -340,6 +340,78 @@ def test_a_start_whose_output_goes_on_has_80_min(line: str) -> None:
     assert found == [[]] * 8 + [["not_training"]]
 
 
+def hf_bar(step: int, maximum: int = 5155) -> str:
+    return f" {100 * step // maximum}%|███▌      | {step}/{maximum} [04:48<02:46,  4.15it/s]"
+
+
+def hf_loss(number: int) -> str:
+    return f"{{'loss': 2.{number:03}, 'grad_norm': 1.25, 'learning_rate': 4.9e-05, 'epoch': 0.36}}"
+
+
+ALONE = ("tracker", "checkpoints")
+
+
+@pytest.mark.parametrize("final", [5155, 9000])
+def test_bare_bars_that_move_beside_losses_or_to_the_final_step_are_training(final: int) -> None:
+    history = History().launch(contract(final_step={"value": final, "source": "config"}))
+    for number in range(1, 13):
+        said = [hf_bar(100 * number), *([hf_loss(1)] if final != 5155 else [])]
+        answer = look(history, lines=said, without=ALONE)
+        assert not {"not_training", "monitor_blind"} & set(opened(answer))
+        progress = answer.the(CheckRecorded).progress
+        assert progress is not None
+        assert progress.step == 100 * number
+        assert quiet(answer) == ("tracker_silent" if number > 1 else "moving")
+
+
+def test_bare_bars_of_which_nobody_can_tell_what_they_are_give_no_step() -> None:
+    history = History().launch(SELDOM)
+    for number in range(1, 13):
+        answer = look(history, lines=[hf_bar(number, 63)], without=ALONE)
+        assert answer.the(CheckRecorded).progress is None
+
+
+def test_a_start_over_its_allowance_that_one_source_tells_of_is_blind_not_hung() -> None:
+    history = History().launch(SELDOM)
+    found = [
+        opened(look(history, lines=[f"words {number}"], without=ALONE)) for number in range(12)
+    ]
+    assert found == [[]] * 8 + [["monitor_blind"]] + [[]] * 3
+    assert "not_training" not in history.run.findings
+    answer = look(history, lines=["words"], without=ALONE)
+    assert answer.the(CheckRecorded).health is Health.UNKNOWN
+
+
+def test_a_loss_without_a_step_ends_the_start_and_a_further_one_moves() -> None:
+    history = History().launch(SELDOM)
+    first = look(history, lines=[hf_loss(1)], without=ALONE)
+    assert live(first).phase is TrainingPhase.TRAINING
+    for number in range(2, 13):
+        answer = look(history, lines=[hf_loss(1), hf_loss(number)], without=ALONE)
+        assert live(answer).phase is TrainingPhase.TRAINING
+        assert quiet(answer) in ("moving", "tracker_silent")
+
+
+def test_a_loss_that_no_other_follows_proves_neither_movement_nor_a_standstill() -> None:
+    history = History().launch(SELDOM)
+    for number in range(12):
+        answer = look(history, lines=[hf_loss(1), f"words {number}"], without=("checkpoints",))
+        assert quiet(answer) not in ("moving", "run_hung")
+        assert "not_training" not in opened(answer)
+
+
+def test_a_loss_of_a_try_that_failed_does_not_end_the_start_of_the_next() -> None:
+    history = History().launch(SELDOM)
+    look(history, lines=[hf_loss(1)], without=ALONE)
+    for number in range(3):
+        answer = look(
+            history, lines=[hf_loss(1), f"words {number}"], without=ALONE, attempts_failed=1
+        )
+        assert live(answer).phase is TrainingPhase.INITIALISING
+    answer = look(history, lines=[hf_loss(1), hf_loss(2)], without=ALONE, attempts_failed=1)
+    assert live(answer).phase is TrainingPhase.TRAINING
+
+
 def test_a_start_that_the_contract_allows_more_is_left_alone() -> None:
     history = History().launch(contract(live={"initialising": "3h"}))
     for _ in range(12):

@@ -1,9 +1,11 @@
 """`progress`: what lines of training logs say about how far training is, for programs."""
 
 import math
+from collections import deque
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError, model_validator
@@ -19,10 +21,14 @@ from watchkeeper.adapters.cli.json_lines import (
     opened,
     write_row,
 )
-from watchkeeper.domain.progress_lines import Line, read_line
+from watchkeeper.domain.bare_bars import NO_BARS, bare_maxima, is_loss_alone, read_bare, read_in
+from watchkeeper.domain.progress_lines import LINE_MAX, Line
 
 LINE_BYTES_MAX = 8 * 1024 * 1024
 """A longer line is refused, so that memory stays constant: no log line is nearly as long."""
+
+TAIL = 200
+"""Lines of bars and losses that tell of a log's bare bars which are training's: a check's tail."""
 
 _EXPECTED = 'expected {"id": ..., "line": "..."} or {"id": ..., "text": "..."}'
 
@@ -63,10 +69,7 @@ def progress(log: Path | None, lines: Path | None) -> None:
         raise Leave("give a log FILE, or --jsonl FILE|- with many lines: one of the two", 4)
     with ExitStack() as stack:
         if log is not None:
-            for number, raw in numbered(opened(log, stack), LINE_BYTES_MAX):
-                shown = None if raw is None else _newest(raw.decode("utf-8", "replace"))
-                if shown is not None:
-                    write_row(_row(number, shown))
+            _answer_log(opened(log, stack))
         elif lines is not None:
             leave_if(answer_each(opened(lines, stack), LINE_BYTES_MAX, _answer, _EXPECTED))
 
@@ -81,18 +84,46 @@ def _answer(line: bytes) -> dict[str, Any]:
         raise BadLine(f"{problem}; {_EXPECTED}") from error
     text = asked.line if asked.line is not None else asked.text
     assert text is not None, "one of the two is there"
-    return _row(asked.id, _newest(text))
+    bars = bare_maxima(tuple(text.splitlines()), None)
+    return _row(asked.id, _newest(text, bars))
 
 
-def _newest(text: str) -> Line | None:
-    """Return what the newest line says that says something; training comes before the rest."""
+def _newest(text: str, bars: frozenset[int]) -> Line | None:
+    """Return what the newest line says that says something; training comes before the rest.
+
+    Beside a loss without a step, a bare bar of the same text tells the step.
+    """
     found: Line | None = None
     for line in reversed(text.splitlines() or [text]):
-        shown = read_line(line)
+        shown = read_in(line, bars)
         if shown is not None and shown.phase == "training":
-            return shown
+            return _with_step(shown, text, bars) if is_loss_alone(shown) else shown
         found = found or shown
     return found
+
+
+def _with_step(loss: Line, text: str, bars: frozenset[int]) -> Line:
+    lines = (read_bare(line, bars) for line in reversed(text.splitlines()))
+    bar = next((line for line in lines if line is not None), None)
+    if bar is None:
+        return loss
+    return replace(bar, format=loss.format, loss=loss.loss, loss_slack=loss.loss_slack)
+
+
+def _answer_log(log: BinaryIO) -> None:
+    tail: deque[str] = deque(maxlen=TAIL)
+    bars = NO_BARS
+    for number, raw in numbered(log, LINE_BYTES_MAX):
+        if raw is None:
+            continue
+        text = raw.decode("utf-8", "replace").rstrip("\r\n")
+        if "%|" in text or "{'" in text:
+            tail.append(text[-LINE_MAX:])
+            # A line of a loss or an evaluation is what tells bars apart.
+            bars = bare_maxima(tuple(tail), None) if "{'" in text else bars
+        shown = _newest(text, bars)
+        if shown is not None:
+            write_row(_row(number, shown))
 
 
 def _row(name: str | int, shown: Line | None) -> dict[str, Any]:
