@@ -15,7 +15,8 @@ LIVE_TEXTS = (
         "tracker, telemetry, or checkpoints that are due. A rounded bar tells only once more steps "
         "were to come than it rounds away; output that goes on without steps doubles the time. Not "
         "while it starts, compiles, restores, saves, evaluates, or does steps again that the "
-        "tracker has had; a start without a step is told after `live.startup_watchdog`.",
+        "tracker has had; a start without a step is told after `live.startup_watchdog`, by two "
+        "sources as well.",
         "Alert and ask the DRI, with each clock and with what to capture before anything is ended. "
         "Nothing is ended by rule. A step that is seen, or a job that starts anew, clears it; no "
         "answer does not.",
