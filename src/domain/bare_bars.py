@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from watchkeeper.domain.progress_lines import LINE_MAX, Line, read_line
+from watchkeeper.domain.state import Run, contract_of
 from watchkeeper.domain.values import Step
 
 NO_BARS: frozenset[Step] = frozenset()
@@ -28,23 +29,44 @@ _CURSOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 @lru_cache(maxsize=8)
-def bare_maxima(lines: tuple[str, ...], final: Step | None) -> frozenset[Step]:
+def bare_maxima(
+    lines: tuple[str, ...], final: Step | None, shown: Step | None = None
+) -> frozenset[Step]:
     """Return the maxima by which bare bars of a tail are known to be training's; at most two.
 
     Args:
         lines: A log's tail, oldest first.
         final: The run's final step; none where nobody says.
+        shown: The maximum that training showed in an earlier tail; none where it showed none.
 
     Returns:
         The maxima that are the final step, counted from 1 or from 0. Where none is: the one that
-        stands beside Hugging Face's loss lines and beside no line of an evaluation. None at all
-        where several do: a bar that may be another one's is no step.
+        stands beside Hugging Face's loss lines and beside no line of an evaluation. Where none
+        does: the one that was shown before. Where several stand beside losses none is taken by
+        them: a bar that may be another one's is no step.
     """
     if not any("%|" in line for line in lines):
         return NO_BARS
     bars = [(step, top) for step, top in map(_bar, _pieces(lines)) if top]
     fit = {top for _, top in bars if final is not None and top in (final, final - 1)}
-    return frozenset(fit) if fit or not bars else _beside_losses(lines)
+    if fit or not bars:
+        return frozenset(fit)
+    # Fast bars push the losses out of a tail, so what was told of them is remembered.
+    return _beside_losses(lines) or frozenset(top for _, top in bars if top == shown)
+
+
+def bars_of(run: Run, instance: str, lines: tuple[str, ...]) -> frozenset[Step]:
+    """Return the maxima by which bare bars of an instance's output are training's.
+
+    Args:
+        run: The run before the check.
+        instance: The name of the instance that is looked at.
+        lines: The tail of its output.
+    """
+    last = run.last_check.event if run.last_check is not None else None
+    same = last is not None and last.instance == instance
+    shown = last.maximum_shown if last is not None and same else None
+    return bare_maxima(lines, contract_of(run).final_step.known, shown)
 
 
 def read_bare(line: str, maxima: frozenset[Step]) -> Line | None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import timedelta
 
-from watchkeeper.domain.bare_bars import bare_maxima
+from watchkeeper.domain.bare_bars import bars_of
 from watchkeeper.domain.claiming import claims_in
 from watchkeeper.domain.commands import RecordCheck
 from watchkeeper.domain.contract import Contract, cadence_of, checkpoint_root_of
@@ -113,7 +113,7 @@ def summarise(
         readings=readings,
         job=_shortened(seen.job),
         progress=progress,
-        metrics=_metrics(contract, seen, tracker),
+        metrics=_metrics(run, instance, seen, tracker),
         tracker_id=tracker.tracker_id if tracker else "",
         tracker_state=tracker.state if tracker else "",
         startup=_startup(run, seen, words),
@@ -170,27 +170,28 @@ def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
     return tuple(readings)
 
 
-def _shown(contract: Contract, seen: Observation) -> Shown | None:
+def _shown(run: Run, instance: Instance, seen: Observation) -> Shown | None:
     """Return the newest progress line of the output."""
-    bars = bare_maxima(seen.log_lines, contract.final_step.known)
+    bars = bars_of(run, instance.plan.instance, seen.log_lines)
     lines = (parse_progress(line, bars) for line in reversed(seen.log_lines))
     return next((shown for shown in lines if shown is not None), None)
 
 
 def _metrics(
-    contract: Contract, seen: Observation, tracker: TrackerFacts | None
+    run: Run, instance: Instance, seen: Observation, tracker: TrackerFacts | None
 ) -> dict[str, float]:
     if tracker is not None:
         return kept_metrics(tracker)
     # An offline tracker buffers for as long as the run lives: the output has the newest loss.
-    shown = _shown(contract, seen) if contract.tracker.mode == "offline" else None
+    offline = contract_of(run).tracker.mode == "offline"
+    shown = _shown(run, instance, seen) if offline else None
     return {"loss": shown.loss} if shown is not None and shown.loss is not None else {}
 
 
 def _progress(
     run: Run, instance: Instance, seen: Observation, tracker: TrackerFacts | None
 ) -> Progress | None:
-    shown = _shown(contract_of(run), seen)
+    shown = _shown(run, instance, seen)
     tracked = tracker.step if tracker else None
     ended = seen.job is not None and seen.job.state in TERMINAL
     if tracked is not None and is_left_over(run, instance, tracked, shown, ended=ended):

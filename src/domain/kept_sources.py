@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from watchkeeper.domain.bare_bars import bare_maxima
+from watchkeeper.domain.bare_bars import bars_of
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress import parse_progress
@@ -16,7 +16,7 @@ from watchkeeper.domain.sources import (
     OtherJob,
     TelemetryFacts,
 )
-from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.state import Run
 from watchkeeper.domain.values import TERMINAL, JobState, SourceState, Step
 
 ATTEMPTS_MAX = 8
@@ -160,7 +160,7 @@ def _maximum(check: CheckRecorded, run: Run, seen: Observation) -> Step | None:
 
     From 1,000 steps on bars round what they show, so that only the first lines are exact.
     """
-    bars = _maxima(seen.log_lines, contract_of(run).final_step.known)
+    bars = _maxima(seen.log_lines, bars_of(run, check.instance, seen.log_lines))
     tracker = [r for r in check.readings if r.source == "tracker" and not r.reason]
     held = seen.tracker.final_step if seen.tracker is not None and tracker else None
     last = run.last_check
@@ -171,13 +171,12 @@ def _maximum(check: CheckRecorded, run: Run, seen: Observation) -> Step | None:
     return max(known) if known else before
 
 
-def _maxima(lines: tuple[str, ...], final: Step | None) -> list[Step]:
+def _maxima(lines: tuple[str, ...], bare: frozenset[Step]) -> list[Step]:
     """Return the exact maxima of the newest progress line and of bars that have not begun."""
     begins = (_NOT_BEGUN.search(line) for line in lines if "-/" in line)
     found = [int(one["maximum"]) for one in begins if one is not None]
-    bars = bare_maxima(lines, final)
     for line in reversed(lines):
-        shown = parse_progress(line, bars)
+        shown = parse_progress(line, bare)
         if shown is None:
             continue
         # An epoch's bar counts the batches of one epoch.

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from watchkeeper.domain.bare_bars import bare_maxima
+from watchkeeper.domain.bare_bars import bars_of
 from watchkeeper.domain.detect_limits import Limits, limits_of, warmup_of
 from watchkeeper.domain.events_watch import Progress
 from watchkeeper.domain.measured import (
@@ -98,7 +98,7 @@ def measure(
     if before.last is not None and before.last.high_water is not None:
         mark = max(mark or 0, before.last.high_water)
     newest = int(steps[-1]) if steps.size else None
-    step = newest if newest is not None else _shown_step(seen, instance, contract.final_step.known)
+    step = newest if newest is not None else _shown_step(run, instance, seen)
     # Where nothing is logged above the mark yet, the steps below it are trained again.
     catching = mark is not None and (step is None or step < mark)
     warm_from = _first_step(run) + warmup_of(contract, instance.config)
@@ -178,10 +178,10 @@ def _before(run: Run, instance: Instance, newest: int | None, turns: int) -> Bef
     return Before(same, segment, last, tuple(measured))
 
 
-def _shown_step(seen: Observation, instance: Instance, final: int | None) -> int | None:
+def _shown_step(run: Run, instance: Instance, seen: Observation) -> int | None:
     """Return the newest step of the output that is this instance's own."""
     own = instance.plan.resume_step or 0
-    bars = bare_maxima(seen.log_lines, final)
+    bars = bars_of(run, instance.plan.instance, seen.log_lines)
     for text in reversed(seen.log_lines):
         shown = parse_progress(text, bars)
         if shown is not None:

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from watchkeeper.domain.bare_bars import bare_maxima, is_loss_alone, read_in
+from watchkeeper.domain.bare_bars import bars_of, is_loss_alone, read_in
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.liveness import Liveness, Moves, Witness, witness_of
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress import Progress, parse_progress, progress_of
 from watchkeeper.domain.progress_lines import read_line
-from watchkeeper.domain.state import Instance, Run, contract_of
+from watchkeeper.domain.state import Instance, Run
 from watchkeeper.domain.values import Reading, SourceState, Step
 
 STEP_CLOCKS = ("logs", "tracker", "checkpoints", "telemetry")
@@ -103,7 +103,7 @@ def before_check(run: Run, instance: Instance, seen: Observation, now: datetime)
     earlier = [i.step_best for i in run.instances[:-1] if i.step_best is not None]
     start = instance.plan.resume_step or 0
     had = max(earlier, default=None)
-    bars = bare_maxima(seen.log_lines, contract_of(run).final_step.known)
+    bars = bars_of(run, instance.plan.instance, seen.log_lines)
     # At a first look nothing was seen to move: without a pace a rounded bar could not be judged.
     rate = known.rate if known.rate is not None else printed_pace(seen.log_lines, bars)
     return Before(known, rate, start, had, instance.step_best, instance.launched_at, now, bars)

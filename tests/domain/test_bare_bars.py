@@ -54,6 +54,12 @@ def test_a_bare_bar_is_training_s_by_its_maximum(
     assert bare_maxima(tuple(lines), final) == maxima
 
 
+def test_what_losses_told_of_bars_is_remembered_while_nothing_says_otherwise() -> None:
+    assert bare_maxima((bare(1860), bare(3, 63)), None, 5155) == {5155}
+    assert bare_maxima((bare(3, 63), LOSS, bare(4, 63)), None, 5155) == {63}
+    assert bare_maxima((bare(3, 63),), None, 5155) == set()
+
+
 def test_a_bar_of_training_tells_step_maximum_and_pace() -> None:
     bars = frozenset({5155})
     line = Line("tqdm", "training", 1860, 0, 5155, maximum_exact=True, rate=4.15)

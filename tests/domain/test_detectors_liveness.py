@@ -364,6 +364,16 @@ def test_bare_bars_that_move_beside_losses_or_to_the_final_step_are_training(fin
         assert quiet(answer) == ("tracker_silent" if number > 1 else "moving")
 
 
+def test_fast_bare_bars_go_on_telling_steps_once_their_losses_left_the_tail() -> None:
+    history = History().launch(contract(final_step={"value": 9000, "source": "config"}))
+    look(history, lines=[hf_bar(100), hf_loss(1)], without=ALONE)
+    for number in range(2, 13):
+        answer = look(history, lines=[hf_bar(100 * number), hf_bar(number, 63)], without=ALONE)
+        progress = answer.the(CheckRecorded).progress
+        assert progress is not None
+        assert progress.step == 100 * number
+
+
 def test_bare_bars_of_which_nobody_can_tell_what_they_are_give_no_step() -> None:
     history = History().launch(SELDOM)
     for number in range(1, 13):
