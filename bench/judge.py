@@ -21,6 +21,7 @@ import numpy as np
 from tests.domain.given import History
 from tests.domain.samples import bar, contract, fresh, job, listing, tracker
 
+from watchkeeper.domain.bare_bars import bare_maxima
 from watchkeeper.domain.check import summarise
 from watchkeeper.domain.commands import RecordCheck
 from watchkeeper.domain.decide import decide
@@ -108,6 +109,7 @@ def cpu_ms(work: Callable[[], object], repetitions: int) -> tuple[float, float]:
     taken: list[float] = []
     for _ in range(repetitions):
         read_line.cache_clear()
+        bare_maxima.cache_clear()
         begin = time.process_time_ns()
         work()
         taken.append((time.process_time_ns() - begin) / 1e6)

@@ -7,6 +7,7 @@ from watchkeeper.domain.progress import Progress, parse_progress
 from watchkeeper.domain.progress_lines import Line
 
 LOSS = "{'loss': 2.3121, 'grad_norm': 1.25, 'learning_rate': 4.9e-05, 'epoch': 0.36}"
+NOBODY: set[int] = set()
 EVALUATED = "{'eval_loss': 2.1, 'eval_runtime': 3.2, 'epoch': 1.0}"
 
 
@@ -33,19 +34,19 @@ def bare(step: int, maximum: int = 5155) -> str:
         ([bare(63, 63), LOSS, bare(1861)], None, {5155}),
         ([bare(1860), LOSS, "\n\x1b[1m" + bare(3, 63) + "\x1b[A"], None, {5155}),
         # Nobody can tell.
-        ([bare(1860)], None, set()),
-        ([bare(1860)], 9000, set()),
-        ([bare(3, 63), LOSS, bare(4, 63), bare(1860), LOSS], None, set()),
-        ([LOSS, bare(62, 63), EVALUATED], None, set()),
-        ([bare(62, 63), EVALUATED], None, set()),
-        ([LOSS], 5155, set()),
-        ([], 5155, set()),
+        ([bare(1860)], None, NOBODY),
+        ([bare(1860)], 9000, NOBODY),
+        ([bare(3, 63), LOSS, bare(4, 63), bare(1860), LOSS], None, NOBODY),
+        ([LOSS, bare(62, 63), EVALUATED], None, NOBODY),
+        ([bare(62, 63), EVALUATED], None, NOBODY),
+        ([LOSS], 5155, NOBODY),
+        ([], 5155, NOBODY),
         # Bars that say what they are.
-        (["Map (num_proc=8):" + bare(1000), LOSS], 5155, set()),
-        (["Loading checkpoint shards: " + bare(3, 8), LOSS], None, set()),
-        (["Evaluating: " + bare(3, 63), LOSS], 63, set()),
-        ([" 36%|███▌      | 1860/5155 [04:48<02:46, 4.15MB/s]", LOSS], 5155, set()),
-        ([" 36%|███▌      | 1860/5155 [04:48<02:46, 4.15 examples/s]", LOSS], 5155, set()),
+        (["Map (num_proc=8):" + bare(1000), LOSS], 5155, NOBODY),
+        (["Loading checkpoint shards: " + bare(3, 8), LOSS], None, NOBODY),
+        (["Evaluating: " + bare(3, 63), LOSS], 63, NOBODY),
+        ([" 36%|███▌      | 1860/5155 [04:48<02:46, 4.15MB/s]", LOSS], 5155, NOBODY),
+        ([" 36%|███▌      | 1860/5155 [04:48<02:46, 4.15 examples/s]", LOSS], 5155, NOBODY),
     ],
 )
 def test_a_bare_bar_is_training_s_by_its_maximum(
