@@ -40,6 +40,8 @@ from watchkeeper.domain.state import (
 )
 from watchkeeper.domain.stopping_points import sooner
 from watchkeeper.domain.tail_words import ALARMING, STARTING, words_in
+from watchkeeper.domain.tracker_doubts import TrackerFit, doubt_of
+from watchkeeper.domain.tracker_fit import fit_of
 from watchkeeper.domain.tracker_links import TrackerLink, merged_links, parse_tracker_links
 from watchkeeper.domain.values import (
     TERMINAL,
@@ -100,7 +102,8 @@ def summarise(
     readings = _aged(seen, instance)
     fresh = {reading.source for reading in readings if reading.state is SourceState.FRESH}
     tracker = seen.tracker if "tracker" in fresh else None
-    progress = _progress(run, instance, seen, tracker)
+    fit = fit_of(run, instance, seen, tracker, readings, command.now)
+    progress = _progress(run, instance, seen, tracker, fit)
     complete, incomplete, new = _checkpoints(run, contract, seen)
     words = words_in(seen.log_lines)
     due = command.now + _wait(run, contract, progress, instance, seen.job)
@@ -131,6 +134,7 @@ def summarise(
         next_due=due,
         lease_until=command.now + 2 * cadence_of(contract) + LEASE_SLACK,
         measured=measure(run, instance, seen, tracker, progress),
+        tracker_fit=fit,
     )
     check = with_sources(check, run, seen)
     liveness = liveness_of(run, instance, check, seen, command.now)
@@ -189,12 +193,20 @@ def _metrics(
 
 
 def _progress(
-    run: Run, instance: Instance, seen: Observation, tracker: TrackerFacts | None
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    tracker: TrackerFacts | None,
+    fit: TrackerFit,
 ) -> Progress | None:
     shown = _shown(run, instance, seen)
     tracked = tracker.step if tracker else None
     ended = seen.job is not None and seen.job.state in TERMINAL
     if tracked is not None and is_left_over(run, instance, tracked, shown, ended=ended):
+        tracked = None
+    ahead = doubt_of(fit, "step_ahead")
+    if ahead is not None:
+        # What runs ahead of the output is another's: the output has the step, or nobody has.
         tracked = None
     if shown is None and tracked is None:
         return None
@@ -202,7 +214,8 @@ def _progress(
         assert tracked is not None, "one of the two shows a step"
         return Progress(step=tracked, source="tracker")
     # In catch-up after a resume the tracker may be silent: live progress lines suffice.
-    return Progress(step=shown.step, uncertainty=shown.uncertainty, source="logs")
+    doubt = ahead.line if ahead is not None else ""
+    return Progress(step=shown.step, uncertainty=shown.uncertainty, source="logs", doubt=doubt)
 
 
 def _checkpoints(

@@ -17,7 +17,7 @@ Above = Annotated[float, Field(gt=0, le=1e6)]
 
 
 class DetectPart(Value):
-    """Limits of the detectors that read metrics: H4, H7, H8 and H9.
+    """Limits of the detectors that read metrics: H2, H4, H7, H8 and H9.
 
     Attributes:
         metrics: Name of the metric by what it tells, where the name itself does not show it.
@@ -41,6 +41,11 @@ class DetectPart(Value):
         resume_differs: `alert`: a difference opens H9. `expected`: a change of the data mix or of
             numerics was agreed, so that nothing is compared. Read by H9 and the resume proof.
         resume_planned: Difference of the loss that was agreed for the resume, such as -0.0062.
+        tracker_checks: Checks in a row that must see that the tracker does not fit the run (H2).
+        tracker_ahead: How many times as many steps as were printed between two checks the tracker
+            may be ahead of the output (H2).
+        tracker_loss: Share by which the tracker's loss may differ from the one printed at the same
+            step (H2).
     """
 
     metrics: dict[MetricRole, Annotated[str, Field(min_length=1, max_length=200)]] = {}
@@ -61,3 +66,6 @@ class DetectPart(Value):
     resume_warmup_steps: Step | None = None
     resume_differs: Literal["alert", "expected"] | None = None
     resume_planned: Annotated[float, Field(ge=-1000, le=1000)] = 0.0
+    tracker_checks: Annotated[int, Field(ge=1, le=48)] | None = None
+    tracker_ahead: Above | None = None
+    tracker_loss: Share | None = None

@@ -34,6 +34,9 @@ class Limits:
     resume_offset: float
     resume_warmup_steps: int
     resume_differs: str
+    tracker_checks: int
+    tracker_ahead: float
+    tracker_loss: float
 
 
 _BASE = Limits(
@@ -52,6 +55,9 @@ _BASE = Limits(
     resume_offset=0.01,
     resume_warmup_steps=50,
     resume_differs="alert",
+    tracker_checks=2,
+    tracker_ahead=2.0,
+    tracker_loss=0.5,
 )
 
 LANE_LIMITS: Mapping[Lane, Limits] = MappingProxyType(

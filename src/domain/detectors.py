@@ -15,7 +15,7 @@ from watchkeeper.domain.detectors_checkpoints import (
     rollback_coverage,
 )
 from watchkeeper.domain.detectors_host import disk_low, mount_missing
-from watchkeeper.domain.detectors_identity import drift_summary, identity_drift
+from watchkeeper.domain.detectors_identity import drift_summary, identity_drift, lineage_misfit
 from watchkeeper.domain.detectors_liveness import degraded, monitor_blind, not_training
 from watchkeeper.domain.detectors_metrics import metric_answers
 from watchkeeper.domain.detectors_signs import log_signature
@@ -153,6 +153,7 @@ def answers_at(
         _resume_mismatch(instance, check),
         _unaccounted(check),
         _drifted(run, check),
+        lineage_misfit(run, check),
         _forbidden_line(check),
         _line_missing(run, instance, check, now),
         *_of_movement(run, instance, check, now),

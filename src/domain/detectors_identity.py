@@ -5,9 +5,14 @@ anything newer than the launch, can neither open the finding nor clear it.
 """
 
 from watchkeeper.domain.contract_tracker import TrackerPart
-from watchkeeper.domain.events import CheckRecorded, TrackerAnnounced
+from watchkeeper.domain.detect_limits import limits_of
+from watchkeeper.domain.events import CheckRecorded, Severity, TrackerAnnounced
+from watchkeeper.domain.held import Held
 from watchkeeper.domain.plan import tracked
 from watchkeeper.domain.state import Run, contract_of
+
+MISFIT = "tracker_lineage"
+"""The finding that what the tracker shows does not fit the run, though its identity does."""
 
 EVIDENCE_MAX = 8
 """Lines of evidence kept with the finding."""
@@ -36,6 +41,27 @@ def drift_summary(run: Run, lines: tuple[str, ...]) -> str:
     wanted = run.instances[-1].plan.tracker_id
     more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
     return f"the tracker identity is not the agreed {wanted}: {lines[0]}{more}" if lines else ""
+
+
+def lineage_misfit(run: Run, check: CheckRecorded) -> Held:
+    """H2: the tracker's state, time, step or loss does not fit the recorded lineage.
+
+    It ends with its instance, unlike a drifted identity: the next one is compared afresh. What
+    nobody could compare at this check neither opens nor clears it.
+    """
+    needed = limits_of(contract_of(run)).tracker_checks
+    fit = check.tracker_fit
+    told = [one for one in fit.doubts if one.checks >= needed]
+    seen = [one for one in told if one.seen]
+    holds = True if seen else None if told or not fit.compared else False
+    if any(not one.seen for one in fit.doubts):
+        holds = holds or None
+    lines = tuple(f"{one.line}, {one.checks} checks in a row" for one in told)
+    loud = any(not one.mild for one in told)
+    more = f", and {len(told) - 1} more" if len(told) > 1 else ""
+    summary = f"the tracker does not fit the run: {told[0].line}{more}" if told else ""
+    severity = Severity.ALERT if loud else Severity.NOTIFY
+    return Held(MISFIT, "H2", severity, holds, summary, lines[:EVIDENCE_MAX])
 
 
 def announcements(run: Run, check: CheckRecorded) -> list[TrackerAnnounced]:

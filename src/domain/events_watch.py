@@ -19,6 +19,7 @@ from watchkeeper.domain.sources import (
     OtherJob,
     TelemetryFacts,
 )
+from watchkeeper.domain.tracker_doubts import TrackerFit
 from watchkeeper.domain.tracker_links import TrackerLink
 from watchkeeper.domain.values import (
     CheckpointFacts,
@@ -79,11 +80,13 @@ class Progress(Value):
         step: The newest step by any source.
         uncertainty: Steps either way; rounded progress bars carry some.
         source: `tracker` or `logs`.
+        doubt: What another source shows that was not believed; empty for nothing.
     """
 
     step: Step
     uncertainty: int = 0
     source: Literal["tracker", "logs"]
+    doubt: Annotated[str, Field(max_length=300)] = ""
 
 
 class Startup(Value):
@@ -147,6 +150,7 @@ class CheckRecorded(Fact):
         maximum_shown: The largest exact maximum that progress bars, or the tracker's copy of the
             configuration, show; none where none is exact.
         raised: Where the last Python error of the log was raised; none without a whole traceback.
+        tracker_fit: What the tracker shows that does not fit the recorded lineage.
     """
 
     topic: ClassVar[str] = "run.check_recorded.1"
@@ -184,6 +188,7 @@ class CheckRecorded(Fact):
     others: tuple[OtherJob, ...] = ()
     maximum_shown: Step | None = None
     raised: Raised | None = None
+    tracker_fit: TrackerFit = TrackerFit()
 
 
 class TrackerAnnounced(Fact):

@@ -280,7 +280,7 @@ def tracker(step: int | None, **changes: Any) -> TrackerFacts:
 def bar(shown: str) -> str:
     """A progress line as Levanter writes it, such as `bar("1.86kit/2.38kit")`."""
     return (
-        f"I20260425 09:16:05 tqdm_logging Progress on:train {shown} rate:4.3s/it postfix:loss=0.6"
+        f"I20260425 09:16:05 tqdm_logging Progress on:train {shown} rate:4.3s/it postfix:loss=2.5"
     )
 
 

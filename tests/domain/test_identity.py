@@ -306,7 +306,7 @@ def test_while_an_offline_tracker_buffers_the_run_is_well_and_the_output_has_its
     answer = look(history, lines=[bar("1.10kit/5.16kit")], without=("tracker",))
     check = answer.the(CheckRecorded)
     assert check.health is Health.HEALTHY
-    assert check.metrics == {"loss": 0.6}
+    assert check.metrics == {"loss": 2.5}
     assert check.progress is not None
     assert (check.progress.step, check.progress.source) == (1100, "logs")
 

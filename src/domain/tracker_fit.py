@@ -1,0 +1,380 @@
+"""H2, the tracker against the run: do its state, time, step and loss fit the recorded lineage?
+
+A tracker that lags is normal: uploads are buffered, an offline client sends nothing, and after a
+resume nothing new is shown until the old high-water step is passed. A tracker that is ahead of what
+the job prints, that falls back, or that shows other losses, is the tracker of something else. Only
+fresh answers are compared, and a doubt counts once several checks in a row saw it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+
+from watchkeeper.domain.contract import cadence_of
+from watchkeeper.domain.detect_limits import Limits, limits_of, warmup_of
+from watchkeeper.domain.liveness import Liveness, Witness, witness_of
+from watchkeeper.domain.metric_names import recognise
+from watchkeeper.domain.observation import Observation
+from watchkeeper.domain.progress import Progress, parse_progress
+from watchkeeper.domain.state import Instance, Run, contract_of, end_asked
+from watchkeeper.domain.tracker_doubts import Doubt, Ground, TrackerFit, doubt_of
+from watchkeeper.domain.values import JobState, Reading, SourceState, Step, TrackerFacts
+
+ENDED_STATES = frozenset({"finished", "failed", "killed", "crashed"})
+"""A tracker's words for a run that is over. `unknown`, and whatever else it says, is no claim."""
+
+MILD_STATES = frozenset({"crashed"})
+"""W&B's word for a run that it has not heard from for a while: the network's fault as often as
+not, so that it is told and nobody is woken for it."""
+
+STEPS_MIN = 10
+"""Steps by which two clocks may always differ: the two ends of a bar that is rounded to +-5."""
+
+CLOCKS_APART = timedelta(minutes=10)
+"""How far a tracker's newest time may lie ahead, or fall back: twice what clocks may differ."""
+
+PRINTED_UNTIL_NOW = 2.0
+"""How often as many steps as between the newest two printed ones may pass unprinted."""
+
+SAME_COUNT = 0.1
+"""Share by which two ratios of steps may differ to count as the same."""
+
+OTHER_COUNT_MIN = 1.5
+"""How many times faster a tracker counts, at least, that counts calls or micro-batches."""
+
+LOSS_MIN = 0.1
+"""Difference of the losses that is never gross, however small both are."""
+
+LOSS_LINES_MAX = 16
+"""Newest lines of progress whose loss is compared."""
+
+HISTORY_ROWS = 256
+"""Newest rows of a history whose losses are compared."""
+
+LOSS_STEPS_SHARE = 0.01
+"""Share of its step within which a loss of the tracker's counts as of the same step: after warm-up
+none changes grossly within it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a check can compare.
+
+    Attributes:
+        was: What the newest check of this instance knew; empty for its first.
+        clocks: The clocks at that check.
+        tracker: Fresh.
+        shown: The newest progress of the output, where the output is fresh.
+        printed: Steps by which the output moved since then; none where it did not move, or was not
+            seen before.
+        had: The highest step of earlier instances; none for a first one.
+        restarted: The orchestrator saw an attempt fail since then.
+        stopping: Its end was asked for.
+    """
+
+    run: Run
+    instance: Instance
+    seen: Observation
+    limits: Limits
+    was: TrackerFit
+    clocks: Liveness
+    tracker: TrackerFacts
+    shown: Progress | None
+    printed: int | None
+    had: Step | None
+    restarted: bool
+    stopping: bool
+    now: datetime
+
+
+Asked = str | bool | None
+"""What a ground says: a sentence where it does not fit, false where it fits, none where unknown."""
+
+
+def fit_of(
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    tracker: TrackerFacts | None,
+    readings: tuple[Reading, ...],
+    now: datetime,
+) -> TrackerFit:
+    """Compare what a tracker shows with what the run's other sources show.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that was looked at.
+        seen: The observation.
+        tracker: The tracker's facts where they are fresh.
+        readings: The state of each source, a tracker without anything new called stale.
+        now: When the check is made.
+    """
+    last = run.last_check.event if run.last_check is not None else None
+    same = last is not None and last.instance == instance.plan.instance
+    was = last.tracker_fit if same and last is not None else TrackerFit()
+    shown = _shown(seen) if _is_fresh(readings, "logs") else None
+    steps = (was.step_logged, shown.step if shown is not None else None)
+    logged = max((step for step in steps if step is not None), default=None)
+    kept = was.model_copy(update={"compared": False, "step_logged": logged, "doubts": _kept(was)})
+    job = seen.job
+    if tracker is None or job is None or job.state is not JobState.RUNNING:
+        return kept
+    clocks = last.liveness if same and last is not None else Liveness()
+    earlier = [one.step_best for one in run.instances[:-1] if one.step_best is not None]
+    whole = _is_fresh(readings, "history", unasked=True)
+    scene = Scene(
+        run=run,
+        instance=instance,
+        seen=seen if whole else seen.model_copy(update={"history": None}),
+        limits=limits_of(contract_of(run)),
+        was=was,
+        clocks=clocks,
+        tracker=tracker,
+        shown=shown,
+        printed=_moved(witness_of(clocks, "logs"), shown.step if shown is not None else None),
+        had=max(earlier, default=None),
+        restarted=job.attempts_failed > was.attempts,
+        stopping=end_asked(run, instance.plan.instance),
+        now=now,
+    )
+    doubts: list[Doubt] = []
+    compared = False
+    for ground, ask in GROUNDS.items():
+        said = ask(scene)
+        before = doubt_of(was, ground)
+        if said is None and before is not None:
+            doubts.append(before.model_copy(update={"seen": False}))
+        if isinstance(said, str):
+            mild = ground == "state" and tracker.state in MILD_STATES
+            checks = before.checks + 1 if before is not None else 1
+            doubts.append(Doubt(ground=ground, line=said[:300], checks=checks, mild=mild))
+        compared = compared or said is not None
+    newest = tracker.heartbeat_at
+    return TrackerFit(
+        doubts=tuple(doubts),
+        compared=compared,
+        step=tracker.step if tracker.step is not None else was.step,
+        step_best=_floor(scene),
+        step_logged=logged,
+        at=max((at for at in (was.at, newest) if at is not None), default=None),
+        attempts=job.attempts_failed,
+    )
+
+
+def is_ahead(fit: TrackerFit) -> bool:
+    """Say whether the tracker's step is not to be taken for the run's: the output's is."""
+    return doubt_of(fit, "step_ahead") is not None
+
+
+def _kept(was: TrackerFit) -> tuple[Doubt, ...]:
+    return tuple(one.model_copy(update={"seen": False}) for one in was.doubts)
+
+
+def _is_fresh(readings: tuple[Reading, ...], source: str, *, unasked: bool = False) -> bool:
+    found = next((one for one in readings if one.source == source), None)
+    return unasked if found is None else found.state is SourceState.FRESH
+
+
+def _shown(seen: Observation) -> Progress | None:
+    lines = (parse_progress(line) for line in reversed(seen.log_lines))
+    return next((shown for shown in lines if shown is not None), None)
+
+
+def _moved(was: Witness | None, step: Step | None) -> int | None:
+    if was is None or was.step is None or step is None or step == was.step:
+        return None
+    return abs(step - was.step)
+
+
+# --- State and time ------------------------------------------------------------------------------
+
+
+def _state(scene: Scene) -> Asked:
+    """The tracker says that the run is over, while steps go on."""
+    state = scene.tracker.state
+    if state == "running":
+        return False
+    # An offline client's run counts as over after each sync; one that is stopped is over soon.
+    offline = contract_of(scene.run).tracker.mode == "offline"
+    if state not in ENDED_STATES or offline or scene.stopping:
+        return None
+    gauges = scene.seen.telemetry
+    gauged = _moved(witness_of(scene.clocks, "telemetry"), gauges.step if gauges else None)
+    if scene.printed is None and gauged is None:
+        return None
+    begun = scene.instance.plan.resume_step or 0
+    if scene.shown is not None and scene.shown.step - scene.shown.uncertainty <= begun:
+        return None
+    final = contract_of(scene.run).final_step.known
+    newest = max(scene.shown.step if scene.shown else 0, scene.tracker.step or 0)
+    if state == "finished" and final is not None and newest >= final - 1 - STEPS_MIN:
+        return None
+    if scene.shown is not None and scene.printed is not None:
+        how = f"the output went on to step {scene.shown.step}"
+    else:
+        how = "the job's gauge of steps went on"
+    return f"the tracker says {state} while the job runs and {how}"
+
+
+def _time(scene: Scene) -> Asked:
+    """The tracker's newest time lies ahead of now, or before what it showed already."""
+    newest = scene.tracker.heartbeat_at
+    if newest is None:
+        return None
+    if newest > max(scene.now, scene.seen.at) + CLOCKS_APART:
+        return f"the tracker's newest time is {newest:%Y-%m-%d %H:%M:%S} UTC, which is yet to come"
+    if scene.was.at is not None and newest < scene.was.at - CLOCKS_APART:
+        before = f"{scene.was.at:%Y-%m-%d %H:%M:%S}"
+        return f"the tracker's newest time went back from {before} to {newest:%Y-%m-%d %H:%M:%S}"
+    return False
+
+
+# --- Steps ---------------------------------------------------------------------------------------
+
+
+def _floor(scene: Scene) -> Step | None:
+    """Return the step that the tracker may not fall behind from here on."""
+    step, floor = scene.tracker.step, scene.was.step_best
+    if step is None:
+        return floor
+    if floor is not None and step < floor and _is_restart(scene, step):
+        return step
+    if floor is not None:
+        return max(floor, step) if doubt_of(scene.was, "step_ahead") is None else floor
+    # After a resume it may show for a while what an earlier instance logged.
+    own = scene.had is None or (
+        scene.was.step is not None and step > max(scene.was.step, scene.had)
+    )
+    return step if own else None
+
+
+def _is_restart(scene: Scene, step: Step) -> bool:
+    """Say whether steps are done again, so that a tracker may show lower ones."""
+    if scene.restarted:
+        return True
+    if scene.shown is not None:
+        # The output tells: it is there as well, or its restart is.
+        return scene.shown.step - scene.shown.uncertainty <= step + STEPS_MIN
+    listing = scene.seen.checkpoints
+    done = [one.step for one in listing.checkpoints if one.complete] if listing is not None else []
+    # Whoever prints no steps may have resumed from the newest checkpoint inside the job.
+    return bool(done) and step >= max(done)
+
+
+def _step_back(scene: Scene) -> Asked:
+    """The tracker shows a lower step than it showed, and no step was done again."""
+    step, floor = scene.tracker.step, scene.was.step_best
+    if step is None or floor is None:
+        return None
+    if step >= floor - STEPS_MIN or _is_restart(scene, step):
+        return False
+    logged = f", and the output is at step {scene.shown.step}" if scene.shown is not None else ""
+    return f"the tracker fell back from step {floor} to {step} without a restart{logged}"
+
+
+def _step_ahead(scene: Scene) -> Asked:
+    """The tracker shows a step that the output cannot have reached yet."""
+    step, shown = scene.tracker.step, scene.shown
+    if step is None or shown is None:
+        return None
+    begun = scene.instance.plan.resume_step or 0
+    first = witness_of(scene.clocks, "logs")
+    if scene.printed is None and first is not None and first.step is not None:
+        # An output that stands still may be a pipe that is dark: it is no witness.
+        return False if step <= shown.step + shown.uncertainty + STEPS_MIN else None
+    moved = scene.printed if scene.printed is not None else max(shown.step - begun, 0)
+    unprinted = scene.limits.tracker_ahead * moved + shown.uncertainty + STEPS_MIN
+    # Steps that an earlier instance or attempt printed may be logged and are done again.
+    reached = max(scene.had or 0, scene.was.step_logged or 0, shown.step)
+    if scene.had is not None and scene.clocks.rate is not None:
+        cadence = cadence_of(contract_of(scene.run)).total_seconds()
+        missed = PRINTED_UNTIL_NOW * scene.clocks.rate * cadence
+        reached = max(reached, scene.had + int(missed))
+    if step <= reached + unprinted or _counts_otherwise(scene, step, shown.step):
+        return False
+    if scene.had is not None and scene.was.step is None:
+        return None
+    return f"the tracker shows step {step}, the output {shown.step}: progress goes by the output"
+
+
+def _counts_otherwise(scene: Scene, step: Step, logged: Step) -> bool:
+    """Say whether a tracker counts something else than steps, such as calls or micro-batches."""
+    before = witness_of(scene.clocks, "logs")
+    if before is None or before.step is None or scene.was.step is None or not scene.printed:
+        return False
+    if logged <= before.step or not before.step:
+        return False
+    ratio = step / logged
+    pace = (step - scene.was.step) / (logged - before.step)
+    return ratio >= OTHER_COUNT_MIN and abs(pace - ratio) <= SAME_COUNT * ratio
+
+
+# --- Losses --------------------------------------------------------------------------------------
+
+
+def _loss(scene: Scene) -> Asked:
+    """The tracker holds other losses than the output printed at the same steps."""
+    high = max(scene.had or 0, scene.was.step_logged or 0) if _again(scene) else -1
+    start = scene.run.instances[0].plan.resume_step or 0
+    warm = start + warmup_of(contract_of(scene.run), scene.instance.config)
+    logged = _logged(scene)
+    pairs: list[tuple[Step, float, float]] = []
+    for text in scene.seen.log_lines[::-1]:
+        shown = parse_progress(text)
+        if shown is None or shown.loss is None or not math.isfinite(shown.loss):
+            continue
+        if shown.step - shown.uncertainty <= max(warm, high):
+            continue
+        near = shown.uncertainty + max(STEPS_MIN, LOSS_STEPS_SHARE * shown.step)
+        closest = min(logged, key=lambda one: abs(one[0] - shown.step), default=None)
+        if closest is not None and abs(closest[0] - shown.step) <= near:
+            pairs.append((shown.step, shown.loss, closest[1]))
+        if len(pairs) == LOSS_LINES_MAX:
+            break
+    if not pairs or any(printed < 0 or held < 0 for _, printed, held in pairs):
+        return None
+    apart = median(_beyond(pair, scene.limits.tracker_loss) for pair in pairs)
+    if apart <= 0:
+        return False
+    step, printed, held = max(pairs, key=lambda pair: _beyond(pair, scene.limits.tracker_loss))
+    return (
+        f"at step {step} the tracker holds a loss of {held:.4g}, the output printed {printed:.4g}"
+    )
+
+
+def _again(scene: Scene) -> bool:
+    """Say whether steps below an earlier high-water mark are trained, and perhaps logged, again."""
+    mark = max(scene.had or 0, scene.was.step_logged or 0)
+    return scene.shown is not None and scene.shown.step < mark
+
+
+def _beyond(pair: tuple[Step, float, float], share: float) -> float:
+    _, printed, held = pair
+    return abs(printed - held) - share * min(printed, held) - LOSS_MIN
+
+
+def _logged(scene: Scene) -> list[tuple[Step, float]]:
+    """Return the tracker's finite losses by step: of its history, else its newest values."""
+    stated = contract_of(scene.run).detect.metrics
+    history = scene.seen.history
+    if history is not None and history.steps:
+        name = recognise(tuple(history.columns), stated).get("loss", "")
+        column = history.columns.get(name, ())
+        rows = zip(history.steps[-HISTORY_ROWS:], column[-HISTORY_ROWS:], strict=False)
+        return [(step, loss) for step, loss in rows if math.isfinite(loss)]
+    name = recognise(tuple(scene.tracker.metrics), stated).get("loss", "")
+    loss = scene.tracker.metrics.get(name, math.nan)
+    step = scene.tracker.step
+    return [(step, loss)] if step is not None and math.isfinite(loss) else []
+
+
+GROUNDS: dict[Ground, Callable[[Scene], Asked]] = {
+    "state": _state,
+    "time": _time,
+    "step_back": _step_back,
+    "step_ahead": _step_ahead,
+    "loss": _loss,
+}
+"""By name, in the order in which they are told."""
