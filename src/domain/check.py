@@ -40,8 +40,8 @@ from watchkeeper.domain.state import (
 )
 from watchkeeper.domain.stopping_points import sooner
 from watchkeeper.domain.tail_words import ALARMING, STARTING, words_in
-from watchkeeper.domain.tracker_doubts import TrackerFit, doubt_of
-from watchkeeper.domain.tracker_fit import fit_of
+from watchkeeper.domain.tracker_doubts import TrackerFit
+from watchkeeper.domain.tracker_fit import disbelieved, fit_of
 from watchkeeper.domain.tracker_links import TrackerLink, merged_links, parse_tracker_links
 from watchkeeper.domain.values import (
     TERMINAL,
@@ -204,8 +204,8 @@ def _progress(
     ended = seen.job is not None and seen.job.state in TERMINAL
     if tracked is not None and is_left_over(run, instance, tracked, shown, ended=ended):
         tracked = None
-    ahead = doubt_of(fit, "step_ahead")
-    if ahead is not None:
+    doubt = disbelieved(run, fit)
+    if doubt:
         # What runs ahead of the output is another's: the output has the step, or nobody has.
         tracked = None
     if shown is None and tracked is None:
@@ -214,7 +214,6 @@ def _progress(
         assert tracked is not None, "one of the two shows a step"
         return Progress(step=tracked, source="tracker")
     # In catch-up after a resume the tracker may be silent: live progress lines suffice.
-    doubt = ahead.line if ahead is not None else ""
     return Progress(step=shown.step, uncertainty=shown.uncertainty, source="logs", doubt=doubt)
 
 

@@ -53,15 +53,12 @@ def lineage_misfit(run: Run, check: CheckRecorded) -> Held:
     fit = check.tracker_fit
     told = [one for one in fit.doubts if one.checks >= needed]
     seen = [one for one in told if one.seen]
-    holds = True if seen else None if told or not fit.compared else False
-    if any(not one.seen for one in fit.doubts):
-        holds = holds or None
+    # A doubt that is young, or that nobody could look at now, is no sign that all fits again.
+    holds = True if seen else None if fit.doubts or not fit.compared else False
     lines = tuple(f"{one.line}, {one.checks} checks in a row" for one in told)
-    loud = any(not one.mild for one in told)
     more = f", and {len(told) - 1} more" if len(told) > 1 else ""
     summary = f"the tracker does not fit the run: {told[0].line}{more}" if told else ""
-    severity = Severity.ALERT if loud else Severity.NOTIFY
-    return Held(MISFIT, "H2", severity, holds, summary, lines[:EVIDENCE_MAX])
+    return Held(MISFIT, "H2", Severity.ALERT, holds, summary, lines[:EVIDENCE_MAX])
 
 
 def announcements(run: Run, check: CheckRecorded) -> list[TrackerAnnounced]:

@@ -16,9 +16,8 @@ from watchkeeper.domain.events import (
 ALERTED = frozenset({"H2", "H3", "H5", "H7", "H8", "H9", "H16", "H17"})
 """Findings that the DRI is alerted of at once, and has to acknowledge."""
 
-NOTIFIED = frozenset({"H2", "H4", "H6", "H10", "H12", "H15"})
-"""Findings that the DRI is told of at once. What is proven to be worse opens as an alert; H2 as a
-notice only where a tracker has merely lost sight of the run."""
+NOTIFIED = frozenset({"H4", "H6", "H10", "H12", "H15"})
+"""Findings that the DRI is told of at once. What is proven to be worse opens as an alert."""
 
 HANGING = frozenset({"H3", "H16"})
 """Findings of a job that stands still: what it shows is gone once it is ended."""

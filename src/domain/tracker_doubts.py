@@ -18,14 +18,12 @@ class Doubt(Value):
         line: What was seen, in one sentence with its numbers.
         checks: Checks in a row that could tell and saw it.
         seen: This check saw it; false where it is only kept, since nobody could tell now.
-        mild: It alone is told, and nobody is asked.
     """
 
     ground: Ground
     line: Annotated[str, Field(max_length=300)]
     checks: PositiveInt = 1
     seen: bool = True
-    mild: bool = False
 
 
 class TrackerFit(Value):

@@ -25,18 +25,17 @@ from watchkeeper.domain.values import JobState, Reading, SourceState, Step, Trac
 ENDED_STATES = frozenset({"finished", "failed", "killed", "crashed"})
 """A tracker's words for a run that is over. `unknown`, and whatever else it says, is no claim."""
 
-MILD_STATES = frozenset({"crashed"})
-"""W&B's word for a run that it has not heard from for a while: the network's fault as often as
-not, so that it is told and nobody is woken for it."""
-
 STEPS_MIN = 10
 """Steps by which two clocks may always differ: the two ends of a bar that is rounded to +-5."""
 
 CLOCKS_APART = timedelta(minutes=10)
 """How far a tracker's newest time may lie ahead, or fall back: twice what clocks may differ."""
 
-PRINTED_UNTIL_NOW = 2.0
-"""How often as many steps as between the newest two printed ones may pass unprinted."""
+MISSED_CADENCES = 2.0
+"""Cadences of steps that an earlier instance may have logged after its last check."""
+
+OFTEN_MAX = 5.0
+"""How many times more often than each cadence a start is looked at: 120 s against 570 s."""
 
 SAME_COUNT = 0.1
 """Share by which two ratios of steps may differ to count as the same."""
@@ -147,9 +146,8 @@ def fit_of(
         if said is None and before is not None:
             doubts.append(before.model_copy(update={"seen": False}))
         if isinstance(said, str):
-            mild = ground == "state" and tracker.state in MILD_STATES
             checks = before.checks + 1 if before is not None else 1
-            doubts.append(Doubt(ground=ground, line=said[:300], checks=checks, mild=mild))
+            doubts.append(Doubt(ground=ground, line=said[:300], checks=checks))
         compared = compared or said is not None
     newest = tracker.heartbeat_at
     return TrackerFit(
@@ -158,14 +156,20 @@ def fit_of(
         step=tracker.step if tracker.step is not None else was.step,
         step_best=_floor(scene),
         step_logged=logged,
-        at=max((at for at in (was.at, newest) if at is not None), default=None),
+        # What is yet to come would make every true time after it look old.
+        at=max((min(at, now) for at in (was.at, newest) if at is not None), default=None),
         attempts=job.attempts_failed,
     )
 
 
-def is_ahead(fit: TrackerFit) -> bool:
-    """Say whether the tracker's step is not to be taken for the run's: the output's is."""
-    return doubt_of(fit, "step_ahead") is not None
+def disbelieved(run: Run, fit: TrackerFit) -> str:
+    """Say why the tracker's step is not to be taken for the run's; empty where it may be."""
+    ahead = doubt_of(fit, "step_ahead")
+    if ahead is None:
+        return ""
+    # Seen once and unseen since, it is no reason to lose the only step that is shown.
+    kept = ahead.seen or ahead.checks >= limits_of(contract_of(run)).tracker_checks
+    return ahead.line if kept else ""
 
 
 def _kept(was: TrackerFit) -> tuple[Doubt, ...]:
@@ -202,7 +206,9 @@ def _state(scene: Scene) -> Asked:
         return None
     gauges = scene.seen.telemetry
     gauged = _moved(witness_of(scene.clocks, "telemetry"), gauges.step if gauges else None)
-    if scene.printed is None and gauged is None:
+    # A first sight of steps counts as well: the next check has to see them move.
+    fresh = scene.shown is not None and _step_logged(scene) is None
+    if scene.printed is None and gauged is None and not fresh:
         return None
     begun = scene.instance.plan.resume_step or 0
     if scene.shown is not None and scene.shown.step - scene.shown.uncertainty <= begun:
@@ -211,8 +217,8 @@ def _state(scene: Scene) -> Asked:
     newest = max(scene.shown.step if scene.shown else 0, scene.tracker.step or 0)
     if state == "finished" and final is not None and newest >= final - 1 - STEPS_MIN:
         return None
-    if scene.shown is not None and scene.printed is not None:
-        how = f"the output went on to step {scene.shown.step}"
+    if scene.shown is not None:
+        how = f"its output went on to step {scene.shown.step}"
     else:
         how = "the job's gauge of steps went on"
     return f"the tracker says {state} while the job runs and {how}"
@@ -280,23 +286,42 @@ def _step_ahead(scene: Scene) -> Asked:
     if step is None or shown is None:
         return None
     begun = scene.instance.plan.resume_step or 0
-    first = witness_of(scene.clocks, "logs")
-    if scene.printed is None and first is not None and first.step is not None:
+    if scene.printed is None and _step_logged(scene) is not None:
         # An output that stands still may be a pipe that is dark: it is no witness.
         return False if step <= shown.step + shown.uncertainty + STEPS_MIN else None
-    moved = scene.printed if scene.printed is not None else max(shown.step - begun, 0)
+    moved = max(shown.step - begun, 0) if scene.printed is None else _in_a_cadence(scene)
     unprinted = scene.limits.tracker_ahead * moved + shown.uncertainty + STEPS_MIN
     # Steps that an earlier instance or attempt printed may be logged and are done again.
     reached = max(scene.had or 0, scene.was.step_logged or 0, shown.step)
     if scene.had is not None and scene.clocks.rate is not None:
         cadence = cadence_of(contract_of(scene.run)).total_seconds()
-        missed = PRINTED_UNTIL_NOW * scene.clocks.rate * cadence
+        missed = MISSED_CADENCES * scene.clocks.rate * cadence
         reached = max(reached, scene.had + int(missed))
     if step <= reached + unprinted or _counts_otherwise(scene, step, shown.step):
         return False
     if scene.had is not None and scene.was.step is None:
         return None
     return f"the tracker shows step {step}, the output {shown.step}: progress goes by the output"
+
+
+def _step_logged(scene: Scene) -> Step | None:
+    """Return the step that the output showed at the check before; none at a first sight."""
+    before = witness_of(scene.clocks, "logs")
+    return before.step if before is not None else None
+
+
+def _in_a_cadence(scene: Scene) -> float:
+    """Return how many steps the output prints in a cadence, as it moved since the check before.
+
+    While a start is looked at often, output that comes some minutes late is no less late.
+    """
+    before = witness_of(scene.clocks, "logs")
+    printed = float(scene.printed or 0)
+    if before is None or before.since is None:
+        return printed
+    cadence = cadence_of(contract_of(scene.run)).total_seconds()
+    seconds = (scene.now - before.since).total_seconds()
+    return printed * min(max(cadence / seconds, 1.0), OFTEN_MAX) if seconds > 0 else printed
 
 
 def _counts_otherwise(scene: Scene, step: Step, logged: Step) -> bool:

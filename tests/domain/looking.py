@@ -21,6 +21,7 @@ CADENCE = timedelta(seconds=570)
 
 def look(
     history: History,
+    /,
     said: Any = None,
     *,
     wait: Any = CADENCE,

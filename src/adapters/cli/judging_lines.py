@@ -109,4 +109,5 @@ def _progress(judged: Judged) -> dict[str, Any] | None:
         "uncertainty": seen.uncertainty,
         "source": seen.source,
         "text": render_progress(seen.step, seen.uncertainty, whole),
+        **({"doubt": seen.doubt} if seen.doubt else {}),
     }
