@@ -2,12 +2,14 @@
 
 Four kinds, each out of the cases in which it could have been wrong. A cause that was said to be
 unknown is no error: it is an answer. What nobody ever corrected counts as right, so these are
-lower bounds.
+lower bounds. Where an end is revised, the restart made on it and the alarm due before it are judged
+by what it is taken for now.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from watchkeeper.domain.causes import cause_of
 from watchkeeper.domain.events import (
     CheckRecorded,
     EscalationAcknowledged,
@@ -19,11 +21,20 @@ from watchkeeper.domain.events import (
     FindingRaised,
     InstanceLaunched,
     LaunchRequested,
+    Outlook,
     RunEvent,
     Severity,
 )
 
 UNKNOWN = "unknown"
+
+RETRIED = frozenset({"R1", "R7"})
+"""Rules whose relaunches change nothing and rest on the cause alone: to try again is the answer. A
+pushed fix (R5) and a consented way out (R16) are allowed for what they mend."""
+
+ALLOWING = frozenset({Outlook.RETRY, Outlook.RETRY_ONCE})
+"""Outlooks of a cause on which a restart that changes nothing is allowed. Out of memory is none: a
+contract may allow one attempt, yet it was meant for another cause."""
 
 BY_A_HUMAN = frozenset({"R18", "R19"})
 """Rules whose relaunches a human asked for, or answered a question with: they are no restarts
@@ -37,6 +48,39 @@ ALARMED_WHILE_ALIVE = frozenset({"numerical_instability", "collective_hang"})
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """What the keeper did about one failure.
+
+    Attributes:
+        version: The failure's place in the run's history.
+        cause: As it is known by now.
+        alarmed: An alert was opened while the instance lived.
+        restart: The rule that relaunched after it; empty where none did.
+        again: That relaunch failed again in the same way without progress.
+        revised: The cause is another than the one it was decided on.
+    """
+
+    version: int
+    cause: str
+    alarmed: bool = False
+    restart: str = ""
+    again: bool = False
+    revised: bool = False
+
+    @property
+    def false_restart(self) -> bool:
+        """Whether the restart made on it should not have been."""
+        allowed = not self.revised or self.cause == UNKNOWN
+        allowed = allowed or cause_of(self.cause).outlook in ALLOWING
+        return self.again or (self.restart in RETRIED and not allowed)
+
+    @property
+    def due(self) -> bool:
+        """Whether a finding should have come before it."""
+        return self.cause in ALARMED_WHILE_ALIVE
+
+
+@dataclass(frozen=True, slots=True)
 class Keeper:
     """How often the keeper judged, and how often it was wrong.
 
@@ -44,7 +88,8 @@ class Keeper:
         causes: Failures for which it named a cause.
         causes_wrong: Those whose cause was revised to another one.
         restarts: Instances that it relaunched by a rule.
-        restarts_false: Those that failed again in the same way without progress.
+        restarts_false: Those that failed again in the same way without progress, or were made on
+            an end that is known by now to have a cause on which none is.
         alarms: Ends that a finding should have come before.
         alarms_missed: Those before which none did.
         pages: Questions that it asked.
@@ -53,7 +98,8 @@ class Keeper:
         alarmed: An alert was opened since the newest instance was launched.
         restarted: The newest instance was relaunched by a rule.
         unanswered: Alerts whose question waits, by the finding's rule.
-        causes_named: The cause as it was named first, by the failure's version.
+        newest: The newest failure's version; 0 before the first.
+        ends: What was done about each failure, by its version.
     """
 
     causes: int = 0
@@ -67,7 +113,8 @@ class Keeper:
     alarmed: bool = False
     restarted: bool = False
     unanswered: Mapping[str, str] = field(default_factory=dict[str, str])
-    causes_named: Mapping[int, str] = field(default_factory=dict[int, str])
+    newest: int = 0
+    ends: Mapping[int, End] = field(default_factory=dict[int, End])
 
 
 def counted(keeper: Keeper, fact: RunEvent, version: int, *, again: bool) -> Keeper:
@@ -84,7 +131,9 @@ def counted(keeper: Keeper, fact: RunEvent, version: int, *, again: bool) -> Kee
     match fact:
         case LaunchRequested(reason=reason):
             by_rule = reason.startswith("R") and reason not in BY_A_HUMAN
-            return replace(keeper, restarts=keeper.restarts + by_rule, restarted=by_rule)
+            keeper = replace(keeper, restarts=keeper.restarts + by_rule, restarted=by_rule)
+            end = keeper.ends.get(keeper.newest) if by_rule else None
+            return keeper if end is None else _judged(keeper, replace(end, restart=reason))
         case FailureClassified(cause=cause):
             return _failed(keeper, cause, version, again=again)
         case FailureRevised(failure=failure, cause=cause):
@@ -112,29 +161,48 @@ def counted(keeper: Keeper, fact: RunEvent, version: int, *, again: bool) -> Kee
 
 
 def _failed(keeper: Keeper, cause: str, version: int, *, again: bool) -> Keeper:
-    named = cause != UNKNOWN
-    due = cause in ALARMED_WHILE_ALIVE
+    before = keeper.ends.get(keeper.newest)
+    if before is not None and again and keeper.restarted:
+        keeper = _judged(keeper, replace(before, again=True))
+    end = End(version, cause, alarmed=keeper.alarmed)
     return replace(
         keeper,
-        causes=keeper.causes + named,
-        causes_named={**keeper.causes_named, version: cause},
-        restarts_false=keeper.restarts_false + (again and keeper.restarted),
+        causes=keeper.causes + (cause != UNKNOWN),
+        newest=version,
+        ends={**keeper.ends, version: end},
         restarted=False,
-        alarms=keeper.alarms + due,
-        alarms_missed=keeper.alarms_missed + (due and not keeper.alarmed),
+        alarms=keeper.alarms + end.due,
+        alarms_missed=keeper.alarms_missed + (end.due and not end.alarmed),
     )
 
 
 def revised(keeper: Keeper, version: int, cause: str) -> Keeper:
     """Count a failure's cause as wrong, where another one was named before.
 
+    A restart that was made on the failure is false where the new cause would not have allowed it,
+    and an alarm was missed where the new cause shows before it ends a run.
+
     Args:
         keeper: The counts before.
         version: The failure's place in the run's history.
         cause: What it is known to be now.
     """
-    before = keeper.causes_named.get(version, UNKNOWN)
-    if before in (UNKNOWN, cause):
+    before = keeper.ends.get(version)
+    if before is None or before.cause == cause:
         return keeper
-    named = {**keeper.causes_named, version: cause}
-    return replace(keeper, causes_wrong=keeper.causes_wrong + 1, causes_named=named)
+    wrong = keeper.causes_wrong + (before.cause != UNKNOWN)
+    keeper = replace(keeper, causes_wrong=wrong)
+    return _judged(keeper, replace(before, cause=cause, revised=True))
+
+
+def _judged(keeper: Keeper, end: End) -> Keeper:
+    """Put down what is known of a failure by now, and count what changes by it."""
+    before = keeper.ends[end.version]
+    missed = (end.due and not end.alarmed) - (before.due and not before.alarmed)
+    return replace(
+        keeper,
+        ends={**keeper.ends, end.version: end},
+        restarts_false=keeper.restarts_false + end.false_restart - before.false_restart,
+        alarms=keeper.alarms + end.due - before.due,
+        alarms_missed=keeper.alarms_missed + missed,
+    )

@@ -2,10 +2,13 @@
 
 from datetime import timedelta
 
+import pytest
+
 from tests.domain.given import History
 from tests.domain.samples import DRI, contract, job, killed, listing
 from watchkeeper.domain.commands import Acknowledge
-from watchkeeper.domain.events import FailureClassified, Outlook
+from watchkeeper.domain.commands_judgement import Revise
+from watchkeeper.domain.events import FailureClassified, LaunchRequested, Outlook
 from watchkeeper.domain.keeper import Keeper, counted, revised
 from watchkeeper.domain.values import JobState
 
@@ -83,3 +86,82 @@ def test_an_alert_that_clears_by_itself_unanswered_was_needless() -> None:
     assert (history.run.keeper.pages, history.run.keeper.pages_needless) == (1, 0)
     history.train(1100, wait=QUARTER)
     assert (history.run.keeper.pages, history.run.keeper.pages_needless) == (1, 1)
+
+
+# --- What a revision says of the restart and of the alarm -----------------------------------------
+
+
+def restarted(cause: str, rule: str = "R1", *, alarmed: bool = False) -> Keeper:
+    """A run that failed at event 7 and was relaunched by a rule."""
+    keeper = counted(Keeper(alarmed=alarmed), failure(cause), 7, again=False)
+    plan = History().launch().run.instances[-1].plan
+    asked = LaunchRequested(plan=plan, digest="d", approval="a-1", preflight=1, reason=rule)
+    return counted(keeper, asked, 9, again=False)
+
+
+@pytest.mark.parametrize(
+    ("before", "rule", "after", "false"),
+    [
+        ("preemption", "R1", "code_bug", 1),
+        ("tpu_bad_node", "R7", "data_error", 1),
+        ("unknown", "R1", "numerical_instability", 1),
+        ("unknown", "R1", "user_stopped", 1),
+        ("unknown", "R1", "preemption", 0),
+        ("preemption", "R1", "node_failure", 0),
+        ("preemption", "R1", "collective_hang", 0),
+        ("preemption", "R1", "unknown", 0),
+        # What a person asked for, and a fix that was pushed, are no tries of the keeper's.
+        ("preemption", "R19", "code_bug", 0),
+        ("config_error", "R5", "code_bug", 0),
+    ],
+)
+def test_a_restart_that_the_revised_cause_would_not_have_allowed_was_false(
+    before: str, rule: str, after: str, false: int
+) -> None:
+    keeper = restarted(before, rule)
+    assert keeper.restarts_false == 0
+    assert revised(keeper, 7, after).restarts_false == false
+
+
+def test_a_false_restart_counts_once_and_is_taken_back_with_the_cause() -> None:
+    keeper = revised(restarted("preemption"), 7, "code_bug")
+    assert revised(keeper, 7, "data_error").restarts_false == 1
+    assert revised(keeper, 7, "node_failure").restarts_false == 0
+    failed_again = counted(restarted("preemption"), failure("preemption"), 11, again=True)
+    assert failed_again.restarts_false == 1
+    assert revised(failed_again, 7, "code_bug").restarts_false == 1
+
+
+def test_an_end_that_was_not_relaunched_has_no_false_restart() -> None:
+    keeper = counted(Keeper(), failure("preemption"), 7, again=False)
+    assert revised(keeper, 7, "code_bug").restarts_false == 0
+
+
+@pytest.mark.parametrize("cause", ["numerical_instability", "collective_hang"])
+@pytest.mark.parametrize("alarmed", [False, True])
+@pytest.mark.parametrize("before", ["unknown", "preemption"])
+def test_an_end_revised_to_what_shows_beforehand_was_missed_unless_alarmed(
+    before: str, cause: str, alarmed: bool
+) -> None:
+    keeper = counted(Keeper(alarmed=alarmed), failure(before), 7, again=False)
+    assert (keeper.alarms, keeper.alarms_missed) == (0, 0)
+    known = revised(keeper, 7, cause)
+    assert (known.alarms, known.alarms_missed) == (1, int(not alarmed))
+    assert revised(known, 7, cause) == known
+    back = revised(known, 7, "preemption")
+    assert (back.alarms, back.alarms_missed) == (0, 0)
+
+
+def test_a_person_s_word_on_an_end_is_counted_in_the_run() -> None:
+    history = History().launch().train(1000, wait=QUARTER, found=listing(900, 1000))
+    history.fail(killed(), step=1100, found=listing(900, 1000))
+    history.relaunch()
+    history.train(1200, wait=QUARTER, found=listing(900, 1000))
+    failed = history.run.failures[-1].version
+    said = Revise(
+        now=history.now, actor=DRI, failure=failed, cause="numerical_instability", reason="loss"
+    )
+    history.tell(said)
+    keeper = history.run.keeper
+    assert (keeper.restarts, keeper.restarts_false) == (1, 1)
+    assert (keeper.alarms, keeper.alarms_missed) == (1, 1)
