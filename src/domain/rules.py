@@ -208,9 +208,15 @@ _TEXTS = (
         "tracker identity drift",
         "The tracker shows another id or display name than was agreed, or another live run under "
         "the same name; or the output announces another run, or a start that the resume policy "
-        "forbids.",
-        "Alert and ask the DRI; relaunches are held (R9). A source without an answer opens "
-        "nothing.",
+        "forbids. Or what it shows does not fit the run, at two checks in a row "
+        "(`detect.tracker_checks`): it calls the run over while printed steps go on; its newest "
+        "time is yet to come or went back; its step fell back without a restart, or is ahead of "
+        "the output by more than the pace and rounding explain (`detect.tracker_ahead`); its loss "
+        "differs by more than `detect.tracker_loss` from the one printed at the same step. A "
+        "tracker that lags, a catch-up and an offline client are normal.",
+        "Alert and ask the DRI. A wrong identity holds relaunches (R9); what only does not fit "
+        "ends with its instance. While the tracker is ahead, progress goes by the output. A source "
+        "without an answer opens and clears nothing.",
         "watchkeeper.domain.detectors_identity",
         f"{_HERO}, What Can Go Wrong: Tracker identity drift",
     ),

@@ -100,7 +100,8 @@ RECOVERY_RULES = (
     RuleText(
         "R9",
         "tracker identity drift",
-        "The finding H2 is open when an instance ends badly; it outlives the instance.",
+        "The finding H2 of a wrong identity is open when an instance ends badly; it outlives the "
+        "instance.",
         "Ask the DRI; no relaunch by rule until an instance logs under the agreed identity again.",
         _RECOVERY,
         f"{_HERO}, What Can Go Wrong: Tracker identity drift",

@@ -7,6 +7,7 @@ fresh answers are compared, and a doubt counts once several checks in a row saw 
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -345,6 +346,9 @@ def _loss(scene: Scene) -> Asked:
     start = scene.run.instances[0].plan.resume_step or 0
     warm = start + warmup_of(contract_of(scene.run), scene.instance.config)
     logged = _logged(scene)
+    if scene.shown is None or not logged:
+        return None
+    held_at = sorted(logged)
     pairs: list[tuple[Step, float, float]] = []
     for text in scene.seen.log_lines[::-1]:
         shown = parse_progress(text)
@@ -353,9 +357,10 @@ def _loss(scene: Scene) -> Asked:
         if shown.step - shown.uncertainty <= max(warm, high):
             continue
         near = shown.uncertainty + max(STEPS_MIN, LOSS_STEPS_SHARE * shown.step)
-        closest = min(logged, key=lambda one: abs(one[0] - shown.step), default=None)
-        if closest is not None and abs(closest[0] - shown.step) <= near:
-            pairs.append((shown.step, shown.loss, closest[1]))
+        place = bisect_left(held_at, shown.step)
+        closest = min(held_at[max(place - 1, 0) : place + 1], key=lambda at: abs(at - shown.step))
+        if abs(closest - shown.step) <= near:
+            pairs.append((shown.step, shown.loss, logged[closest]))
         if len(pairs) == LOSS_LINES_MAX:
             break
     if not pairs or any(printed < 0 or held < 0 for _, printed, held in pairs):
@@ -380,19 +385,22 @@ def _beyond(pair: tuple[Step, float, float], share: float) -> float:
     return abs(printed - held) - share * min(printed, held) - LOSS_MIN
 
 
-def _logged(scene: Scene) -> list[tuple[Step, float]]:
-    """Return the tracker's finite losses by step: of its history, else its newest values."""
+def _logged(scene: Scene) -> dict[Step, float]:
+    """Return the tracker's finite losses by step: of its history, else its newest values.
+
+    Of a step that was logged twice the later loss counts.
+    """
     stated = contract_of(scene.run).detect.metrics
     history = scene.seen.history
     if history is not None and history.steps:
         name = recognise(tuple(history.columns), stated).get("loss", "")
         column = history.columns.get(name, ())
         rows = zip(history.steps[-HISTORY_ROWS:], column[-HISTORY_ROWS:], strict=False)
-        return [(step, loss) for step, loss in rows if math.isfinite(loss)]
+        return {step: loss for step, loss in rows if math.isfinite(loss)}
     name = recognise(tuple(scene.tracker.metrics), stated).get("loss", "")
     loss = scene.tracker.metrics.get(name, math.nan)
     step = scene.tracker.step
-    return [(step, loss)] if step is not None and math.isfinite(loss) else []
+    return {step: loss} if step is not None and math.isfinite(loss) else {}
 
 
 GROUNDS: dict[Ground, Callable[[Scene], Asked]] = {
