@@ -1,5 +1,7 @@
 """H2, tracker identity drift: does the run log under the identity that was agreed?
 
+Whether what is logged under it fits the run is compared in `tracker_fit`, and answered here.
+
 A wrong identity is found by what says so, never by silence: a tracker without an answer, or without
 anything newer than the launch, can neither open the finding nor clear it.
 """

@@ -6,28 +6,22 @@ the job prints, that falls back, or that shows other losses, is the tracker of s
 fresh answers are compared, and a doubt counts once several checks in a row saw it.
 """
 
-import math
-from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from statistics import median
 
 from watchkeeper.domain.contract import cadence_of
-from watchkeeper.domain.detect_limits import Limits, limits_of, warmup_of
+from watchkeeper.domain.detect_limits import limits_of
 from watchkeeper.domain.liveness import Liveness, Witness, witness_of
-from watchkeeper.domain.metric_names import recognise
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress import Progress, parse_progress
 from watchkeeper.domain.state import Instance, Run, contract_of, end_asked
 from watchkeeper.domain.tracker_doubts import Doubt, Ground, TrackerFit, doubt_of
+from watchkeeper.domain.tracker_losses import loss_fits
+from watchkeeper.domain.tracker_scene import STEPS_MIN, Asked, Scene
 from watchkeeper.domain.values import JobState, Reading, SourceState, Step, TrackerFacts
 
 ENDED_STATES = frozenset({"finished", "failed", "killed", "crashed"})
 """A tracker's words for a run that is over. `unknown`, and whatever else it says, is no claim."""
-
-STEPS_MIN = 10
-"""Steps by which two clocks may always differ: the two ends of a bar that is rounded to +-5."""
 
 CLOCKS_APART = timedelta(minutes=10)
 """How far a tracker's newest time may lie ahead, or fall back: twice what clocks may differ."""
@@ -43,54 +37,6 @@ SAME_COUNT = 0.1
 
 OTHER_COUNT_MIN = 1.5
 """How many times faster a tracker counts, at least, that counts calls or micro-batches."""
-
-LOSS_MIN = 0.1
-"""Difference of the losses that is never gross, however small both are."""
-
-LOSS_LINES_MAX = 16
-"""Newest lines of progress whose loss is compared."""
-
-HISTORY_ROWS = 256
-"""Newest rows of a history whose losses are compared."""
-
-LOSS_STEPS_SHARE = 0.01
-"""Share of its step within which a loss of the tracker's counts as of the same step: after warm-up
-none changes grossly within it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What a check can compare.
-
-    Attributes:
-        was: What the newest check of this instance knew; empty for its first.
-        clocks: The clocks at that check.
-        tracker: Fresh.
-        shown: The newest progress of the output, where the output is fresh.
-        printed: Steps by which the output moved since then; none where it did not move, or was not
-            seen before.
-        had: The highest step of earlier instances; none for a first one.
-        restarted: The orchestrator saw an attempt fail since then.
-        stopping: Its end was asked for.
-    """
-
-    run: Run
-    instance: Instance
-    seen: Observation
-    limits: Limits
-    was: TrackerFit
-    clocks: Liveness
-    tracker: TrackerFacts
-    shown: Progress | None
-    printed: int | None
-    had: Step | None
-    restarted: bool
-    stopping: bool
-    now: datetime
-
-
-Asked = str | bool | None
-"""What a ground says: a sentence where it does not fit, false where it fits, none where unknown."""
 
 
 def fit_of(
@@ -135,7 +81,7 @@ def fit_of(
         shown=shown,
         printed=_moved(witness_of(clocks, "logs"), shown.step if shown is not None else None),
         had=max(earlier, default=None),
-        restarted=job.attempts_failed > was.attempts,
+        attempts=job.attempts_failed,
         stopping=end_asked(run, instance.plan.instance),
         now=now,
     )
@@ -243,18 +189,19 @@ def _time(scene: Scene) -> Asked:
 
 def _floor(scene: Scene) -> Step | None:
     """Return the step that the tracker may not fall behind from here on."""
-    step, floor = scene.tracker.step, scene.was.step_best
+    step, was = scene.tracker.step, scene.was
+    # Steps of an attempt that failed may be done, and logged, again at any later check.
+    floor = None if scene.restarted else was.step_best
     if step is None:
         return floor
-    if floor is not None and step < floor and _is_restart(scene, step):
-        return step
+    if floor is not None and step < floor:
+        return step if _is_restart(scene, step) else floor
     if floor is not None:
-        return max(floor, step) if doubt_of(scene.was, "step_ahead") is None else floor
-    # After a resume it may show for a while what an earlier instance logged.
-    own = scene.had is None or (
-        scene.was.step is not None and step > max(scene.was.step, scene.had)
-    )
-    return step if own else None
+        return step if doubt_of(was, "step_ahead") is None else floor
+    # After a resume it may show for a while what an earlier instance or attempt logged.
+    first = scene.had is None and not scene.attempts
+    moved = was.step is not None and step > max(was.step, scene.had or 0)
+    return step if first or moved else None
 
 
 def _is_restart(scene: Scene, step: Step) -> bool:
@@ -337,77 +284,11 @@ def _counts_otherwise(scene: Scene, step: Step, logged: Step) -> bool:
     return ratio >= OTHER_COUNT_MIN and abs(pace - ratio) <= SAME_COUNT * ratio
 
 
-# --- Losses --------------------------------------------------------------------------------------
-
-
-def _loss(scene: Scene) -> Asked:
-    """The tracker holds other losses than the output printed at the same steps."""
-    high = max(scene.had or 0, scene.was.step_logged or 0) if _again(scene) else -1
-    start = scene.run.instances[0].plan.resume_step or 0
-    warm = start + warmup_of(contract_of(scene.run), scene.instance.config)
-    logged = _logged(scene)
-    if scene.shown is None or not logged:
-        return None
-    held_at = sorted(logged)
-    pairs: list[tuple[Step, float, float]] = []
-    for text in scene.seen.log_lines[::-1]:
-        shown = parse_progress(text)
-        if shown is None or shown.loss is None or not math.isfinite(shown.loss):
-            continue
-        if shown.step - shown.uncertainty <= max(warm, high):
-            continue
-        near = shown.uncertainty + max(STEPS_MIN, LOSS_STEPS_SHARE * shown.step)
-        place = bisect_left(held_at, shown.step)
-        closest = min(held_at[max(place - 1, 0) : place + 1], key=lambda at: abs(at - shown.step))
-        if abs(closest - shown.step) <= near:
-            pairs.append((shown.step, shown.loss, logged[closest]))
-        if len(pairs) == LOSS_LINES_MAX:
-            break
-    if not pairs or any(printed < 0 or held < 0 for _, printed, held in pairs):
-        return None
-    apart = median(_beyond(pair, scene.limits.tracker_loss) for pair in pairs)
-    if apart <= 0:
-        return False
-    step, printed, held = max(pairs, key=lambda pair: _beyond(pair, scene.limits.tracker_loss))
-    return (
-        f"at step {step} the tracker holds a loss of {held:.4g}, the output printed {printed:.4g}"
-    )
-
-
-def _again(scene: Scene) -> bool:
-    """Say whether steps below an earlier high-water mark are trained, and perhaps logged, again."""
-    mark = max(scene.had or 0, scene.was.step_logged or 0)
-    return scene.shown is not None and scene.shown.step < mark
-
-
-def _beyond(pair: tuple[Step, float, float], share: float) -> float:
-    _, printed, held = pair
-    return abs(printed - held) - share * min(printed, held) - LOSS_MIN
-
-
-def _logged(scene: Scene) -> dict[Step, float]:
-    """Return the tracker's finite losses by step: of its history, else its newest values.
-
-    Of a step that was logged twice the later loss counts.
-    """
-    stated = contract_of(scene.run).detect.metrics
-    history = scene.seen.history
-    if history is not None and history.steps:
-        name = recognise(tuple(history.columns), stated).get("loss", "")
-        column = history.columns.get(name, ())
-        rows = zip(history.steps[-HISTORY_ROWS:], column[-HISTORY_ROWS:], strict=False)
-        return {step: loss for step, loss in rows if math.isfinite(loss)}
-    name = recognise(tuple(scene.tracker.metrics), stated).get("loss", "")
-    loss = scene.tracker.metrics.get(name, math.nan)
-    step = scene.tracker.step
-    return {step: loss} if step is not None and math.isfinite(loss) else {}
-
-
 GROUNDS: dict[Ground, Callable[[Scene], Asked]] = {
     "state": _state,
     "time": _time,
     "step_back": _step_back,
     "step_ahead": _step_ahead,
-    "loss": _loss,
+    "loss": loss_fits,
 }
 """By name, in the order in which they are told."""

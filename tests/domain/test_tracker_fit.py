@@ -257,6 +257,17 @@ def test_steps_that_the_orchestrators_own_retry_does_again_are_no_fall() -> None
         assert MISFIT not in opened(see(history, logged, logged, attempts_failed=1))
 
 
+def test_a_retry_that_the_tracker_shows_later_is_no_fall() -> None:
+    history = running(contract(checkpoints=SELDOM.checkpoints))
+    # The new attempt compiles for two checks; then it does its steps again.
+    for tracked in (1100, 1100, 700, 750, 800):
+        answer = see(history, None, tracked, attempts_failed=1)
+        assert MISFIT not in opened(answer)
+        assert answer.the(CheckRecorded).tracker_fit.doubts == ()
+    see(history, None, 300, attempts_failed=1)
+    assert MISFIT in opened(see(history, None, 310, attempts_failed=1))
+
+
 def test_a_restart_that_only_the_output_shows_is_no_fall() -> None:
     history = running()
     for step in (900, 950, 1000):
