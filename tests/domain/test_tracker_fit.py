@@ -134,6 +134,17 @@ def test_a_planned_act_excuses_it_for_as_long_as_it_lasts(ground: str) -> None:
         assert MISFIT in opened(wrong(history, ground, 1250))
 
 
+def test_what_an_act_excused_opens_only_when_it_is_seen_again() -> None:
+    history = running()
+    history.tell(announce(history, "H2", lasts=timedelta(minutes=25)))
+    for step in (1150, 1200):
+        assert MISFIT not in opened(wrong(history, "step ahead", step))
+    # The act is over, and nobody can tell.
+    for step in (1250, 1300):
+        assert MISFIT not in opened(wrong(history, "step ahead", step, without=("tracker",)))
+    assert MISFIT in opened(wrong(history, "step ahead", 1350))
+
+
 @pytest.mark.parametrize("gone", ["tracker", "orchestrator"])
 @pytest.mark.parametrize("ground", GROUNDS)
 def test_a_source_without_an_answer_neither_opens_nor_clears(ground: str, gone: str) -> None:
