@@ -63,10 +63,10 @@ def fit_of(
     shown = _shown(seen) if _is_fresh(readings, "logs") else None
     steps = (was.step_logged, shown.step if shown is not None else None)
     logged = max((step for step in steps if step is not None), default=None)
-    kept = was.model_copy(update={"compared": False, "step_logged": logged, "doubts": _kept(was)})
     job = seen.job
     if tracker is None or job is None or job.state is not JobState.RUNNING:
-        return kept
+        kept = {"compared": False, "step_logged": logged, "doubts": _kept(was)}
+        return was.model_copy(update=kept)
     clocks = last.liveness if same and last is not None else Liveness()
     earlier = [one.step_best for one in run.instances[:-1] if one.step_best is not None]
     whole = _is_fresh(readings, "history", unasked=True)

@@ -14,10 +14,13 @@ from watchkeeper.domain.values import Step
 LOSS_MIN = 0.1
 """Difference of the losses that is never gross, however small both are."""
 
-LOSS_LINES_MAX = 16
+LOSS_LINES_MAX = 4
 """Newest lines of progress whose loss is compared."""
 
-HISTORY_ROWS = 256
+LINES_MAX = 64
+"""Newest lines of output among which they are looked for."""
+
+HISTORY_ROWS = 128
 """Newest rows of a history whose losses are compared."""
 
 LOSS_STEPS_SHARE = 0.01
@@ -35,7 +38,9 @@ def loss_fits(scene: Scene) -> Asked:
         return None
     held_at = sorted(logged)
     pairs: list[tuple[Step, float, float]] = []
-    for text in scene.seen.log_lines[::-1]:
+    for text in scene.seen.log_lines[: -LINES_MAX - 1 : -1]:
+        if "loss" not in text.lower():
+            continue  # A tail is 200 lines of other things.
         shown = parse_progress(text)
         if shown is None or shown.loss is None or not math.isfinite(shown.loss):
             continue
