@@ -20,6 +20,10 @@ LOSS_LINES_MAX = 4
 LINES_MAX = 64
 """Newest lines of output among which they are looked for."""
 
+TRIES_MAX = 8
+"""So many of them are read: a loss that none of the newest can be compared with says nothing, and
+a check has 2 ms."""
+
 HISTORY_ROWS = 128
 """Newest rows of a history whose losses are compared."""
 
@@ -38,9 +42,8 @@ def loss_fits(scene: Scene) -> Asked:
         return None
     held_at = sorted(logged)
     pairs: list[tuple[Step, float, float]] = []
-    for text in scene.seen.log_lines[: -LINES_MAX - 1 : -1]:
-        if "loss" not in text.lower():
-            continue  # A tail is 200 lines of other things.
+    newest = scene.seen.log_lines[: -LINES_MAX - 1 : -1]
+    for text in [line for line in newest if "loss" in line.lower()][:TRIES_MAX]:
         shown = parse_progress(text)
         if shown is None or shown.loss is None or not math.isfinite(shown.loss):
             continue
