@@ -51,9 +51,11 @@ def loss_fits(scene: Scene) -> Asked:
             continue
         near = shown.uncertainty + max(STEPS_MIN, LOSS_STEPS_SHARE * shown.step)
         place = bisect_left(held_at, shown.step)
-        closest = min(held_at[max(place - 1, 0) : place + 1], key=lambda at: abs(at - shown.step))
-        if abs(closest - shown.step) <= near:
-            pairs.append((shown.step, shown.loss, logged[closest]))
+        step = shown.step
+        apart_by = {at: abs(at - step) for at in held_at[max(place - 1, 0) : place + 1]}
+        closest = min(apart_by, key=apart_by.__getitem__)
+        if apart_by[closest] <= near:
+            pairs.append((step, shown.loss, logged[closest]))
         if len(pairs) == LOSS_LINES_MAX:
             break
     if not pairs or any(printed < 0 or held < 0 for _, printed, held in pairs):

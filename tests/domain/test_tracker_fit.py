@@ -1,5 +1,6 @@
 """H2: the tracker's state, time, step and loss fit the recorded lineage, or it is told."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -45,9 +46,9 @@ def see(run: History, /, logged: int | None, tracked: int | None, **changes: Any
 
 
 Wrong = dict[str, Any]
-"""By ground: what is wrong at a check, as a function of the step that the output shows."""
+"""What is wrong at a check."""
 
-GROUNDS: dict[str, Any] = {
+GROUNDS: dict[str, Callable[[int], Wrong]] = {
     "finished": lambda step: {"tracked": step, "state": "finished"},
     "crashed": lambda step: {"tracked": step, "state": "crashed"},
     "step back": lambda step: {"tracked": 200 + step // 100},
