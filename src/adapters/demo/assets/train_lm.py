@@ -201,11 +201,19 @@ def prune(settings: Settings) -> None:
     temporary = [
         folder
         for _, folder in complete_checkpoints(settings.output_root)
-        if json.loads((folder / "metadata.json").read_text())["is_temporary"]
+        if is_temporary(folder)
     ]
     for folder in temporary[: max(0, len(temporary) - settings.keep_temporary)]:
         discard(folder)
         log(CHECKPOINT, f"Deleted old temporary checkpoint {folder}")
+
+
+def is_temporary(folder: Path) -> bool:
+    """Say whether a checkpoint may be pruned; one whose metadata somebody took away is not ours."""
+    try:
+        return bool(json.loads((folder / "metadata.json").read_text())["is_temporary"])
+    except FileNotFoundError:
+        return False
 
 
 def discard(folder: Path) -> None:
