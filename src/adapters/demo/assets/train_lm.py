@@ -199,9 +199,7 @@ def complete_checkpoints(output_root: Path) -> list[tuple[int, Path]]:
 def prune(settings: Settings) -> None:
     """Remove the oldest temporary checkpoints beyond the number that is kept."""
     temporary = [
-        folder
-        for _, folder in complete_checkpoints(settings.output_root)
-        if is_temporary(folder)
+        folder for _, folder in complete_checkpoints(settings.output_root) if is_temporary(folder)
     ]
     for folder in temporary[: max(0, len(temporary) - settings.keep_temporary)]:
         discard(folder)
