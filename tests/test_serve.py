@@ -174,7 +174,12 @@ def test_a_run_is_watched_read_and_answered_through_the_server(place: Place) -> 
         ("events", "tiny", "--after", "10000", "--json"),
     ]
     for words in documents:
-        assert place.remote(*words).json == place.local(*words).json, words
+        local_document = place.local(*words).json
+        if words == ("status", "--json"):
+            # What lies in the home here is not the server's.
+            assert local_document["views"]
+            local_document["views"] = []
+        assert place.remote(*words).json == local_document, words
 
     # Only a human may, by the same rule and with the same words.
     refused = place.remote("ack", "tiny", "q-1", principal="some-bot")

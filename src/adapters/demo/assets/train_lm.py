@@ -9,6 +9,7 @@ checkpoint holds weights, optimizer moments and the random generator's state, in
 """
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
@@ -198,20 +199,14 @@ def complete_checkpoints(output_root: Path) -> list[tuple[int, Path]]:
 
 def prune(settings: Settings) -> None:
     """Remove the oldest temporary checkpoints beyond the number that is kept."""
-    temporary = [
-        folder for _, folder in complete_checkpoints(settings.output_root) if is_temporary(folder)
-    ]
+    temporary: list[Path] = []
+    for _, folder in complete_checkpoints(settings.output_root):
+        with contextlib.suppress(FileNotFoundError):  # Somebody took its metadata away.
+            if json.loads((folder / "metadata.json").read_text())["is_temporary"]:
+                temporary.append(folder)
     for folder in temporary[: max(0, len(temporary) - settings.keep_temporary)]:
         discard(folder)
         log(CHECKPOINT, f"Deleted old temporary checkpoint {folder}")
-
-
-def is_temporary(folder: Path) -> bool:
-    """Say whether a checkpoint may be pruned; one whose metadata somebody took away is not ours."""
-    try:
-        return bool(json.loads((folder / "metadata.json").read_text())["is_temporary"])
-    except FileNotFoundError:
-        return False
 
 
 def discard(folder: Path) -> None:
@@ -397,8 +392,7 @@ def parse(arguments: list[str]) -> Settings:
 
 def main() -> None:
     """Run the command line."""
-    # Leaves at once, and what is half written stays half written.
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # At once.
     train(parse(sys.argv[1:]))
 
 
