@@ -36,6 +36,7 @@ from watchkeeper.domain.text_model import (
     Weights,
     letter_features,
     plain,
+    scores_of_plain,
     weighed,
     word_features,
 )
@@ -144,7 +145,9 @@ def _counted(
 
 def _told(texts: list[Text], names: list[str]) -> csr_matrix:
     place = {name: number for number, name in enumerate(names)}
-    rows = [[] if text.signed else [place[n] for n in text.rules if n in place] for text in texts]
+    rows = [
+        [] if text.signed else sorted(place[n] for n in text.rules if n in place) for text in texts
+    ]
     ends = np.cumsum([0, *(len(row) for row in rows)])
     places = np.array([one for row in rows for one in row], np.int64)
     return csr_matrix((np.ones(len(places)), places, ends), shape=(len(texts), len(names)))
@@ -157,14 +160,7 @@ def _rounded(rows: NDArray[np.float64], rarity: NDArray[np.float32]) -> Weights:
 
 def scores(model: TextModel, texts: list[Text]) -> NDArray[np.float32]:
     """Return the model's scores of texts that are read already, a row for each."""
-    found = [model.bias.copy() for _ in texts]
-    for row, text in zip(found, texts, strict=True):
-        for part, features in ((model.letters, letter_features), (model.words, word_features)):
-            once, shares = weighed(features(text.plain, FEATURES), part.rarity)
-            row += (shares @ part.weights[once].astype(np.float32)) * np.float32(part.scale)
-        for name in sorted(text.rules & model.rules.keys()):
-            row += model.rules[name]
-    return np.array(found)
+    return np.array([scores_of_plain(model, text.plain, text.rules) for text in texts])
 
 
 def held_back(texts: list[Text]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -140,7 +140,11 @@ def scores_of(model: TextModel, text: str, rules: frozenset[str]) -> NDArray[np.
         text: An excerpt, as people paste it.
         rules: What signatures say of it (`rules_told`).
     """
-    read = plain(text)
+    return scores_of_plain(model, plain(text), rules)
+
+
+def scores_of_plain(model: TextModel, read: str, rules: frozenset[str]) -> NDArray[np.float32]:
+    """Return the same of a text that is `plain` already, as who learns has thousands of them."""
     total = model.bias.copy()
     for part, found in (
         (model.letters, letter_features(read, len(model.letters.rarity))),
