@@ -28,9 +28,10 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
 from watchkeeper.adapters.text_model_file import packed, text_model_path
-from watchkeeper.domain.excerpts import rules_of
+from watchkeeper.domain.excerpts import signs_of
 from watchkeeper.domain.signatures.model import Label
 from watchkeeper.domain.signatures.scanner import Scanner
+from watchkeeper.domain.speech import manners_of
 from watchkeeper.domain.text_model import (
     TextModel,
     Weights,
@@ -49,8 +50,8 @@ SIGNED = ("triage_dev.jsonl", "field_seen.jsonl", "messages.jsonl")
 FEATURES = 1 << 14
 """Of letters and of words; twice as many read held-back texts no better."""
 
-RULE_WEIGHT = 0.6
-"""How loud a signature is beside the wording, before weights are learnt."""
+SIGN_WEIGHT = 0.25
+"""How loud a signature or a manner is beside the wording, before weights are learnt."""
 
 SOFTNESS = 0.6
 """LinearSVC's C: between 0.3 and 1.5 held-back texts are read alike."""
@@ -71,13 +72,13 @@ class Text:
     Attributes:
         plain: As the model reads it.
         label: Its class, as a number.
-        rules: What signatures say of it.
+        signs: What signatures and manners say of it; manners only, where it is signed.
         signed: Signatures were written from it.
     """
 
     plain: str
     label: int
-    rules: frozenset[str]
+    signs: frozenset[str]
     signed: bool
 
 
@@ -94,7 +95,8 @@ def read(text: str, label: Label, signed: bool) -> Text:
     scanner.feed(text.encode("utf-8", "replace"))
     told = told_by(scanner)
     root = told[0].label if told else Label.BENIGN
-    return Text(plain(text), LABELS.index(label), rules_of(told, root), signed)
+    signs = manners_of(text) if signed else signs_of(text, told, root)
+    return Text(plain(text), LABELS.index(label), signs, signed)
 
 
 def corpus() -> list[Text]:
@@ -107,21 +109,21 @@ def corpus() -> list[Text]:
 
 def learn(texts: list[Text]) -> TextModel:
     """Return the model of some texts; its probabilities are not fitted yet."""
-    names = sorted({name for text in texts if not text.signed for name in text.rules})
+    names = sorted({name for text in texts if not text.signed for name in text.signs})
     letters, letter_rarity = _counted(texts, letter_features)
     words, word_rarity = _counted(texts, word_features)
     machine = LinearSVC(C=SOFTNESS, class_weight="balanced", random_state=0)
     machine.fit(
-        hstack([letters, words, _told(texts, names) * RULE_WEIGHT]).tocsr(),
+        hstack([letters, words, _told(texts, names) * SIGN_WEIGHT]).tocsr(),
         [text.label for text in texts],
     )
     rows: NDArray[np.float64] = machine.coef_.T
-    rules = rows[2 * FEATURES :].astype(np.float32) * np.float32(RULE_WEIGHT)
+    signs = rows[2 * FEATURES :].astype(np.float32) * np.float32(SIGN_WEIGHT)
     return TextModel(
         labels=LABELS,
         letters=_rounded(rows[:FEATURES], letter_rarity),
         words=_rounded(rows[FEATURES : 2 * FEATURES], word_rarity),
-        rules=dict(zip(names, rules, strict=True)),
+        signs=dict(zip(names, signs, strict=True)),
         bias=(machine.intercept_ + CALM_LEAN * np.eye(len(LABELS))[CALM]).astype(np.float32),
         sharpness=1.0,
     )
@@ -145,9 +147,7 @@ def _counted(
 
 def _told(texts: list[Text], names: list[str]) -> csr_matrix:
     place = {name: number for number, name in enumerate(names)}
-    rows = [
-        [] if text.signed else sorted(place[n] for n in text.rules if n in place) for text in texts
-    ]
+    rows = [sorted(place[name] for name in text.signs if name in place) for text in texts]
     ends = np.cumsum([0, *(len(row) for row in rows)])
     places = np.array([one for row in rows for one in row], np.int64)
     return csr_matrix((np.ones(len(places)), places, ends), shape=(len(texts), len(names)))
@@ -160,7 +160,7 @@ def _rounded(rows: NDArray[np.float64], rarity: NDArray[np.float32]) -> Weights:
 
 def scores(model: TextModel, texts: list[Text]) -> NDArray[np.float32]:
     """Return the model's scores of texts that are read already, a row for each."""
-    return np.array([scores_of_plain(model, text.plain, text.rules) for text in texts])
+    return np.array([scores_of_plain(model, text.plain, text.signs) for text in texts])
 
 
 def held_back(texts: list[Text]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -203,7 +203,7 @@ def main() -> None:
     if options.check:
         return
     whole = learn(texts)
-    model = TextModel(whole.labels, whole.letters, whole.words, whole.rules, whole.bias, sharpness)
+    model = TextModel(whole.labels, whole.letters, whole.words, whole.signs, whole.bias, sharpness)
     content = packed(model)
     text_model_path().write_bytes(content)
     print(f"wrote {text_model_path()}: {len(content):,} bytes")

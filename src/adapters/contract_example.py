@@ -184,7 +184,7 @@ policy:
 #   resume_warmup_steps: {limits.resume_warmup_steps}
 #   resume_differs: {limits.resume_differs}     # expected: a change was agreed, nothing is compared
 #   resume_planned: -0.0062   # the difference that was agreed
-#   tracker_checks: {limits.tracker_checks}         # in a row that see a tracker that does not fit the run
+#   tracker_checks: {limits.tracker_checks}         # in a row that see a tracker not fit the run
 #   tracker_ahead: {limits.tracker_ahead}        # times the steps that were printed meanwhile
 #   tracker_loss: {limits.tracker_loss}         # of the loss that was printed at the same step
 

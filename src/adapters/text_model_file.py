@@ -39,7 +39,7 @@ def unpacked(content: bytes) -> TextModel:
             labels=tuple(Label(str(name)) for name in kept["labels"]),
             letters=_weights(kept, "letter"),
             words=_weights(kept, "word"),
-            rules=dict(zip(names, rows, strict=True)),
+            signs=dict(zip(names, rows, strict=True)),
             bias=kept["bias"].astype(np.float32),
             sharpness=float(kept["sharpness"]),
         )
@@ -55,7 +55,7 @@ def _weights(kept: "np.lib.npyio.NpzFile", kind: str) -> Weights:
 
 def packed(model: TextModel) -> bytes:
     """Return a model as bytes; the same model gives the same bytes."""
-    names = sorted(model.rules)
+    names = sorted(model.signs)
     buffer = io.BytesIO()
     np.savez_compressed(
         buffer,
@@ -68,7 +68,7 @@ def packed(model: TextModel) -> bytes:
         word_weights=model.words.weights,
         word_scale=np.float64(model.words.scale),
         rule_names=np.array(names),
-        rule_weights=np.array([model.rules[name] for name in names], np.float16),
+        rule_weights=np.array([model.signs[name] for name in names], np.float16),
         bias=model.bias,
         sharpness=np.float64(model.sharpness),
     )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from watchkeeper.domain.signatures.model import OUTLOOKS, Label
 from watchkeeper.domain.signatures.scanner import TAIL_BYTES, Scanner
+from watchkeeper.domain.speech import manners_of
 from watchkeeper.domain.text_model import TextModel, likelihoods, rules_told, scores_of
 from watchkeeper.domain.triage_context import Context
 from watchkeeper.domain.triage_text import (
@@ -55,9 +56,15 @@ def concluded(
     return _reread(found, told, scanner.tail.decode("utf-8", "replace"), model)
 
 
-def rules_of(told: list[Told], root: Label) -> frozenset[str]:
-    """Return what signatures say of a text in the names that a model has weights for."""
-    return rules_told(((one.rule, one.label, one.rank) for one in told), root)
+def signs_of(text: str, told: list[Told], root: Label) -> frozenset[str]:
+    """Return what signatures and manners say of a text, in names that a model has weights for.
+
+    Args:
+        text: The excerpt.
+        told: What signatures say of it.
+        root: The class that they conclude.
+    """
+    return manners_of(text) | rules_told(((one.rule, one.label, one.rank) for one in told), root)
 
 
 def _is_excerpt(scanner: Scanner) -> bool:
@@ -67,7 +74,7 @@ def _is_excerpt(scanner: Scanner) -> bool:
 
 
 def _reread(found: Triage, told: list[Told], text: str, model: TextModel) -> Triage:
-    chances = likelihoods(model, scores_of(model, text, rules_of(told, found.label)))
+    chances = likelihoods(model, scores_of(model, text, signs_of(text, told, found.label)))
     order = chances.argsort()[::-1]
     label = model.labels[int(order[0])]
     likely = [model.labels[int(at)] for at in order[1:] if chances[int(at)] >= _SECOND_MIN]

@@ -56,7 +56,7 @@ class TextModel:
         labels: The classes, in the order of the columns.
         letters: Groups of letters.
         words: Words and pairs of words.
-        rules: For each name of `rules_told` a row of weights.
+        signs: For each name of `rules_told` and `manners_of` a row of weights.
         bias: What each class weighs before anything is read.
         sharpness: Turns weights into probabilities; fitted on texts that were held back.
     """
@@ -64,7 +64,7 @@ class TextModel:
     labels: tuple[Label, ...]
     letters: Weights
     words: Weights
-    rules: dict[str, NDArray[np.float32]]
+    signs: dict[str, NDArray[np.float32]]
     bias: NDArray[np.float32]
     sharpness: float
 
@@ -132,18 +132,18 @@ def weighed(
     return once, shares / np.float32(length)
 
 
-def scores_of(model: TextModel, text: str, rules: frozenset[str]) -> NDArray[np.float32]:
+def scores_of(model: TextModel, text: str, signs: frozenset[str]) -> NDArray[np.float32]:
     """Return how much a text speaks for each class of `model.labels`; only differences count.
 
     Args:
         model: What was learnt.
         text: An excerpt, as people paste it.
-        rules: What signatures say of it (`rules_told`).
+        signs: What signatures and manners say of it (`rules_told`, `speech.manners_of`).
     """
-    return scores_of_plain(model, plain(text), rules)
+    return scores_of_plain(model, plain(text), signs)
 
 
-def scores_of_plain(model: TextModel, read: str, rules: frozenset[str]) -> NDArray[np.float32]:
+def scores_of_plain(model: TextModel, read: str, signs: frozenset[str]) -> NDArray[np.float32]:
     """Return the same of a text that is `plain` already, as who learns has thousands of them."""
     total = model.bias.copy()
     for part, found in (
@@ -152,8 +152,8 @@ def scores_of_plain(model: TextModel, read: str, rules: frozenset[str]) -> NDArr
     ):
         once, shares = weighed(found, part.rarity)
         total += (shares @ part.weights[once].astype(np.float32)) * np.float32(part.scale)
-    for name in sorted(rules):
-        row = model.rules.get(name)
+    for name in sorted(signs):
+        row = model.signs.get(name)
         if row is not None:
             total += row
     return total

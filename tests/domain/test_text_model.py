@@ -40,7 +40,7 @@ MODEL = TextModel(
     labels=LABELS,
     letters=weights(),
     words=weights(),
-    rules={"root:host_oom": np.array([0.5, -0.5], np.float32)},
+    signs={"root:host_oom": np.array([0.5, -0.5], np.float32)},
     bias=np.array([0.1, 0.2], np.float32),
     sharpness=3.0,
 )
@@ -69,12 +69,12 @@ def test_features_are_the_same_on_every_machine() -> None:
 
 @given(st.text(max_size=40), st.sampled_from([frozenset[str](), frozenset({"root:host_oom"})]))
 @settings(max_examples=200, deadline=None)
-def test_scores_are_what_plain_arithmetic_says(text: str, rules: frozenset[str]) -> None:
-    expected = slowly(text, rules)
-    assert scores_of(MODEL, text, rules).tolist() == pytest.approx(expected, abs=1e-3)
+def test_scores_are_what_plain_arithmetic_says(text: str, signs: frozenset[str]) -> None:
+    expected = slowly(text, signs)
+    assert scores_of(MODEL, text, signs).tolist() == pytest.approx(expected, abs=1e-3)
 
 
-def slowly(text: str, rules: frozenset[str]) -> list[float]:
+def slowly(text: str, signs: frozenset[str]) -> list[float]:
     """Add up in plain Python what the model weighs."""
     total = [float(one) for one in MODEL.bias]
     read = plain(text)
@@ -86,8 +86,8 @@ def slowly(text: str, rules: frozenset[str]) -> list[float]:
             for column in range(len(LABELS)):
                 weight = int(part.weights[feature, column]) * part.scale
                 total[column] += share / length * weight
-    for name in rules:
-        total = [a + float(b) for a, b in zip(total, MODEL.rules[name], strict=True)]
+    for name in signs:
+        total = [a + float(b) for a, b in zip(total, MODEL.signs[name], strict=True)]
     return total
 
 
