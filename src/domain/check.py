@@ -281,7 +281,10 @@ def _health(
 ) -> tuple[Health, str]:
     if job is None:
         reason = next((r.reason for r in readings if r.source == "orchestrator"), "not asked")
-        return run.health, f"orchestrator unavailable: {reason}"
+        # Where nobody can tell any more, nobody can call it well either.
+        blind = MONITOR_BLIND in open_kinds and run.health is Health.HEALTHY
+        health = Health.UNKNOWN if blind else run.health
+        return health, f"orchestrator unavailable: {reason}"
     match job.state:
         case JobState.SUCCEEDED:
             return Health.HEALTHY, "ended successfully"

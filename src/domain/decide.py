@@ -354,8 +354,9 @@ def _verify_seal(run: Run, command: VerifySeal) -> Outcome:
         blocked = SealBlocked(missing=missing)
         # The same answer again adds nothing to the history.
         same = blocked.missing == run.seal_missing
-        return [] if same else [blocked, *artefacts_at_seal(run, blocked)]
-    found = artefacts_at_seal(run, None)
+        found = artefacts_at_seal(run, blocked, command.now)
+        return [*found] if same else [blocked, *found]
+    found = artefacts_at_seal(run, None, command.now)
     # The act stands right behind the consent that it uses.
     return [*found, *leave.events, seal_of(run, command.facts, leave.waived)]
 

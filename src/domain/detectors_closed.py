@@ -1,5 +1,7 @@
 """H11 and H14: what the verification of a seal, and the gate of a relaunch, find out."""
 
+from datetime import datetime
+
 from watchkeeper.domain.detectors import FindingChange, changes_of
 from watchkeeper.domain.events import PreflightRecorded, SealBlocked, Severity
 from watchkeeper.domain.gate import blocks
@@ -18,12 +20,13 @@ EVIDENCE_MAX = 8
 """Lines of evidence kept with a finding."""
 
 
-def artefacts_at_seal(run: Run, blocked: SealBlocked | None) -> list[FindingChange]:
+def artefacts_at_seal(run: Run, blocked: SealBlocked | None, now: datetime) -> list[FindingChange]:
     """H11: the orchestrator says success, and something that a seal needs is missing.
 
     Args:
         run: The run that is to be sealed.
         blocked: What blocks the seal; none when nothing does.
+        now: When it was looked at: an act may expect this.
     """
     if not isinstance(run.phase, Finished):
         return []  # What was stopped did not succeed.
@@ -34,16 +37,19 @@ def artefacts_at_seal(run: Run, blocked: SealBlocked | None) -> list[FindingChan
     named = "; ".join(missing)[:500]
     lines = tuple(missing[:EVIDENCE_MAX])
     found = Held(MISSING_ARTEFACTS, "H11", Severity.NOTIFY, bool(missing), summary, lines, named)
-    return changes_of(run, (found,), None)
+    return changes_of(run, (found,), now)
 
 
-def drift_at_gate(run: Run, checked: PreflightRecorded) -> list[FindingChange]:
-    """H14: the gate blocks a relaunch since its configuration drifted (L14)."""
-    drifted = [
-        finding
-        for finding in blocks(checked.findings)
-        if finding.rule == "L14" and not finding.says.startswith(CANNOT_TELL)
-    ]
+def drift_at_gate(run: Run, checked: PreflightRecorded, now: datetime) -> list[FindingChange]:
+    """H14: the gate blocks a relaunch since its configuration drifted (L14).
+
+    Args:
+        run: The run that is to be relaunched.
+        checked: What the gate says.
+        now: When it said so: an act may expect this.
+    """
+    held = [finding for finding in blocks(checked.findings) if finding.rule == "L14"]
+    drifted = [finding for finding in held if not finding.says.startswith(CANNOT_TELL)]
     lines = tuple(line for one in drifted for line in (one.says, one.fix) if line)
     instance = checked.plan.instance
     summary = f"{instance} would be another training than the instance before it"
@@ -51,9 +57,10 @@ def drift_at_gate(run: Run, checked: PreflightRecorded) -> list[FindingChange]:
         CONFIG_DRIFT,
         "H14",
         Severity.NOTIFY,
-        bool(drifted),
+        # A configuration that nobody could read is neither another nor the same again.
+        bool(drifted) if drifted or not held else None,
         summary,
         lines[:EVIDENCE_MAX],
         drifted[0].says if drifted else "",
     )
-    return changes_of(run, (found,), None)
+    return changes_of(run, (found,), now)

@@ -5,6 +5,7 @@ opened at a limit clears half-way below it, so that a metric at the limit does n
 """
 
 import math
+from dataclasses import replace
 
 from watchkeeper.domain.contract import cadence_of
 from watchkeeper.domain.detect_limits import Limits, limits_of
@@ -57,7 +58,7 @@ def metric_answers(run: Run, check: CheckRecorded) -> tuple[Held, ...]:
     """
     limits = limits_of(contract_of(run))
     raised = _raised(run, check.measured, limits)
-    return (
+    answers = (
         _collapsed(run, check, limits),
         _no_number(check.measured),
         *_sustained(run, check.measured, limits),
@@ -66,6 +67,17 @@ def metric_answers(run: Run, check: CheckRecorded) -> tuple[Held, ...]:
         _shifted(check.measured, limits, raised),
         _resumed(run, check.measured, limits),
     )
+    return tuple(map(_undecided, answers)) if _shows_nothing_new(check) else answers
+
+
+def _shows_nothing_new(check: CheckRecorded) -> bool:
+    """Say whether only the values of earlier checks were there to be measured."""
+    return check.measured.source == "checks" and not check.metrics
+
+
+def _undecided(answer: Held) -> Held:
+    # What was logged before is no proof that it is over: no answer clears nothing.
+    return replace(answer, holds=None) if answer.holds is False else answer
 
 
 # --- H4 ------------------------------------------------------------------------------------------

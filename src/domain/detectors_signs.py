@@ -4,7 +4,7 @@ from watchkeeper.domain.claims import CauseClaim
 from watchkeeper.domain.detectors_liveness import moves
 from watchkeeper.domain.events import CheckRecorded, Severity
 from watchkeeper.domain.held import Held
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.values import JobState, SourceState
 
 LOG_SIGNATURE = "log_signature"
 """The finding that the log of a live job shows the signature of a failure."""
@@ -43,7 +43,7 @@ def log_signature(check: CheckRecorded) -> Held:
     holds: bool | None = None
     if claims and alive:
         holds = True
-    elif going_on:
+    elif going_on and _is_read(check):
         holds = False
     grave = any(one.label in GRAVE for one in claims)
     labels = ", ".join(sorted({one.label for one in claims}))
@@ -58,6 +58,11 @@ def log_signature(check: CheckRecorded) -> Held:
         lines[:8],
         labels,
     )
+
+
+def _is_read(check: CheckRecorded) -> bool:
+    # Steps that another source shows do not say that the lines are gone.
+    return any(r.source == "logs" and r.state is SourceState.FRESH for r in check.readings)
 
 
 def _counts(claim: CauseClaim) -> bool:

@@ -292,10 +292,9 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
         fix=next(iter(run.judgement.fixes[-1:]), ""),
     )
     events = _request(run, gate, decision.rule, run.requester)
-    drifted = _drift(run, events[0]) if events else []
     if events and isinstance(events[-1], LaunchRequested):
-        return [*events[:1], *drifted, *events[1:]]
-    return _blocked_relaunch(run, events, decision)
+        return [*events[:1], *_drift(run, events[0], command.now), *events[1:]]
+    return _blocked_relaunch(run, events, decision, command.now)
 
 
 def prior_of(run: Run) -> Prior | None:
@@ -318,7 +317,9 @@ def _choose_again(run: Run, decision: DecisionMade) -> Outcome:
     return [escalate, *escalation_of(run, escalate)]
 
 
-def _blocked_relaunch(run: Run, events: list[RunEvent], decision: DecisionMade) -> Outcome:
+def _blocked_relaunch(
+    run: Run, events: list[RunEvent], decision: DecisionMade, now: datetime
+) -> Outcome:
     # The same blocks as the last time are not recorded again; the question about them is.
     checked = events[-1] if events else run.preflight
     assert isinstance(checked, PreflightRecorded), "a blocked request has a preflight"
@@ -334,9 +335,10 @@ def _blocked_relaunch(run: Run, events: list[RunEvent], decision: DecisionMade) 
         + "; ".join(f"{finding.rule} {finding.says}" for finding in blocked),
         evidence=tuple(f"{finding.rule}: {finding.fix}" for finding in blocked),
     )
-    found = [change for one in events for change in _drift(run, one)]
+    # Also where the gate says what it said: the act that expected it may be over by now.
+    found = drift_at_gate(run, checked, now)
     return [*events, *found, escalate, *escalation_of(run, escalate)]
 
 
-def _drift(run: Run, event: RunEvent) -> list[FindingChange]:
-    return drift_at_gate(run, event) if isinstance(event, PreflightRecorded) else []
+def _drift(run: Run, event: RunEvent, now: datetime) -> list[FindingChange]:
+    return drift_at_gate(run, event, now) if isinstance(event, PreflightRecorded) else []
