@@ -160,6 +160,7 @@ def steps(fast: bool) -> list[Step]:
         Step("pyright", lambda: run("pyright")),
         Step("planted errors", planted_errors_are_found),
         Step("reference", lambda: run("python", "scripts/generate_reference.py", "--check")),
+        Step("rule tests", lambda: run("python", "-m", "scripts.generate_rule_tests", "--check")),
         Step("commands", lambda: run("python", "scripts/generate_commands.py", "--check")),
         Step("schemas", lambda: run("python", "scripts/generate_schemas.py", "--check")),
         Step("protos", lambda: run("python", "scripts/generate_protos.py", "--check")),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from watchkeeper.domain.causes import cause_of
 from watchkeeper.domain.check import source_is_fresh
 from watchkeeper.domain.detectors import resume_mismatch
+from watchkeeper.domain.detectors_identity import drift_summary, identity_drift
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import Action, CheckRecorded, ConsentUsed, DecisionMade, Outlook
 from watchkeeper.domain.lane_policy import forbids_resuming, policy_of
@@ -138,9 +139,13 @@ def _r19_owner(case: Case) -> DecisionMade | None:
 def _r9(case: Case) -> DecisionMade | None:
     """While it logs elsewhere than agreed, no relaunch: it would write on in the wrong place."""
     drift = case.run.findings.get(DRIFTED)
-    if drift is None:
+    if drift is not None:
+        return answer(case, Action.ESCALATE, "R9", drift.summary, *drift.evidence)
+    # An act keeps the finding quiet; a relaunch would go on there all the same.
+    lines = identity_drift(case.run, case.check)
+    if not lines:
         return None
-    return answer(case, Action.ESCALATE, "R9", drift.summary, *drift.evidence)
+    return answer(case, Action.ESCALATE, "R9", drift_summary(case.run, lines), *lines)
 
 
 def _r11(case: Case) -> DecisionMade | None:

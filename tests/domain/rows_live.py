@@ -462,7 +462,7 @@ SIGNATURE = Row(
     silent={"without": ("logs",)},
     action=Action.ALERT,
     words={
-        OPENS: "lines of HBM that ran out, and no step since; what is retried while steps come none",
+        OPENS: "lines of HBM that ran out, and no step since; a retry while steps come none",
         STAYS: "the lines are there, though a step came",
         CLEARS: "they are gone, and steps come",
         PLANNED: "expected by the act",

@@ -2,8 +2,11 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from tests.domain.given import Answer, History
 from tests.domain.rule_tables import (
     CLEARS,
     OPENS,
@@ -13,9 +16,7 @@ from tests.domain.rule_tables import (
     Facts,
     Row,
 )
-from tests.domain.given import Answer, History
 from tests.domain.training import Training, training, wobble
-from dataclasses import dataclass
 from watchkeeper.domain.events import Action
 
 GOOD: dict[str, Any] = {"z_loss": 0.001, "entropy": 2.0, "skipped": 0.0}
@@ -38,24 +39,46 @@ class Logged:
         return self.run.cadence(**values)
 
 
-def healthy() -> Logged:
-    """Eight cadences of healthy training, past warm-up: step 800."""
+def again(run: Training) -> Logged:
+    """The same run once more, so that each cell goes on from it by itself."""
+    told = run.history
+    history = History(told.run, list(told.events), told.now)
+    return Logged(Training(history, run.step, list(run.rows)))
+
+
+@cache
+def _healthy() -> Training:
     run = training(0)
     run.cadences(8, **GOOD)
-    return Logged(run)
+    return run
+
+
+def healthy() -> Logged:
+    """Eight cadences of healthy training, past warm-up: step 800."""
+    return again(_healthy())
+
+
+@cache
+def _hero() -> Training:
+    run = training(0, lane="hero", watch={"holder": "watchkeeper", "cadence": "570s"})
+    run.cadences(10)
+    return run
 
 
 def hero() -> Logged:
     """A hero run's first hour and a half."""
-    run = training(0, lane="hero", watch={"holder": "watchkeeper", "cadence": "570s"})
-    run.cadences(10)
-    return Logged(run)
+    return again(_hero())
+
+
+@cache
+def _resumed() -> Training:
+    run = training(10)
+    return run.resume(run.step - 600)
 
 
 def resumed() -> Logged:
     """A second instance that trains the last 600 of 1,000 steps again."""
-    run = training(10)
-    return Logged(run.resume(run.step - 600))
+    return again(_resumed())
 
 
 def for_steps(count: int, bad: float, well: float) -> Callable[[int], float]:

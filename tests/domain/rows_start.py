@@ -28,7 +28,6 @@ from tests.domain.samples import (
     clear,
     clear_for,
     contract,
-    listing,
     node_lost,
     readings,
     sealable,

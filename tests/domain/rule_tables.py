@@ -55,13 +55,6 @@ class Scene(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Cannot:
-    """A cell that cannot exist, and why, as the page shows it."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Told:
     """A cell that differs from what its column usually claims.
 
@@ -107,7 +100,7 @@ class Row:
     unheard: tuple[Facts, ...] = ()
     action: Action | None
     words: Mapping[str, str]
-    other: Mapping[str, Told | Cannot] = field(default_factory=lambda: MappingProxyType({}))
+    other: Mapping[str, Told] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def name(self) -> str:
@@ -117,8 +110,6 @@ class Row:
     def said(self, column: str) -> str:
         """What a cell shows; empty where it is missing."""
         other = self.other.get(column)
-        if isinstance(other, Cannot):
-            return f"none: {other.why}"
         return other.words if other is not None else self.words.get(column, "")
 
 
@@ -223,9 +214,6 @@ FINDING_CLAIMS: Mapping[str, Callable[[Row], None]] = {
 def prove(row: Row, column: str) -> None:
     """Fail where a cell is not so."""
     other = row.other.get(column)
-    if isinstance(other, Cannot):
-        assert other.why
-        return
     if other is not None:
         other.proves()
         return
@@ -252,7 +240,7 @@ class Cell:
     then: tuple[Action, str] | None
 
 
-Cells = tuple[Cell, ...] | Told | Cannot
+Cells = tuple[Cell, ...] | Told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,8 +274,6 @@ class Decides:
     def said(self, column: str) -> str:
         """What a cell shows; empty where it is missing."""
         cells = self.cells(column)
-        if isinstance(cells, Cannot):
-            return f"none: {cells.why}"
         if isinstance(cells, Told):
             return cells.words
         return "; ".join(f"{one.words}: {_answered(one.then)}" for one in cells)
@@ -327,9 +313,6 @@ def decide_cell(row: Decides, column: str, cell: Cell) -> None:
 def prove_decision(row: Decides, column: str) -> None:
     """Fail where a cell of a decision is not so."""
     cells = row.cells(column)
-    if isinstance(cells, Cannot):
-        assert cells.why
-        return
     if isinstance(cells, Told):
         cells.proves()
         return

@@ -290,10 +290,12 @@ def test_a_planned_pause_opens_nothing_and_its_end_gives_time_to_move_again() ->
 
 def test_a_check_names_what_a_planned_act_expects() -> None:
     history = trains()
-    look(history, **STANDS)
-    history.tell(announce(history, "H3"))
-    answer = look(history, **STANDS)
-    assert opened(answer) == []
+    look(history, **STANDS, nodes=(DEAD,), further=("cluster",))
+    history.tell(announce(history, "H16"))
+    answer = look(history, **STANDS, nodes=(DEAD,), further=("cluster",))
+    assert "degraded" not in opened(answer)
+    [named] = answer.the(CheckRecorded).expected
+    assert named.endswith("is dead: missed 3 heartbeats (H16, expected by act-1)")
 
 
 def test_a_job_whose_end_was_asked_for_is_not_hung() -> None:
