@@ -73,8 +73,8 @@ LIVE_TEXTS = (
         "The log of a live job shows lines of a class of failure, also without the words that "
         "people grep for. What is benign, unknown or a hint opens nothing; nor does what passes by "
         "itself, once steps went on.",
-        "Alert where the class is grave and no step came since, else notify. It clears when the "
-        "lines are gone and steps move.",
+        "Alert where the class is grave and no step came since, else notify. It clears when a log "
+        "that answers has the lines no more, and steps move.",
         "watchkeeper.domain.detectors_signs",
         f"{_LOOP}, Evaluate: TPU/XLA HBM reports are failures even without OOM",
     ),
@@ -83,8 +83,8 @@ LIVE_TEXTS = (
         "configuration drift",
         "The gate blocks a relaunch that was decided, since its configuration is not that of the "
         "instance before (L14).",
-        "Notify, with each difference; the relaunch waits for the DRI (R19). It clears when the "
-        "gate lets a relaunch through.",
+        "Notify, with each difference; the relaunch waits for the DRI (R19), whether an act expects "
+        "it or not. It clears when the gate finds no drift; what it could not read clears nothing.",
         "watchkeeper.domain.detectors_closed",
         f"{_WRONG}: Config drift on relaunch",
     ),

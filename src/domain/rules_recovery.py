@@ -49,7 +49,8 @@ RECOVERY_RULES = (
         "R4",
         "numerical instability",
         "The cause is `numerical_instability`, or H7 or H8 was open when the instance ended, or "
-        "would have opened at its last check, whatever else it was.",
+        "would have opened at its last check, whatever else it was, and whether a planned act "
+        "expects it or not.",
         "Ask the DRI at once; never relaunched by rule, whatever the outlook.",
         _CAUSES,
         f"{_HERO}, What Can Go Wrong: Numerical instability",
@@ -100,8 +101,8 @@ RECOVERY_RULES = (
     RuleText(
         "R9",
         "tracker identity drift",
-        "The finding H2 of a wrong identity is open when an instance ends badly; it outlives the "
-        "instance.",
+        "The finding H2 of a wrong identity is open when an instance ends badly, and outlives it; "
+        "or a planned act expects H2, and the last check shows a wrong identity.",
         "Ask the DRI; no relaunch by rule until an instance logs under the agreed identity again.",
         _RECOVERY,
         f"{_HERO}, What Can Go Wrong: Tracker identity drift",
