@@ -61,7 +61,7 @@ class Watched:
 
     def look(self, **facts: Any) -> Answer:
         """Look at it once."""
-        made = {
+        made: dict[str, Any] = {
             name: value(self.history) if callable(value) else value for name, value in facts.items()
         }
         if "ends" in made:
@@ -105,7 +105,7 @@ class Reported:
 
     history: History
 
-    def look(self, *, wait: timedelta, checked: bool = False, **facts: Any) -> Answer:
+    def look(self, *, wait: timedelta = CADENCE, checked: bool = False, **facts: Any) -> Answer:
         """Let time pass, then check it, or have another watch report that nobody does."""
         self.history.later(wait)
         if checked:
@@ -125,8 +125,8 @@ def checks_without_an_answer_are_checks() -> None:
         assert "monitor_stale" not in opened(
             scene.look(wait=CADENCE, checked=True, without=SOURCES)
         )
-    scene = open_it(STALE)
-    assert "monitor_stale" in cleared(scene.look(wait=MINUTE, checked=True, without=SOURCES))
+    again = open_it(STALE)
+    assert "monitor_stale" in cleared(again.look(wait=MINUTE, checked=True, without=SOURCES))
 
 
 STALE = Row(
@@ -200,9 +200,9 @@ def a_pause_is_no_standstill() -> None:
     scene.history.tell(announce(scene.history, "H3", lasts=6.5 * CADENCE))
     found = [opened(scene.look(**STANDS)) for _ in range(8)]
     assert found == [[]] * 7 + [["not_training"]]
-    scene = open_it(HUNG)
-    scene.history.tell(announce(scene.history, "H3"))
-    assert "not_training" not in cleared(scene.look(**STANDS))
+    again = open_it(HUNG)
+    again.history.tell(announce(again.history, "H3"))
+    assert "not_training" not in cleared(again.look(**STANDS))
 
 
 HUNG = Row(

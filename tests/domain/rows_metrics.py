@@ -97,6 +97,16 @@ def nowhere(step: int) -> float:
     return math.nan
 
 
+def twice(step: int) -> float:
+    """Two steps are skipped."""
+    return float(step in (820, 821))
+
+
+def often(step: int) -> float:
+    """Every twentieth step is skipped."""
+    return float(step % 20 == 0)
+
+
 def off_by(apart: float) -> Callable[[int], float]:
     """The usual loss of each step, and so much more."""
     return lambda step: 2.5 * wobble(step) + apart
@@ -179,8 +189,8 @@ METRIC_ROWS = (
     metric(
         "optimizer_instability",
         "H7",
-        nearly=({"skipped": lambda step: float(step in (820, 821))},),
-        bad={"skipped": lambda step: float(step % 20 == 0)},
+        nearly=({"skipped": twice},),
+        bad={"skipped": often},
         words=("5 steps skipped in a quarter of an hour; 2 none", AGAIN, "none is skipped"),
     ),
     metric(

@@ -155,11 +155,11 @@ def no_answer_is_named_and_proves_no_artefact() -> None:
     answer = scene.look(silent=("tracker",))
     assert answer.the(FindingOpened).evidence == ("tracker: no answer in 10 s",)
     answer.without(SealVerified)
-    scene = open_it(ARTEFACTS)
-    answer = scene.look(silent=("tracker",))
+    again = open_it(ARTEFACTS)
+    answer = again.look(silent=("tracker",))
     assert cleared(answer) == []
     answer.without(SealVerified)
-    assert "missing_artefacts" in scene.history.run.findings
+    assert "missing_artefacts" in again.history.run.findings
 
 
 ARTEFACTS = Row(
@@ -194,16 +194,22 @@ class Relaunched:
 
     history: History
 
-    def look(self, *, seed: str, unread: bool = False, held: str = "") -> Answer:
-        """Answer what was asked, then ask the gate for the relaunch."""
+    def look(self, **facts: Any) -> Answer:
+        """Answer what was asked, then ask the gate for the relaunch.
+
+        Args:
+            facts: `seed` of the configuration, or `unread`; who has `held` the root.
+        """
         history = self.history.later(timedelta(minutes=5))
         for question in list(history.run.questions):
             history.tell(
                 Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch")
             )
-        more = {"readings": readings("config")} if unread else {"config": {"trainer.seed": seed}}
-        facts = clear_for(1000, root_held_by=held, **more)
-        return history.tell(history.relaunch_command(facts))
+        more: dict[str, Any] = {"config": {"trainer.seed": facts["seed"]}}
+        if facts.get("unread"):
+            more = {"readings": readings("config")}
+        gate = clear_for(1000, root_held_by=facts.get("held", ""), **more)
+        return history.tell(history.relaunch_command(gate))
 
 
 def interrupted() -> Relaunched:

@@ -35,10 +35,10 @@ Facts = Mapping[str, Any]
 
 OPENS, STAYS, CLEARS = "opens", "stays", "clears"
 PLANNED, UNAVAILABLE = "planned act", "unavailable source"
-FINDING_COLUMNS = (OPENS, STAYS, CLEARS, PLANNED, UNAVAILABLE)
+FINDING_COLUMNS: tuple[str, ...] = (OPENS, STAYS, CLEARS, PLANNED, UNAVAILABLE)
 
 CHOSEN, BOUNDARY, UNKNOWN = "chosen when", "not at the boundary", "unknown or unavailable"
-DECISION_COLUMNS = (CHOSEN, BOUNDARY, PLANNED, UNKNOWN)
+DECISION_COLUMNS: tuple[str, ...] = (CHOSEN, BOUNDARY, PLANNED, UNKNOWN)
 
 
 class Scene(Protocol):
@@ -269,7 +269,7 @@ class Decides:
     def cells(self, column: str) -> Cells:
         """The cases of a column."""
         columns = (self.chosen, self.boundary, self.planned, self.unknown)
-        return dict(zip(DECISION_COLUMNS, columns, strict=True))[column]
+        return columns[DECISION_COLUMNS.index(column)]
 
     def said(self, column: str) -> str:
         """What a cell shows; empty where it is missing."""
