@@ -83,8 +83,8 @@ LIVE_TEXTS = (
         "configuration drift",
         "The gate blocks a relaunch that was decided, since its configuration is not that of the "
         "instance before (L14).",
-        "Notify, with each difference; the relaunch waits for the DRI (R19), whether an act expects "
-        "it or not. It clears when the gate finds no drift; what could not be read clears nothing.",
+        "Notify, with each difference; the relaunch waits for the DRI (R19), whether an act "
+        "expects it or not. It clears when the gate finds no drift; what is not read clears nothing.",
         "watchkeeper.domain.detectors_closed",
         f"{_WRONG}: Config drift on relaunch",
     ),
