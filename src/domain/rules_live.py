@@ -84,7 +84,8 @@ LIVE_TEXTS = (
         "The gate blocks a relaunch that was decided, since its configuration is not that of the "
         "instance before (L14).",
         "Notify, with each difference; the relaunch waits for the DRI (R19), whether an act "
-        "expects it or not. It clears when the gate finds no drift; what is not read clears nothing.",
+        "expects it or not. It clears when the gate finds no drift; what "
+        "is not read clears nothing.",
         "watchkeeper.domain.detectors_closed",
         f"{_WRONG}: Config drift on relaunch",
     ),
