@@ -326,7 +326,8 @@ def _shortened(job: JobFacts | None) -> JobFacts | None:
     if job is None:
         return None
     message = job.message.strip().splitlines()[0][:LINE_MAX] if job.message.strip() else ""
-    return job.model_copy(update={"message": message})
+    # What the submit carried names run and instance, and is the same at each check.
+    return job.model_copy(update={"message": message, "metadata": {}})
 
 
 def kept_metrics(tracker: TrackerFacts) -> dict[str, float]:

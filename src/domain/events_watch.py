@@ -119,7 +119,7 @@ class CheckRecorded(Fact):
         instance: The instance that was looked at.
         token: The watch's fencing token.
         readings: Each source's state and clock.
-        job: The orchestrator's word; none while it is unavailable.
+        job: The orchestrator's word, without what the submit carried; none while it is unavailable.
         progress: None while no source shows a step.
         metrics: Newest values by name, at most 16; while an offline tracker buffers the loss beside
             the newest progress line.
@@ -164,12 +164,12 @@ class CheckRecorded(Fact):
     metrics: dict[str, float]
     tracker_id: str
     tracker_state: str
-    startup: Startup
-    evidence: tuple[str, ...]
-    traceback: bool
+    startup: Startup = Startup()
+    evidence: tuple[str, ...] = ()
+    traceback: bool = False
     checkpoints_complete: tuple[Step, ...]
-    checkpoints_incomplete: tuple[CheckpointFacts, ...]
-    new_checkpoints: tuple[CheckpointFacts, ...]
+    checkpoints_incomplete: tuple[CheckpointFacts, ...] = ()
+    new_checkpoints: tuple[CheckpointFacts, ...] = ()
     observation: str
     next_due: AwareDatetime
     lease_until: AwareDatetime

@@ -69,7 +69,7 @@ class Liveness(Value):
         because: Why, in one sentence.
         since: When a step was last seen to come; the start of the phase while none came.
         checks: Checks in a row at which no step was seen to come, though one might have.
-        witnesses: The clocks, at most 5.
+        witnesses: The clocks, at most 5; without `telemetry` where the run has never had gauges.
         rate: Steps in a second, by the newest two different steps of one clock.
         excused_at: When a planned act last expected the standstill: it is counted from there.
     """

@@ -30,10 +30,10 @@ from watchkeeper.domain.numeric import (
     level_of,
     median_of,
     shift_of,
-    significant,
 )
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress import parse_progress
+from watchkeeper.domain.rounding import significant
 from watchkeeper.domain.series import Series, series_of_history, usable_history
 from watchkeeper.domain.series_checks import series_of_checks
 from watchkeeper.domain.state import Instance, Run, contract_of

@@ -6,8 +6,9 @@ from watchkeeper.domain.contract import Contract, cadence_of
 from watchkeeper.domain.detect_limits import Limits
 from watchkeeper.domain.measured import Pace
 from watchkeeper.domain.metric_names import is_duration
-from watchkeeper.domain.numeric import bins_of, median_of, significant
+from watchkeeper.domain.numeric import bins_of, median_of
 from watchkeeper.domain.observation import Observation
+from watchkeeper.domain.rounding import significant
 from watchkeeper.domain.series import Series
 from watchkeeper.domain.state import Run
 

@@ -9,10 +9,10 @@ from watchkeeper.domain.measured import Measured, Overlap
 from watchkeeper.domain.numeric import (
     Floats,
     Ints,
-    significant,
 )
 from watchkeeper.domain.numeric_offset import offset_by_steps, offset_by_trend
 from watchkeeper.domain.observation import Observation
+from watchkeeper.domain.rounding import significant
 from watchkeeper.domain.series import Series
 from watchkeeper.domain.series_checks import shown_losses
 from watchkeeper.domain.state import Instance, Run, contract_of

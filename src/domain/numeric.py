@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchkeeper.domain.measured import Level, Shift
+from watchkeeper.domain.rounding import significant
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,11 +32,6 @@ fraction, a slow divergence is meant to be seen: it is told from its best, not f
 
 TO_DEVIATION = 1.4826
 """Median absolute deviation to standard deviation, for a normal distribution."""
-
-
-def significant(value: float, digits: int = 7) -> float:
-    """Round to digits that matter, so that a record holds no noise."""
-    return float(f"{value:.{digits}g}")
 
 
 def packed(values: Sequence[float]) -> Floats:

@@ -111,7 +111,7 @@ def liveness_of(
         because=because,
         since=scene.since,
         checks=scene.checks,
-        witnesses=witnesses,
+        witnesses=tuple(one for one in witnesses if not _was_never_there(one)),
         rate=pace(before, witnesses),
         excused_at=scene.excused_at,
     )
@@ -347,6 +347,11 @@ def _checkpoint_every(run: Run, rate: float | None) -> timedelta | None:
 def witness_lines(liveness: Liveness) -> tuple[str, ...]:
     """Say for each clock that was looked at what it shows, for people."""
     return tuple(_line(one) for one in liveness.witnesses if _is_worth_telling(one))
+
+
+def _was_never_there(witness: Witness) -> bool:
+    """Say whether a clock is one that the run has never had: most have no gauges."""
+    return witness.name == "telemetry" and not _is_worth_telling(witness)
 
 
 def _is_worth_telling(witness: Witness) -> bool:

@@ -15,6 +15,7 @@ from watchkeeper.domain.liveness import Liveness, Moves, Witness, witness_of
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress import Progress, parse_progress, progress_of
 from watchkeeper.domain.progress_lines import read_line
+from watchkeeper.domain.rounding import significant
 from watchkeeper.domain.state import Instance, Run
 from watchkeeper.domain.values import Reading, SourceState, Step
 
@@ -208,7 +209,7 @@ def pace(before: Before, witnesses: tuple[Witness, ...]) -> float | None:
         gained, seconds = now.step - was.step, (before.now - was.since).total_seconds()
         # Both ends of a rounded bar may lie off, so only a clear distance tells a pace.
         if gained > 2 * (now.uncertainty + was.uncertainty) and seconds > 0:
-            rates.append(gained / seconds)
+            rates.append(significant(gained / seconds))
     # Checkpoints come late and in jumps: the first clocks are the finer ones.
     return rates[0] if rates else before.liveness.rate
 

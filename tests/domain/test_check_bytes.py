@@ -3,13 +3,16 @@
 import inspect
 import json
 import os
+import statistics
 from pathlib import Path
 from typing import Any, get_args
 
 from hypothesis import given, settings
 from pydantic import BaseModel
 
-from tests.domain.samples import DRI, START
+from tests.domain.given import History
+from tests.domain.looking import CADENCE
+from tests.domain.samples import DRI, START, bar, contract, job, listing
 from tests.domain.strategies import events
 from tests.projections.tales import TALES
 from watchkeeper.domain.envelope import Envelope, decode, encode
@@ -37,6 +40,12 @@ def whole(envelope: Envelope[Fact]) -> bytes:
 def checks() -> list[Envelope[Fact]]:
     told = [event for tale in TALES.values() for event in tale().events]
     return [event.envelope for event in told if isinstance(event.data, CheckRecorded)]
+
+
+def bytes_of(history: History) -> bytes:
+    """Return the newest check as it is stored."""
+    events = (event for event in reversed(history.events) if event.data.topic == TOPIC)
+    return encode(next(events).envelope)[1]
 
 
 def test_old_bytes_and_new_ones_are_the_same_event() -> None:
@@ -68,6 +77,34 @@ def test_the_envelope_is_always_whole_and_the_bytes_are_a_third_shorter() -> Non
         assert list(document["actor"]) == ["principal", "kind", "authenticated"]
         before, after = before + len(whole(envelope)), after + len(state)
     assert after < 0.75 * before
+
+
+def test_a_check_of_a_run_that_trains_fits_twice_into_a_page_of_the_ledger() -> None:
+    """A row has 2,042 of SQLite's 4,096 bytes; hash, ids and lengths take some 50 of them."""
+    history = History().launch(contract(final_step={"value": 99_000, "source": "config"}))
+    sizes: list[int] = []
+    for step in range(1_000, 21_000, 1_000):
+        history.later(CADENCE)
+        found = listing(*range(3_000, step + 1, 3_000))
+        history.check(step=step, lines=[bar(f"{step}it/99000")], found=found)
+        assert history.run.last_check is not None
+        if not history.run.last_check.event.new_checkpoints:
+            sizes.append(len(bytes_of(history)))
+    assert len(sizes) > 10
+    assert statistics.median(sizes) < 1_900, sizes
+    assert max(sizes) < 1_990, sizes
+
+
+def test_what_is_the_same_at_each_check_is_not_recorded_at_each() -> None:
+    history = History().launch(None)
+    command = history.check_command(job(metadata={"run": "grug-moe-1e23-ep8", "instance": "i1"}))
+    history.tell(command)
+    data = json.loads(bytes_of(history))["data"]
+    assert "metadata" not in data["job"]
+    # Most checks find none of it.
+    empty = {"evidence", "traceback", "checkpoints_incomplete", "startup"}
+    assert data.keys().isdisjoint(empty)
+    assert "telemetry" not in [one["name"] for one in data["liveness"]["witnesses"]]
 
 
 def test_other_events_keep_every_field() -> None:

@@ -732,9 +732,20 @@ def test_a_check_keeps_what_the_verdict_rests_on_and_no_more() -> None:
         "output",
         "tracker",
         "checkpoints",
-        "telemetry",
     ]
     assert len(told.model_dump_json()) < 2_000
+
+
+def test_gauges_are_a_clock_from_when_a_run_first_has_them() -> None:
+    history = trains()
+    without = live(look(history, step=1200, lines=steps(1200)))
+    assert "telemetry" not in [one.name for one in without.witnesses]
+    shown = TelemetryFacts(step=1400, at=history.now + CADENCE)
+    seen = live(look(history, step=1400, lines=steps(1400), telemetry=shown))
+    gone = live(look(history, step=1600, lines=steps(1600)))
+    assert [one.step for one in seen.witnesses if one.name == "telemetry"] == [1400]
+    [kept] = [one for one in gone.witnesses if one.name == "telemetry"]
+    assert (kept.moves, kept.step, kept.checks) == (Moves.SILENT, 1400, 1)
 
 
 def test_a_new_instance_inherits_the_pace_and_nothing_else() -> None:
