@@ -24,6 +24,8 @@ class LiveLimits:
     disk_alert: float
 
 
+_NAMES = tuple(LiveLimits.__dataclass_fields__)
+
 _BASE = LiveLimits(
     # Practice pages for 45 min of initialising; its watchdogs are 80 min for a start and 15 min
     # for a step. A cold compile takes 15 to 40 min, and a compiling run is never killed.
@@ -52,9 +54,8 @@ LANE_LIVE: Mapping[Lane, LiveLimits] = MappingProxyType(
 
 def live_limits_of(contract: Contract) -> LiveLimits:
     """Return the limits of a run: its contract's, else its lane's."""
-    return replace(
-        LANE_LIVE[contract.lane], **stated(contract.live, LiveLimits.__dataclass_fields__)
-    )
+    usual, said = LANE_LIVE[contract.lane], contract.live
+    return LiveLimits(*stated(said, usual, _NAMES))
 
 
 def stall_limit(contract: Contract) -> timedelta:

@@ -49,6 +49,9 @@ SKIPPED_WINDOW = timedelta(minutes=15)
 _NO_NUMBER = re.compile(r"\b(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
 """As a word: every second log line says INFO."""
 
+_COUNTED = "nan iterations"
+"""Each progress line of Megatron-LM counts them; that says nothing of the loss in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Before:
@@ -214,7 +217,7 @@ def _stride(series: Series) -> float | None:
     steps = series.steps if loss is None else series.steps[np.isfinite(loss)]
     if steps.size < 2:
         return None
-    return median_of(np.diff(steps[-257:]).tolist())
+    return median_of(np.diff(steps[-257:]))
 
 
 # --- Levels --------------------------------------------------------------------------------------
@@ -236,9 +239,11 @@ def _points(pick: _Pick, role: str) -> tuple[Ints, Floats, Floats | None]:
     column = series.columns[role]
     begin = int(np.searchsorted(series.steps, pick.judged_from))
     values, steps = column[begin:], series.steps[begin:]
+    times = series.times[begin:] if series.times is not None else None
     known = np.isfinite(values)
-    times = series.times[begin:][known] if series.times is not None else None
-    return steps[known], values[known], times
+    if known.all():
+        return steps, values, times
+    return steps[known], values[known], times[known] if times is not None else None
 
 
 def _level(pick: _Pick, role: str, rise: Rise) -> Level | None:
@@ -312,8 +317,11 @@ def _from_lines(
     if series is not None and "loss" in series.bad:
         return ()
     # Plain words first: an expression over a whole tail costs a tenth of the check.
-    whole = "\n".join(seen.log_lines).lower().replace("info", "")
-    if "nan" not in whole and "inf" not in whole:
+    whole = "\n".join(seen.log_lines).lower()
+    harmless = (("nan", _COUNTED), ("inf", "info"))
+    if all(
+        word not in whole or whole.count(word) == whole.count(around) for word, around in harmless
+    ):
         return ()
     own = instance.plan.resume_step or 0
     bad: list[int] = []

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
-from struct import pack
+from struct import Struct
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +37,17 @@ TO_DEVIATION = 1.4826
 
 def packed(values: Sequence[float]) -> Floats:
     """Return numbers as an array that is not written to; twice as fast as NumPy reads them."""
-    return np.frombuffer(pack(f"{len(values)}d", *values))
+    return np.frombuffer(_layout(len(values), "d").pack(*values))
 
 
 def packed_whole(values: Sequence[int]) -> Ints:
     """Return whole numbers below 2**63 as an array that is not written to."""
-    return np.frombuffer(pack(f"{len(values)}q", *values), dtype=np.int64)
+    return np.frombuffer(_layout(len(values), "q").pack(*values), dtype=np.int64)
+
+
+@lru_cache(maxsize=16)
+def _layout(size: int, kind: str) -> Struct:
+    return Struct(f"{size}{kind}")
 
 
 def upper_median(values: Floats) -> float:
@@ -137,8 +143,11 @@ def level_of(
     )
     smooth = _smoothed(seen)
     beyond = smooth > np.repeat(bound, chunk)[:size]
-    stretch, last = _longest(beyond, new_index)
-    tail = size - 1 - int(np.flatnonzero(~beyond)[-1]) if not beyond.all() else size
+    stretch, last, tail = 0, 0, 0
+    # Nearly every check of nearly every metric has nothing more to look for.
+    if beyond.any():
+        stretch, last = _longest(beyond, new_index)
+        tail = size - 1 - int(np.flatnonzero(~beyond)[-1]) if not beyond.all() else size
     carried = before.open_stretch if before is not None and tail == size else 0
     peak = None
     if stretch:
@@ -167,12 +176,22 @@ def _causal_medians(values: Floats, chunk: int, window: int) -> list[float]:
     A window is a whole number of chunks.
     """
     early = [_median(values[:window])] * -(-min(window, values.size) // chunk)
-    begins = np.arange(0, values.size - window, chunk)
-    if not begins.size:
+    if values.size <= window:
         return early
     half = window // 2
-    rows = values[begins[:, np.newaxis] + np.arange(window)]
-    return [*early, *_parted(rows, half)[:, half].tolist()]
+    # Taken by their places, so these rows are a copy that may be parted as it is.
+    rows = values.take(_windows(values.size, chunk, window))
+    rows.partition(half, axis=-1)
+    return [*early, *rows[:, half].tolist()]
+
+
+@lru_cache(maxsize=16)
+def _windows(size: int, chunk: int, window: int) -> Ints:
+    """Return the places of the values in the window before each chunk; the same at most checks."""
+    begins = np.arange(0, size - window, chunk)
+    places = begins[:, np.newaxis] + np.arange(window)
+    places.flags.writeable = False
+    return places
 
 
 def _noise(values: Floats, medians: list[float], chunk: int) -> float:
@@ -223,9 +242,14 @@ def _expected(
         if before is not None and index == first_new:
             held = before if frozen else min(held, before)
             beyond = frozen
+        # Comparisons in place of `min` and `max`, whose calls would cost as much as all the rest.
         if not beyond:
-            held = min(middle, held + growth * (abs(held) + noise))
-        bound = min(held + max(share * abs(held), guard), most)
+            risen = held + growth * (abs(held) + noise)
+            held = risen if risen < middle else middle
+        apart = share * abs(held)
+        bound = held + (guard if guard > apart else apart)
+        if most < bound:
+            bound = most
         bounds.append(bound)
         beyond = mean > bound
     return np.array(bounds), held
@@ -372,6 +396,6 @@ def bins_of(times: Floats, values: Floats, now: float, cadence_s: float) -> Bins
     return Bins(tuple(made))
 
 
-def median_of(values: list[float]) -> float:
+def median_of(values: list[float] | Ints) -> float:
     """Return the median of a few numbers; at least one."""
-    return _median(np.array(values))
+    return _median(np.asarray(values))

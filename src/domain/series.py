@@ -153,6 +153,9 @@ def _launched(run: Run, instance: Instance, times: Floats | None) -> int:
 
 def _last_turn(steps: Ints, loss: Floats | None, first: int) -> tuple[int, int]:
     """Return where the newest stretch begins, and how often steps went back since the launch."""
+    # Without a step back there is none among the rows that hold a loss, either.
+    if not (np.diff(steps[first:]) < 0).any():
+        return first, 0
     logged: Ints = np.arange(first, steps.size)
     if loss is not None:
         # Evaluations and the like are logged late, under a step that is over.

@@ -5,7 +5,7 @@ A tail is 200 lines of other things, and each reader looks for a few words befor
 
 from collections.abc import Sequence
 
-from ahocorasick_rs import BytesAhoCorasick
+from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 ALARMING = (
     *("rror", "xception", "illed", "exhausted", "most recent call"),
@@ -17,7 +17,7 @@ STARTING = ("sing run", "output path", "checkpoint from", "resuming", "scratch")
 """One of these stands, in small letters, in every line that tells how training began."""
 
 _WORDS = (*ALARMING, *STARTING)
-_MATCHER = BytesAhoCorasick([word.encode() for word in _WORDS])
+_MATCHER = BytesAhoCorasick([word.encode() for word in _WORDS], implementation=Implementation.DFA)
 
 
 def words_in(lines: Sequence[str]) -> frozenset[str]:

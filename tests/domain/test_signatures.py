@@ -117,6 +117,46 @@ def test_the_quick_way_equals_the_expressions_alone(words: list[str], noise: str
     assert matcher().read(line) == PLAIN.read(line)
 
 
+MEGATRON = (
+    " iteration     7/  311541 | consumed samples: 7 | learning rate: 9.702E-05 | lm loss: 2.1E+00 "
+    "| loss scale: {scale} | grad norm: {norm} | number of skipped iterations:   0 "
+    "| number of nan iterations:   {nan} |"
+)
+
+
+@pytest.mark.parametrize("scale", ["1.0", "65536.0", "2147483648.0"])
+def test_a_line_that_every_step_of_megatron_prints_is_not_looked_at(scale: str) -> None:
+    line = MEGATRON.format(scale=scale, norm="0.3", nan=0)
+    assert list(matcher().hits(line.lower().encode())) == []
+    assert PLAIN.read(line) == matcher().read(line)
+    assert not PLAIN.read(line).signatures
+
+
+CODES = sorted({text for one in (*CAUSES, *MARKS) for text in literals_of(one.pattern)})
+
+
+@pytest.mark.parametrize("code", [text for text in CODES if text.isdigit()])
+@pytest.mark.parametrize("around", ["status {}", "http={}", "code: {}", "got a {}", "x {} caller"])
+@pytest.mark.parametrize("part", ["7{}", "7{}1", "2.{}7", "12.5{}"])
+def test_digits_inside_a_longer_number_are_no_code(code: str, around: str, part: str) -> None:
+    line = around.format(part.format(code))
+    assert not PLAIN.read(line).signatures
+    assert line.index(code) not in matcher().hits(line.encode())
+    alone = around.format(code)
+    assert alone.index(code) in matcher().hits(alone.encode())
+
+
+@pytest.mark.parametrize("scale", ["0.0", "0.5", "10.0", "1.0E-05", "1.0 | at its minimum", "nan"])
+@pytest.mark.parametrize("norm", ["0.3", "nan"])
+@pytest.mark.parametrize("nan", [0, 3])
+def test_a_line_of_megatron_that_says_more_is_looked_at(scale: str, norm: str, nan: int) -> None:
+    line = MEGATRON.format(scale=scale, norm=norm, nan=nan)
+    reading = PLAIN.read(line)
+    assert matcher().read(line) == reading
+    if reading.signatures:
+        assert list(matcher().hits(line.lower().encode()))
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -25,6 +25,12 @@ _COUNTERS = tuple(
 )
 """Stands in every progress line of Megatron-LM, and would make each of them worth a look."""
 
+_SCALE = re.compile(
+    rb"loss scale: (?=\d{0,15}[1-9]\.\d{1,3} \|(?![^\n]{0,40}(?:minimum|underflow|floor|too small"
+    rb"|at its min|below|reached)))"
+)
+"""As well, and harmless while nothing calls the scale low; `nan.loss-scale` reads all others."""
+
 PREFIX = re.compile(
     r"(?:\s*(?:\[?rank ?\d+\]?:|\[default\d+\]:|\[\d+\]:|\d{1,6}: (?=\S|\s)|\([^()\n]{0,80}pid=[^("
     r")\n]"
@@ -105,6 +111,7 @@ class _Index:
             for literal in needed:
                 by_literal.setdefault(literal, []).append(number)
         self._users = list(by_literal.values())
+        self.numbers = {at for at, literal in enumerate(by_literal) if literal.isdigit()}
         self.finder = BytesAhoCorasick(
             [literal.encode() for literal in by_literal],
             matchkind=MatchKind.Standard,
@@ -146,10 +153,11 @@ class Matcher:
             small = small.replace(b"\r", b"\n")
         if not small.endswith(b"\n"):
             small += b"\n"
-        for harmless, instead in _COUNTERS:
-            small = small.replace(harmless, instead)
-        for _, start, _ in self._claims.finder.find_matches_as_indexes(small):
-            yield start
+        small = _without_counters(small)
+        numbers = self._claims.numbers
+        for literal, start, end in self._claims.finder.find_matches_as_indexes(small):
+            if literal not in numbers or not _is_part(small, start, end):
+                yield start
 
     def read(self, line: str, before: str = "") -> Reading:
         """Read one line.
@@ -196,7 +204,27 @@ class Matcher:
     def _possible(self, line: str) -> set[int]:
         if self._plainly:
             return self._every
-        return self._index.possible(line.lower().encode("utf-8", "replace") + b"\n")
+        small = line.lower().encode("utf-8", "replace") + b"\n"
+        return self._index.possible(_without_counters(small))
+
+
+def _without_counters(small: bytes) -> bytes:
+    """Return a text in small letters, as long as it was, without what each line of Megatron has."""
+    if b"nan iterations:" in small:
+        for harmless, instead in _COUNTERS:
+            small = small.replace(harmless, instead)
+    if b"| loss scale: " in small:
+        small = _SCALE.sub(b"loss _____: ", small)
+    return small
+
+
+def _is_part(small: bytes, start: int, end: int) -> bool:
+    """Say whether digits are a part of a longer number, where no expression takes them for a code.
+
+    A tail of measurements has hundreds of numbers, and some hold 401, 403 or 429.
+    """
+    before = small[start - 1 : start]
+    return before.isdigit() or (before == b"." and small[end : end + 1].isdigit())
 
 
 def _silence(
