@@ -40,8 +40,10 @@ from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.secrets import Scrubber, scrub, scrub_json
 from watchkeeper.domain.signal_box import SignalBox, signal_name
 from watchkeeper.domain.signals import Delivery, Ignored, Parsed, Poison, Signal, SignalKind
+from watchkeeper.knowledge import Known
 from watchkeeper.ledger import Ledger
 from watchkeeper.ports import Evidence
+from watchkeeper.projections.bindings import TOPICS
 from watchkeeper.tailer import Tailer
 
 log = logging.getLogger(__name__)
@@ -77,17 +79,24 @@ class Inbox:
         recorder: The ledger, for following what others append.
         evidence: Where the bytes of what cannot be read are kept.
         parse: Reads a message.
+        known: Says what is known already, and where the ledger goes on; by default all is read.
     """
 
     def __init__(
-        self, ledger: Ledger, recorder: ApplicationRecorder, evidence: Evidence, parse: Parse
+        self,
+        ledger: Ledger,
+        recorder: ApplicationRecorder,
+        evidence: Evidence,
+        parse: Parse,
+        known: Callable[[], Known] = Known,
     ) -> None:
-        """Start without knowledge; the first message reads the ledger."""
+        """Start without knowledge; the first message asks for it, and reads on in the ledger."""
         self._ledger = ledger
         self._evidence = evidence
         self._parse = parse
         self._tailer = Tailer(recorder, ledger.store)
         self._registry = Registry()
+        self._known: Callable[[], Known] | None = known
         self._lock = Lock()
         self.counts: Counter[str] = Counter()
 
@@ -274,8 +283,14 @@ class Inbox:
 
     def _catch_up(self) -> None:
         before = self._registry
+        if self._known is not None:
+            known = self._known()
+            self._registry, self._tailer.position = known.registry, known.position
+            self._known = None
         for page in self._tailer.pages():
             for stored in page:
+                if stored.topic not in TOPICS:
+                    continue
                 stream = str(stored.originator_id)
                 try:
                     event = decode(

@@ -100,17 +100,21 @@ class Reactor:
         """What is being done."""
         return [work.future for work in self._busy.values()]
 
-    def start(self, due: Sequence[Due], now: datetime, *, ending: bool) -> None:
+    def start(
+        self, due: Sequence[Due], now: datetime, *, whole: bool = True, ending: bool = False
+    ) -> None:
         """Begin what is due for git, at most one thing for each target.
 
         Args:
             due: All runs that are this process's to act for, also those with nothing due.
             now: The time.
+            whole: None of them is still to be read, so that the newest commit of each branch is
+                known; until then only those are pushed that somebody waits for.
             ending: The watch ends when this is done, so nothing waits for company.
         """
         for one in due:
             self._start_alone(one, now)
-        self._start_logbooks(due, now, timedelta(0) if ending else self._every)
+        self._start_logbooks(due, now, timedelta(0) if ending else self._every, whole=whole)
 
     def collect(self) -> list[Ended]:
         """Take in what ended."""
@@ -153,7 +157,9 @@ class Reactor:
             if begun:
                 return
 
-    def _start_logbooks(self, due: Sequence[Due], now: datetime, every: timedelta) -> None:
+    def _start_logbooks(
+        self, due: Sequence[Due], now: datetime, every: timedelta, *, whole: bool
+    ) -> None:
         """Begin one commit for each branch that may have one now."""
         behind: dict[str, list[Due]] = {}
         for one in due:
@@ -162,7 +168,7 @@ class Reactor:
         free = {target: runs for target, runs in behind.items() if target not in self._busy}
         if not free:
             return
-        last = _last_commits(due, free.keys())
+        last = _last_commits(due, free.keys()) if whole else dict.fromkeys(free, now)
         for target, runs in free.items():
             into = set(commit_now(_waiting(runs), last.get(target), now, every))
             tokens = {o.run.slug: max(o.token, 0) for o in runs if o.run.slug in into}

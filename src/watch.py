@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from watchkeeper import clock
 from watchkeeper.acts import next_failure, perform
+from watchkeeper.changes import Changes
 from watchkeeper.desk import SERVICE, Desk
 from watchkeeper.domain.commands import ReleaseWatch, TakeWatch
 from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
@@ -30,7 +31,6 @@ from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import MONITOR_STALE, Run, Unreadable, contract_of
 from watchkeeper.event_store import StoreFailure, VersionConflict
 from watchkeeper.reactor import EVERY, Due, Reactor
-from watchkeeper.tailer import Tailer
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Watcher:
         self._forced_by = forced_by
         self._forced: set[str] = set()
         self._boards: dict[str, _Board] = {}
-        self._tailer = Tailer(desk.recorder, desk.ledger.store)
+        self._changes = Changes(desk.recorder, desk.ledger.store)
         self._reactor = Reactor(desk, every)
         self._busy: dict[str, Future[bool]] = {}
         self._doing: dict[str, tuple[Act, str]] = {}
@@ -110,7 +110,8 @@ class Watcher:
 
         Args:
             stop: Set from a signal handler, or by another thread.
-            until: Asked at each turn with all runs; true ends the watch once nothing is under way.
+            until: Asked at each turn, once all runs were read, with all of them; true ends the
+                watch once nothing is under way.
 
         Raises:
             StoreFailure: The ledger failed: without it nothing may be done.
@@ -138,7 +139,8 @@ class Watcher:
         """Take in what ended, and begin what is due; say whether the watch ends after it."""
         self._collect()
         self._refresh()
-        ending = until is not None and until(self._runs())
+        whole = self._changes.whole
+        ending = whole and until is not None and until(self._runs())
         now = clock.now()
         due: list[Due] = []
         for slug, board in self._boards.items():
@@ -156,7 +158,7 @@ class Watcher:
         targets = {target for _, target in self._doing.values()}
         for one in sorted(due, key=lambda one: Act.STOP not in one.acts):
             self._start_due(jobs, one, now, targets)
-        self._reactor.start(due, now, ending=ending)
+        self._reactor.start(due, now, whole=whole, ending=ending)
         return ending
 
     def _runs(self) -> dict[str, Run]:
@@ -175,46 +177,43 @@ class Watcher:
 
     def _rest(self) -> None:
         under_way = self._under_way()
-        if under_way:
+        if under_way and self._changes.whole:
             # An act that ends is a reason to look again as well as a new event is.
             wait(under_way, timeout=0.05, return_when=FIRST_COMPLETED)
-        self._tailer.wait(TURN if not under_way else timedelta(milliseconds=20))
+        self._changes.wait(TURN if not under_way else timedelta(milliseconds=20))
 
     def _refresh(self) -> None:
         """Bring the board up to date with what any process appended."""
-        changed: set[str] = set()
-        for page in self._tailer.pages():
-            for notification in page:
-                kind, _, slug = str(notification.originator_id).partition("/")
-                if kind in ("run", "effects") and slug:
-                    changed.add(slug)
-        for slug in changed:
-            run = self._desk.ledger.run(slug)
-            try:
-                effects = self._desk.ledger.effects(slug)
-            except Undecodable as error:
-                run = Unreadable(slug, run.version, f"its effects: {error}")
-                effects = Effects()
-            if isinstance(run, Unreadable):
-                # It is left alone and said so; the watch over the others goes on.
-                log.error("%s cannot be read after event %d: %s", slug, run.version, run.why)
-                self._desk.ledger.show_unreadable(run)
-                self._boards.pop(slug, None)
-                continue
-            declined = run.contract is not None and run.contract.watch.declined
-            if declined and slug not in self._named:
-                continue  # Watched only when somebody names it.
-            board = self._boards.get(slug)
-            if board is None:
-                board = self._boards[slug] = _Board(run, Effects())
-            board.run, board.effects = run, effects
-            if board.token != board.run.watch.token:
-                board.token = 0  # Somebody took it over; it is asked for again, or left.
-            try:
-                self._states.write_state(run)
-            except OSError as error:
-                # A courtesy to scripts: it is tried again at the next event.
-                log.warning("%s: monitoring_state.json was not written: %s", slug, error)
+        for slug in self._changes.turn():
+            self._look_at(slug)
+
+    def _look_at(self, slug: str) -> None:
+        run = self._desk.ledger.run(slug)
+        try:
+            effects = self._desk.ledger.effects(slug)
+        except Undecodable as error:
+            run = Unreadable(slug, run.version, f"its effects: {error}")
+            effects = Effects()
+        if isinstance(run, Unreadable):
+            # It is left alone and said so; the watch over the others goes on.
+            log.error("%s cannot be read after event %d: %s", slug, run.version, run.why)
+            self._desk.ledger.show_unreadable(run)
+            self._boards.pop(slug, None)
+            return
+        declined = run.contract is not None and run.contract.watch.declined
+        if declined and slug not in self._named:
+            return  # Watched only when somebody names it.
+        board = self._boards.get(slug)
+        if board is None:
+            board = self._boards[slug] = _Board(run, Effects())
+        board.run, board.effects = run, effects
+        if board.token != board.run.watch.token:
+            board.token = 0  # Somebody took it over; it is asked for again, or left.
+        try:
+            self._states.write_state(run)
+        except OSError as error:
+            # A courtesy to scripts: it is tried again at the next event.
+            log.warning("%s: monitoring_state.json was not written: %s", slug, error)
 
     def _take(self, slug: str, board: _Board) -> None:
         # Force is used once for each run: who takes it back later is not driven out again.

@@ -7,6 +7,7 @@ nothing: they are used again by other machines.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from types import MappingProxyType
 
 from watchkeeper.domain.contract import (
@@ -91,59 +92,137 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run lives, by its newest contract.
+
+    Attributes:
+        roots: Of its checkpoints and output.
+        clusters: Its cluster, and `<cluster>/<type>` of the hardware that it asks for.
+        branches: The branch that holds its logbook.
+    """
+
+    roots: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What one event teaches, whatever is known already.
+
+    Attributes:
+        anchors: Runs by clues that name them outright.
+        placed: The run whose contract it is; empty for none.
+        place: Where that run lives from now on.
+        met: Clues that were named in one breath.
+        at: When that was; none where nothing met.
+        over: The run that is over by it; empty for none.
+    """
+
+    anchors: Mapping[str, Anchor] = field(default_factory=lambda: MappingProxyType({}))
+    placed: str = ""
+    place: Place = field(default_factory=Place)
+    met: tuple[str, ...] = ()
+    at: datetime | None = None
+    over: str = ""
+
+
+@dataclass(frozen=True)
 class Registry:
     """What signals are bound by, folded from the whole ledger.
 
     Attributes:
         anchors: Runs by the clues that name them: `run:`, `submission:`, `tracker:`, `issue:` ...
-        roots: Runs by the roots of their checkpoints and output.
-        clusters: Runs by cluster, and by `<cluster>/<type>` of the hardware they ask for.
-        branches: Runs by the branch that holds their logbooks; several may share one.
+        places: Where each run lives; whose contract came last stands last.
         links: Machines and jobs that were seen together, with when: the newest meeting wins.
         over: Runs that are over.
-        shape: Grows whenever something leads where nothing led before.
+        shape: Grows whenever something leads where nothing led before; says nothing by itself.
     """
 
     anchors: Mapping[str, Anchor] = field(default_factory=lambda: MappingProxyType({}))
-    roots: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    clusters: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
-    branches: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    places: Mapping[str, Place] = field(default_factory=lambda: MappingProxyType({}))
     links: Mapping[str, Mapping[str, datetime]] = field(
         default_factory=lambda: MappingProxyType({})
     )
     over: frozenset[str] = frozenset()
-    shape: int = 0
+    shape: int = field(default=0, compare=False)
+
+    @cached_property
+    def roots(self) -> Mapping[str, str]:
+        """Runs by the roots of their checkpoints and output; of several, whose contract is last."""
+        return {root: run for run, place in self.places.items() for root in place.roots}
+
+    @cached_property
+    def clusters(self) -> Mapping[str, frozenset[str]]:
+        """Runs by cluster, and by `<cluster>/<type>` of the hardware they ask for."""
+        return _grouped((run, place.clusters) for run, place in self.places.items())
+
+    @cached_property
+    def branches(self) -> Mapping[str, frozenset[str]]:
+        """Runs by the branch that holds their logbooks; several may share one."""
+        return _grouped((run, place.branches) for run, place in self.places.items())
+
+
+TEACHERS = (
+    RunDrafted,
+    ContractAmended,
+    LaunchRequested,
+    TrackerAnnounced,
+    SignalReceived,
+    SignalKept,
+    RunSealed,
+    RunStopped,
+    RunAbandoned,
+    RunSuperseded,
+)
+"""The facts that may teach something. All others say nothing about whose a signal is."""
+
+
+def lesson_of(event: Event) -> Lesson:
+    """Return what an event teaches; most teach nothing."""
+    slug = event.stream.partition("/")[2]
+    match event.data:
+        case RunDrafted(contract=contract) | ContractAmended(contract=contract):
+            return _contract(contract)
+        case LaunchRequested(plan=plan):
+            return Lesson({f"submission:{plan.submission_id}": Anchor(slug, plan.instance)})
+        case TrackerAnnounced(link=link):
+            return Lesson({f"tracker:{link.tracker_id}": Anchor(slug)})
+        case SignalReceived(signal=signal):
+            return _meeting((f"run:{slug}", *signal.clues), signal.occurred_at)
+        case SignalKept(signal=signal, why="inventory"):
+            return _meeting(signal.clues, signal.occurred_at)
+        case RunSealed() | RunStopped() | RunAbandoned() | RunSuperseded():
+            return Lesson(over=slug)
+        case _:
+            return Lesson()
 
 
 def learn(registry: Registry, event: Event) -> Registry:
     """Take in one event of the ledger; most say nothing about binding."""
-    slug = event.stream.partition("/")[2]
-    match event.data:
-        case RunDrafted(contract=contract) | ContractAmended(contract=contract):
-            return _contract(registry, contract)
-        case LaunchRequested(plan=plan):
-            anchor = Anchor(slug, plan.instance)
-            return _anchored(registry, {f"submission:{plan.submission_id}": anchor})
-        case TrackerAnnounced(link=link):
-            return _anchored(registry, {f"tracker:{link.tracker_id}": Anchor(slug)})
-        case SignalReceived(signal=signal):
-            return _linked(registry, (f"run:{slug}", *signal.clues), signal.occurred_at)
-        case SignalKept(signal=signal, why="inventory"):
-            return _linked(registry, signal.clues, signal.occurred_at)
-        case RunSealed() | RunStopped() | RunAbandoned() | RunSuperseded():
-            return replace(registry, over=registry.over | {slug})
-        case _:
-            return registry
+    lesson = lesson_of(event)
+    if lesson.placed:
+        # Taken out first: whose contract came last stands last.
+        others = {run: it for run, it in registry.places.items() if run != lesson.placed}
+        registry = replace(registry, places={**others, lesson.placed: lesson.place})
+    if lesson.anchors:
+        anchors = {**registry.anchors, **lesson.anchors}
+        registry = replace(registry, anchors=anchors, shape=registry.shape + 1)
+    if lesson.over:
+        registry = replace(registry, over=registry.over | {lesson.over})
+    return _linked(registry, lesson)
 
 
-def _anchored(registry: Registry, named: Mapping[str, Anchor]) -> Registry:
-    anchors = {**registry.anchors, **named}
-    return replace(registry, anchors=anchors, shape=registry.shape + 1)
+def _grouped(named: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, frozenset[str]]:
+    groups: dict[str, set[str]] = {}
+    for run, names in named:
+        for name in names:
+            groups.setdefault(name, set()).add(run)
+    return {name: frozenset(runs) for name, runs in groups.items()}
 
 
-def _contract(registry: Registry, contract: Contract) -> Registry:
+def _contract(contract: Contract) -> Lesson:
     slug = contract.run
-    anchor = Anchor(slug)
     named = [f"run:{slug}"]
     if contract.issue != "none":
         named.append(f"issue:{contract.issue.rstrip('/').lower()}")
@@ -155,30 +234,13 @@ def _contract(registry: Registry, contract: Contract) -> Registry:
     named += [f"budget:{name}" for name in signals.budgets]
     named += [f"{space}:{name}" for name in signals.nodes for space in ("tpu", "host")]
     named += _repository_clues(contract)
-    roots = {root: run for root, run in registry.roots.items() if run != slug}
-    for root in (contract.output_root, checkpoint_root_of(contract), *signals.roots):
-        roots[contract_root(root)] = slug
+    roots = (contract.output_root, checkpoint_root_of(contract), *signals.roots)
     cluster = contract.orchestrator.cluster
     asked = [f"{cluster}/{contract.hardware.type.lower()}"] if contract.hardware.type else []
     logbook = repository_of(logbook_remote_of(contract))
     branch = [f"{logbook}:refs/heads/{contract.logbook.branch}"] if logbook else []
-    placed = replace(
-        registry,
-        roots=roots,
-        clusters=_grouped(registry.clusters, slug, [cluster, *asked]),
-        branches=_grouped(registry.branches, slug, branch),
-    )
-    return _anchored(placed, dict.fromkeys(named, anchor))
-
-
-def _grouped(
-    groups: Mapping[str, frozenset[str]], slug: str, names: Iterable[str]
-) -> dict[str, frozenset[str]]:
-    """Put a run into the groups of these names, and out of all others."""
-    grown = {name: runs - {slug} for name, runs in groups.items()}
-    for name in names:
-        grown[name] = grown.get(name, frozenset()) | {slug}
-    return grown
+    place = Place(tuple(map(contract_root, roots)), (cluster, *asked), tuple(branch))
+    return Lesson(dict.fromkeys(named, Anchor(slug)), slug, place)
 
 
 def _repository_clues(contract: Contract) -> list[str]:
@@ -194,21 +256,42 @@ def _repository_clues(contract: Contract) -> list[str]:
     return named
 
 
-def _linked(registry: Registry, clues: Iterable[str], at: datetime) -> Registry:
+def _meeting(clues: Iterable[str], at: datetime) -> Lesson:
+    names = tuple(clue for clue in clues if clue.startswith((*_TEACHING, "submission:", "run:")))
+    if len(set(names)) < 2 or not any(one.startswith(_TEACHING) for one in names):
+        return Lesson()
+    return Lesson(met=names, at=at)
+
+
+def meeting(lesson: Lesson) -> dict[str, dict[str, datetime]]:
+    """Return whom each machine or job of a lesson met, with when."""
+    if lesson.at is None:
+        return {}
+    return {
+        one: {other: lesson.at for other in lesson.met if other != one}
+        for one in lesson.met
+        if one.startswith(_TEACHING)
+    }
+
+
+def remembered(
+    known: Mapping[str, datetime], met: Mapping[str, datetime]
+) -> Mapping[str, datetime]:
+    """Return whom a machine or job met, after one more meeting; `known` when it says no more."""
+    later = {o: t for o, t in met.items() if o not in known or t > known[o] + MEETING_AGAIN}
+    return {**known, **later} if later else known
+
+
+def _linked(registry: Registry, lesson: Lesson) -> Registry:
     """Remember which machines and jobs were named in one breath."""
-    names = [clue for clue in clues if clue.startswith((*_TEACHING, "submission:", "run:"))]
     links: dict[str, Mapping[str, datetime]] = {}
     new_pair = False
-    for one in names:
-        if not one.startswith(_TEACHING):
-            continue
+    for one, met in meeting(lesson).items():
         known = registry.links.get(one, {})
-        met = {other: at for other in names if other != one}
-        later = {o: t for o, t in met.items() if o not in known or t > known[o] + MEETING_AGAIN}
-        if not later:
-            continue
-        new_pair = new_pair or any(other not in known for other in later)
-        links[one] = {**known, **later}
+        after = remembered(known, met)
+        if after is not known:
+            links[one] = after
+            new_pair = new_pair or len(after) > len(known)
     if not links:
         return registry
     grown = {**registry.links, **links}
@@ -217,7 +300,8 @@ def _linked(registry: Registry, clues: Iterable[str], at: datetime) -> Registry:
 
 def teaches(registry: Registry, signal: Signal) -> bool:
     """Say whether a signal names machines or jobs together that were never seen together."""
-    return _linked(registry, signal.clues, signal.occurred_at).shape != registry.shape
+    lesson = _meeting(signal.clues, signal.occurred_at)
+    return _linked(registry, lesson).shape != registry.shape
 
 
 def bind(registry: Registry, signal: Signal) -> tuple[Bound, ...]:

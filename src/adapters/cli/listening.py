@@ -10,10 +10,12 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Leave, Office
+from watchkeeper.adapters.cli.viewing import views_of
 from watchkeeper.adapters.listening import Board
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.pubsub.names import BadName, subscription_names
 from watchkeeper.inbound import Inbox, Parse
+from watchkeeper.knowledge import Known, known_by
 
 VARIABLE = "WATCHKEEPER_SIGNALS"
 
@@ -56,7 +58,11 @@ def parser() -> Parse:
 
 def inbox_of(office: Office) -> Inbox:
     """Return the way in for signals of an open home."""
-    return Inbox(office.ledger, office.recorder, office.home, parser())
+
+    def known() -> Known:
+        return known_by(lambda: views_of(office), office.ledger.store)
+
+    return Inbox(office.ledger, office.recorder, office.home, parser(), known)
 
 
 @contextmanager
