@@ -60,10 +60,12 @@ class Changes:
             self._left.pop(slug, None)
             yield slug
         deadline = clock.Deadline.after(AT_ONCE)
-        while self._left and not deadline.expired():
+        while self._left:
             slug = next(iter(self._left))
             del self._left[slug]
             yield slug
+            if deadline.expired():
+                return
 
     def wait(self, limit: timedelta) -> None:
         """Wait until something is appended, or the limit; not at all while runs are left."""

@@ -65,13 +65,13 @@ def test_lag_is_told_by_status_doctor_and_projections(cli: Cli, home: Path) -> N
     behind = {row["projection"]: row for row in cli("status", "--json").json["views"]}
     assert (behind["sizes@1"]["behind_events"], behind["sizes@1"]["well"]) == (1, True)
     assert "sizes" not in cli("status").out  # One event behind needs nobody.
-    [sizes, weeks] = cli("ledger", "projections", "--json").json["projections"]
+    [bindings, sizes, weeks] = cli("ledger", "projections", "--json").json["projections"]
     assert (sizes["projection"], sizes["position"], sizes["behind_events"]) == (
         "sizes@1",
         newest,
         1,
     )
-    assert weeks["well"]
+    assert (bindings["well"], weeks["well"]) == (True, True)
     with ViewsFile(home / "views.db") as views:
         views.beat(Beat("watch 7", clock.now() - timedelta(minutes=9)))
     wrong = cli("status", "--json").json["views_wrong"]
@@ -93,7 +93,7 @@ def test_doctor_and_status_name_a_tailer_that_stands_still(cli: Cli, home: Path)
     # It is well by its own word, and moves nothing.
     with ViewsFile(home / "views.db") as views:
         views.beat(Beat("watch 7", clock.now()))
-    [sizes, _] = cli("ledger", "projections", "--json").json["projections"]
+    [_, sizes, _] = cli("ledger", "projections", "--json").json["projections"]
     assert sizes["behind_events"] == 1
     assert LATE * 3 <= timedelta(seconds=sizes["behind_s"]) < LATE * 5
     doctor = cli("doctor", "--json")
@@ -124,7 +124,7 @@ def test_parked_events_are_listed_and_retried(cli: Cli, home: Path) -> None:
 
 
 def test_what_cannot_be_rebuilt_is_refused_in_words(cli: Cli, home: Path) -> None:
-    assert "expected one of sizes, status, weeks" in cli("ledger", "rebuild", "size").said
+    assert "expected one of bindings, sizes, status, weeks" in cli("ledger", "rebuild", "size").said
     assert cli("ledger", "rebuild", "sizes", "--from", "5").code == 4
     assert cli("ledger", "rebuild", "status", "--from", "1").code == 4
     (home / "views.db").write_bytes(b"rubbish" * 1000)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.office import DRI, LIMIT, end_processes, taken, watch_until
 from tests.training import Site, git, make_site, tiny_contract
-from watchkeeper import clock
+from watchkeeper import changes, clock
 from watchkeeper.acts import push_together
 from watchkeeper.adapters.cli.common import Office, holder_of, open_office
 from watchkeeper.adapters.home import create_home
@@ -150,6 +150,20 @@ def test_the_distance_is_kept_by_the_next_watch_too(office: Office, site: Site) 
     timer = clock.Timer()
     watch_until(office, lambda _: timer.elapsed() > timedelta(seconds=2), every=HOUR)
     assert not is_pushed(office, names[0])
+    assert len(commits(site)) == 1
+
+
+def test_the_distance_is_kept_before_every_run_was_read(
+    office: Office, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest commit may stand with a run that is still to be read."""
+    names = drafts(office, site, 3)
+    watch_until(office, lambda _: all_pushed(office, names), every=HOUR)
+    draft(office, tiny_contract(site, "aa"))
+    monkeypatch.setattr(changes, "AT_ONCE", timedelta(0))
+    timer = clock.Timer()
+    watch_until(office, lambda _: timer.elapsed() > timedelta(seconds=3), every=HOUR)
+    assert not is_pushed(office, "aa")
     assert len(commits(site)) == 1
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.office import (
     DRI,
+    LIMIT,
     approved,
     ask_for_launch,
     data_of,
@@ -23,11 +24,11 @@ from tests.office import (
     watch_until,
 )
 from tests.training import Site, git, tiny_contract
-from watchkeeper import acts, clock
+from watchkeeper import acts, changes, clock
 from watchkeeper.acts import perform
-from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.cli.common import Office, holder_of
 from watchkeeper.desk import SERVICE, submission_id
-from watchkeeper.domain.commands import Acknowledge, AddNote, Revoke, Stop, TakeWatch
+from watchkeeper.domain.commands import Acknowledge, AddNote, DraftRun, Revoke, Stop, TakeWatch
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import (
     CheckRecorded,
@@ -47,6 +48,7 @@ from watchkeeper.domain.state import Run
 from watchkeeper.event_store import Write
 from watchkeeper.launches import job_spec
 from watchkeeper.ports import Unavailable
+from watchkeeper.watch import Watcher
 
 pytestmark = pytest.mark.git
 
@@ -224,6 +226,37 @@ def test_a_slow_source_never_delays_another_runs_check(office: Office, site: Sit
 
     watch_until(office, five_more, desk=replace(office.desk, outside=outside))
     assert timer.elapsed() < timedelta(seconds=40)
+
+
+def test_after_a_restart_what_is_due_is_checked_before_the_rest_is_read(
+    office: Office, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requested(office, tiny_contract(site, "zz", steps=4000))
+    watch_until(office, lambda runs: type(runs["zz"].phase).__name__ == "Running")
+    for name in ("aa", "bb", "cc"):
+        draft = DraftRun(now=clock.now(), actor=DRI, contract=tiny_contract(site, name))
+        taken(office.ledger.handle(name, draft))
+    monkeypatch.setattr(changes, "AT_ONCE", timedelta(0))
+    checks = len(data_of(office, "zz", CheckRecorded))
+    stop = threading.Event()
+    looked: list[str] = []
+
+    class Files:
+        def write_state(self, run: Run) -> None:
+            looked.append(run.slug)
+            if run.slug == "bb":
+                backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=50))
+                checked = backoff.wait_until(
+                    lambda: len(data_of(office, "zz", CheckRecorded)) > checks, LIMIT
+                )
+                assert checked, "nothing was checked while runs were still to be read"
+            if run.slug == "cc":
+                stop.set()
+
+    holder = holder_of(office.home, "watchkeeper")
+    Watcher(office.desk, holder, Files()).run(stop)
+    assert [slug for slug in dict.fromkeys(looked) if slug != "zz"] == ["aa", "bb", "cc"]
+    assert looked[0] == "zz"
 
 
 def test_a_remote_that_is_gone_delays_pushes_only_and_is_shown(office: Office, site: Site) -> None:
