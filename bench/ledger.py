@@ -19,6 +19,7 @@ from bench.ledger_append import SIZES, appends, catch_up, decisions, latency, pr
 from bench.ledger_postgres import server_of_ours, settings_of
 from bench.ledger_read import loads, rebuild, replay, sizes
 from bench.ledger_rebuild import rebuilds
+from bench.ledger_start import starts
 from bench.ledger_world import environment, payload
 
 TARGETS = {
@@ -56,6 +57,7 @@ def measure(store: str, folder: Path, *, quick: bool) -> dict[str, Any]:
     found |= loads(store, folder, made, (500,) if quick else (5_000, 50_000))
     found |= rebuild(store, folder, made, 5_000 if quick else 200_000)
     found |= sizes(store, folder, made, 1_000 if quick else 10_000)
+    found |= starts(store, folder, 20_000 if quick else 200_000)
     return found
 
 
