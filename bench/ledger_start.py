@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from functools import reduce
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -123,7 +122,9 @@ def _rows(events: tuple[tuple[str, bytes], ...]) -> list[StatusRow]:
         decode(f"run/{SLUG}", version, topic, state)
         for version, (topic, state) in enumerate(events, 1)
     ]
-    run: Run | Unreadable = reduce(evolve, stored, Run(SLUG))
+    run: Run | Unreadable = Run(SLUG)
+    for event in stored:
+        run = evolve(run, event)
     assert isinstance(run, Run), run
     return rows_of_run(run)
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import reduce
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from tests.domain.given import enveloped
 from tests.domain.samples import START, contract, plan, signal
 from watchkeeper.domain.binding import Registry, learn
+from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.envelope import encode
 from watchkeeper.domain.events import (
     ContractAmended,
@@ -24,7 +24,7 @@ from watchkeeper.domain.events import (
     SignalReceived,
     TrackerAnnounced,
 )
-from watchkeeper.domain.signals import SignalKind
+from watchkeeper.domain.signals import Signal, SignalKind
 from watchkeeper.domain.tracker_links import TrackerLink
 from watchkeeper.projections.bindings import BINDINGS, TOPICS, registry_of
 from watchkeeper.projections.kept import Row, Seen, folded
@@ -34,35 +34,31 @@ CLUES = ("node:1", "node:2", "host:w", "job:j", "submission:a-i1", "tracker:t", 
 SHARED = ("gs://x/one", "gs://x/two", "gs://x/one/inner")
 
 
-def _contracts(run: str) -> st.SearchStrategy[Any]:
-    return st.builds(
-        lambda root, tracker, cluster, branch, pools: contract(
-            run=run,
-            output_root=root,
-            tracker={"id": tracker},
-            orchestrator={"cluster": cluster},
-            logbook={"branch": branch},
-            signals={"pools": pools},
-        ),
-        st.sampled_from(SHARED),
-        st.sampled_from(("t", "u", run)),
-        st.sampled_from(("us", "eu")),
-        st.sampled_from(("one", "two")),
-        st.lists(st.sampled_from(("p", "q")), unique=True).map(tuple),
+@st.composite
+def _contracts(draw: st.DrawFn, run: str) -> Contract:
+    """A contract that shares what it names with those of other runs."""
+    return contract(
+        run=run,
+        output_root=draw(st.sampled_from(SHARED)),
+        tracker={"id": draw(st.sampled_from(("t", "u", run)))},
+        orchestrator={"cluster": draw(st.sampled_from(("us", "eu")))},
+        logbook={"branch": draw(st.sampled_from(("one", "two")))},
+        signals={"pools": draw(st.lists(st.sampled_from(("p", "q")), unique=True))},
     )
 
 
-def _signals() -> st.SearchStrategy[Any]:
-    return st.builds(
-        lambda clues, seconds: signal(
-            START + timedelta(seconds=seconds),
-            kind=SignalKind.IDENTITY,
-            clues=tuple(clues),
-            key=f"{seconds}",
-        ),
-        st.lists(st.sampled_from(CLUES), min_size=1, max_size=4),
-        st.integers(0, 300),
-    )
+@st.composite
+def _signals(draw: st.DrawFn) -> Signal:
+    """Machines and jobs that were named in one breath, within some minutes."""
+    clues = draw(st.lists(st.sampled_from(CLUES), min_size=1, max_size=4))
+    at = START + timedelta(seconds=draw(st.integers(0, 300)))
+    return signal(at, kind=SignalKind.IDENTITY, clues=tuple(clues), key=at.isoformat())
+
+
+@st.composite
+def _aside(draw: st.DrawFn) -> tuple[str, Fact]:
+    why = draw(st.sampled_from(("inventory", "unbound")))
+    return "signals", SignalKept.model_validate({"signal": draw(_signals()), "why": why})
 
 
 def _facts(run: str) -> st.SearchStrategy[tuple[str, Fact]]:
@@ -88,12 +84,7 @@ def _facts(run: str) -> st.SearchStrategy[tuple[str, Fact]]:
 
 def histories() -> st.SearchStrategy[list[tuple[str, Fact]]]:
     """Facts of several runs that name the same places, trackers and machines, and of the box."""
-    box = st.builds(
-        lambda one, why: ("signals", SignalKept(signal=one, why=why)),
-        _signals(),
-        st.sampled_from(("inventory", "unbound")),
-    )
-    return st.lists(st.one_of(*map(_facts, RUNS), box), max_size=25)
+    return st.lists(st.one_of(*map(_facts, RUNS), _aside()), max_size=25)
 
 
 def stored(facts: Sequence[tuple[str, Fact]]) -> list[Seen]:
