@@ -101,7 +101,7 @@ def test_doctor_and_status_name_a_tailer_that_stands_still(cli: Cli, home: Path)
     assert (doctor.code, check["ok"]) == (1, False)
     assert "1 event behind for 3 min: its tailer stands still" in check["says"]
     assert "its tailer stands still" in cli("status").out
-    [row, _] = cli("status", "--json").json["views"]
+    [row, *_] = cli("status", "--json").json["views"]
     assert (row["behind_events"], row["well"]) == (1, False)
 
 
