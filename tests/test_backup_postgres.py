@@ -1,9 +1,11 @@
 """`ledger backup` and `restore` where the ledger is on a server: by pg_dump and pg_restore."""
 
 import os
-import re
 import shutil
 import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,11 @@ from tests.command_line import Cli
 from tests.histories import told
 from tests.postgres import PostgresServer
 from tests.stores import Place, store_at, tamper
+from watchkeeper import clock
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.event_store import Write
+
+WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
 
 pytestmark = [
     pytest.mark.postgres,
@@ -62,32 +67,141 @@ def test_a_backup_is_made_in_use_and_can_be_put_back(
     postgres_server.drop({kept})
 
 
-def test_a_restore_that_was_cut_short_is_told_and_goes_on(
+def test_a_ledger_that_was_moved_away_is_told_of_and_a_restore_goes_on(
     on_server: Cli, tmp_path: Path, postgres_server: PostgresServer, postgres_url: str
 ) -> None:
     cli, copy = on_server, tmp_path / "ledger.dump"
     assert cli("ledger", "backup", str(copy)).code == 0
-    # As a crash between the two steps leaves it: the old ledger is renamed, and none is there.
+    # As a crash of the first versions left it: the old ledger is renamed, and none is there.
     schema = parse_address(postgres_url).schema
-    postgres_server.execute(f"ALTER SCHEMA {schema} RENAME TO {schema}_gone")
-    assert "restore a backup" in cli("status").said
+    away = f"{schema}_before_20261120_030000"
+    postgres_server.execute(f"ALTER SCHEMA {schema} RENAME TO {away}")
+    for words in (["status"], ["doctor"], ["watch", "--until-idle"], ["init"]):
+        said = cli("--store", postgres_url, *words)
+        assert said.code != 0
+        assert f"into the schema {away}, and nothing is in its place" in said.said, words
+        assert "`watchkeeper ledger restore FILE`" in said.said
+        assert f"`ALTER SCHEMA {away} RENAME TO {schema}`" in said.said
     done = cli("ledger", "restore", str(copy), "--json")
     assert (done.code, done.json["kept"]) == (0, None)
     assert cli("verify", "--offline").code == 0
-    postgres_server.drop({f"{schema}_gone"})
+    postgres_server.drop({away})
 
 
-def pausing(place: Path, seconds: float, then: str = "") -> None:
-    """A `pg_restore` that takes a while before it writes, and then may fail."""
-    script = place / "pg_restore"
-    real = shutil.which("pg_restore")
-    wait = f'case "$*" in *--single-transaction*) sleep {seconds}; {then} ;; esac'
-    script.write_text(f'#!/bin/sh\n{wait}\nexec {real} "$@"\n')
+def stand_in(place: Path, name: str, lines: str) -> None:
+    """A program of PostgreSQL with something before or after it; `$real` is the real one."""
+    script = place / name
+    script.write_text(f"#!/bin/sh\nreal={shutil.which(name)}\n{lines}\n")
     script.chmod(0o755)
 
 
-def test_where_the_old_ledger_cannot_be_put_back_it_is_said_where_it_is(
+def pausing(place: Path, seconds: float, then: str = "") -> None:
+    """A `pg_restore` that takes a while before it unpacks for the server, and then may fail."""
+    wait = f'case "$*" in *--no-owner*) sleep {seconds}; {then} ;; esac'
+    stand_in(place, "pg_restore", f'{wait}\nexec $real "$@"')
+
+
+def reached(mark: Path) -> bool:
+    return clock.ExponentialBackoff(maximum=timedelta(milliseconds=100)).wait_until(
+        mark.exists, timedelta(seconds=60)
+    )
+
+
+UNPACKING = 'case "$*" in *--no-owner*) $real "$@"; touch $MARK; cat $FIFO >/dev/null ;; esac'
+"""Everything was given to the server, and nothing of it is committed."""
+
+UNPACKED = '$real "$@"; code=$?; touch $MARK; cat $FIFO >/dev/null; exit $code'
+"""The copy is on the server, under a name of its own."""
+
+
+@pytest.mark.parametrize(
+    ("program", "lines", "copied"),
+    [
+        pytest.param("pg_restore", UNPACKING, False, id="while it is unpacked"),
+        pytest.param("psql", UNPACKED, True, id="before it is put in place"),
+    ],
+)
+def test_a_restore_that_is_killed_leaves_the_ledger_and_is_told_of(
     on_server: Cli,
+    home: Path,
+    tmp_path: Path,
+    postgres_server: PostgresServer,
+    postgres_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    lines: str,
+    copied: bool,
+) -> None:
+    cli, copy, schema = on_server, tmp_path / "ledger.dump", parse_address(postgres_url).schema
+    assert cli("ledger", "backup", str(copy)).code == 0
+    with store_at(home) as store:
+        store.append([Write("run/after", 0, (("t", b"{}"),))])
+        newest = store.newest()
+    mark, fifo, programs = tmp_path / "reached", tmp_path / "held", tmp_path / "programs"
+    os.mkfifo(fifo)
+    programs.mkdir()
+    stand_in(programs, program, f'{lines}\nexec $real "$@"')
+    restoring = subprocess.Popen(
+        [WATCHKEEPER, "ledger", "restore", str(copy)],
+        env={
+            **os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "MARK": str(mark), "FIFO": str(fifo),
+        },
+        start_new_session=True,
+    )  # fmt: skip
+    assert reached(mark)
+    # The command alone; its programs notice when they next read or write.
+    restoring.kill()
+    restoring.wait(timeout=30)
+    fifo.write_bytes(b"")
+    # What was begun is rolled back, and the ledger is free again.
+    asked = (
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name IN ('psql', 'watchkeeper')"
+    )
+    clock.ExponentialBackoff(maximum=timedelta(milliseconds=100)).wait_until_or_raise(
+        lambda: postgres_server.execute(asked) == [(0,)], timedelta(seconds=30), "psql ends"
+    )
+    with store_at(home) as store:
+        assert store.newest() == newest
+        store.append([Write("run/after", 1, (("t", b"{}"),))])
+    there = set(postgres_server.execute("SELECT nspname FROM pg_namespace"))
+    assert ((f"{schema}_restoring",) in there) is copied
+    assert not {name for (name,) in there if name.startswith(f"{schema}_before")}
+    checks = {row["check"]: row for row in cli("doctor", "--json").json["checks"]}
+    assert ("restore" in checks) is copied
+    if copied:
+        assert not checks["restore"]["ok"]
+        assert f"its copy is in the schema {schema}_restoring" in checks["restore"]["says"]
+        assert "`watchkeeper ledger restore FILE` again" in checks["restore"]["says"]
+    done = cli("ledger", "restore", str(copy), "--json")
+    assert (done.code, done.json["events"]) == (0, newest - 1), done.said
+    kept = done.json["kept"].removeprefix("the schema ")
+    assert (f"{schema}_restoring",) not in postgres_server.execute(
+        "SELECT nspname FROM pg_namespace"
+    )
+    assert "restore" not in {row["check"] for row in cli("doctor", "--json").json["checks"]}
+    assert cli("verify", "--offline").code == 0
+    postgres_server.drop({kept})
+
+
+def test_a_schema_that_only_has_the_name_of_a_copy_is_never_removed(
+    on_server: Cli, tmp_path: Path, postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    cli, copy, schema = on_server, tmp_path / "ledger.dump", parse_address(postgres_url).schema
+    assert cli("ledger", "backup", str(copy)).code == 0
+    postgres_server.execute(f"CREATE SCHEMA {schema}_restoring")
+    postgres_server.execute(f"CREATE TABLE {schema}_restoring.migrations (theirs int)")
+    said = cli("ledger", "restore", str(copy))
+    assert said.code == 2
+    assert f'schema "{schema}_restoring" already exists' in said.said
+    assert "Nothing was restored" in said.said
+    assert cli("verify", "--offline").code == 0
+    postgres_server.drop({f"{schema}_restoring"})
+
+
+def test_a_restore_whose_connection_is_lost_changes_nothing(
+    on_server: Cli,
+    home: Path,
     tmp_path: Path,
     postgres_server: PostgresServer,
     postgres_url: str,
@@ -95,18 +209,140 @@ def test_where_the_old_ledger_cannot_be_put_back_it_is_said_where_it_is(
 ) -> None:
     cli, copy = on_server, tmp_path / "ledger.dump"
     assert cli("ledger", "backup", str(copy)).code == 0
-    # As where the server restarts in the middle of it: the connection of the restore is lost.
+    with store_at(home) as store:
+        store.append([Write("run/after", 0, (("t", b"{}"),))])
+        newest = store.newest()
+    # As where the server restarts in the middle of it: the lock that keeps others out is gone.
     ours = "pg_stat_activity where application_name = 'watchkeeper'"
     cut = f"select pg_terminate_backend(pid) from {ours}"
-    pausing(tmp_path, 0, f'psql -q -d {postgres_server.url} -c "{cut}" >/dev/null; exit 1')
+    pausing(tmp_path, 0, f'psql -q -d {postgres_server.url} -c "{cut}" >/dev/null')
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     done = cli("ledger", "restore", str(copy))
-    schema = parse_address(postgres_url).schema
-    [back] = re.findall(rf"`(ALTER SCHEMA {schema}_before_\d+_\d+ RENAME TO {schema})`", done.said)
     assert done.code == 2, done.said
-    assert "Nothing was restored" not in done.said
-    postgres_server.execute(back)
+    assert "Nothing was restored, the ledger is what it was" in done.said
+    with store_at(home) as store:
+        assert store.newest() == newest
+
+
+@pytest.fixture
+def roles(postgres_server: PostgresServer, postgres_url: str) -> Iterator[str]:
+    """The beginning of the names of three roles: `_owner`, `_reader` and `_odd "one"`."""
+    name = f"r{parse_address(postgres_url).schema}"
+    for role in ("owner", "reader", 'odd ""one""'):
+        postgres_server.execute(f'CREATE ROLE "{name}_{role}" LOGIN')
+    yield name
+    for role in ("owner", "reader", 'odd ""one""'):
+        quoted = f'"{name}_{role}"'
+        if postgres_server.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{name}_owner'"):
+            postgres_server.execute(f"DROP OWNED BY {quoted} CASCADE")
+            postgres_server.execute(f"DROP ROLE {quoted}")
+
+
+RIGHTS = """SELECT kind, name, owner,
+    (SELECT array_agg(one ORDER BY one COLLATE "C") FROM unnest(acl) AS one)
+FROM (SELECT 'schema' AS kind, '' AS name, pg_get_userbyid(nspowner)::text AS owner,
+    nspacl::text[] AS acl
+FROM pg_namespace WHERE nspname = '{schema}'
+UNION ALL SELECT relkind::text, relname::text, pg_get_userbyid(relowner)::text, relacl::text[]
+FROM pg_class WHERE relnamespace = '{schema}'::regnamespace AND relkind = 'r'
+UNION ALL SELECT 'column', attname::text, '', attacl::text[] FROM pg_attribute
+JOIN pg_class ON attrelid = pg_class.oid AND relnamespace = '{schema}'::regnamespace
+WHERE attacl IS NOT NULL
+UNION ALL SELECT 'function', proname::text, pg_get_userbyid(proowner)::text, proacl::text[]
+FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace
+UNION ALL SELECT 'default', defaclobjtype::text, pg_get_userbyid(defaclrole)::text,
+    defaclacl::text[]
+FROM pg_default_acl WHERE defaclnamespace = '{schema}'::regnamespace) AS things ORDER BY 1, 2, 3"""
+
+
+def give_rights(server: PostgresServer, schema: str, roles: str) -> None:
+    owner, reader, odd = (f'"{roles}_{role}"' for role in ("owner", "reader", 'odd ""one""'))
+    tables = [
+        name
+        for (name,) in server.execute(
+            f"SELECT relname FROM pg_class WHERE relnamespace = '{schema}'::regnamespace "
+            "AND relkind = 'r'"
+        )
+    ]
+    functions = [
+        name
+        for (name,) in server.execute(
+            f"SELECT proname FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace"
+        )
+    ]
+    for statement in (
+        f"ALTER SCHEMA {schema} OWNER TO {owner}",
+        *(f"ALTER TABLE {schema}.{table} OWNER TO {owner}" for table in tables),
+        *(f"ALTER FUNCTION {schema}.{function} OWNER TO {owner}" for function in functions),
+        f"GRANT USAGE ON SCHEMA {schema} TO {reader}, {odd}",
+        f"GRANT SELECT ON {schema}.events, {schema}.streams TO {reader}",
+        f"GRANT SELECT ON {schema}.status TO {reader} WITH GRANT OPTION",
+        f"GRANT SELECT (id, version) ON {schema}.events TO {odd}",
+        f"REVOKE ALL ON FUNCTION {schema}.keep_rows() FROM PUBLIC",
+        f"REVOKE TRUNCATE ON {schema}.events FROM {owner}",
+        f"ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA {schema} "
+        f"GRANT SELECT ON TABLES TO {reader}",
+        f"COMMENT ON SCHEMA {schema} IS 'ours'",
+    ):
+        server.execute(statement)
+
+
+@pytest.mark.parametrize("by_owner", [False, True], ids=["by a superuser", "by its owner"])
+def test_owner_and_rights_are_those_of_the_ledger_that_was_there(
+    on_server: Cli,
+    tmp_path: Path,
+    postgres_server: PostgresServer,
+    postgres_url: str,
+    roles: str,
+    by_owner: bool,
+) -> None:
+    cli, copy, schema = on_server, tmp_path / "ledger.dump", parse_address(postgres_url).schema
+    assert cli("ledger", "backup", str(copy)).code == 0
+    give_rights(postgres_server, schema, roles)
+    postgres_server.execute(f"CREATE VIEW {schema}.weekly AS SELECT 1")
+    postgres_server.execute(f'GRANT SELECT ON {schema}.weekly TO "{roles}_reader"')
+    asked = RIGHTS.format(schema=schema)
+    before = postgres_server.execute(asked)
+    as_owner = f"{postgres_server.url_at(postgres_server.port, user=f'{roles}_owner')}#{schema}"
+    postgres_server.execute(f'GRANT CREATE ON DATABASE postgres TO "{roles}_owner"')
+    who = as_owner if by_owner else postgres_url
+    done = cli("--store", who, "ledger", "restore", str(copy), "--json")
+    assert (done.code, done.json["not_granted"]) == (0, []), done.said
+    assert done.json["roles"] == [f'"{roles}_odd ""one"""', f"{roles}_reader"]
+    assert done.json["not_there"] == ["weekly"]
+    assert postgres_server.execute(asked) == before
+    kept = done.json["kept"].removeprefix("the schema ")
+    said = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = '{}'"
+    assert postgres_server.execute(said.format(schema)) == [("ours",)]
+    with Place(as_owner).ledger() as opened:
+        opened.store.append([Write("run/after", 0, (("t", b"{}"),))])
+    Place(postgres_url).assert_intact(done.json["events"] + 1)
+    postgres_server.drop({kept})
+
+
+def test_a_lost_ledger_comes_back_with_the_rights_in_the_archive_and_what_lacks_is_said(
+    on_server: Cli, tmp_path: Path, postgres_server: PostgresServer, postgres_url: str, roles: str
+) -> None:
+    cli, copy, schema = on_server, tmp_path / "ledger.dump", parse_address(postgres_url).schema
+    give_rights(postgres_server, schema, roles)
+    assert cli("ledger", "backup", str(copy)).code == 0
+    asked = RIGHTS.format(schema=schema)
+    before = postgres_server.execute(asked)
+    postgres_server.drop({schema})
+    done = cli("ledger", "restore", str(copy), "--json")
+    assert (done.code, done.json["kept"], done.json["not_granted"]) == (0, None, []), done.said
+    assert postgres_server.execute(asked) == before
+    # Elsewhere, where a role does not exist.
+    postgres_server.drop({schema})
+    postgres_server.execute(f'DROP ROLE "{roles}_reader"')
+    done = cli("ledger", "restore", str(copy))
+    assert done.code == 0, done.said
+    assert "these rights could not be given again" in done.said
+    assert f"GRANT SELECT ON TABLE {schema}.events TO {roles}_reader;" in done.said
+    assert f'-- role "{roles}_reader" does not exist' in done.said
+    assert f'rights as before for: "{roles}_odd ""one"""' in done.said
     assert cli("verify", "--offline").code == 0
+    postgres_server.execute(f'CREATE ROLE "{roles}_reader"')
 
 
 def test_a_long_restore_keeps_the_ledger_to_itself_on_a_server_that_ends_idle_sessions(

@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from tests.command_line import Cli
 from tests.histories import told
-from tests.stores import ON_FILE, store_at
+from tests.stores import ON_BOTH, ON_FILE, store_at
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.event_store import StoreFailure, Write
@@ -208,6 +210,18 @@ def test_a_backup_is_whole_at_rest_and_can_be_put_back(
     with open_store(home / "ledger.db") as store:
         assert store.newest() == before
     assert cli("ledger", "backup", str(copy)).code == 4  # It exists.
+
+
+@ON_BOTH
+@pytest.mark.parametrize("mask", [0o000, 0o022])
+def test_a_backup_is_for_its_owner_alone(
+    cli: Cli, tmp_path: Path, mask: int, request: pytest.FixtureRequest
+) -> None:
+    before = os.umask(mask)
+    request.addfinalizer(lambda: os.umask(before))
+    copy = tmp_path / "copy"
+    assert cli("ledger", "backup", str(copy)).code == 0
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
 
 
 @ON_FILE

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import click
 
@@ -196,13 +196,16 @@ def restore_command(file: Path, home: Path, as_json: bool) -> None:
     place = open_home(home)
     chosen = store_of(place)
     old: Path | str | None
+    rights: dict[str, object] = {}
+    told = ""
     try:
         with watch_lock(place):
             if chosen:
-                restored = postgres_part("postgres_backup", "restore_postgres", chosen)
+                restored = postgres_part("postgres_restore", "restore_postgres", chosen)
                 stamp = f"{clock.now():%Y%m%d_%H%M%S}"
-                events, schema = restored(chosen, file.expanduser(), stamp)
-                old = f"the schema {schema}" if schema else None
+                done = restored(chosen, file.expanduser(), stamp)
+                events, old = done.events, f"the schema {done.kept}" if done.kept else None
+                rights, told = _rights_document(done.granted), _rights_lines(done.granted)
             else:
                 _refuse_archive(file.expanduser())
                 stamp = f"{clock.now():%Y%m%dT%H%M%SZ}"
@@ -213,6 +216,30 @@ def restore_command(file: Path, home: Path, as_json: bool) -> None:
     except (BackupProblem, HomeInUse) as error:
         raise Leave(str(error), 3) from error
     kept = f"; the ledger that was there is {old}" if old is not None else ""
-    text = f"{count(events, 'event')} restored{kept}\nnext: watchkeeper verify"
-    document = {"events": events, "kept": str(old) if old is not None else None}
+    text = f"{count(events, 'event')} restored{kept}{told}\nnext: watchkeeper verify"
+    document = {"events": events, "kept": str(old) if old is not None else None, **rights}
     say(as_json, document, text)
+
+
+def _rights_document(granted: Any) -> dict[str, object]:
+    """Return what `postgres_rights.Granted` says, for `--json`."""
+    return {
+        "roles": list(granted.roles),
+        "not_granted": [{"statement": one, "why": why} for one, why in granted.failed],
+        "not_there": list(granted.missing),
+    }
+
+
+def _rights_lines(granted: Any) -> str:
+    """Return the same for a reader; only what a person must do something about is listed."""
+    lines = list[str]()
+    if granted.roles:
+        lines.append(f"rights as before for: {', '.join(granted.roles)}")
+    if granted.missing:
+        lines.append(
+            f"not in the copy, though others had rights on it: {', '.join(granted.missing)}"
+        )
+    if granted.failed:
+        lines.append("these rights could not be given again; have somebody who may do it:")
+        lines += [f"  {statement};  -- {why}" for statement, why in granted.failed]
+    return "".join(f"\n{line}" for line in lines)

@@ -55,6 +55,8 @@ def back_up(path: Path, to: Path, told: Callable[[int, int], None] = lambda _a, 
     new = to.with_name(f"{to.name}.new")
     new.unlink(missing_ok=True)
     try:
+        # Everything that was ever recorded: for its owner, wherever it is put.
+        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         with (
             closing(connect(path, parameters="mode=ro")) as source,
             closing(sqlite3.connect(new)) as target,

@@ -1,6 +1,7 @@
 """What `doctor` says of the server that keeps a ledger."""
 
 from watchkeeper.adapters.store.postgres_address import parse_address
+from watchkeeper.adapters.store.postgres_aside import aside, told_copy
 from watchkeeper.adapters.store.postgres_link import LIMITS, Links
 from watchkeeper.clock import Timer
 
@@ -28,13 +29,19 @@ def health(url: str) -> list[tuple[str, bool, str]]:
             "SELECT name, setting FROM pg_settings WHERE name = ANY (%s::text[])",
             (list(_SAFE),),
         )
+        with links.borrowed() as connection:
+            left = told_copy(aside(connection, address.schema))
     finally:
         links.close()
+    # A restore that is under way keeps everybody out, so this one is not.
+    found = [("restore", False, left)] if left else []
     unsafe = [name for name, value in settings if value != _SAFE[name]]
     says = f"PostgreSQL {server}, answers in {answer_ms:.1f} ms"
     if standby:
-        return [("server", False, f"{says}; it is a standby, which takes no writes: name another")]
+        says += "; it is a standby, which takes no writes: name another"
+        return [("server", False, says), *found]
     if unsafe:
         names = " and ".join(unsafe)
-        return [("server", False, f"{says}; {names} off: a crash of its machine loses events")]
-    return [("server", True, says)]
+        says += f"; {names} off: a crash of its machine loses events"
+        return [("server", False, says), *found]
+    return [("server", True, says), *found]

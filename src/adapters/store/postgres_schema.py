@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 
 from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
+from watchkeeper.adapters.store.postgres_aside import aside, told_missing
 from watchkeeper.event_store import StoreFailure
 
 SERVER_MIN = 120000
@@ -177,12 +178,8 @@ def prepare(
     _refuse_newer(version, where)
     if version == len(MIGRATIONS):
         return
-    if version is None and not create:
-        raise StoreFailure(
-            f"{where}: there is no ledger. Nothing was stored. If there was one, restore a "
-            "backup; make one with `watchkeeper --store URL init`; or correct the database or the "
-            "schema in the URL."
-        )
+    if version is None:
+        _refuse_missing(connection, schema, where, create=create)
     # Creating a schema or a function twice at one moment fails with "tuple concurrently updated",
     # so everybody waits here and looks again.
     with connection.transaction():
@@ -199,6 +196,21 @@ def prepare(
             for statement in statements:
                 connection.execute(statement.encode())
             connection.execute("INSERT INTO migrations (version) VALUES (%s)", (number,))
+
+
+def _refuse_missing(
+    connection: psycopg.Connection[tuple[object, ...]], schema: str, where: str, *, create: bool
+) -> None:
+    moved = told_missing(aside(connection, schema), schema)
+    if moved:
+        # An empty one beside it would be taken for it.
+        raise StoreFailure(f"{where}: there is no ledger. Nothing was stored. {moved}")
+    if not create:
+        raise StoreFailure(
+            f"{where}: there is no ledger. Nothing was stored. If there was one, restore a "
+            "backup; make one with `watchkeeper --store URL init`; or correct the database or the "
+            "schema in the URL."
+        )
 
 
 def _has_schema(connection: psycopg.Connection[tuple[object, ...]], schema: str) -> bool:
