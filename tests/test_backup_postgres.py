@@ -166,7 +166,7 @@ def test_a_restore_that_is_killed_leaves_the_ledger_and_is_told_of(
         store.append([Write("run/after", 1, (("t", b"{}"),))])
     there = set(postgres_server.execute("SELECT nspname FROM pg_namespace"))
     assert ((f"{schema}_restoring",) in there) is copied
-    assert not {name for (name,) in there if name.startswith(f"{schema}_before")}
+    assert not {name for (name,) in there if str(name).startswith(f"{schema}_before")}
     checks = {row["check"]: row for row in cli("doctor", "--json").json["checks"]}
     assert ("restore" in checks) is copied
     if copied:

@@ -1,4 +1,4 @@
-"""Group commit over the real store: nothing lost, mixed up or kept waiting for ever."""
+"""Group commit over both real stores: nothing lost, mixed up or kept waiting for ever."""
 
 import os
 import signal
@@ -6,15 +6,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.adapters.store_processes import line_of, worker
+from tests.stores import Place
 from watchkeeper import clock
-from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
-from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.committer import BATCH_MAX, Committer
 from watchkeeper.event_store import (
     Append,
@@ -31,15 +29,17 @@ LIMIT = timedelta(seconds=20)
 WRITERS = 8
 
 
-class Gate(SqliteStore):
-    """The real store, whose transactions begin when a test lets them: a slow disk on request."""
+class Gate:
+    """Stands before a real store, whose transactions begin when a test lets them: a slow disk."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(open_store(path).database)
+    def __init__(self, store: Any) -> None:
+        self.store = store
         self.open = threading.Event()
         self.open.set()
         self.sizes: list[int] = []
         self.fails_with: BaseException | None = None
+        self._append_batch = store.append_batch
+        store.append_batch = self.append_batch
 
     def append_batch(
         self, appends: Sequence[Append]
@@ -48,19 +48,16 @@ class Gate(SqliteStore):
         assert self.open.wait(LIMIT.total_seconds())
         if self.fails_with is not None:
             raise self.fails_with
-        return super().append_batch(appends)
+        outcomes: list[Appended | VersionConflict | KeyReused] = self._append_batch(appends)
+        return outcomes
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
-
-
-@pytest.fixture
-def gate(path: Path) -> Iterator[Gate]:
-    with Gate(path) as opened:
-        yield opened
-        opened.open.set()
+def gate(place: Place) -> Iterator[Gate]:
+    with place.open() as store:
+        found = Gate(store)
+        yield found
+        found.open.set()
 
 
 def write(stream: str, expected: int, text: bytes = b"{}") -> Write:
@@ -74,8 +71,8 @@ def eventually(condition: Any) -> None:
         clock.sleep(timedelta(milliseconds=1))
 
 
-def test_a_committer_is_an_event_store(gate: Gate) -> None:
-    port: EventStore = Committer(gate)
+def test_a_committer_is_an_event_store(gate: Gate, place: Place) -> None:
+    port: EventStore = Committer(gate.store)
     row = StatusRow("a", "run", "1")
     assert port.append([write("run/a", 0)], key="k", digest=b"d", status=[row]) == Appended(
         {"run/a": (1, 1)}
@@ -87,13 +84,13 @@ def test_a_committer_is_an_event_store(gate: Gate) -> None:
     assert port.answer("k", digest=b"d") == Appended({"run/a": (1, 1)}, repeated=True)
     assert (port.streams(""), port.status_rows(), port.newest()) == (["run/a"], [row], 2)
     assert port.wait(after=1, limit=timedelta(0))
-    assert port.kind == "sqlite"
+    assert port.kind == ("postgresql" if place.is_postgres else "sqlite")
 
 
 def test_many_writers_lose_nothing_and_keep_the_order_of_each_stream(
-    gate: Gate, path: Path
+    gate: Gate, place: Place
 ) -> None:
-    committer = Committer(gate)
+    committer = Committer(gate.store)
 
     def append_all(number: int) -> None:
         for version in range(50):
@@ -105,7 +102,7 @@ def test_many_writers_lose_nothing_and_keep_the_order_of_each_stream(
         states = [event.state for event in committer.read(f"run/{number}")]
         assert states == [str(version).encode() for version in range(50)]
     committer.close()
-    report = verify_store(path)
+    report = place.verify()
     assert (report.problems, report.events) == ((), WRITERS * 50)
 
 
@@ -117,7 +114,7 @@ def held_up(gate: Gate, committer: Committer, pool: ThreadPoolExecutor) -> None:
 
 
 def test_appends_that_wait_share_one_transaction_and_a_conflict_fails_alone(gate: Gate) -> None:
-    committer = Committer(gate)
+    committer = Committer(gate.store)
     with ThreadPoolExecutor(5) as pool:
         held_up(gate, committer, pool)
         good = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(3)]
@@ -131,7 +128,7 @@ def test_appends_that_wait_share_one_transaction_and_a_conflict_fails_alone(gate
 
 
 def test_a_transaction_holds_no_more_than_its_most(gate: Gate) -> None:
-    committer = Committer(gate)
+    committer = Committer(gate.store)
     with ThreadPoolExecutor(BATCH_MAX + 4) as pool:
         held_up(gate, committer, pool)
         for n in range(BATCH_MAX + 3):
@@ -142,7 +139,7 @@ def test_a_transaction_holds_no_more_than_its_most(gate: Gate) -> None:
 
 
 def test_a_full_queue_makes_wait_and_then_says_so(gate: Gate) -> None:
-    committer = Committer(gate, queue_max=2, queue_limit=timedelta(milliseconds=50))
+    committer = Committer(gate.store, queue_max=2, queue_limit=timedelta(milliseconds=50))
     with ThreadPoolExecutor(4) as pool:
         held_up(gate, committer, pool)
         inside = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(2)]
@@ -155,7 +152,7 @@ def test_a_full_queue_makes_wait_and_then_says_so(gate: Gate) -> None:
 
 
 def test_a_place_in_the_queue_is_taken_as_soon_as_there_is_one(gate: Gate) -> None:
-    committer = Committer(gate, queue_max=1, queue_limit=LIMIT)
+    committer = Committer(gate.store, queue_max=1, queue_limit=LIMIT)
     with ThreadPoolExecutor(4) as pool:
         held_up(gate, committer, pool)
         rest = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(3)]
@@ -167,7 +164,7 @@ def test_a_place_in_the_queue_is_taken_as_soon_as_there_is_one(gate: Gate) -> No
 
 
 def test_a_failure_of_the_store_reaches_everybody_who_waits(gate: Gate) -> None:
-    committer = Committer(gate)
+    committer = Committer(gate.store)
     with ThreadPoolExecutor(4) as pool:
         held_up(gate, committer, pool)
         others = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(3)]
@@ -181,7 +178,7 @@ def test_a_failure_of_the_store_reaches_everybody_who_waits(gate: Gate) -> None:
 
 
 def test_what_can_not_be_stored_harms_only_whoever_brought_it(gate: Gate) -> None:
-    committer = Committer(gate)
+    committer = Committer(gate.store)
     with ThreadPoolExecutor(4) as pool:
         held_up(gate, committer, pool)
         good = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(2)]
@@ -195,7 +192,7 @@ def test_what_can_not_be_stored_harms_only_whoever_brought_it(gate: Gate) -> Non
 
 
 def test_when_the_leader_is_interrupted_the_others_hear_that_it_is_unknown(gate: Gate) -> None:
-    committer = Committer(gate)
+    committer = Committer(gate.store)
     with ThreadPoolExecutor(3) as pool:
         held_up(gate, committer, pool)
         others = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(2)]
@@ -210,7 +207,7 @@ def test_when_the_leader_is_interrupted_the_others_hear_that_it_is_unknown(gate:
 
 
 def test_whoever_is_interrupted_while_waiting_leaves_the_queue(gate: Gate) -> None:
-    committer = Committer(gate)
+    committer = Committer(gate.store)
     with ThreadPoolExecutor(2) as pool:
         held_up(gate, committer, pool)
 
@@ -231,8 +228,8 @@ def test_whoever_is_interrupted_while_waiting_leaves_the_queue(gate: Gate) -> No
     assert committer.streams("run/") == ["run/after", "run/first"]
 
 
-def test_closing_finishes_what_waits_and_takes_no_more(gate: Gate, path: Path) -> None:
-    committer = Committer(gate)
+def test_closing_finishes_what_waits_and_takes_no_more(gate: Gate, place: Place) -> None:
+    committer = Committer(gate.store)
     with ThreadPoolExecutor(5) as pool:
         held_up(gate, committer, pool)
         others = [pool.submit(committer.append, [write(f"run/{n}", 0)]) for n in range(3)]
@@ -246,28 +243,31 @@ def test_closing_finishes_what_waits_and_takes_no_more(gate: Gate, path: Path) -
         assert all(one.result() for one in others)
         closing.result()
     committer.close()
-    assert verify_store(path).events == 4
+    assert place.verify().events == 4
 
 
-def test_several_processes_of_several_threads_share_one_store(path: Path) -> None:
-    with worker("write_grouped", path, 4) as one, worker("write_grouped", path, 4) as other:
+def test_several_processes_of_several_threads_share_one_store(place: Place) -> None:
+    with (
+        worker("write_grouped", place.text, 4) as one,
+        worker("write_grouped", place.text, 4) as other,
+    ):
         said = [line_of(process) for _ in range(60) for process in (one, other)]
-    assert said_is_stored(path, said)
+    assert said_is_stored(place, said)
 
 
 @pytest.mark.parametrize("round_", range(3))
-def test_after_a_kill_each_append_is_there_whole_or_not_at_all(path: Path, round_: int) -> None:
-    with worker("write_grouped", path, WRITERS) as process:
+def test_after_a_kill_each_append_is_there_whole_or_not_at_all(place: Place, round_: int) -> None:
+    with worker("write_grouped", place.text, WRITERS) as process:
         said = [line_of(process) for _ in range(40 + 7 * round_)]
         os.kill(process.pid, signal.SIGKILL)
         assert process.stdout is not None
         said += [line.strip() for line in process.stdout if line.endswith("\n")]
-    assert said_is_stored(path, said)
+    assert said_is_stored(place, said)
 
 
-def said_is_stored(path: Path, said: Sequence[str]) -> bool:
-    assert verify_store(path).problems == ()
-    with open_store(path) as store:
+def said_is_stored(place: Place, said: Sequence[str]) -> bool:
+    assert place.verify().problems == ()
+    with place.open() as store:
         for line in said:
             stream, version = line.split(" ")
             last = int(version)

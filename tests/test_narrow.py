@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -16,12 +15,12 @@ from pydantic import BaseModel
 from tests.domain.samples import DRI
 from tests.domain.strategies import events
 from tests.projections.tales import TALES
+from tests.stores import Place
 from watchkeeper import clock
-from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.domain.envelope import Envelope, Undecodable, decode, encode
 from watchkeeper.domain.events import Fact
 from watchkeeper.domain.registry import type_of
-from watchkeeper.event_store import READ_PAGE, Recorded, Write
+from watchkeeper.event_store import READ_PAGE, EventStore, Recorded, Write
 from watchkeeper.ledger import run_stream
 from watchkeeper.narrow import NarrowReader
 
@@ -163,12 +162,12 @@ def test_a_field_or_a_topic_that_no_model_has_is_an_error_at_once() -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with open_store(tmp_path / "ledger.db") as opened:
+def store(place: Place) -> Iterator[EventStore]:
+    with place.open() as opened:
         yield opened
 
 
-def test_whole_histories_are_read_by_stream_and_in_commit_order(store: SqliteStore) -> None:
+def test_whole_histories_are_read_by_stream_and_in_commit_order(store: EventStore) -> None:
     wanted = {CHECK: ["health", "metrics"], "run.instance_ended.1": ["outcome"]}
     wanted["run.instance_ended.1"] = list(type_of["run.instance_ended.1"].model_fields)[:1]
     for name, tale in TALES.items():

@@ -9,8 +9,7 @@ from uuid import uuid4
 
 from tests.command_line import Cli
 from tests.histories import told
-from tests.stores import store_at
-from watchkeeper.adapters.store.sqlite import open_store
+from tests.stores import Place, store_at
 from watchkeeper.domain.envelope import Envelope, Event, decode, encode
 from watchkeeper.domain.events import CheckRecorded, LogbookPushed, NoteAdded, RunEvent
 from watchkeeper.domain.people import Actor
@@ -52,14 +51,14 @@ def replayed(store: EventStore, slug: str) -> Difference | None:
     return replay(History(slug, found.run, found.effects))
 
 
-def test_every_tale_replays_as_it_was_recorded(tmp_path: Path) -> None:
-    with open_store(tmp_path / "ledger.db") as store:
+def test_every_tale_replays_as_it_was_recorded(place: Place) -> None:
+    with place.open() as store:
         slugs = told(store)
         assert [replay(one) for one in histories(store, slugs)] == [None] * len(slugs)
 
 
-def test_a_logbook_that_would_be_rendered_otherwise_is_named_at_its_event(tmp_path: Path) -> None:
-    with open_store(tmp_path / "ledger.db") as store:
+def test_a_logbook_that_would_be_rendered_otherwise_is_named_at_its_event(place: Place) -> None:
+    with place.open() as store:
         [slug] = told(store, ["crash_loop"])
         from_tale = [
             _decoded(one.version, one.topic, one.state) for one in history(store, slug).run
@@ -78,8 +77,8 @@ def _decoded(version: int, topic: str, state: bytes) -> Event:
     return decode("run/crash-loop", version, topic, state)
 
 
-def test_a_status_row_that_differs_names_its_keys(tmp_path: Path) -> None:
-    with open_store(tmp_path / "ledger.db") as store:
+def test_a_status_row_that_differs_names_its_keys(place: Place) -> None:
+    with place.open() as store:
         [slug] = told(store, ["held"])
         [row] = store.status_rows()
         store.append(
@@ -90,8 +89,8 @@ def test_a_status_row_that_differs_names_its_keys(tmp_path: Path) -> None:
     assert (found.kind, found.says) == ("status", "its run row of status differs in lane")
 
 
-def test_what_cannot_be_read_is_named_at_its_event(tmp_path: Path) -> None:
-    with open_store(tmp_path / "ledger.db") as store:
+def test_what_cannot_be_read_is_named_at_its_event(place: Place) -> None:
+    with place.open() as store:
         [slug] = told(store, ["held"])
         version = store.head(f"run/{slug}")[0]
         store.append([Write(f"run/{slug}", version, (("run.noted.9", b'{"data":{}}'),))])
@@ -107,13 +106,13 @@ class Judged:
     now: tuple[RunEvent, ...]
 
 
-def test_a_decision_that_would_be_another_is_named_at_its_check(tmp_path: Path) -> None:
+def test_a_decision_that_would_be_another_is_named_at_its_check(place: Place) -> None:
     def judge(slug: str, events: Sequence[Event]) -> list[Judged]:
         checks = [event.version for event in events if isinstance(event.data, CheckRecorded)]
         noted = NoteAdded(text="otherwise")
         return [Judged(checks[0], (), ()), Judged(checks[1], (), (noted,))]
 
-    with open_store(tmp_path / "ledger.db") as store:
+    with place.open() as store:
         [slug] = told(store, ["crash_loop"])
         found = replay(history(store, slug), judge)
     assert found is not None

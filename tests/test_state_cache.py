@@ -1,17 +1,16 @@
 """Kept states: bounded, never older, and never believed against the store."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from tests.domain.samples import contract
 from tests.office import DRI, taken
+from tests.stores import Place
 from watchkeeper import clock
-from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.committer import Committer
 from watchkeeper.deciding import AGAIN_MAX
 from watchkeeper.domain.commands import AddNote, DraftRun
@@ -19,7 +18,14 @@ from watchkeeper.domain.effects import effects_stream
 from watchkeeper.domain.events import EffectEvent, EffectFailed
 from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.domain.state import Run
-from watchkeeper.event_store import Append, Appended, KeyReused, Recorded, VersionConflict
+from watchkeeper.event_store import (
+    Append,
+    Appended,
+    EventStore,
+    KeyReused,
+    Recorded,
+    VersionConflict,
+)
 from watchkeeper.ledger import Ledger, run_stream
 from watchkeeper.state_cache import StateCache
 
@@ -31,16 +37,20 @@ class State:
     version: int
 
 
-class Rival(SqliteStore):
-    """The real store, where another ledger appends right before each of our appends."""
+class Rival:
+    """Stands before a real store: another ledger appends right before each of our appends."""
 
-    def __init__(self, path: Path, rounds: int) -> None:
-        super().__init__(open_store(path).database)
+    def __init__(self, place: Place, rounds: int) -> None:
+        self.store = place.open()
         self.reads: list[int] = []
         self.rounds = rounds
         self.lost = 0
         self.alone = False
-        self.other = Ledger(open_store(path), Scrubber(KEY))
+        self.other = Ledger(place.open(), Scrubber(KEY))
+        self._append_batch, self._exclusive = self.store.append_batch, self.store.exclusive
+        self._read = self.store.read
+        self.store.append_batch, self.store.exclusive = self.append_batch, self.exclusive
+        self.store.read = self.read
 
     def append_batch(
         self, appends: Sequence[Append]
@@ -50,11 +60,12 @@ class Rival(SqliteStore):
             self.lost += 1
             self.other.handle("demo", note("rival"))
             self.other.record_effects("demo", [failed()], DRI)
-        return super().append_batch(appends)
+        outcomes: list[Appended | VersionConflict | KeyReused] = self._append_batch(appends)
+        return outcomes
 
     @contextmanager
     def exclusive(self) -> Generator[None, None, None]:
-        with super().exclusive():
+        with self._exclusive():
             self.alone = True
             try:
                 yield
@@ -63,21 +74,27 @@ class Rival(SqliteStore):
 
     def read(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Recorded]:
         self.reads.append(after)
-        return super().read(stream, after=after, limit=limit)
-
-    def close(self) -> None:
-        self.other.store.close()
-        super().close()
+        found: list[Recorded] = self._read(stream, after=after, limit=limit)
+        return found
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
+def rivals(place: Place) -> Iterator[Callable[[int], Rival]]:
+    """Opens rivals by how often they come first; they are closed with the test."""
+    with ExitStack() as opened:
+
+        def made(rounds: int) -> Rival:
+            rival = Rival(place, rounds)
+            opened.callback(rival.store.close)
+            opened.callback(rival.other.store.close)
+            return rival
+
+        yield made
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    with open_store(path) as opened:
+def store(place: Place) -> Iterator[EventStore]:
+    with place.open() as opened:
         taken(Ledger(opened, Scrubber(KEY)).handle("demo", draft("demo")))
         yield opened
 
@@ -113,7 +130,7 @@ def test_a_newer_state_is_never_replaced_by_an_older_one() -> None:
     assert cache.keep("a", State(1)) == State(1)
 
 
-def test_a_ledger_that_keeps_few_states_says_the_same(store: SqliteStore) -> None:
+def test_a_ledger_that_keeps_few_states_says_the_same(store: EventStore) -> None:
     small, large = Ledger(store, Scrubber(KEY), states_max=1), Ledger(store, Scrubber(KEY))
     for slug in ("a", "b", "a", "b"):
         if not store.head(run_stream(slug))[0]:
@@ -122,32 +139,34 @@ def test_a_ledger_that_keeps_few_states_says_the_same(store: SqliteStore) -> Non
         assert small.run(slug) == large.run(slug)
 
 
-def test_after_a_conflict_only_the_tail_is_read(path: Path, store: SqliteStore) -> None:
-    with Rival(path, rounds=1) as rival:
-        ledger = Ledger(rival, Scrubber(KEY))
-        ledger.run("demo")
-        rival.reads.clear()
-        run = taken(ledger.handle("demo", note("ours"))).run
-        assert (run.version, rival.reads) == (3, [1])
+def test_after_a_conflict_only_the_tail_is_read(
+    rivals: Callable[[int], Rival], store: EventStore
+) -> None:
+    rival = rivals(1)
+    ledger = Ledger(rival.store, Scrubber(KEY))
+    ledger.run("demo")
+    rival.reads.clear()
+    run = taken(ledger.handle("demo", note("ours"))).run
+    assert (run.version, rival.reads) == (3, [1])
 
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_who_lost_three_times_keeps_the_others_out_and_wins(
-    path: Path, store: SqliteStore, grouped: bool
+    rivals: Callable[[int], Rival], store: EventStore, grouped: bool
 ) -> None:
-    with Rival(path, rounds=99) as rival:
-        ledger = Ledger(Committer(rival) if grouped else rival, Scrubber(KEY))
-        run = taken(ledger.handle("demo", note("ours"))).run
-        assert (rival.lost, run.version) == (AGAIN_MAX, 1 + AGAIN_MAX + 1)
-        before = rival.head(effects_stream("demo"))[0]
-        effects = ledger.record_effects("demo", [failed()], DRI)
-        assert (rival.lost, effects.version) == (2 * AGAIN_MAX, before + AGAIN_MAX + 1)
-        # And the others may write again.
-        taken(rival.other.handle("demo", note("rival")))
-        assert rival.other.run("demo") == ledger.run("demo")
+    rival = rivals(99)
+    ledger = Ledger(Committer(rival.store) if grouped else rival.store, Scrubber(KEY))
+    run = taken(ledger.handle("demo", note("ours"))).run
+    assert (rival.lost, run.version) == (AGAIN_MAX, 1 + AGAIN_MAX + 1)
+    before = rival.store.head(effects_stream("demo"))[0]
+    effects = ledger.record_effects("demo", [failed()], DRI)
+    assert (rival.lost, effects.version) == (2 * AGAIN_MAX, before + AGAIN_MAX + 1)
+    # And the others may write again.
+    taken(rival.other.handle("demo", note("rival")))
+    assert rival.other.run("demo") == ledger.run("demo")
 
 
-def test_a_state_that_is_ahead_of_the_store_is_not_believed(path: Path, store: SqliteStore) -> None:
+def test_a_state_that_is_ahead_of_the_store_is_not_believed(store: EventStore) -> None:
     ledger = Ledger(store, Scrubber(KEY))
     run = ledger.run("demo")
     assert isinstance(run, Run)
@@ -158,18 +177,22 @@ def test_a_state_that_is_ahead_of_the_store_is_not_believed(path: Path, store: S
     assert taken(ledger.handle("demo", note("ours"))).run.version == 3
 
 
-def test_threads_on_one_run_take_turns_and_never_conflict(path: Path, store: SqliteStore) -> None:
+def test_threads_on_one_run_take_turns_and_never_conflict(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lost: list[VersionConflict] = []
 
-    class Counting(SqliteStore):
-        def append_batch(
-            self, appends: Sequence[Append]
-        ) -> list[Appended | VersionConflict | KeyReused]:
-            outcomes = super().append_batch(appends)
-            lost.extend(one for one in outcomes if isinstance(one, VersionConflict))
-            return outcomes
+    append_batch = store.append_batch
 
-    ledger = Ledger(Committer(Counting(store.database)), Scrubber(KEY))
+    def counted(
+        appends: Sequence[Append],
+    ) -> list[Appended | VersionConflict | KeyReused]:
+        outcomes = append_batch(appends)
+        lost.extend(one for one in outcomes if isinstance(one, VersionConflict))
+        return outcomes
+
+    monkeypatch.setattr(store, "append_batch", counted)
+    ledger = Ledger(Committer(store), Scrubber(KEY))
     with ThreadPoolExecutor(8) as pool:
         noted = [pool.submit(ledger.handle, "demo", note(str(number))) for number in range(40)]
         assert all(taken(one.result()) for one in noted)
@@ -177,9 +200,9 @@ def test_threads_on_one_run_take_turns_and_never_conflict(path: Path, store: Sql
 
 
 def test_an_exclusive_block_without_an_append_stores_nothing_and_lets_the_others_in(
-    path: Path, store: SqliteStore
+    place: Place, store: EventStore
 ) -> None:
-    with open_store(path) as other, ThreadPoolExecutor(1) as pool:
+    with place.open() as other, ThreadPoolExecutor(1) as pool:
         ledger = Ledger(other, Scrubber(KEY))
         with store.exclusive():
             waiting = pool.submit(ledger.handle, "demo", note("later"))
