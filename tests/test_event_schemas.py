@@ -1,9 +1,12 @@
 """What is promised to readers of events: the schemas describe every event, and never break."""
 
 import json
+import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from tests.domain.given import enveloped
 from tests.domain.samples import check_of
 from tests.domain.strategies import events
 from tests.published import events_of, make_home
+from watchkeeper.adapters.cli import run
 from watchkeeper.domain.envelope import encode
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.registry import type_of
@@ -35,13 +39,19 @@ def validator(schema: dict[str, Any]) -> Any:
     return made(schema)
 
 
+@cache
+def validator_of(topic: str) -> Any:
+    """Make it once: to prove that a schema is one takes longer than ten events."""
+    return validator(event_schema(topic))
+
+
 @pytest.mark.parametrize("topic", sorted(type_of))
 @settings(max_examples=10, deadline=None)
 @for_all(data=st.data())
 def test_every_event_fits_its_schema(topic: str, data: st.DataObject) -> None:
     fact = data.draw(events(type_of[topic]))
     _, state = encode(enveloped(fact, 1).envelope)
-    validator(event_schema(topic)).validate(json.loads(state))
+    validator_of(topic).validate(json.loads(state))
 
 
 def test_numbers_that_json_cannot_write_fit() -> None:
@@ -55,9 +65,9 @@ def test_numbers_that_json_cannot_write_fit() -> None:
 
 
 def test_a_real_event_fits_the_schema_that_it_names(tmp_path: Path) -> None:
-    schemas = {event_schema(topic)["$id"]: event_schema(topic) for topic in type_of}
+    topics = {event_schema(topic)["$id"]: topic for topic in type_of}
     for event in events_of(make_home(tmp_path / "home")):
-        validator(schemas[attributes(event)["dataschema"]]).validate(event.envelope)
+        validator_of(topics[attributes(event)["dataschema"]]).validate(event.envelope)
 
 
 def test_a_reader_is_told_of_what_is_missing_and_may_meet_what_is_new() -> None:
@@ -150,21 +160,36 @@ def test_a_change_that_only_adds_is_allowed(new: dict[str, Any]) -> None:
 # --- The script and the command -------------------------------------------------------------------
 
 
-def generate(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+Generate = Callable[..., tuple[int, str]]
+"""Runs the script in this process, given its options; returns its exit code and what it said."""
+
+
+@pytest.fixture
+def generate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Generate:
+    def call(*options: str) -> tuple[int, str]:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", [str(SCRIPT), *options])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, capsys.readouterr().out
+
+    return call
 
 
 def test_the_released_schemas_are_up_to_date() -> None:
-    done = generate("--check")
+    command = [sys.executable, str(SCRIPT), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_script_adds_what_is_new_and_leaves_what_would_break(tmp_path: Path) -> None:
+def test_the_script_adds_what_is_new_and_leaves_what_would_break(
+    generate: Generate, tmp_path: Path
+) -> None:
     folder = ("--folder", str(tmp_path))
-    assert generate("--check", *folder).returncode == 1
-    assert generate(*folder).returncode == 0
-    assert generate("--check", *folder).returncode == 0
+    assert generate("--check", *folder)[0] == 1
+    assert generate(*folder)[0] == 0
+    assert generate("--check", *folder)[0] == 0
 
     path = tmp_path / "run.note_added.1.json"
     released = path.read_text()
@@ -172,30 +197,28 @@ def test_the_script_adds_what_is_new_and_leaves_what_would_break(tmp_path: Path)
     promised["properties"]["colour"] = {"type": "string"}
     path.write_text(json.dumps(promised))
     for options in (("--check",), ()):
-        done = generate(*options, *folder)
-        assert done.returncode == 1
-        assert "run.note_added.1: data.colour: the field is gone" in done.stdout
+        code, said = generate(*options, *folder)
+        assert code == 1
+        assert "run.note_added.1: data.colour: the field is gone" in said
     assert json.loads(path.read_text()) == promised
-    assert generate("--replace", "run.note_added.1", *folder).returncode == 0
+    assert generate("--replace", "run.note_added.1", *folder)[0] == 0
     assert path.read_text() == released
 
     (tmp_path / "run.forgotten.1.json").write_text("{}")
-    assert "run.forgotten.1: it is written no more" in generate("--check", *folder).stdout
+    assert "run.forgotten.1: it is written no more" in generate("--check", *folder)[1]
 
 
-def watchkeeper(*words: str) -> subprocess.CompletedProcess[str]:
-    program = "import sys; from watchkeeper.adapters.cli import main; main(sys.argv[1:])"
-    return subprocess.run(
-        [sys.executable, "-c", program, *words],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+def test_the_command_lists_types_and_prints_schemas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("WATCHKEEPER_HOME", str(home))
 
+    def schema_events(*options: str) -> str:
+        assert run(["schema", "events", *options]) == 0
+        return capsys.readouterr().out
 
-def test_the_command_lists_types_and_prints_schemas() -> None:
-    listed = watchkeeper("schema", "events").stdout.splitlines()
+    listed = schema_events().splitlines()
     assert len(listed) == len(type_of)
     assert any(line.startswith("dev.watchkeeper.effects.failed.v1 ") for line in listed)
     wanted = event_schema("run.check_recorded.1")
@@ -204,9 +227,10 @@ def test_the_command_lists_types_and_prints_schemas() -> None:
         "run.check_recorded.1",
         "run.check_recorded",
     ):
-        assert json.loads(watchkeeper("schema", "events", "--type", name).stdout) == wanted
-    told = json.loads(watchkeeper("schema", "events", "--json").stdout)
+        assert json.loads(schema_events("--type", name)) == wanted
+    told = json.loads(schema_events("--json"))
     assert told["types"]["dev.watchkeeper.run.check_recorded.v1"] == wanted
-    wrong = watchkeeper("schema", "events", "--type", "run.check_recorde")
-    assert wrong.returncode == 4
-    assert "did you mean run.check_recorded" in wrong.stderr
+    assert run(["schema", "events", "--type", "run.check_recorde"]) == 4
+    assert "did you mean run.check_recorded" in capsys.readouterr().err
+    # It needs no home.
+    assert not home.exists()
