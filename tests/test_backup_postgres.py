@@ -345,6 +345,24 @@ def test_a_lost_ledger_comes_back_with_the_rights_in_the_archive_and_what_lacks_
     postgres_server.execute(f'CREATE ROLE "{roles}_reader"')
 
 
+def test_an_archive_that_is_not_read_to_its_end_changes_nothing(
+    on_server: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli, copy = on_server, tmp_path / "ledger.dump"
+    assert cli("ledger", "backup", str(copy)).code == 0
+    with store_at(home) as store:
+        store.append([Write("run/after", 0, (("t", b"{}"),))])
+        newest = store.newest()
+    # All that the ledger needs has come, and still nobody knows what is missing.
+    fails = 'case "$*" in *--no-owner*) $real "$@"; echo error: torn >&2; exit 1 ;; esac'
+    stand_in(tmp_path, "pg_restore", f'{fails}\nexec $real "$@"')
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    done = cli("ledger", "restore", str(copy))
+    assert (done.code, "torn. Nothing was restored" in done.said) == (2, True), done.said
+    with store_at(home) as store:
+        assert store.newest() == newest
+
+
 def test_a_long_restore_keeps_the_ledger_to_itself_on_a_server_that_ends_idle_sessions(
     on_server: Cli, tmp_path: Path, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
