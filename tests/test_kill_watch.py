@@ -35,7 +35,11 @@ def test_a_relaunch_submitted_before_it_is_recorded_is_found() -> None:
     )
     assert report["points"] == {"resubmit": 1}
     assert code == 1
-    assert any("at one time" in problem for problem in report["problems"]), report["problems"]
+    # Whether the two jobs also wrote at one time hangs on how fast the watch came back.
+    assert any(
+        problem.endswith("was submitted, and no request for it is on record")
+        for problem in report["problems"]
+    ), report["problems"]
 
 
 @pytest.mark.long

@@ -39,12 +39,14 @@ def judge(campaign: Campaign) -> tuple[list[str], dict[str, int]]:
         problem.message for problem in verify_ledger(store, campaign.home / "ledger.db").problems
     ]
     started: dict[str, int] = {}
+    requested: set[str] = set()
     with open_office(campaign.home) as office:
         report = Report([], [])
         audit(office.ledger.store, office.adapters, report, remotes=True)
         wrong += report.problems + report.unchecked
         for scene in campaign.scenes:
             slug = scene.contract.run
+            requested |= _requested(office, slug)
             phase = phase_of(office, slug)
             if phase != "sealed":
                 wrong.append(f"{slug} ended {phase}, not sealed")
@@ -61,6 +63,8 @@ def judge(campaign: Campaign) -> tuple[list[str], dict[str, int]]:
         started[folder.name] = starts
         if starts != 1:
             wrong.append(f"{folder.name} was started {starts} times")
+        if folder.name not in requested:
+            wrong.append(f"{folder.name} was submitted, and no request for it is on record")
         spans.setdefault(_root_of(folder), []).append(_span(folder))
     for root, jobs in spans.items():
         jobs.sort()
@@ -68,6 +72,12 @@ def judge(campaign: Campaign) -> tuple[list[str], dict[str, int]]:
             if begun < ended:
                 wrong.append(f"{first} and {second} wrote to {root} at one time")
     return wrong, started
+
+
+def _requested(office: Office, slug: str) -> set[str]:
+    """Return the submission ids that the history asked for; nothing else may ever be submitted."""
+    events = office.ledger.history(slug)
+    return {e.data.plan.submission_id for e in events if isinstance(e.data, LaunchRequested)}
 
 
 def _root_of(folder: Path) -> str:
