@@ -100,7 +100,7 @@ def told_missing(found: Aside, schema: str) -> str:
     return (
         f"A restore moved the ledger that was there into the schema {newest}{more}, and nothing is "
         "in its place. Go on with `watchkeeper ledger restore FILE`, or put it back by "
-        f"`ALTER SCHEMA {newest} RENAME TO {schema}`."
+        f"`ALTER SCHEMA {newest} RENAME TO {schema}`. For an empty ledger name another schema."
     )
 
 
