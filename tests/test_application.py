@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,15 @@ from tests.training import Site, git, tiny_contract
 WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
 
 pytestmark = [pytest.mark.git, ON_BOTH]
+
+
+def derived_in(cli: Cli, home: Path) -> dict[str, Any]:
+    """Return status rows and views, without what hangs on the clock or on the file's pages."""
+    with store_at(home) as store:
+        rows = sorted((row.run, row.part, row.row) for row in store.status_rows())
+    sizes = cli("ledger", "stats", "--json").json
+    del sizes["file_bytes"]
+    return {"status": rows, "sizes": sizes, "weeks": cli("ledger", "weeks", "--json").json}
 
 
 def test_a_run_is_watched_relaunched_sealed_kept_moved_and_restored(
@@ -46,12 +56,12 @@ def test_a_run_is_watched_relaunched_sealed_kept_moved_and_restored(
 
     # What is derived is made again, and is the same.
     assert cli("ledger", "catch-up").code == 0
-    derived = (cli("status", "--all").out, cli("ledger", "weeks").out, cli("ledger", "stats").out)
+    derived = derived_in(cli, home)
+    assert derived["status"]
+    assert derived["sizes"]
     for name in ("status", "sizes", "weeks"):
         assert cli("ledger", "rebuild", name).code == 0
-    assert derived == (
-        cli("status", "--all").out, cli("ledger", "weeks").out, cli("ledger", "stats").out,
-    )  # fmt: skip
+    assert derived_in(cli, home) == derived
     assert cli("ledger", "replay", "--all", "--expect-same").code == 0
     with store_at(home) as store:
         before, keys = store.read_all(limit=10**6), list(store.key_rows())

@@ -129,14 +129,14 @@ def test_commits_of_a_branch_keep_their_distance_and_lose_nothing(
 
     def noted_for_a_while(_: dict[str, Run]) -> bool:
         nonlocal told
-        if timer.elapsed() < timedelta(seconds=10):
+        # A slow machine has taken fewer turns by then, and each run is to have a note.
+        if timer.elapsed() < timedelta(seconds=10) or told < len(names):
             note(office, names[told % len(names)], f"note {told}")
             told += 1
             return False
         return all_pushed(office, names)
 
     watch_until(office, noted_for_a_while, every=every)
-    assert told >= 20
     # The first goes at once; then one for each interval that has begun.
     assert 3 <= len(commits(site)) <= timer.elapsed() / every + 1
     for name in names:
