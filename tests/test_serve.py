@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,6 +24,7 @@ from tests.office import end_processes
 from tests.stores import ON_FILE
 from tests.training import Site, make_site, tiny_contract
 from watchkeeper import clock
+from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.contract_file import contract_to_yaml
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_connect import (
@@ -97,6 +98,27 @@ def command(*words: str, principal: str = "dri") -> Said:
     )
     assert "Traceback" not in done.stderr + done.stdout
     return Said(done.returncode, done.stdout, done.stderr)
+
+
+Here = Callable[..., Said]
+"""`command` in the tests' own process: for what is refused before anything is done."""
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+    for name in [*os.environ]:
+        if name.startswith("WATCHKEEPER_") and name != "WATCHKEEPER_STORE":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("WATCHKEEPER_PRINCIPAL", "dri")
+
+    def call(*words: str) -> Said:
+        capsys.readouterr()
+        code = run(list(words))
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err + said.out
+        return Said(code, said.out, said.err)
+
+    return call
 
 
 def start(home: Path, *options: str) -> tuple[str, subprocess.Popen[str]]:
@@ -259,9 +281,12 @@ def test_a_client_gets_pages_and_errors_with_codes(empty: Place) -> None:
 
 
 @pytest.mark.parametrize("words", [("events", "nope"), ("ack", "nope", "q-1"), ("status", "nope")])
-def test_an_unknown_run_is_told_as_on_the_home(empty: Place, words: tuple[str, ...]) -> None:
-    assert empty.remote(*words) == empty.local(*words)
-    assert empty.remote(*words, "--json").json == empty.local(*words, "--json").json
+def test_an_unknown_run_is_told_as_on_the_home(
+    empty: Place, here: Here, words: tuple[str, ...]
+) -> None:
+    remote, local = ("--server", empty.url), ("--home", str(empty.home))
+    assert here(*words, *remote) == here(*words, *local)
+    assert here(*words, *remote, "--json").json == here(*words, *local, "--json").json
 
 
 def asked(url: str, method: str, path: str, body: str = "", **headers: str) -> tuple[int, str]:
@@ -299,10 +324,12 @@ def test_a_home_is_served_once_and_a_port_is_taken_once(empty: Place, tmp_path: 
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "nonsense", ":80", "127.0.0.1:99999"])
-def test_only_this_machine_is_served_unless_told_otherwise(tmp_path: Path, listen: str) -> None:
-    place = Place(tmp_path / "home")
-    assert place.local("init").code == 0
-    refused = place.local("serve", "--listen", listen, "--json")
+def test_only_this_machine_is_served_unless_told_otherwise(
+    tmp_path: Path, here: Here, listen: str
+) -> None:
+    home = ("--home", str(tmp_path / "home"))
+    assert here("init", *home).code == 0
+    refused = here("serve", "--listen", listen, "--json", *home)
     assert refused.code == 4
     assert "expected" in refused.json["error"]
 
@@ -340,13 +367,13 @@ def test_health_says_what_is_wrong(empty: Place) -> None:
     "words", [("status",), ("events", "tiny"), ("ack", "tiny", "q-1")], ids=lambda w: w[0]
 )
 def test_a_server_that_is_not_there_is_one_sentence(
-    words: tuple[str, ...], server: str, code: int, says: str
+    here: Here, words: tuple[str, ...], server: str, code: int, says: str
 ) -> None:
-    told = command(*words, "--server", server)
+    told = here(*words, "--server", server)
     assert told.code == code
     assert says in told.err
     assert "unknown" not in told.err
-    as_json = command(*words, "--server", server, "--json")
+    as_json = here(*words, "--server", server, "--json")
     assert (as_json.code, as_json.json["exit"]) == (code, code)
 
 
