@@ -14,7 +14,7 @@ from watchkeeper.domain.commands import (
 )
 from watchkeeper.domain.decide import decide
 from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
-from watchkeeper.domain.envelope import Event, Undecodable, decode
+from watchkeeper.domain.envelope import Event, decode
 from watchkeeper.domain.events import (
     EffectEvent,
     InstanceEnded,
@@ -31,7 +31,8 @@ from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.domain.signal_box import SIGNALS, SignalBox, evolve_box
 from watchkeeper.domain.standing import PEOPLE, People, decide_people, evolve_people
 from watchkeeper.domain.state import Run, Unreadable
-from watchkeeper.event_store import Appended, EventStore, VersionConflict, Write, read_by_pages
+from watchkeeper.event_store import Appended, EventStore, VersionConflict, Write
+from watchkeeper.folding import fold_history
 from watchkeeper.projections.status_shapes import SHAPES, Shape
 from watchkeeper.recording import Cause, digest_of, fix_bytes
 from watchkeeper.state_cache import STATES_MAX, StateCache
@@ -85,19 +86,10 @@ class Ledger:
 
     def run(self, slug: str) -> Run | Unreadable:
         """Return a run as recorded by now, by any process."""
-        run = self._runs.get(slug) or Run(slug)
-        if isinstance(run, Unreadable):
-            return run
-        for recorded in read_by_pages(self.store, run_stream(slug), after=run.version):
-            try:
-                event = decode(recorded.stream, recorded.version, recorded.topic, recorded.state)
-            except Undecodable as error:
-                run = Unreadable(slug, recorded.version - 1, str(error))
-                break
-            run = evolve(run, event)
-            if isinstance(run, Unreadable):
-                break
-        return self._runs.keep(slug, run)
+        known = self._runs.get(slug) or Run(slug)
+        if isinstance(known, Unreadable):
+            return known
+        return self._runs.keep(slug, fold_history(self.store, known).run)
 
     def history(self, slug: str) -> list[Event]:
         """Return all events of a run, oldest first.

@@ -9,9 +9,9 @@ from watchkeeper import clock
 from watchkeeper.building import BuildHeld, claim
 from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.envelope import Undecodable, decode
-from watchkeeper.domain.evolve import evolve
 from watchkeeper.domain.state import Run, Unreadable
-from watchkeeper.event_store import Append, Appended, EventStore, StatusRow, Write, read_by_pages
+from watchkeeper.event_store import Append, Appended, EventStore, StatusRow, Write
+from watchkeeper.folding import fold_history
 from watchkeeper.following import LEASE
 from watchkeeper.projections.status_live import (
     MARKER_PART,
@@ -139,16 +139,7 @@ def _write(store: EventStore, slugs: Sequence[str], shape: Shape) -> list[list[S
 
 def _folded(store: EventStore, slug: str, shape: Shape) -> Append:
     """Return the append that writes a run's rows, if its history is still as it was read."""
-    run: Run | Unreadable = Run(slug)
-    version = 0
-    for one in read_by_pages(store, f"run/{slug}"):
-        version = one.version
-        if isinstance(run, Unreadable):
-            continue
-        try:
-            run = evolve(run, decode(one.stream, one.version, one.topic, one.state))
-        except Undecodable as error:
-            run = Unreadable(slug, one.version - 1, str(error))
+    run, version = fold_history(store, Run(slug))
     beside = store.read(effects_stream(slug))
     writes = [Write(f"run/{slug}", version, ())]
     rows = rows_of_run(run, (shape,))

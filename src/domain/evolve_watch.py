@@ -1,7 +1,9 @@
 """Folds what a watch saw, and who held it, into a run's state."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import assert_never
+from datetime import datetime
+from typing import NamedTuple, assert_never
 
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
@@ -34,7 +36,21 @@ from watchkeeper.domain.state import (
     is_moving,
 )
 from watchkeeper.domain.state_metrics import with_losses
-from watchkeeper.domain.state_trail import past_check, with_check
+from watchkeeper.domain.state_trail import TRAIL_MAX, past_check, with_checks
+
+
+class SeenCheck(NamedTuple):
+    """A check at its place in a run's history.
+
+    Attributes:
+        version: From 1.
+        at: When it was true outside.
+        data: The check, or what has all of its fields with the same values.
+    """
+
+    version: int
+    at: datetime
+    data: CheckRecorded
 
 
 def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
@@ -44,8 +60,8 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
         Misfit: It names another instance than the newest, or its token was given before.
     """
     match data:
-        case CheckRecorded():  # The most frequent event comes first.
-            return _checked(run, data, event)
+        case CheckRecorded():
+            return checked(run, (SeenCheck(event.version, event.at, data),))
         case WatchTaken():
             if data.token <= run.watch.token:
                 raise Misfit(f"token {data.token} was given before")
@@ -98,32 +114,52 @@ def _louder(data: FindingRaised) -> FindingOpened:
     )
 
 
-def _checked(run: Run, data: CheckRecorded, event: Event) -> Run:
+def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
+    """Apply checks that were recorded one right after another; at least one.
+
+    Raises:
+        Misfit: One of them is of another instance than the newest, or one is missing between them.
+    """
     instance = last_instance_or_misfit(run)
-    if data.instance != instance.plan.instance:
-        raise Misfit(f"{data.instance} is not the newest instance")
+    name, plan = instance.plan.instance, instance.plan
+    best, slack, failed = instance.step_best, instance.step_uncertainty, instance.attempts_failed
+    phase, since, progress = run.phase, run.since, run.progress
+    for _, at, data in checks:
+        if data.instance != name:
+            raise Misfit(f"{data.instance} is not the newest instance")
+        shown, job = data.progress, data.job
+        if shown is not None:
+            progress = shown
+            # Of two readings of one step, the closer one counts.
+            closer = shown.step == best and shown.uncertainty < slack
+            if best is None or shown.step > best or closer:
+                best, slack = shown.step, shown.uncertainty
+            if isinstance(phase, Stabilizing) and is_moving(plan, shown):
+                phase, since = Running(phase.plan, phase.launched_at), at
+        if job is not None and job.attempts_failed > failed:
+            failed = job.attempts_failed
+    version = checks[-1].version
+    if version != run.version + len(checks):
+        raise Misfit("an event is missing between checks")
+    newest = checks[-1].data
     seen = instance
-    if data.progress is not None:
-        shown, uncertainty = data.progress.step, data.progress.uncertainty
-        known = instance.step_best
-        # Of two readings of one step, the closer one counts.
-        closer = shown == known and uncertainty < instance.step_uncertainty
-        if known is None or shown > known or closer:
-            seen = copied(instance, step_best=shown, step_uncertainty=uncertainty)
-    if data.job is not None and data.job.attempts_failed > seen.attempts_failed:
-        seen = copied(seen, attempts_failed=data.job.attempts_failed)
-    phase = run.phase
-    if isinstance(phase, Stabilizing) and is_moving(instance.plan, data.progress):
-        phase = Running(phase.plan, phase.launched_at)
-    last = LastCheck(data, event.at, event.version)
+    if best != instance.step_best or slack != instance.step_uncertainty:
+        seen = copied(seen, step_best=best, step_uncertainty=slack)
+    if failed != seen.attempts_failed:
+        seen = copied(seen, attempts_failed=failed)
     return copied(
         run,
+        version=version,
+        since=since,
         phase=phase,
         instances=(*run.instances[:-1], seen),
-        health=data.health,
-        progress=data.progress or run.progress,
-        last_check=last,
-        trail=with_check(run.trail, past_check(data, event.at, event.version)),
-        losses=with_losses(run.losses, data),
-        watch=copied(run.watch, lease_until=data.lease_until, next_due=data.next_due),
+        health=newest.health,
+        progress=progress,
+        last_check=LastCheck(newest, checks[-1].at, version),
+        # Older ones of these would be forgotten again at once.
+        trail=with_checks(
+            run.trail, [past_check(data, at, place) for place, at, data in checks[-TRAIL_MAX:]]
+        ),
+        losses=with_losses(run.losses, [one.data for one in checks]),
+        watch=copied(run.watch, lease_until=newest.lease_until, next_due=newest.next_due),
     )

@@ -1,17 +1,18 @@
 """What a run's state remembers of its losses: the reference that a resume is compared with."""
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from watchkeeper.domain.events_watch import CheckRecorded
+from watchkeeper.domain.measured import Measured
 
 LOSSES_KEPT = 256
 """Pairs remembered of the newest stretch of training, and as many of those before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LossAt:
-    """A loss that was logged at a step.
+class LossAt(NamedTuple):
+    """A loss that was logged at a step. A tuple: hundreds are made for a history that is read.
 
     Attributes:
         stretch: Which stretch of training logged it: the instance, and how often it stepped back.
@@ -24,15 +25,37 @@ class LossAt:
     slack: float = 0.0
 
 
-def with_losses(known: tuple[LossAt, ...], check: CheckRecorded) -> tuple[LossAt, ...]:
-    """Add what a check sampled; of the newest stretch and of all others the newest are kept."""
-    measured = check.measured
-    if not measured.losses:
-        return known
-    stretch = (check.instance, measured.segment)
-    added = tuple(
-        [LossAt(at, loss, stretch, measured.losses_slack) for at, loss in measured.losses]
-    )
+def with_losses(known: tuple[LossAt, ...], checks: Iterable[CheckRecorded]) -> tuple[LossAt, ...]:
+    """Add what checks sampled; of the newest stretch and of all others the newest are kept.
+
+    Args:
+        known: What is remembered.
+        checks: Those that follow, oldest first.
+    """
+    stretch: tuple[str, int] | None = None
+    sampled: list[Measured] = []
+    for check in checks:
+        measured = check.measured
+        if not measured.losses:
+            continue
+        its_own = (check.instance, measured.segment)
+        if stretch != its_own:
+            if stretch is not None:
+                known = _with_stretch(known, stretch, sampled)
+            stretch, sampled = its_own, []
+        sampled.append(measured)
+    return known if stretch is None else _with_stretch(known, stretch, sampled)
+
+
+def _with_stretch(
+    known: tuple[LossAt, ...], stretch: tuple[str, int], sampled: Sequence[Measured]
+) -> tuple[LossAt, ...]:
+    """Add what was sampled in one stretch, at one check after another."""
+    added = [
+        LossAt(at, loss, stretch, measured.losses_slack)
+        for measured in sampled[-LOSSES_KEPT:]  # Each holds one at least.
+        for at, loss in measured.losses
+    ]
     if known and known[-1].stretch == stretch:
         # The newest stretch stands whole at the end, as this function left it. Looking at each loss
         # at every check would be half of what folding a long history costs.
@@ -41,7 +64,7 @@ def with_losses(known: tuple[LossAt, ...], check: CheckRecorded) -> tuple[LossAt
     else:
         others = tuple(one for one in known if one.stretch != stretch)
         own = tuple(one for one in known if one.stretch == stretch)
-    return others[-LOSSES_KEPT:] + (own + added)[-LOSSES_KEPT:]
+    return (*others[-LOSSES_KEPT:], *(*own, *added)[-LOSSES_KEPT:])
 
 
 def without_lineage(known: tuple[LossAt, ...], above_step: int) -> tuple[LossAt, ...]:

@@ -4,7 +4,7 @@ A whole check takes some 30 kB, and a run remembers 64 of them. Only the newest 
 `Run.last_check`; what the others showed stays in their events.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -95,17 +95,23 @@ def levels_of(measured: Measured) -> dict[str, Level]:
     return found
 
 
-def with_check(trail: tuple[PastCheck, ...], newest: PastCheck) -> tuple[PastCheck, ...]:
-    """Add a check to those remembered, and forget of them what nobody looks at any more."""
-    kept = list(trail[1 - TRAIL_MAX :])
-    for place in reversed(range(len(kept))):
-        one = kept[place]
-        if one.measured is not None and (newest.source or not one.source):
-            kept[place] = _outdated(one, newest)
-        # Before it there is none that is kept whole.
-        if one.source:
-            break
-    kept.append(newest)
+def with_checks(trail: tuple[PastCheck, ...], newest: Sequence[PastCheck]) -> tuple[PastCheck, ...]:
+    """Add checks to those remembered, and forget of them what nobody looks at any more.
+
+    Args:
+        trail: What is remembered, oldest first.
+        newest: The checks after them, oldest first; of more than `TRAIL_MAX` the newest will do.
+    """
+    kept = list(trail[max(0, len(trail) + len(newest) - TRAIL_MAX) :])
+    for newer in newest[-TRAIL_MAX:]:
+        for place in reversed(range(len(kept))):
+            one = kept[place]
+            if one.measured is not None and (newer.source or not one.source):
+                kept[place] = _outdated(one, newer)
+            # Before it there is none that is kept whole.
+            if one.source:
+                break
+        kept.append(newer)
     return tuple(kept)
 
 

@@ -51,5 +51,5 @@ def test_the_newest_losses_of_the_newest_stretch_and_of_all_others_are_kept(
         losses = tuple((100 * number + place, float(number)) for place in range(samples))
         measured = CHECK.measured.model_copy(update={"losses": losses, "segment": segment})
         check = CHECK.model_copy(update={"instance": instance, "measured": measured})
-        known, expected = with_losses(known, check), plainly(expected, check)
+        known, expected = with_losses(known, [check]), plainly(expected, check)
         assert known == expected

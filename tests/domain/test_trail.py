@@ -14,7 +14,7 @@ from watchkeeper.domain.detectors import answers_at
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.foresee import foresee
 from watchkeeper.domain.measured import Level, Measured
-from watchkeeper.domain.state_trail import TRAIL_MAX, PastCheck, past_check, with_check
+from watchkeeper.domain.state_trail import TRAIL_MAX, PastCheck, past_check, with_checks
 
 
 def watched(checks: int) -> History:
@@ -74,9 +74,9 @@ def measured(loss: Level, router: Level | None = None) -> PastCheck:
 
 def test_what_no_later_check_measured_stays_remembered() -> None:
     first = measured(loss=level("loss", 2.5), router=level("entropy", 2.0))
-    trail = with_check((), first)
+    trail = with_checks((), [first])
     for later in (2.4, 2.3):
-        trail = with_check(trail, measured(loss=level("loss", later)))
+        trail = with_checks(trail, [measured(loss=level("loss", later))])
     assert [dict(one.levels) for one in trail] == [
         {"router": level("entropy", 2.0)},
         {},
@@ -85,16 +85,16 @@ def test_what_no_later_check_measured_stays_remembered() -> None:
 
 
 def test_a_metric_of_another_name_replaces_nothing() -> None:
-    trail = with_check((), measured(loss=level("loss", 2.5)))
-    trail = with_check(trail, measured(loss=level("train/loss", 2.4)))
+    trail = with_checks((), [measured(loss=level("loss", 2.5))])
+    trail = with_checks(trail, [measured(loss=level("train/loss", 2.4))])
     assert [one.levels["loss"].metric for one in trail] == ["loss", "train/loss"]
 
 
 def test_a_check_that_measured_nothing_leaves_the_newest_measure_whole() -> None:
     known = measured(loss=level("loss", 2.5))
     nothing = past_check(check_of(), START, 2)
-    trail = with_check(with_check(with_check((), known), nothing), nothing)
+    trail = with_checks(with_checks(with_checks((), [known]), [nothing]), [nothing])
     assert [one.measured is not None for one in trail] == [True, False, True]
     assert trail[0] == known
-    trail = with_check(trail, measured(loss=level("loss", 2.4)))
+    trail = with_checks(trail, [measured(loss=level("loss", 2.4))])
     assert [one.measured is not None for one in trail] == [False, False, False, True]

@@ -1,0 +1,286 @@
+"""Folding stored bytes fast against folding events of the models one by one: the same state."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from functools import reduce
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from tests.domain.given import History, enveloped
+from tests.domain.samples import check_of
+from tests.domain.stories import story
+from tests.domain.strategies import events
+from tests.projections.tales import TALES
+from watchkeeper import folding, narrow
+from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.domain.envelope import Event, Undecodable, decode, encode
+from watchkeeper.domain.events import (
+    CheckpointValidated,
+    CheckRecorded,
+    Fact,
+    FindingOpened,
+    NoteAdded,
+)
+from watchkeeper.domain.evolve import evolve, fold
+from watchkeeper.domain.phases import PHASES, Running
+from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.event_store import Recorded, Write
+from watchkeeper.folding import fold_history, fold_stored
+from watchkeeper.ledger import run_stream
+
+BATCHES = (1, 2, 5, 128)
+CHECK = CheckRecorded.topic
+
+
+@pytest.fixture(params=BATCHES)
+def batch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many checks are folded at a time."""
+    most: int = request.param
+    monkeypatch.setattr(folding, "BATCH", most)
+    return most
+
+
+def stored(slug: str, happened: Sequence[Event]) -> list[Recorded]:
+    return [
+        Recorded(e.version, run_stream(slug), e.version, *encode(e.envelope), bytes(32))
+        for e in happened
+    ]
+
+
+def one_by_one(run: Run | Unreadable, rows: Sequence[Recorded]) -> Run | Unreadable:
+    """Fold as the models read, and nothing in between."""
+    for row in rows:
+        if isinstance(run, Unreadable):
+            return run
+        try:
+            run = evolve(run, decode(row.stream, row.version, row.topic, row.state))
+        except Undecodable as error:
+            return Unreadable(run.slug, row.version - 1, str(error))
+    return run
+
+
+def plain(value: Any) -> Any:
+    """Return a state as what compares: with the types of its parts, and NaN like NaN."""
+    kind = type(value)
+    if is_dataclass(value):
+        return kind, [(field.name, plain(getattr(value, field.name))) for field in fields(value)]
+    if isinstance(value, BaseModel):
+        return kind, [(name, plain(getattr(value, name))) for name in kind.model_fields]
+    if isinstance(value, dict):
+        return kind, [(plain(key), plain(one)) for key, one in value.items()]
+    if isinstance(value, tuple | list | frozenset):
+        return kind, [plain(one) for one in value]
+    if isinstance(value, datetime):
+        return datetime, value.isoformat()
+    return kind, repr(value)
+
+
+def same(rows: Sequence[Recorded], begin: Run | Unreadable) -> Run | Unreadable:
+    found = fold_stored(begin, rows)
+    assert plain(found) == plain(one_by_one(begin, rows))
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(TALES))
+@pytest.mark.usefixtures("batch")
+def test_every_tale_is_folded_as_its_models_are(name: str) -> None:
+    history = TALES[name]()
+    found = same(stored(history.run.slug, history.events), Run(history.run.slug))
+    assert isinstance(found, Run)
+    assert found == history.run
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.usefixtures("batch")
+def test_every_story_is_folded_as_its_models_are(phase: type[Any]) -> None:
+    history = story(phase)
+    assert same(stored("x", history.events), Run("x")).version == len(history.events)
+
+
+def told(*later: Fact, after: History | None = None) -> tuple[list[Recorded], Run | Unreadable]:
+    """Return stored events that follow a story, and the state that they are folded onto."""
+    begun = (after or story(Running)).events
+    version = len(begun)
+    happened = [enveloped(fact, version + place) for place, fact in enumerate(later, 1)]
+    return stored("x", happened), fold("x", begun)
+
+
+KINDS: tuple[type[Fact], ...] = (CheckRecorded, CheckRecorded, FindingOpened, CheckpointValidated)
+DRAWN: st.SearchStrategy[Fact] = st.one_of([events(kind) for kind in KINDS])
+
+
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@given(later=st.lists(DRAWN, max_size=7), split=st.integers(0, 7))
+@pytest.mark.usefixtures("batch")
+def test_whatever_checks_say_they_are_folded_as_their_models_are(
+    later: list[Fact], split: int
+) -> None:
+    """Some name another instance, and make the run unreadable from there."""
+    rows, begun = told(*later)
+    run = same(rows[:split], begun)
+    if isinstance(run, Run):
+        same(rows[split:], run)
+
+
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@given(drawn=st.lists(events(CheckRecorded), min_size=1, max_size=5), number=st.integers(60, 140))
+def test_a_long_history_is_folded_as_its_models_are(
+    drawn: list[CheckRecorded], number: int
+) -> None:
+    """Longer than what is remembered, and more than one batch."""
+    own = [check.model_copy(update={"instance": "i1"}) for check in drawn]
+    facts: list[Fact] = [own[place * place % len(own)] for place in range(number)]
+    facts[number // 2] = NoteAdded(text="between")
+    rows, begun = told(*facts)
+    assert isinstance(same(rows, begun), Run)
+
+
+def test_a_check_that_is_missing_makes_a_run_unreadable(batch: int) -> None:
+    rows, begun = told(*[check_of()] * 6)
+    del rows[3]
+    found = same(rows, begun)
+    assert isinstance(found, Unreadable)
+    assert (found.version, found.why) == (
+        begun.version + 3,
+        f"event {begun.version + 4} is missing",
+    )
+    assert batch
+
+
+BAD: tuple[tuple[str, Any], ...] = (
+    ("data.health", "merry"),
+    ("data.token", 0),
+    ("data.token", "many"),
+    ("data.unheard_of", 1),
+    ("data.liveness.unheard_of", 1),
+    ("data.progress", {"step": -1, "source": "logs"}),
+    ("data.progress", {"step": 1, "source": "gossip"}),
+    ("data.readings", [{"source": "logs"}]),
+    ("data.measured", {"losses": [[1, 2.0]] * 33}),
+    ("data.tracker_fit", {"attempts": -1}),
+    ("data.next_due", "2026-11-18T20:52:00"),
+    ("data.evidence", "a line"),
+    ("actor.principal", "two words"),
+    ("unheard_of", 1),
+    ("event_id", "none"),
+)
+
+
+@pytest.mark.parametrize(("where", "value"), BAD)
+@pytest.mark.usefixtures("batch")
+def test_a_check_that_no_longer_fits_its_model_makes_its_run_unreadable_at_once(
+    where: str, value: Any
+) -> None:
+    """Whichever field it is, and however many good checks come after it."""
+    rows, begun = told(*[check_of()] * 200)
+    document = json.loads(rows[7].state)
+    *way, last = where.split(".")
+    reduce(lambda inner, name: inner.setdefault(name, {}), way, document)[last] = value
+    rows[7] = rows[7]._replace(state=json.dumps(document).encode())
+    found = same(rows, begun)
+    assert isinstance(found, Unreadable)
+    assert found.version == begun.version + 7
+    assert found.why.startswith(f"{CHECK}: {where.removesuffix('.unheard_of')}")
+
+
+@pytest.mark.parametrize("state", [b"", b"{", b"\xff", b'{"actor":"\xff"}', b"[]", b"{}"])
+def test_bytes_that_are_no_check_make_a_run_unreadable(state: bytes) -> None:
+    rows, begun = told(*[check_of()] * 3)
+    rows[1] = rows[1]._replace(state=state)
+    assert isinstance(same(rows, begun), Unreadable)
+
+
+def test_a_newer_check_makes_a_run_unreadable() -> None:
+    rows, begun = told(*[check_of()] * 3)
+    rows[1] = rows[1]._replace(topic="run.check_recorded.2")
+    found = same(rows, begun)
+    assert isinstance(found, Unreadable)
+    assert "upgrade" in found.why
+
+
+def test_only_what_no_struct_takes_is_read_by_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking the model is right and slow: one rule that no check fits would hide it for good."""
+    asked: list[bytes] = []
+
+    def counted(stream: str, version: int, topic: str, state: bytes, upcasts: Any) -> Event:
+        asked.append(state)
+        return decode(stream, version, topic, state, upcasts)
+
+    monkeypatch.setattr(narrow, "decode", counted)
+    for make in TALES.values():
+        history = make()
+        same(stored("x", history.events), Run("x"))
+    assert not asked
+    rows, begun = told(check_of(metrics={"loss": float("nan")}), check_of())
+    same(rows, begun)
+    assert asked == [rows[0].state]
+
+
+def test_a_history_in_a_store_is_folded_to_its_end_or_to_what_cannot_be_read(tmp_path: Any) -> None:
+    with open_store(tmp_path / "ledger.db") as store:
+        events_ = story(Running).events
+        encoded = tuple(encode(one.envelope) for one in events_)
+        store.append([Write("run/x", 0, encoded)])
+        run, version = fold_history(store, Run("x"))
+        assert (run, version) == (fold("x", events_), len(events_))
+        assert fold_history(store, run).run is run
+        store.append([Write("run/x", version, ((CHECK, b"{}"), encoded[-1], encoded[-1]))])
+        beyond = fold_history(store, run)
+        assert isinstance(beyond.run, Unreadable)
+        assert (beyond.run.version, beyond.version) == (version, version + 3)
+
+
+ODD = (None, True, 0, -1, 1.0, 1.5, 2**70, "", "NaN", "1", "null", "é" * 301, [], {}, [1], {"a": 1})
+ODD += ("2026-11-18T20:52:00Z", "2026-11-18T20:52:00", "2026-11-18 20:52Z", "fresh", "running")
+
+
+def mutated(document: Any, draw: Any) -> None:
+    """Change one place of a document."""
+    places = list(_places(document))
+    inner, key = draw(st.sampled_from(places))
+    odd = st.sampled_from(ODD)
+    match draw(st.sampled_from(("put", "drop", "add"))):
+        case "put":
+            inner[key] = draw(odd)
+        case "drop":
+            del inner[key]
+        case _ if isinstance(inner, dict):
+            inner["unheard_of"] = draw(odd)
+        case _:
+            inner.append(draw(odd))
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, dict | list):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield value, key
+            yield from _places(one)
+
+
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), check=events(CheckRecorded))
+def test_nothing_is_taken_that_the_model_does_not_take(
+    data: st.DataObject, check: CheckRecorded
+) -> None:
+    [row], _ = told(check)
+    document = json.loads(row.state)
+    for _ in range(data.draw(st.integers(0, 2))):
+        mutated(document, data.draw)
+    row = row._replace(state=json.dumps(document).encode())
+    try:
+        event = decode(row.stream, row.version, row.topic, row.state)
+    except Undecodable as error:
+        with pytest.raises(Undecodable, match=f"^{re.escape(str(error))}$"):
+            narrow.read_whole(row)
+        return
+    at, read = narrow.read_whole(row)
+    assert at.isoformat() == event.at.isoformat()
+    settled = CheckRecorded.model_validate(read, from_attributes=True)
+    assert plain(settled) == plain(event.data)
