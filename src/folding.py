@@ -56,7 +56,9 @@ def fold_history(store: EventStore, run: Run | Unreadable) -> Folded:
     return Folded(run, store.head(stream)[0] if isinstance(run, Unreadable) else run.version)
 
 
-def fold_stored(run: Run | Unreadable, stored: Iterable[Recorded]) -> Run | Unreadable:
+def fold_stored(
+    run: Run | Unreadable, stored: Iterable[Recorded], *, batch: int = BATCH
+) -> Run | Unreadable:
     """Fold stored events of a run onto a state, as `evolve` folds them one by one.
 
     What cannot be read, or does not fit, makes the run `Unreadable` from there on.
@@ -64,6 +66,7 @@ def fold_stored(run: Run | Unreadable, stored: Iterable[Recorded]) -> Run | Unre
     Args:
         run: The state so far.
         stored: What follows, oldest first.
+        batch: Checks folded at a time, at most.
     """
     begun = run
     checks: list[SeenCheck] = []
@@ -71,7 +74,7 @@ def fold_stored(run: Run | Unreadable, stored: Iterable[Recorded]) -> Run | Unre
         try:
             if one.topic == CheckRecorded.topic:
                 checks.append(SeenCheck(one.version, *read_whole(one)))
-                if len(checks) < BATCH:
+                if len(checks) < batch:
                     continue
                 run, checks = _with(run, checks), []
             else:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import reduce
 from typing import Any
 
@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tests.domain.given import History, enveloped
-from tests.domain.samples import check_of
+from tests.domain.samples import START, check_of
 from tests.domain.stories import story
 from tests.domain.strategies import events
 from tests.projections.tales import TALES
-from watchkeeper import folding, narrow
+from watchkeeper import narrow
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.envelope import Event, Undecodable, decode, encode
 from watchkeeper.domain.events import (
@@ -28,30 +28,26 @@ from watchkeeper.domain.events import (
     FindingOpened,
     NoteAdded,
 )
+from watchkeeper.domain.events_watch import Progress
 from watchkeeper.domain.evolve import evolve, fold
-from watchkeeper.domain.phases import PHASES, Running
+from watchkeeper.domain.phases import PHASES, Running, Stabilizing
 from watchkeeper.domain.state import Run, Unreadable
 from watchkeeper.event_store import Recorded, Write
 from watchkeeper.folding import fold_history, fold_stored
 from watchkeeper.ledger import run_stream
 
-BATCHES = (1, 2, 5, 128)
+BATCHES = (2, 5, 128)
 CHECK = CheckRecorded.topic
 
 
-@pytest.fixture(params=BATCHES)
-def batch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many checks are folded at a time."""
-    most: int = request.param
-    monkeypatch.setattr(folding, "BATCH", most)
-    return most
-
-
 def stored(slug: str, happened: Sequence[Event]) -> list[Recorded]:
-    return [
-        Recorded(e.version, run_stream(slug), e.version, *encode(e.envelope), bytes(32))
-        for e in happened
-    ]
+    """Return events as they are stored, each a while after it was true."""
+    rows: list[Recorded] = []
+    for one in happened:
+        late = one.envelope.recorded_at + timedelta(seconds=3)
+        topic, state = encode(one.envelope.model_copy(update={"recorded_at": late}))
+        rows.append(Recorded(one.version, run_stream(slug), one.version, topic, state, bytes(32)))
+    return rows
 
 
 def one_by_one(run: Run | Unreadable, rows: Sequence[Recorded]) -> Run | Unreadable:
@@ -83,22 +79,22 @@ def plain(value: Any) -> Any:
 
 
 def same(rows: Sequence[Recorded], begin: Run | Unreadable) -> Run | Unreadable:
-    found = fold_stored(begin, rows)
-    assert plain(found) == plain(one_by_one(begin, rows))
+    expected = plain(one_by_one(begin, rows))
+    for batch in BATCHES:
+        found = fold_stored(begin, rows, batch=batch)
+        assert plain(found) == expected, batch
     return found
 
 
 @pytest.mark.parametrize("name", sorted(TALES))
-@pytest.mark.usefixtures("batch")
 def test_every_tale_is_folded_as_its_models_are(name: str) -> None:
     history = TALES[name]()
     found = same(stored(history.run.slug, history.events), Run(history.run.slug))
     assert isinstance(found, Run)
-    assert found == history.run
+    assert found.version == history.run.version
 
 
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.usefixtures("batch")
 def test_every_story_is_folded_as_its_models_are(phase: type[Any]) -> None:
     history = story(phase)
     assert same(stored("x", history.events), Run("x")).version == len(history.events)
@@ -108,7 +104,10 @@ def told(*later: Fact, after: History | None = None) -> tuple[list[Recorded], Ru
     """Return stored events that follow a story, and the state that they are folded onto."""
     begun = (after or story(Running)).events
     version = len(begun)
-    happened = [enveloped(fact, version + place) for place, fact in enumerate(later, 1)]
+    happened = [
+        enveloped(fact, version + place, START + timedelta(days=1, minutes=place))
+        for place, fact in enumerate(later, 1)
+    ]
     return stored("x", happened), fold("x", begun)
 
 
@@ -118,7 +117,6 @@ DRAWN: st.SearchStrategy[Fact] = st.one_of([events(kind) for kind in KINDS])
 
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(later=st.lists(DRAWN, max_size=7), split=st.integers(0, 7))
-@pytest.mark.usefixtures("batch")
 def test_whatever_checks_say_they_are_folded_as_their_models_are(
     later: list[Fact], split: int
 ) -> None:
@@ -142,7 +140,16 @@ def test_a_long_history_is_folded_as_its_models_are(
     assert isinstance(same(rows, begun), Run)
 
 
-def test_a_check_that_is_missing_makes_a_run_unreadable(batch: int) -> None:
+def test_a_run_is_running_since_the_check_that_showed_it_moving() -> None:
+    moving = check_of(progress=Progress(step=1_500, source="logs"))
+    rows, begun = told(check_of(), moving, check_of(), after=story(Stabilizing))
+    found = same(rows, begun)
+    assert isinstance(found, Run)
+    assert isinstance(found.phase, Running)
+    assert found.since == START + timedelta(days=1, minutes=2)
+
+
+def test_a_check_that_is_missing_makes_a_run_unreadable() -> None:
     rows, begun = told(*[check_of()] * 6)
     del rows[3]
     found = same(rows, begun)
@@ -151,7 +158,6 @@ def test_a_check_that_is_missing_makes_a_run_unreadable(batch: int) -> None:
         begun.version + 3,
         f"event {begun.version + 4} is missing",
     )
-    assert batch
 
 
 BAD: tuple[tuple[str, Any], ...] = (
@@ -174,7 +180,6 @@ BAD: tuple[tuple[str, Any], ...] = (
 
 
 @pytest.mark.parametrize(("where", "value"), BAD)
-@pytest.mark.usefixtures("batch")
 def test_a_check_that_no_longer_fits_its_model_makes_its_run_unreadable_at_once(
     where: str, value: Any
 ) -> None:
@@ -220,7 +225,7 @@ def test_only_what_no_struct_takes_is_read_by_its_model(monkeypatch: pytest.Monk
     assert not asked
     rows, begun = told(check_of(metrics={"loss": float("nan")}), check_of())
     same(rows, begun)
-    assert asked == [rows[0].state]
+    assert asked == [rows[0].state] * len(BATCHES)
 
 
 def test_a_history_in_a_store_is_folded_to_its_end_or_to_what_cannot_be_read(tmp_path: Any) -> None:
