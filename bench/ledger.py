@@ -4,7 +4,8 @@
 
 All parts of a comparison are measured one right after the other, again and again; the median of
 these paired ratios is what counts, so that a slow or busy machine does not matter. The payload is a
-check of a run, as it is stored.
+check of a run, as it is stored; replays are also compared on small checks, which their targets were
+set with.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from bench.ledger_postgres import server_of_ours, settings_of
 from bench.ledger_read import loads, rebuild, replay, sizes
 from bench.ledger_rebuild import rebuilds
 from bench.ledger_start import starts
+from bench.ledger_small import replay_small
 from bench.ledger_world import environment, payload
 
 TARGETS = {
@@ -28,6 +30,9 @@ TARGETS = {
     "replay, needed fields by pydantic-core, of the default style": 7.0,
     "replay, needed fields by the narrow reader, of the default style": 12.0,
     "replay, the full fold of the domain, of the default style": 2.5,
+    "small checks, replay, needed fields by pydantic-core, of the default style": 7.0,
+    "small checks, replay, needed fields by the narrow reader, of the default style": 12.0,
+    "small checks, replay, every field and a frozen state, of the default style": 2.5,
     "catch-up of a view by pages, of one transaction for each event": 30.0,
 }
 """What is aimed at on SQLite; see docs/performance.md for what is reached."""
@@ -51,6 +56,7 @@ def measure(store: str, folder: Path, *, quick: bool) -> dict[str, Any]:
     found |= appends(store, folder, made, repetitions, seconds)
     found |= processes(store, folder, made, 1 if quick else 3, 0.5)
     found |= replay(store, folder, made, repetitions, number)
+    found |= replay_small(store, folder, repetitions, number)
     found |= decisions(store, folder, made, repetitions, 100 if quick else 1_000)
     found |= catch_up(store, folder, made, repetitions, 1_000)
     found |= latency(store, folder, made, 100 if quick else 500)

@@ -28,11 +28,11 @@ from bench.ledger_world import (
 from watchkeeper.domain.envelope import decode
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.events_watch import Health
-from watchkeeper.domain.evolve import fold
 from watchkeeper.domain.registry import type_of
 from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.domain.state import Run
 from watchkeeper.event_store import EventStore, read_by_pages
+from watchkeeper.folding import fold_history
 from watchkeeper.ledger import Ledger, run_stream
 from watchkeeper.narrow import NarrowReader
 
@@ -133,9 +133,7 @@ def _by_narrow(store: EventStore, reader: NarrowReader) -> Tally:
 
 
 def _by_domain(store: EventStore) -> Run:
-    # One by one, as the ledger loads a run: a list of thousands costs more than their folding.
-    stored = read_by_pages(store, STREAM)
-    run = fold(SLUG, (decode(r.stream, r.version, r.topic, r.state) for r in stored))
+    run = fold_history(store, Run(SLUG)).run
     assert isinstance(run, Run), run
     return run
 
@@ -169,8 +167,7 @@ def rebuild(store: str, folder: Path, payload: Payload, number: int) -> Found:
     by_narrow = time.perf_counter() - start
     start = time.perf_counter()
     for name in ours.streams("run/"):
-        stored = read_by_pages(ours, name)
-        fold(name, (decode(r.stream, r.version, r.topic, r.state) for r in stored))
+        fold_history(ours, Run(name.removeprefix("run/")))
     by_domain = time.perf_counter() - start
     ours.close()
     return {

@@ -91,13 +91,13 @@ class Ledger:
             return known
         return self._runs.keep(slug, fold_history(self.store, known).run)
 
-    def history(self, slug: str) -> list[Event]:
-        """Return all events of a run, oldest first.
+    def history(self, slug: str, *, after: int = 0) -> list[Event]:
+        """Return the events of a run beyond a version, oldest first; all of them unless given.
 
         Raises:
             Undecodable: One of them cannot be read by this code.
         """
-        return self._events(run_stream(slug))
+        return self._events(run_stream(slug), after)
 
     def effects(self, slug: str) -> Effects:
         """Return what became of a run's effects."""
@@ -380,7 +380,7 @@ class Ledger:
 
     def _first_answer(self, slug: str, appended: Appended) -> Handled:
         first, last = appended.versions.get(run_stream(slug), (1, 0))
-        events = [e for e in self.history(slug) if first <= e.version <= last]
+        events = [e for e in self.history(slug, after=first - 1) if e.version <= last]
         run = self.run(slug)
         assert isinstance(run, Run), "an answered key belongs to a readable run"
         return Handled(tuple(events), run, repeated=True)

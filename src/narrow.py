@@ -157,7 +157,7 @@ def read_whole(recorded: Recorded, upcasts: Mapping[str, Upcast] = UPCASTS) -> W
 def _whole_decoder(topic: str) -> "msgspec.json.Decoder[Any]":
     around = {name: _kind(f.annotation, f.metadata) for name, f in _AROUND.items()}
     # An actor has a pattern that is none of Python's, and there are few of them.
-    fields = {**around, "actor": msgspec.Raw, "data": _struct(type_of[topic], whole=True)}
+    fields = {**around, "actor": msgspec.Raw, "data": struct_of(type_of[topic], whole=True)}
     wire = msgspec.defstruct(
         "Whole", list(fields.items()), gc=False, frozen=True, forbid_unknown_fields=True
     )
@@ -180,14 +180,14 @@ def _is_actor(text: bytes) -> bool:
 
 @cache
 def _decoder(topic: str, names: tuple[str, ...]) -> "msgspec.json.Decoder[Any]":
-    data = _struct(type_of[topic], names)
+    data = struct_of(type_of[topic], names)
     wire = msgspec.defstruct("Wire", [("data", data)], gc=False, frozen=True)
     # Not strict: NaN and the infinities are stored as texts.
     return msgspec.json.Decoder(wire, strict=False)
 
 
 @cache
-def _struct(
+def struct_of(
     model: type[BaseModel], names: tuple[str, ...] | None = None, *, whole: bool = False
 ) -> type[msgspec.Struct]:
     """Return a struct with a model's fields, or those of them that are named.
@@ -298,4 +298,4 @@ def _bare_kind(annotation: Any, origin: Any, arguments: tuple[Any, ...], *, whol
     if issubclass(annotation, Enum):
         return annotation
     assert issubclass(annotation, BaseModel), f"no narrow type for {annotation}"
-    return _struct(annotation, whole=whole)
+    return struct_of(annotation, whole=whole)

@@ -11,6 +11,9 @@ from watchkeeper.domain.signals import Signal
 
 Row = dict[str, object]
 
+SIGNAL_TOPICS = frozenset({SignalReceived.topic, SignalCameLate.topic})
+"""Of the events that rows are made from; others need not be read."""
+
 _DIGITS = 8
 
 

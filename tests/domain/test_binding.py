@@ -4,10 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.domain.given import enveloped
 from tests.domain.samples import ROOT, SLUG, START, contract, plan, signal
-from watchkeeper.domain.binding import Registry, bind, learn
+from tests.domain.strategies import events
+from watchkeeper.domain.binding import TEACHING, Registry, bind, learn
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import (
     Fact,
@@ -17,6 +20,7 @@ from watchkeeper.domain.events import (
     SignalKept,
     SignalReceived,
 )
+from watchkeeper.domain.registry import type_of
 from watchkeeper.domain.signals import Signal, SignalKind
 
 MINUTE = timedelta(minutes=1)
@@ -195,3 +199,14 @@ def test_the_same_meeting_again_changes_nothing() -> None:
     meeting = identity("node:a", "host:b")
     registry = known(drafted(), meeting)
     assert learn(registry, enveloped(meeting[1], 9, stream="signals")) is registry
+
+
+@pytest.mark.parametrize("kind", [kind for topic, kind in type_of.items() if topic not in TEACHING])
+@settings(max_examples=5, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_events_of_other_topics_say_nothing_about_binding(
+    kind: type[Fact], data: st.DataObject
+) -> None:
+    """So whoever learns from a whole ledger need not read them."""
+    registry = Registry()
+    assert learn(registry, enveloped(data.draw(events(kind)), 1)) is registry

@@ -1,6 +1,6 @@
 """`checkpoints`: what lies in the store now, and what stands against each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,10 +17,12 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.domain.check import is_older_than_the_run, is_own_checkpoint
 from watchkeeper.domain.contract import Contract, checkpoint_root_of
-from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events_watch import CheckpointRejected, CheckpointValidated
 from watchkeeper.domain.state import Checkpoint, Run, contract_of
 from watchkeeper.domain.values import CheckpointFacts
+from watchkeeper.event_store import EventStore
+from watchkeeper.ledger import run_stream
+from watchkeeper.narrow import NarrowReader
 from watchkeeper.projections.figures import count, elapsed
 
 _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -42,7 +44,7 @@ def checkpoints(run: str, no_sizes: bool, home: Path, as_json: bool) -> None:
         listed = office.adapters.checkpoints(contract).list_checkpoints(root).checkpoints
         paths = [one.path for one in listed]
         sizes = [None for _ in paths] if no_sizes else measure(paths)
-        validated = _validated(office.ledger.history(run))
+        validated = _validated(office.ledger.store, run)
         rows = [
             _row(known, contract, found, size, validated.get(found.path))
             for found, size in zip(listed, sizes, strict=True)
@@ -59,17 +61,17 @@ def checkpoints(run: str, no_sizes: bool, home: Path, as_json: bool) -> None:
         say(as_json, document, _render(root, rows))
 
 
-def _validated(history: Iterable[Event]) -> dict[str, str]:
+def _validated(store: EventStore, run: str) -> dict[str, str]:
     """Return the instance by path, of what a check validated and none rejected since."""
+    reader = NarrowReader(
+        {CheckpointValidated.topic: ("path", "instance"), CheckpointRejected.topic: ("path",)}
+    )
     paths: dict[str, str] = {}
-    for event in history:
-        match event.data:
-            case CheckpointValidated(path=path, instance=instance):
-                paths[path] = instance
-            case CheckpointRejected(path=path):
-                paths.pop(path, None)
-            case _:
-                pass
+    for one in reader.stream(store, run_stream(run)):
+        if one.topic == CheckpointValidated.topic:
+            paths[one.data.path] = one.data.instance
+        else:
+            paths.pop(one.data.path, None)
     return paths
 
 

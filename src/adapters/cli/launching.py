@@ -94,7 +94,8 @@ def launch(
 
 def _refused(office: Office, slug: str) -> str:
     """Return why the orchestrator did not take the job that was just asked for; empty if it did."""
-    last = [event.data for event in office.ledger.history(slug)][-3:]
+    newest = office.ledger.run(slug).version
+    last = [event.data for event in office.ledger.history(slug, after=max(0, newest - 3))]
     return next((fact.reason for fact in last if isinstance(fact, LaunchRefused)), "")
 
 

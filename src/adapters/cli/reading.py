@@ -38,7 +38,7 @@ def events(
         return
     with open_office(home) as office:
         known_run(office.ledger, run)
-        history = office.ledger.history(run)[after:]
+        history = office.ledger.history(run, after=after)
         rows = [event_row(event) for event in (history[-last:] if last else history)]
         say(as_json, {"run": run, "events": rows}, render_events(rows))
 

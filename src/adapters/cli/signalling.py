@@ -33,11 +33,15 @@ from watchkeeper.domain.envelope import Event, decode
 from watchkeeper.domain.events import MessageQuarantined
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.registry import type_of
 from watchkeeper.domain.signals import Delivery
 from watchkeeper.domain.state import Run
+from watchkeeper.event_store import read_by_pages
 from watchkeeper.inbound import Outcome
+from watchkeeper.ledger import run_stream
 from watchkeeper.projections.figures import count, elapsed
 from watchkeeper.projections.signal_rows import (
+    SIGNAL_TOPICS,
     Row,
     kept_rows,
     meant,
@@ -79,9 +83,13 @@ def list_signals(run: str | None, last: int, home: Path, as_json: bool) -> None:
 def _rows(office: Office, slug: str) -> list[Row]:
     if not isinstance(office.ledger.run(slug), Run):
         return []  # `status` lists what cannot be read.
-    beside = office.ledger.store.read(effects_stream(slug))
-    events: list[Event] = office.ledger.history(slug)
-    events += [decode(one.stream, one.version, one.topic, one.state) for one in beside]
+    store = office.ledger.store
+    events: list[Event] = [
+        decode(one.stream, one.version, one.topic, one.state)
+        for stream in (run_stream(slug), effects_stream(slug))
+        for one in read_by_pages(store, stream)
+        if one.topic in SIGNAL_TOPICS or one.topic not in type_of
+    ]
     return signal_rows(slug, events)
 
 
