@@ -242,8 +242,10 @@ def test_a_history_in_a_store_is_folded_to_its_end_or_to_what_cannot_be_read(tmp
         assert (beyond.run.version, beyond.version) == (version, version + 3)
 
 
-ODD = (None, True, 0, -1, 1.0, 1.5, 2**70, "", "NaN", "1", "null", "é" * 301, [], {}, [1], {"a": 1})
-ODD += ("2026-11-18T20:52:00Z", "2026-11-18T20:52:00", "2026-11-18 20:52Z", "fresh", "running")
+ODD: tuple[Any, ...] = (
+    *(None, True, 0, -1, 1.0, 1.5, 2**70, "", "NaN", "1", "null", "é" * 301, [], {}, [1], {"a": 1}),
+    *("2026-11-18T20:52:00Z", "2026-11-18T20:52:00", "2026-11-18 20:52Z", "fresh", "running"),
+)
 
 
 def mutated(document: Any, draw: Any) -> None:
