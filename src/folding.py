@@ -20,7 +20,7 @@ from watchkeeper.domain.sources import CapacityFacts
 from watchkeeper.domain.state import LastCheck, Run, Unreadable
 from watchkeeper.domain.state_trail import PastCheck, past_check
 from watchkeeper.event_store import EventStore, Recorded, read_by_pages
-from watchkeeper.narrow import read_whole
+from watchkeeper.narrow import read_check
 
 BATCH = 128
 """Checks folded at a time, at most: few enough to lie in the processor's cache."""
@@ -73,7 +73,7 @@ def fold_stored(
     for one in stored:
         try:
             if one.topic == CheckRecorded.topic:
-                checks.append(SeenCheck(one.version, *read_whole(one)))
+                checks.append(read_check(one))
                 if len(checks) < batch:
                     continue
                 run, checks = _with(run, checks), []

@@ -2,8 +2,8 @@
 
 The pydantic models stay the only contract; a property test holds the structs equal to them.
 
-- `read_whole` reads every field, and takes nothing that the model does not take: histories that are
-  loaded or rebuilt are folded from it (`watchkeeper.folding`).
+- `read_check` reads every field of a check, and takes nothing that the model does not take:
+  histories that are loaded or rebuilt are folded from it (`watchkeeper.folding`).
 - `NarrowReader` reads the fields that are needed and skips the rest of the bytes unseen, for audits
   of all events. Of what it reads only types and bounds are checked, so nothing is decided on it.
 
@@ -24,6 +24,8 @@ from pydantic import AwareDatetime, BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from watchkeeper.domain.envelope import Envelope, decode
+from watchkeeper.domain.events_watch import CheckRecorded
+from watchkeeper.domain.evolve_watch import SeenCheck
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.registry import UPCASTS, Upcast, type_of
 from watchkeeper.event_store import READ_PAGE, EventStore, Recorded, read_by_pages
@@ -119,47 +121,37 @@ class NarrowReader:
             after = page[-1].position
 
 
-class Whole(NamedTuple):
-    """A stored event, of which every field was read.
-
-    Attributes:
-        at: When it was true outside.
-        data: The event itself, or what has all of its fields with the same values.
-    """
-
-    at: datetime
-    data: Any
-
-
-def read_whole(recorded: Recorded, upcasts: Mapping[str, Upcast] = UPCASTS) -> Whole:
-    """Read one stored event as its model would, of its envelope, too.
+def read_check(recorded: Recorded) -> SeenCheck:
+    """Read one stored check as its model would, and what stands around it.
 
     Names that no model has, types, bounds and lengths are checked as the model checks them.
 
+    Args:
+        recorded: Of the topic of checks.
+
     Raises:
-        Undecodable: The topic is unknown or newer than this code, or the bytes do not fit it.
-        TypeError: The model has a rule that no struct can have, such as a validator of its own.
+        Undecodable: The bytes do not fit it.
     """
     _, stream, version, topic, state, _ = recorded
-    if topic in type_of:
-        try:
-            found = _whole_decoder(topic).decode(state)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            pass  # NaN is a text, for one thing.
-        else:
-            if _is_actor(bytes(found.actor)):
-                return Whole(found.occurred_at, found.data)
-    event = decode(stream, version, topic, state, upcasts)
-    return Whole(event.at, event.data)
+    try:
+        found = _check_decoder().decode(state)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        pass  # NaN is a text, for one thing.
+    else:
+        if _is_actor(bytes(found.actor)):
+            return SeenCheck(version, found.occurred_at, found.data)
+    event = decode(stream, version, topic, state)
+    assert isinstance(event.data, CheckRecorded), f"{topic} is no check"
+    return SeenCheck(version, event.at, event.data)
 
 
 @cache
-def _whole_decoder(topic: str) -> "msgspec.json.Decoder[Any]":
-    around = {name: _kind(f.annotation, f.metadata) for name, f in _AROUND.items()}
+def _check_decoder() -> "msgspec.json.Decoder[Any]":
+    around = {name: _kind(f.annotation, f.metadata, whole=True) for name, f in _AROUND.items()}
     # An actor has a pattern that is none of Python's, and there are few of them.
-    fields = {**around, "actor": msgspec.Raw, "data": struct_of(type_of[topic], whole=True)}
+    fields = {**around, "actor": msgspec.Raw, "data": struct_of(CheckRecorded, whole=True)}
     wire = msgspec.defstruct(
-        "Whole", list(fields.items()), gc=False, frozen=True, forbid_unknown_fields=True
+        "Stored", list(fields.items()), gc=False, frozen=True, forbid_unknown_fields=True
     )
     return msgspec.json.Decoder(wire)
 
