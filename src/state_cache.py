@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 STATES_MAX = 10_000
 """States kept at most. One of a run takes 50 to 200 kB, and 0.3 MB when it has been checked for
 long, which is mostly what it remembers of its newest checks. There are no snapshots on disk: 5,000
-events are read and folded in half a second, 50,000 in seconds, once for each process; see
+events are read and folded in a tenth of a second, 50,000 in one, once for each process; see
 docs/performance.md.
 """
 
