@@ -220,9 +220,10 @@ def _default(field: FieldInfo, kind: Any) -> Any:
     value = field.get_default(call_default_factory=True, validated_data={})
     # As it would stand in the bytes, so that a default is of the same kind as what was read.
     text = msgspec.json.encode(_plain(value))
-    same = msgspec.json.Decoder(kind, strict=False).decode(text)
+    decoder = msgspec.json.Decoder(kind, strict=False)
+    same = decoder.decode(text)
     if isinstance(same, dict):
-        return msgspec.field(default_factory=lambda: dict(same))
+        return msgspec.field(default_factory=lambda: decoder.decode(text))
     return same  # It cannot be changed, so all have the same one.
 
 

@@ -202,7 +202,7 @@ def test_the_same_meeting_again_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for topic, kind in type_of.items() if topic not in TEACHING])
-@settings(max_examples=5, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
 @given(data=st.data())
 def test_events_of_other_topics_say_nothing_about_binding(
     kind: type[Fact], data: st.DataObject
