@@ -20,8 +20,8 @@ from bench.ledger_append import SIZES, appends, catch_up, decisions, latency, pr
 from bench.ledger_postgres import server_of_ours, settings_of
 from bench.ledger_read import loads, rebuild, replay, sizes
 from bench.ledger_rebuild import rebuilds
-from bench.ledger_start import starts
 from bench.ledger_small import replay_small
+from bench.ledger_start import starts
 from bench.ledger_world import environment, payload
 
 TARGETS = {

@@ -19,7 +19,6 @@ from watchkeeper import clock
 from watchkeeper.domain.binding import (
     FAN_OUT,
     PASSING,
-    TEACHING,
     Bound,
     Registry,
     bind,
@@ -38,7 +37,6 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.registry import type_of
 from watchkeeper.domain.secrets import Scrubber, scrub, scrub_json
 from watchkeeper.domain.signal_box import SignalBox, signal_name
 from watchkeeper.domain.signals import Delivery, Ignored, Parsed, Poison, Signal, SignalKind
@@ -292,7 +290,6 @@ class Inbox:
         for page in self._tailer.pages():
             for stored in page:
                 if stored.topic not in TOPICS:
-                if stored.topic in type_of and stored.topic not in TEACHING:
                     continue
                 stream = str(stored.originator_id)
                 try:

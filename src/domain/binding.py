@@ -198,24 +198,6 @@ def lesson_of(event: Event) -> Lesson:
             return Lesson()
 
 
-TEACHING: frozenset[str] = frozenset(
-    fact.topic
-    for fact in (
-        RunDrafted,
-        ContractAmended,
-        LaunchRequested,
-        TrackerAnnounced,
-        SignalReceived,
-        SignalKept,
-        RunSealed,
-        RunStopped,
-        RunAbandoned,
-        RunSuperseded,
-    )
-)
-"""Topics of the events that say something about binding; nine in ten, which are checks, do not."""
-
-
 def learn(registry: Registry, event: Event) -> Registry:
     """Take in one event of the ledger; most say nothing about binding."""
     lesson = lesson_of(event)
