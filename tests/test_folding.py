@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from functools import reduce
@@ -65,7 +65,7 @@ def one_by_one(run: Run | Unreadable, rows: Sequence[Recorded]) -> Run | Unreada
 
 def plain(value: Any) -> Any:
     """Return a state as what compares: with the types of its parts, and NaN like NaN."""
-    kind = cast("type[Any]", type(value))
+    kind: type[Any] = value.__class__
     if isinstance(value, BaseModel):
         names = list(type(value).model_fields)
     elif is_dataclass(value):
@@ -74,8 +74,8 @@ def plain(value: Any) -> Any:
         names = []
     if names:
         return kind, [(name, plain(getattr(value, name))) for name in names]
-    if isinstance(value, Mapping):
-        inside = cast("Mapping[Any, Any]", value)
+    if isinstance(value, dict):
+        inside = cast("dict[object, object]", value)
         return kind, [(plain(key), plain(one)) for key, one in inside.items()]
     if isinstance(value, tuple | list | frozenset):
         return kind, [plain(one) for one in cast("Iterable[Any]", value)]
@@ -274,7 +274,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, dict):
         keys = list(cast("dict[str, Any]", value))
     elif isinstance(value, list):
-        keys = range(len(cast("list[Any]", value)))
+        keys = range(len(cast("list[object]", value)))
     for key in keys:
         yield value, key
         yield from _places(value[key])
