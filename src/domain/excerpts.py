@@ -102,5 +102,9 @@ def _lines_for(label: Label, text: str, model: TextModel) -> tuple[Evidence, ...
     """Return the line that speaks most for a class."""
     column = model.labels.index(label)
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    number, line = max(lines, key=lambda one: float(scores_of(model, one[1], frozenset())[column]))
+    number, line = lines[0]
+    if len(lines) > 1:
+        number, line = max(
+            lines, key=lambda one: float(scores_of(model, one[1], frozenset())[column])
+        )
     return (Evidence(line.strip()[:LINE_MAX], number, WORDING),)

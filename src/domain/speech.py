@@ -18,78 +18,86 @@ class Manner:
 
     Attributes:
         words: Any one of these words.
-        phrase: Or a place where this pattern holds.
+        phrases: Or one of these anywhere.
+        pattern: Or a place where this holds; the dearest to look for, so the last.
     """
 
-    words: frozenset[str]
-    phrase: re.Pattern[str]
+    words: frozenset[str] = frozenset()
+    phrases: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
 
 
-def _manner(words: str, *phrases: str) -> Manner:
-    # A pattern that holds nowhere where there is no phrase.
-    return Manner(frozenset(words.split()), re.compile("|".join(phrases) or r"(?!)", re.MULTILINE))
+def _manner(words: str = "", phrases: str = "", pattern: str = "") -> Manner:
+    return Manner(
+        frozenset(words.split()),
+        tuple(phrase.strip() for phrase in phrases.split("|") if phrase.strip()),
+        re.compile(pattern, re.MULTILINE) if pattern else None,
+    )
 
 
 MANNERS = {
     "asks": _manner(
-        "",
-        r"\?\s*$|^q:",
-        r"\b(?:how (?:can|do|to|does|should)|what(?:'s| is| does| happens)|which|is it possible"
-        r"|does (?:it|anyone)|can (?:i|we|you)|should (?:i|we)|could you)\b[^.\n]*\?",
+        pattern=r"\?\s*$|^q:|(?:how (?:can|do|to|does|should)|what(?:'s| is| does| happens)"
+        r"|which|is it possible|does (?:it|anyone)|can (?:i|we|you)|should (?:i|we)|could you)\b"
+        r"[^.\n?]*\?"
     ),
     "wonders": _manner(
         "why anyone silently",
-        r"any idea|what (?:could|might)|no idea|don'?t know|cannot explain|for no reason|no error",
-        r"without (?:any )?(?:error|message|reason|warning)|nothing (?:in|else)",
+        "any idea|what could|what might|no idea|don't know|dont know|cannot explain|for no reason"
+        "|no error|nothing in|nothing else|without error|without any error|without message"
+        "|without any message|without reason|without any reason|without warning",
     ),
     "wishes": _manner(
-        "rfc nit lgtm pr",
-        r"\[feature|feature request|would like to|it would be (?:nice|great)|\bproposal",
-        r"\badd (?:a|an|the|support)|\bremove (?:the|a)\b|support for",
-        r"\bshould (?:raise|warn|retry|print|be)",
+        "rfc nit lgtm pr proposal",
+        "[feature|feature request|would like to|it would be nice|it would be great|support for"
+        "|add a |add an |add the |add support|remove the|remove a |should raise|should warn"
+        "|should retry|should print|should be",
     ),
     "explains": _manner(
         "means mean usually typically",
+        "if you see|if you get|if you want|if you are|if you use|when a |when an |when the"
+        "|when you|when using|refers to|refer to|can be caused|can be used|can be set|is called"
+        "|default:|default is|see also|see http|see the",
         r"^(?:docs?|runbook|note|usage|help|faq|tip|example|design|todo)\b[^\n]{0,20}[:\-]",
-        r"\bif you (?:see|get|want|are|use)|\bwhen (?:an?|the|you|using)\b|\brefers? to\b",
-        r"can be (?:caused|used|set)|\bis called\b|\bdefault[: ]|\bsee (?:also|https?|the)\b",
     ),
     "is code": _manner(
-        "",
-        r"^\s*(?:#|//|\*|def |if |raise |log\.|logger\.|assert |except |try:|return |import )",
-        r"^\s*(?:from |[+-] )|;\s*$|\{\s*$",
+        pattern=r"^\s*(?:#|//|\*|def |if |raise |log\.|logger\.|assert |except |try:|return "
+        r"|import |from |[+-] )|[;{]\s*$"
     ),
     "is settings": _manner(
-        "", r"--[a-z][a-z_-]+", r"^\s*[a-z_.]+\s*[:=]\s*(?:true|false|none|null|[0-9.e-]+)\s*$"
+        pattern=r"--[a-z][a-z_-]+|^\s*[a-z_.]+\s*[:=]\s*(?:true|false|none|null|[0-9.e-]+)\s*$"
     ),
     "recovers": _manner(
-        "recover recovered recovers recovering resumed resumes resuming reconnected reconnects"
-        " succeed succeeded succeeds success successful successfully restored adopted continued"
-        " continues continuing fixed passed cleared healthy finish finished finishes complete"
-        " completed done",
-        r"went (?:through|well)|\bgo(?:es|ing)? on\b|carr(?:y|ies) on|\bback (?:to|at|up|online)\b",
-        r"works? (?:again|now)|\bup again\b",
+        "recover recovered recovers recovering recovery resumed resumes resuming reconnected"
+        " reconnects succeed succeeded succeeds success successful successfully restored adopted"
+        " continued continues continuing fixed passed cleared healthy finish finished finishes"
+        " complete completed done",
+        "went through|went well|goes on|go on|going on|carries on|carry on|back to|back at|back up"
+        "|back online|works again|work again|works now|up again",
     ),
     "calms": _manner(
         "harmless cosmetic benign ignore ignored ignorable normal normally expected intended"
         " nonfatal informational",
-        r"\bsafe(?:ly)? to|as (?:usual|before|planned)|on purpose|known (?:issue|display|warning)",
-        r"non-fatal|\bnot (?:an? )?(?:error|problem|issue|fatal|a bug)|isn'?t affected|by design",
-        r"\bno (?:action|problem|effect|impact|issue|harm)|false (?:positive|alarm)|just a warning",
-        r"does(?:n'?t| not) (?:affect|matter|interfere)",
+        "safe to|safely|as usual|as before|as planned|on purpose|known issue|known display"
+        "|known warning|non-fatal|not an error|not a problem|not an issue|not fatal|not a bug"
+        "|isn't affected|by design|no action|no problem|no effect|no impact|no issue|no harm"
+        "|false positive|false alarm|just a warning|not affect|not matter|n't affect|n't matter"
+        "|n't interfere",
     ),
     "planned": _manner(
         "planned upgrade rolling teardown smoke test tests testing drill",
-        r"schedul(?:ed)? (?:maintenance|restart|downtime)|maintenance (?:window|is)|shutdown hook",
-        r"drain(?:ed|ing)? for|scale-?down|dry[- ]run|\bsimulat",
+        "scheduled maintenance|scheduled restart|scheduled downtime|maintenance window"
+        "|maintenance is|shutdown hook|drained for|draining for|scale-down|scaledown|dry-run"
+        "|dry run|simulat",
     ),
     "tries again": _manner(
-        "retry retrying retries retried backoff trying", r"\battempt \d|try again"
+        "retry retrying retries retried backoff trying", "try again", r"\battempt \d"
     ),
     "gives up": _manner(
         "exhausted",
-        r"g(?:ave|iving|ive) up|max(?:imum)? retries|retries exceeded|no more retries",
-        r"after \d+ (?:retries|attempts|tries)|failed (?:permanently|finally)|out of retries",
+        "gave up|giving up|give up|max retries|maximum retries|retries exceeded|no more retries"
+        "|out of retries|failed permanently|failed finally",
+        r"after \d+ (?:retries|attempts|tries)",
     ),
     "ends": _manner(
         "crash crashes crashed abort aborts aborted aborting terminated terminates exit exits"
@@ -98,33 +106,29 @@ MANNERS = {
     ),
     "stands still": _manner(
         "stuck hang hangs hanging hung forever",
-        r"\bfreez|\bfroze|\bstall|no progress|never (?:ends|finish|return|start|come)|deadlock",
-        r"does nothing|\b0 ?% (?:gpu|util)|not (?:moving|progress)",
+        "freez|froze|stall|deadlock|no progress|never end|never finish|never return|never start"
+        "|never come|does nothing|not moving|not progress",
+        r"\b0 ?% (?:gpu|util)",
     ),
     "raises": _manner(
         "fatal panic",
-        r"traceback \(most|^\s*file \"[^\n]*line \d+|^[a-z_.]*(?:error|exception)\b[:(]|^e\d{4}",
+        "traceback (most",
+        r"^\s*file \"[^\n]*line \d+|^[a-z_.]*(?:error|exception)\b[:(]|^e\d{4}",
     ),
-    "warns": _manner(
-        "warn warning userwarning futurewarning info debug notice", r"\bdeprecat"
-    ),
+    "warns": _manner("warn warning userwarning futurewarning info debug notice", "deprecat"),
     "counts none": _manner(
-        "",
-        r"\b(?:no|not|none|nobody|never|without|0|zero) (?:nan|inf|oom|errors?|fail|failed"
-        r"|failures?|crash|kill|killed|missing|lagging|hang|warnings?|restarts?|preempt|timeouts?)\b",
-        r"\{[^}\n]*\} 0\b",
-        r"\b(?:errors?|fail(?:ed|ures?)|oom_?kill(?:ed)?|dead|missing|unexpected(?: keys)?"
-        r"|restarts?|skipped|nan|timeouts?)\s*[:=]?\s*0\b",
+        pattern=r"\b(?:no|not|none|nobody|never|without|0|zero) (?:nan|inf|oom|errors?|fail|failed"
+        r"|failures?|crash|kill|killed|missing|lagging|hang|warnings?|restarts?|preempt|timeouts?)\b"
+        r"|\{[^}\n]*\} 0\b|(?:errors?|fail(?:ed|ures?)|oom_?kill(?:ed)?|dead|missing"
+        r"|unexpected(?: keys)?|restarts?|skipped|nan|timeouts?)\s*[:=]?\s*0\b"
     ),
     "trains": _manner(
-        "",
-        r"\b(?:step|iter(?:ation)?|epoch|it)\b\W{0,4}\d+[^\n]*\b(?:loss|lr|acc|time|tokens)",
-        r"\d+%\||\bit/s|s/it",
+        phrases="it/s|s/it",
+        pattern=r"(?:step|iter(?:ation)?|epoch|it)\b\W{0,4}\d+[^\n]*\b(?:loss|lr|acc|time|tokens)"
+        r"|\d%\|",
     ),
     "speaks of itself": _manner("i we my our me"),
-    "supposes": _manner(
-        "if when whenever unless might may could would can", r"\bin case\b"
-    ),
+    "supposes": _manner("if when whenever unless might may could would can", "in case"),
     "looks back": _manner("was were had got did"),
 }  # fmt: skip
 """What a text may do; the names stand in the learnt weights."""
@@ -139,7 +143,13 @@ def manners_of(text: str) -> frozenset[str]:
     small = text.lower()
     words = frozenset(_TOKEN.findall(small))
     return frozenset(
-        f"speech:{name}"
-        for name, manner in MANNERS.items()
-        if not manner.words.isdisjoint(words) or manner.phrase.search(small)
+        f"speech:{name}" for name, manner in MANNERS.items() if _has(manner, small, words)
     )
+
+
+def _has(manner: Manner, small: str, words: frozenset[str]) -> bool:
+    if not manner.words.isdisjoint(words):
+        return True
+    if any(phrase in small for phrase in manner.phrases):
+        return True
+    return manner.pattern is not None and manner.pattern.search(small) is not None

@@ -92,7 +92,7 @@ def test_texts_that_nobody_read_are_not_read_worse_than_measured() -> None:
     samples = samples_of(CORPUS / "field_blind.jsonl")
     model = text_model()
     found = measures(samples, [triage_excerpt(one.text, one.context, model) for one in samples])
-    assert found["macro_f1"] >= 0.83
+    assert found["macro_f1"] >= 0.81
     assert found["benign_given_a_class"] <= 0.16
     assert found["benign_called_unknown"] <= 0.04
     assert found["failures_called_benign"] <= 0.10
