@@ -217,7 +217,7 @@ def _stride(series: Series) -> float | None:
     steps = series.steps if loss is None else series.steps[np.isfinite(loss)]
     if steps.size < 2:
         return None
-    return median_of(np.diff(steps[-257:]))
+    return median_of(np.diff(steps[-257:]).astype(np.float64))
 
 
 # --- Levels --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from watchkeeper.domain.contract import Contract, cadence_of
 from watchkeeper.domain.detect_limits import Limits
 from watchkeeper.domain.measured import Pace
 from watchkeeper.domain.metric_names import is_duration
-from watchkeeper.domain.numeric import bins_of, median_of
+from watchkeeper.domain.numeric import bins_of, median_of, packed
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.rounding import significant
 from watchkeeper.domain.series import Series
@@ -82,7 +82,7 @@ def _baseline(
     """Return what pace is expected, from the cadences before those that are judged."""
     pool = [value for value in bins[limits.throughput_cadences :] if value is not None]
     enough = len(pool) >= limits.throughput_cadences
-    own = median_of(pool) if enough else None
+    own = median_of(packed(pool)) if enough else None
     if last is None:
         return own, len(pool)
     pace, at = last

@@ -56,7 +56,8 @@ def upper_median(values: Floats) -> float:
     return float(_parted(values, half)[half])
 
 
-def _median(values: Floats) -> float:
+def median_of(values: Floats) -> float:
+    """Return the median; at least one value."""
     half = values.size // 2
     if values.size % 2:
         return float(_parted(values, half)[half])
@@ -159,7 +160,7 @@ def level_of(
         expected=significant(sign * expected),
         noise=significant(noise),
         limit=significant(sign * float(bound[-1])),
-        current=significant(_median(newest)),
+        current=significant(median_of(newest)),
         newest=significant(float(values[-1])),
         stretch=stretch + (carried if stretch == size else 0),
         stretch_from=int(steps[last - stretch + 1]) if stretch else None,
@@ -175,7 +176,7 @@ def _causal_medians(values: Floats, chunk: int, window: int) -> list[float]:
 
     A window is a whole number of chunks.
     """
-    early = [_median(values[:window])] * -(-min(window, values.size) // chunk)
+    early = [median_of(values[:window])] * -(-min(window, values.size) // chunk)
     if values.size <= window:
         return early
     half = window // 2
@@ -196,7 +197,7 @@ def _windows(size: int, chunk: int, window: int) -> Ints:
 
 def _noise(values: Floats, medians: list[float], chunk: int) -> float:
     spread = np.abs(values - np.repeat(np.array(medians), chunk)[: values.size])
-    return TO_DEVIATION * _median(spread)
+    return TO_DEVIATION * median_of(spread)
 
 
 def _chunk_medians(values: Floats, chunk: int) -> list[float]:
@@ -206,7 +207,7 @@ def _chunk_medians(values: Floats, chunk: int) -> list[float]:
         rows = values[:whole].reshape(-1, chunk)
         made = _parted(rows, chunk // 2)[:, chunk // 2].tolist()
     if whole < values.size:
-        made.append(_median(values[whole:]))
+        made.append(median_of(values[whole:]))
     return made
 
 
@@ -340,9 +341,9 @@ def _shift_at(
         return None
     # The robust kin of mean and deviation: a window that has a minute of the shift in it already
     # would else hide it.
-    mean, lowest = _median(old), float(new.min())
+    mean, lowest = median_of(old), float(new.min())
     # What swings now and then, as a learning rate that restarts, shows in the deviation only.
-    deviation = max(TO_DEVIATION * _median(np.abs(old - mean)), float(old.std()) / 2)
+    deviation = max(TO_DEVIATION * median_of(np.abs(old - mean)), float(old.std()) / 2)
     limit = mean + max(rule.rise_min, rule.sigma * deviation)
     return Shift(
         mean=significant(mean),
@@ -394,8 +395,3 @@ def bins_of(times: Floats, values: Floats, now: float, cadence_s: float) -> Bins
         for end, begin in pairwise(places)
     ]
     return Bins(tuple(made))
-
-
-def median_of(values: list[float] | Ints) -> float:
-    """Return the median of a few numbers; at least one."""
-    return _median(np.asarray(values))
