@@ -1,7 +1,7 @@
 """The bench of the ledger: reading histories, and what an event takes."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from eventsourcing.postgres import PostgresApplicationRecorder
@@ -41,6 +41,15 @@ STREAM = run_stream(SLUG)
 REBUILT = 5_000_000
 """Events of the rebuild that is extrapolated to, unless it is measured."""
 
+REPLAYS = {
+    "events": "replay, whole events by pydantic",
+    "some": "replay, needed fields by pydantic-core",
+    "narrow": "replay, needed fields by the narrow reader",
+    "domain": "replay, the full fold of the domain",
+    "bytes": "replay, bytes only",
+}
+"""What each way to read a history is called in the report."""
+
 
 class Tally:
     """What a narrow fold finds."""
@@ -74,19 +83,27 @@ def replay(store: str, folder: Path, payload: Payload, repetitions: int, number:
         "domain": lambda: _by_domain(ours),
         "bytes": lambda: sum(1 for _ in read_by_pages(ours, STREAM)),
     }
+    found = replayed(ways, store, repetitions, number)
+    ours.close()
+    application.close()
+    return found
+
+
+def replayed(
+    ways: Mapping[str, Callable[[], object]],
+    store: str,
+    repetitions: int,
+    number: int,
+    said: Mapping[str, str] = REPLAYS,
+) -> Found:
+    """Compare ways to read one history with the way `default`; `said` names them."""
     # A server's work is none of this process's.
     took = cpu if store == "sqlite" else wall
     rounds = [{name: took(way) for name, way in ways.items()} for _ in range(repetitions)]
-    ours.close()
-    application.close()
-    names = {
-        "events": "replay, whole events by pydantic, of the default style",
-        "some": "replay, needed fields by pydantic-core, of the default style",
-        "narrow": "replay, needed fields by the narrow reader, of the default style",
-        "domain": "replay, the full fold of the domain, of the default style",
-        "bytes": "replay, bytes only, of the default style",
+    found = {
+        f"{what}, of the default style": compared(rounds, way, "default", inverse=True)
+        for way, what in said.items()
     }
-    found = {name: compared(rounds, way, "default", inverse=True) for way, name in names.items()}
     for one in found.values():
         one["us_per_event"] = round(one.pop("value") / number * 1e6, 2)
     return found

@@ -16,13 +16,18 @@ from eventsourcing.domain import Aggregate, event
 from pydantic import AwareDatetime, BaseModel
 
 from bench.ledger_append import Found
-from bench.ledger_world import compared, cpu, fill, library_application, opened, wall
+from bench.ledger_read import REPLAYS, replayed
+from bench.ledger_world import fill, library_application, opened
 from watchkeeper.domain.values import Value
 from watchkeeper.event_store import EventStore, read_by_pages
 from watchkeeper.narrow import struct_of
 
 TOPIC = "bench.checked.1"
 STREAM = "run/small"
+SMALL_REPLAYS = {
+    way: f"small checks, {what}"
+    for way, what in (REPLAYS | {"domain": "replay, every field and a frozen state"}).items()
+}
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
@@ -154,21 +159,12 @@ def replay_small(store: str, folder: Path, repetitions: int, number: int) -> Fou
         "domain": lambda: _fold(ours, whole.decode),
         "bytes": lambda: sum(1 for _ in read_by_pages(ours, STREAM)),
     }
-    took = cpu if store == "sqlite" else wall
-    rounds = [{name: took(way) for name, way in ways.items()} for _ in range(repetitions)]
+    found = replayed(ways, store, repetitions, number, SMALL_REPLAYS)
     ours.close()
     application.close()
-    names = {
-        "events": "small checks, replay, whole events by pydantic, of the default style",
-        "some": "small checks, replay, needed fields by pydantic-core, of the default style",
-        "narrow": "small checks, replay, needed fields by the narrow reader, of the default style",
-        "domain": "small checks, replay, every field and a frozen state, of the default style",
-        "bytes": "small checks, replay, bytes only, of the default style",
-    }
-    found = {name: compared(rounds, way, "default", inverse=True) for way, name in names.items()}
-    for one in found.values():
-        one["us_per_event"] = round(one.pop("value") / number * 1e6, 2)
-    found[names["bytes"]]["bytes"] = sum(map(len, states)) / number
+    found["small checks, replay, bytes only, of the default style"]["bytes"] = (
+        sum(map(len, states)) / number
+    )
     return found
 
 
