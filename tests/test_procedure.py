@@ -71,6 +71,15 @@ def test_an_entry_of_the_procedure_has_a_rule(entry: str) -> None:
     assert rows().get(entry), f"docs/procedure.md has no row with rules for: {entry}"
 
 
+@pytest.mark.parametrize("entry", WENT_WRONG)
+def test_the_rules_of_an_entry_are_those_that_say_they_are_for_it(entry: str) -> None:
+    said = {
+        name for name, rule in RULES.items() if f"go wrong: {entry}".lower() in rule.source.lower()
+    }
+    assert said, f"no rule says that it is for: {entry}"
+    assert said <= {*rows()[entry]}
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_of_the_loop_has_a_module_and_a_test(step: str) -> None:
     found = [STEP.match(line) for line in PAGE.read_text(encoding="utf-8").splitlines()]

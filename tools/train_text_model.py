@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack
 from sklearn.metrics import classification_report
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.svm import LinearSVC
 
 from watchkeeper.adapters.text_model_file import packed, text_model_path
@@ -72,12 +72,14 @@ class Text:
     Attributes:
         plain: As the model reads it.
         label: Its class, as a number.
+        source: The thread or page it comes from; its own id, where it comes from none.
         signs: What signatures and manners say of it; manners only, where it is signed.
         signed: Signatures were written from it.
     """
 
     plain: str
     label: int
+    source: str
     signs: frozenset[str]
     signed: bool
 
@@ -86,17 +88,19 @@ def texts_of(path: Path, signed: bool) -> Iterator[Text]:
     """Read labelled texts: one JSON object a line, with text and label."""
     for line in path.read_text("utf-8").splitlines():
         row: dict[str, Any] = json.loads(line)
-        yield read(row["text"], Label(row["label"]), signed)
+        source = row.get("source", "")
+        its_own = source if "#" in source or "://" in source else row["id"]
+        yield read(row["text"], Label(row["label"]), its_own, signed)
 
 
-def read(text: str, label: Label, signed: bool) -> Text:
+def read(text: str, label: Label, source: str, signed: bool) -> Text:
     """Read one text as `triage` would."""
     scanner = Scanner()
     scanner.feed(text.encode("utf-8", "replace"))
     told = told_by(scanner)
     root = told[0].label if told else Label.BENIGN
     signs = manners_of(text) if signed else signs_of(text, told, root)
-    return Text(plain(text), LABELS.index(label), signs, signed)
+    return Text(plain(text), LABELS.index(label), source, signs, signed)
 
 
 def corpus() -> list[Text]:
@@ -169,8 +173,9 @@ def held_back(texts: list[Text]) -> tuple[NDArray[np.int64], NDArray[np.float32]
     fresh = [text for text in texts if not text.signed]
     labels = np.array([text.label for text in fresh])
     found = np.zeros((len(fresh), len(LABELS)), np.float32)
-    folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
-    for seen, unseen in folds.split(labels, labels):
+    folds = StratifiedGroupKFold(_FOLDS, shuffle=True, random_state=0)
+    # What comes from one thread is held back together: its texts are alike.
+    for seen, unseen in folds.split(labels, labels, [text.source for text in fresh]):
         model = learn(signed + [fresh[at] for at in seen])
         found[unseen] = scores(model, [fresh[at] for at in unseen])
     return labels, found

@@ -49,7 +49,7 @@ _TEXTS = (
         "Anything else blocks, naming the holder. Regions that only names tell warn where they "
         "differ, and block a hero run.",
         f"{_GATE}_place",
-        f"{_HERO}, Launch and What Can Go Wrong",
+        f"{_HERO}, Launch and What Can Go Wrong: Wrong output path",
     ),
     RuleText(
         "L4",
@@ -229,7 +229,7 @@ _TEXTS = (
         "is verified. A human may waive most of them, by name and under a consent. A stopped run "
         "lacks its successful end, so only a waiver seals it.",
         "watchkeeper.domain.seal",
-        f"{_HERO}, What Can Go Wrong: Benign-looking success; Seal",
+        f"{_HERO}, Seal and What Can Go Wrong: Benign-looking success with missing artifacts",
     ),
     RuleText(
         "H17",

@@ -22,7 +22,7 @@ RECOVERY_RULES = (
         "complete, validated checkpoint, by numeric step. The decision says what its outcome would "
         "prove, and which hypotheses are at stake.",
         _RECOVERY,
-        f"{_HERO}, Resume And Recovery",
+        f"{_HERO}, Resume And Recovery and What Can Go Wrong: Midrun crash",
     ),
     RuleText(
         "R2",
