@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_http_event
 
+from tests.command_line import Cli
 from tests.published import events_of, make_home, note
 from tests.stores import ON_FILE
 from watchkeeper import clock
@@ -55,8 +56,10 @@ def said(home: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[
     return done
 
 
-def lines(home: Path, *words: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in said(home, "--no-follow", *words).stdout.splitlines()]
+def lines(cli: Cli, *words: str) -> list[dict[str, Any]]:
+    answer = cli("subscribe", "--no-follow", *words)
+    assert answer.code == 0, answer.err
+    return [json.loads(line) for line in answer.out.splitlines()]
 
 
 def test_every_event_is_one_line_that_others_can_read(home: Path) -> None:
@@ -94,9 +97,9 @@ def test_a_subscriber_imports_no_client_of_anything_else(home: Path) -> None:
     ],
 )
 def test_a_subscriber_hears_what_it_asked_for(
-    home: Path, words: tuple[str, ...], wanted: list[int]
+    cli_without_home: Cli, words: tuple[str, ...], wanted: list[int]
 ) -> None:
-    assert [line["position"] for line in lines(home, *words)] == wanted
+    assert [line["position"] for line in lines(cli_without_home, *words)] == wanted
 
 
 @pytest.mark.parametrize(
@@ -108,10 +111,20 @@ def test_a_subscriber_hears_what_it_asked_for(
         (("--type", "run.nothing"), "no event has a type like run.nothing"),
     ],
 )
-def test_what_can_never_come_is_an_error(home: Path, words: tuple[str, ...], says: str) -> None:
-    assert says in said(home, *words, code=4).stderr
-    told = json.loads(said(home, *words, "--json", code=4).stdout)
-    assert says in told["error"]
+def test_what_can_never_come_is_an_error(
+    cli_without_home: Cli, words: tuple[str, ...], says: str
+) -> None:
+    refused = cli_without_home("subscribe", *words)
+    assert refused.code == 4
+    assert says in refused.err
+    as_json = cli_without_home("subscribe", *words, "--json")
+    assert as_json.code == 4
+    assert says in as_json.json["error"]
+
+
+def test_a_process_leaves_with_the_code_of_its_error(home: Path) -> None:
+    done = said(home, "--from", "9", "--json", code=4)
+    assert json.loads(done.stdout)["exit"] == 4
 
 
 def follow(home: Path, *words: str) -> subprocess.Popen[bytes]:
