@@ -1,8 +1,11 @@
 """The command line in the tests' own process, on a home of the test's own."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +75,23 @@ def cli(cli_without_home: Cli) -> Cli:
     """What runs commands as `dri`, the one human of a home."""
     assert cli_without_home("init", "--human", "dri").code == 0
     return cli_without_home
+
+
+def in_this_process(*words: str, given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+    """Run a command for what it reads, prints and returns, without a second's start of Python.
+
+    Args:
+        words: Of the command line, without the program's name.
+        given: What stands on its standard input.
+    """
+    out, err = BytesIO(), BytesIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(given), encoding="utf-8"))
+        patch.setattr(sys, "stdout", TextIOWrapper(out, encoding="utf-8", write_through=True))
+        patch.setattr(sys, "stderr", TextIOWrapper(err, encoding="utf-8", write_through=True))
+        code = run(list(words))
+        # Before their wrappers go, which would close them.
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 def written(folder: Path, contract: Contract) -> str:

@@ -1,7 +1,6 @@
 """The door `progress`: lines in, one JSON object out for each, and no line takes the rest along."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -10,19 +9,28 @@ from typing import Any
 
 import pytest
 
+from tests.command_line import in_this_process
+
 COMMAND = (sys.executable, "-c", "import sys; from watchkeeper.adapters.cli import main; main()")
 BAR = "Progress on:train 1.86kit/2.38kit rate:4.3s/it remaining:37:42 postfix:loss=0.644"
 
 
+@pytest.fixture(autouse=True)
+def no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHKEEPER_HOME", "/nonexistent")
+
+
 def run(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    environment = {**os.environ, "WATCHKEEPER_HOME": "/nonexistent"}
+    return in_this_process("progress", *arguments, given=given)
+
+
+def run_process(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         (*COMMAND, "progress", *arguments),
         input=given,
         capture_output=True,
         timeout=60,
         check=False,
-        env=environment,
     )
 
 
@@ -35,7 +43,7 @@ def asked(*rows: object) -> bytes:
 
 
 def test_each_line_is_answered_in_order_with_every_field() -> None:
-    done = run(
+    done = run_process(
         "--jsonl",
         "-",
         given=asked(
@@ -124,6 +132,12 @@ def test_a_log_gives_the_lines_that_say_something(tmp_path: Path) -> None:
     assert found == [(2, 1860, "training"), (3, None, "not_started"), (4, 7, "training")]
 
 
+def test_a_process_leaves_with_the_code_of_bad_input() -> None:
+    done = run_process("--jsonl", "-", given=b"{broken\n")
+    assert (done.returncode, done.stdout) == (4, b"")
+    assert b"Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("arguments", [(), ("log", "--jsonl", "-"), ("/nonexistent/log",)])
 def test_what_is_asked_wrongly_is_bad_input(arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
@@ -137,7 +151,7 @@ def test_a_thousand_lines_a_second_and_constant_memory(tmp_path: Path) -> None:
         for number in range(30_000):
             file.write(json.dumps({"id": number, "line": f"step={number} loss=2.{number}"}) + "\n")
     begin = time.perf_counter()
-    done = run("--jsonl", str(lines))
+    done = run_process("--jsonl", str(lines))
     taken = time.perf_counter() - begin
     assert len(done.stdout.splitlines()) == 30_000
     assert taken < 30, "1,000 lines a second, the start of Python included"

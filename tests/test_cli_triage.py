@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.command_line import in_this_process
 from watchkeeper.adapters.cli.json_lines import numbered
 from watchkeeper.adapters.cli.triaging import LINE_BYTES_MAX
 
@@ -20,8 +21,12 @@ ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 def run(
     *arguments: str, given: bytes = b"", command: str = "triage"
 ) -> subprocess.CompletedProcess[bytes]:
+    return in_this_process(command, *arguments, given=given)
+
+
+def run_process(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        (*COMMAND, command, *arguments), input=given, capture_output=True, timeout=60, check=False
+        (*COMMAND, "triage", *arguments), input=given, capture_output=True, timeout=60, check=False
     )
 
 
@@ -36,7 +41,7 @@ def asked(*rows: object) -> bytes:
 def test_each_text_is_answered_in_order_with_every_field() -> None:
     context = {"exit_code": 137, "oom_killed": True}
     rows = ({"id": "a", "text": ECC}, {"id": 2, "text": "x", "context": context})
-    done = run("--jsonl", "-", given=asked(*rows))
+    done = run_process("--jsonl", "-", given=asked(*rows))
     assert (done.returncode, done.stderr) == (0, b"")
     first, second = answers(done)
     assert [*first] == [
@@ -117,6 +122,12 @@ def test_half_a_character_in_an_id_comes_back_as_it_was(command: str) -> None:
     done = run("--jsonl", "-", given=given, command=command)
     assert (done.returncode, done.stderr) == (0, b"")
     assert answers(done)[0]["id"] == "\ud83d"
+
+
+def test_a_process_leaves_with_the_code_of_bad_input() -> None:
+    done = run_process("--jsonl", "-", given=b"{broken\n")
+    assert (done.returncode, done.stdout) == (4, b"")
+    assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [(), ("log", "--jsonl", "-"), ("--jsonl", "/nonexistent/x")])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.command_line import in_this_process
 from watchkeeper.adapters.bad_input import BadInput
 from watchkeeper.adapters.cli.contract import contract
 from watchkeeper.adapters.contract_example import FILL_IN, example_contract
@@ -57,6 +58,11 @@ def filled(text: str) -> str:
 
 
 def call(*arguments: str | Path) -> tuple[int, str]:
+    done = in_this_process("contract", *map(str, arguments))
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+def call_process(*arguments: str | Path) -> tuple[int, str]:
     """Run the real command in a process of its own, for its exit code and all that it prints."""
     done = subprocess.run(
         [Path(sys.executable).with_name("watchkeeper"), "contract", *map(str, arguments)],
@@ -83,8 +89,8 @@ def test_a_new_contract_is_right_once_its_marked_places_are_filled_in(
 
 def test_a_new_contract_names_every_place_that_is_left_open(tmp_path: Path) -> None:
     file = tmp_path / "run.yaml"
-    assert call("new", file)[0] == 0
-    code, said = call("check", file)
+    assert call_process("new", file)[0] == 0
+    code, said = call_process("check", file)
     assert code == 4
     lines = file.read_text().splitlines()
     places = [n for n, line in enumerate(lines, 1) if FILL_IN in line.partition("#")[0]]
