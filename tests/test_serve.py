@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,11 +20,11 @@ import pytest
 from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 
+from tests.command_line import in_this_process
 from tests.office import end_processes
 from tests.stores import ON_FILE
 from tests.training import Site, make_site, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.contract_file import contract_to_yaml
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_connect import (
@@ -83,6 +83,18 @@ class Place:
 
 
 def command(*words: str, principal: str = "dri") -> Said:
+    """Run a command in the tests' own process, which is a second less for each."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [*os.environ]:
+            if name.startswith("WATCHKEEPER_") and name != "WATCHKEEPER_STORE":
+                patch.delenv(name)
+        patch.setenv("WATCHKEEPER_PRINCIPAL", principal)
+        done = in_this_process(*words)
+    return said_by(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def command_process(*words: str, principal: str = "dri") -> Said:
+    """Run a command as a person does."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -96,29 +108,12 @@ def command(*words: str, principal: str = "dri") -> Said:
         timeout=LIMIT.total_seconds(),
         check=False,
     )
-    assert "Traceback" not in done.stderr + done.stdout
-    return Said(done.returncode, done.stdout, done.stderr)
+    return said_by(done.returncode, done.stdout, done.stderr)
 
 
-Here = Callable[..., Said]
-"""`command` in the tests' own process: for what is refused before anything is done."""
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
-    for name in [*os.environ]:
-        if name.startswith("WATCHKEEPER_") and name != "WATCHKEEPER_STORE":
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("WATCHKEEPER_PRINCIPAL", "dri")
-
-    def call(*words: str) -> Said:
-        capsys.readouterr()
-        code = run(list(words))
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err + said.out
-        return Said(code, said.out, said.err)
-
-    return call
+def said_by(code: int, out: str, err: str) -> Said:
+    assert "Traceback" not in err + out
+    return Said(code, out, err)
 
 
 def start(home: Path, *options: str) -> tuple[str, subprocess.Popen[str]]:
@@ -187,6 +182,9 @@ def test_a_run_is_watched_read_and_answered_through_the_server(place: Place) -> 
     for words in shown:
         local, remote = place.local(*words), place.remote(*words)
         assert (remote.code, without_ages(remote.out)) == (0, without_ages(local.out)), words
+        if words[1:] != ("--all",):
+            process = command_process(*words, "--server", place.url)
+            assert (process.code, without_ages(process.out)) == (0, without_ages(local.out)), words
     documents: list[tuple[str, ...]] = [
         ("status", "--json"),
         ("status", "tiny", "--json"),
@@ -211,9 +209,8 @@ def test_a_run_is_watched_read_and_answered_through_the_server(place: Place) -> 
     )
     assert "NOT_A_HUMAN" in refused.err
 
-    done = place.remote(
-        "ack", "tiny", "q-1", "--answer", "relaunch", "--note", "once more", "--json"
-    )
+    answer = ("--answer", "relaunch", "--note", "once more", "--json")
+    done = command_process("ack", "tiny", "q-1", *answer, "--server", place.url)
     assert done.code == 0, done.out
     assert "watch that runs in this home takes it" in done.json["says"]
     seq = done.json["recorded"][0]["seq"]
@@ -232,6 +229,7 @@ def test_a_run_is_watched_read_and_answered_through_the_server(place: Place) -> 
     gone = place.remote("status")
     assert gone.code == 2
     assert gone.err.startswith(f"no answer from {place.url}: not reached")
+    assert command_process("status", "--server", place.url) == gone
 
 
 def test_the_same_key_acknowledges_once(place: Place) -> None:
@@ -281,12 +279,9 @@ def test_a_client_gets_pages_and_errors_with_codes(empty: Place) -> None:
 
 
 @pytest.mark.parametrize("words", [("events", "nope"), ("ack", "nope", "q-1"), ("status", "nope")])
-def test_an_unknown_run_is_told_as_on_the_home(
-    empty: Place, here: Here, words: tuple[str, ...]
-) -> None:
-    remote, local = ("--server", empty.url), ("--home", str(empty.home))
-    assert here(*words, *remote) == here(*words, *local)
-    assert here(*words, *remote, "--json").json == here(*words, *local, "--json").json
+def test_an_unknown_run_is_told_as_on_the_home(empty: Place, words: tuple[str, ...]) -> None:
+    assert empty.remote(*words) == empty.local(*words)
+    assert empty.remote(*words, "--json").json == empty.local(*words, "--json").json
 
 
 def asked(url: str, method: str, path: str, body: str = "", **headers: str) -> tuple[int, str]:
@@ -324,12 +319,10 @@ def test_a_home_is_served_once_and_a_port_is_taken_once(empty: Place, tmp_path: 
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "nonsense", ":80", "127.0.0.1:99999"])
-def test_only_this_machine_is_served_unless_told_otherwise(
-    tmp_path: Path, here: Here, listen: str
-) -> None:
+def test_only_this_machine_is_served_unless_told_otherwise(tmp_path: Path, listen: str) -> None:
     home = ("--home", str(tmp_path / "home"))
-    assert here("init", *home).code == 0
-    refused = here("serve", "--listen", listen, "--json", *home)
+    assert command("init", *home).code == 0
+    refused = command("serve", "--listen", listen, "--json", *home)
     assert refused.code == 4
     assert "expected" in refused.json["error"]
 
@@ -367,13 +360,13 @@ def test_health_says_what_is_wrong(empty: Place) -> None:
     "words", [("status",), ("events", "tiny"), ("ack", "tiny", "q-1")], ids=lambda w: w[0]
 )
 def test_a_server_that_is_not_there_is_one_sentence(
-    here: Here, words: tuple[str, ...], server: str, code: int, says: str
+    words: tuple[str, ...], server: str, code: int, says: str
 ) -> None:
-    told = here(*words, "--server", server)
+    told = command(*words, "--server", server)
     assert told.code == code
     assert says in told.err
     assert "unknown" not in told.err
-    as_json = here(*words, "--server", server, "--json")
+    as_json = command(*words, "--server", server, "--json")
     assert (as_json.code, as_json.json["exit"]) == (code, code)
 
 
@@ -402,7 +395,7 @@ def test_a_home_that_is_named_wins_over_a_server_in_the_environment(
 ) -> None:
     place = Place(tmp_path / "home")
     assert place.local("init").code == 0
-    both = command("status", "--home", str(place.home), "--server", "http://127.0.0.1:1")
+    both = command_process("status", "--home", str(place.home), "--server", "http://127.0.0.1:1")
     assert both.code == 4
     done = subprocess.run(
         [*WATCHKEEPER, "status", "--home", str(place.home)],
