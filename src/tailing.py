@@ -30,8 +30,9 @@ BEAT_EVERY = timedelta(seconds=5)
 """Between two signs of life."""
 
 RETRY_FIRST = timedelta(milliseconds=200)
-RETRY_LONGEST = timedelta(seconds=30)
-"""A store that is back is followed again within half a minute or so."""
+RETRY_LONGEST = timedelta(seconds=20)
+RETRY_JITTER = 0.5
+"""A store that is back is followed again within half a minute."""
 
 LEAVING = timedelta(seconds=10)
 """How long the page under way may take when the process ends."""
@@ -56,7 +57,9 @@ class Tail:
         self._projections = projections
         self._known = by_title(projections)
         self._holder = holder
-        self._backoff = clock.ExponentialBackoff(RETRY_FIRST, RETRY_LONGEST, factor=2, jitter=0.5)
+        self._backoff = clock.ExponentialBackoff(
+            RETRY_FIRST, RETRY_LONGEST, factor=2, jitter=RETRY_JITTER
+        )
         self._begun = False
         self._seen: int | None = None
         self._error = ""
@@ -66,18 +69,16 @@ class Tail:
         """Follow until told to stop; an error is told and tried again."""
         while not stop.is_set():
             try:
-                level = self.turn()
-                self._well()
+                if self.turn():
+                    self._rest(stop)
+                else:
+                    self._well()
             except (StoreFailure, ViewsFailure) as error:
                 self._ill(str(error), stop)
-                continue
             except Exception as error:
                 log.exception("the views could not be brought up to date")
                 says = f"internal error, please report: {type(error).__name__}: {error}"
                 self._ill(says, stop)
-                continue
-            if level:
-                self._rest(stop)
         try:
             self._views.left(self._holder)
         except ViewsFailure as error:
@@ -111,14 +112,21 @@ class Tail:
         return level
 
     def _rest(self, stop: threading.Event) -> None:
-        """Wait for something new; look by itself after a while, should no wake-up come."""
+        """Wait for something new; look by itself after a while, should no wake-up come.
+
+        Raises:
+            StoreFailure: The ledger could not be asked.
+            ViewsFailure: The sign of life could not be kept.
+        """
         deadline = clock.Deadline.after(POLL_EVERY)
         # After what was read, and not after what is there by now: that may have come between.
         seen = self._store.newest() if self._seen is None else self._seen
         while not stop.is_set() and not deadline.expired():
-            if self._store.wait(after=seen, limit=LOOK_EVERY):
-                return
+            there = self._store.wait(after=seen, limit=LOOK_EVERY)
+            # Not before the wait: where that alone fails, it would be well and ill by turns.
             self._well()
+            if there:
+                return
 
     def _well(self) -> None:
         self._backoff.reset()
