@@ -4,6 +4,7 @@ import inspect
 import json
 import os
 import statistics
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -37,9 +38,11 @@ def whole(envelope: Envelope[Fact]) -> bytes:
     return envelope.model_dump_json(serialize_as_any=True).encode()
 
 
-def checks() -> list[Envelope[Fact]]:
+@cache
+def checks() -> tuple[Envelope[Fact], ...]:
+    """Return the checks of all tales, which take a quarter of a second to tell."""
     told = [event for tale in TALES.values() for event in tale().events]
-    return [event.envelope for event in told if isinstance(event.data, CheckRecorded)]
+    return tuple(event.envelope for event in told if isinstance(event.data, CheckRecorded))
 
 
 def bytes_of(history: History) -> bytes:
