@@ -6,10 +6,9 @@ behind what the store holds, after comparing all of it.
 """
 
 import base64
-import binascii
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -19,6 +18,9 @@ from watchkeeper.exporting import FORMAT
 
 BATCH = 200
 """Appends in one transaction."""
+
+_KEY = b'{"key":'
+"""How the line of an idempotency key begins."""
 
 LINE_BYTES_MAX = 64_000_000
 """A longer line is no event of ours."""
@@ -87,10 +89,11 @@ def check_export(lines: Iterable[bytes]) -> Summary:
     """
     digest = hashlib.sha256()
     held: bytes | None = None
-    number = 0
+    number = keys = 0
     for number, line in enumerate(lines, 1):
         if held is not None:
             digest.update(held)
+            keys += held.startswith(_KEY)
         if number == 1:
             _header(line)
         held = line
@@ -99,9 +102,29 @@ def check_export(lines: Iterable[bytes]) -> Summary:
     last = _parsed(held, number)
     if set(last) != {"events", "keys", "sha256"}:
         raise BadExport(f"line {number}: the file was cut short: its last line is missing")
-    if last["sha256"] != digest.hexdigest():
-        raise BadExport(f"line {number}: a byte before it was changed: the digest is another one")
-    return Summary(int(last["events"]), int(last["keys"]), str(last["sha256"]))
+    read = Summary(max(0, number - 2 - keys), keys, digest.hexdigest())
+    _counted(last, read, number)
+    return read
+
+
+def _counted(last: Mapping[str, Any], read: Summary, number: int) -> None:
+    """Compare the last line with the lines before it.
+
+    Raises:
+        BadExport: It says something else; the digest is told first, as other bytes explain all.
+    """
+    for name, meant, what in (
+        ("sha256", read.sha256, "the digest of all bytes before it"),
+        ("events", read.events, "the number of events before it"),
+        ("keys", read.keys, "the number of idempotency keys before it"),
+    ):
+        said = last[name]
+        if type(said) is type(meant) and said == meant:
+            continue
+        raise BadExport(
+            f"line {number}: {name}: expected {meant!r}, {what}, got {said!r}: the file was "
+            "changed: take another copy of it, or write it again with `watchkeeper ledger export`"
+        )
 
 
 def import_lines(
@@ -201,7 +224,7 @@ def _begun(found: dict[str, Any], number: int) -> _Group:
         spans: list[list[int]] = list(found["versions"].values())
         wanted = sum(last - first + 1 for first, last in spans)
         return _Group(str(found["key"]), bytes.fromhex(found["digest"]), wanted)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadExport(f"line {number}: not an idempotency key: {error}") from error
 
 
@@ -216,7 +239,7 @@ def _event(found: dict[str, Any], number: int, heads: dict[str, tuple[int, bytes
             state,
             bytes.fromhex(found["hash"]),
         )
-    except (KeyError, ValueError, TypeError, AttributeError, binascii.Error) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadExport(f"line {number}: not an event: {error}") from error
     version, previous = heads.get(line.stream, (0, GENESIS))
     if line.version != version + 1:
@@ -270,7 +293,7 @@ def _parsed(line: bytes, number: int) -> dict[str, Any]:
         raise BadExport(f"line {number}: the file was cut short within it")
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadExport(f"line {number}: not JSON: {error}") from error
     if not isinstance(found, dict):
         raise BadExport(f"line {number}: expected an object")

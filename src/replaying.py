@@ -18,7 +18,6 @@ from watchkeeper.domain.events import LogbookPushed, RunEvent
 from watchkeeper.domain.evolve import evolve
 from watchkeeper.domain.state import Run, Unreadable
 from watchkeeper.event_store import EventStore
-from watchkeeper.importing import Line
 from watchkeeper.projections.logbook import EMPTY, project, render
 from watchkeeper.projections.status_live import live_rows, live_shape
 from watchkeeper.projections.status_shapes import SHAPES, Shape
@@ -110,17 +109,6 @@ def histories(store: EventStore, slugs: Iterable[str]) -> Iterator[History]:
     for slug in slugs:
         run, beside = store.read(f"run/{slug}"), store.read(effects_stream(slug))
         yield History(slug, run, beside, kept.get(slug, {}))
-
-
-def exported(lines: Iterable[Line]) -> Iterator[History]:
-    """Yield the histories of an export; all of it is held in memory."""
-    streams: dict[str, list[Line]] = {}
-    for line in lines:
-        streams.setdefault(line.stream, []).append(line)
-    for name in sorted(streams):
-        if name.startswith("run/"):
-            slug = name.removeprefix("run/")
-            yield History(slug, streams[name], streams.get(effects_stream(slug), []))
 
 
 def replay(

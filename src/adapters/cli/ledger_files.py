@@ -1,12 +1,9 @@
 """`ledger export`, `import`, `backup` and `restore`: copies of the ledger, and moving it."""
 
-import gzip
-import os
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 
@@ -19,6 +16,7 @@ from watchkeeper.adapters.cli.common import (
     say,
     store_of,
 )
+from watchkeeper.adapters.cli.export_file import reading, writing
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.viewing import HOLDER, views_of
 from watchkeeper.adapters.home import HomeInUse, open_home, watch_lock
@@ -65,50 +63,13 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
         if path.exists():
             raise Leave(f"-o {output}: it exists: name a new file, or move that one away", 4)
         newest, events = store.newest(), -2
-        with progress("exporting", quiet=as_json) as show, _writing(path) as out:
+        with progress("exporting", quiet=as_json) as show, writing(path) as out:
             for line in lines:
                 out.write(line)
                 events += not line.startswith(b'{"key":')
                 show(events, newest)
     text = f"{path}: {count(events, 'event')}, {path.stat().st_size:,} bytes"
     say(as_json, {"file": str(path), "events": events, "bytes": path.stat().st_size}, text)
-
-
-@contextmanager
-def _writing(path: Path) -> Generator[IO[bytes], None, None]:
-    """Write a file whole or not at all; one whose name ends in .gz is compressed."""
-    new = path.with_name(f"{path.name}.new")
-    try:
-        with new.open("wb") as raw:
-            if path.suffix == ".gz":
-                # No name and no time in it: the same ledger gives the same bytes here, too.
-                with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
-                    yield packed  # type: ignore[misc]  # It writes bytes, which is all that is used.
-            else:
-                yield raw
-            raw.flush()
-            os.fsync(raw.fileno())
-        new.replace(path)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise Leave(f"{path} could not be written: {error}", 2) from error
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def reading(path: Path) -> Generator[Iterator[bytes], None, None]:
-    """Give the lines of an export; one whose name ends in .gz is compressed.
-
-    Raises:
-        Leave: It cannot be read.
-    """
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            yield iter(file)
-    except (OSError, EOFError) as error:
-        raise Leave(f"{path} cannot be read: {error}", 4) from error
 
 
 @click.command("import")

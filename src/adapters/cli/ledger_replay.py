@@ -14,12 +14,12 @@ from watchkeeper.adapters.cli.common import (
     open_office,
     say,
 )
-from watchkeeper.adapters.cli.ledger_files import reading
+from watchkeeper.adapters.cli.export_file import aside, reading
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.domain.rejudging import rejudge
 from watchkeeper.importing import BadExport, check_export, events_of
 from watchkeeper.projections.figures import count
-from watchkeeper.replaying import Difference, History, Judge, exported, histories, replay
+from watchkeeper.replaying import Difference, History, Judge, histories, replay
 
 JUDGE: Judge = rejudge
 """Judges recorded checks again."""
@@ -48,7 +48,8 @@ def replay_command(
     """Replay RUNS through the code as it is now, and name the first difference of each.
 
     Compared are what followed from each check, each logbook that was pushed, and the status rows.
-    Nothing is changed. Before an upgrade, run the new version's replay on an export or a backup.
+    Nothing is changed. Before an upgrade, run the new version's replay on an export, or on a home
+    of its own that a backup was restored into.
     """
     if not runs and not everything and file is None:
         raise Leave("name runs, or --all of them: watchkeeper ledger replay --all", 4)
@@ -63,7 +64,8 @@ def replay_command(
             replayed, events = replayed + 1, events + len(history.run)
             found += [difference] if difference is not None else []
             show(replayed, number)
-    lines = [f"{count(replayed, 'run')}, {count(events, 'event')}: {_verdict(found)}"]
+    verdict = _verdict(found) if replayed else "there is no run, so nothing was compared"
+    lines = [f"{count(replayed, 'run')}, {count(events, 'event')}: {verdict}"]
     lines += [f"  {one.run} at event {one.version}: {one.kind}: {one.says}" for one in found]
     rows = [
         {"run": one.run, "version": one.version, "kind": one.kind, "says": one.says}
@@ -89,16 +91,18 @@ def _histories(
             _expect(runs, known)
             yield len(runs or known), histories(office.ledger.store, runs or known)
         return
-    try:
-        with reading(file) as lines:
-            check_export(lines)
-        with reading(file) as lines:
-            every = list(exported(events_of(lines)))
-    except BadExport as error:
-        raise Leave(f"{file}: {error}", 4) from error
-    _expect(runs, [one.slug for one in every])
-    chosen = [one for one in every if not runs or one.slug in runs]
-    yield len(chosen), iter(chosen)
+    with aside() as kept:
+        try:
+            with reading(file) as lines:
+                check_export(lines)
+            with reading(file) as lines:
+                kept.put(events_of(lines))
+        except BadExport as error:
+            raise Leave(f"{file}: {error}", 4) from error
+        known = kept.slugs()
+        _expect(runs, known)
+        chosen = sorted(set(runs)) if runs else known
+        yield len(chosen), kept.histories(chosen)
 
 
 def _expect(runs: tuple[str, ...], known: list[str]) -> None:

@@ -1,0 +1,146 @@
+"""An export as a file: written whole and for its owner alone, read as lines or run by run."""
+
+import gzip
+import os
+import sqlite3
+import zlib
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO
+
+from watchkeeper.adapters.cli.common import Leave
+from watchkeeper.importing import Line
+from watchkeeper.replaying import History
+
+_SQLITE, _DUMP, _GZIP = b"SQLite format 3\0", b"PGDMP", b"\x1f\x8b"
+"""What files of other kinds begin with."""
+
+
+@contextmanager
+def writing(path: Path) -> Generator[IO[bytes], None, None]:
+    """Write a file whole or not at all; one whose name ends in .gz is compressed.
+
+    It is readable for its owner alone, as a backup is: it holds everything that was ever recorded.
+    """
+    new = path.with_name(f"{path.name}.new")
+    try:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "wb") as raw:
+            # One that an export left when it was killed keeps its mode otherwise.
+            os.fchmod(raw.fileno(), 0o600)
+            raw.truncate()
+            if path.suffix == ".gz":
+                # No name and no time in it: the same ledger gives the same bytes here, too.
+                with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+                    yield packed  # type: ignore[misc]  # It writes bytes, which is all that is used.
+            else:
+                yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise Leave(f"{path} could not be written: {error}", 2) from error
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def reading(path: Path) -> Generator[Iterator[bytes], None, None]:
+    """Give the lines of an export; one whose name ends in .gz is compressed.
+
+    Raises:
+        Leave: It cannot be read, is damaged, or is a file of another kind.
+    """
+    packed = path.suffix == ".gz"
+    try:
+        with path.open("rb") as file:
+            _refuse_others(path, file.read(len(_SQLITE)), packed)
+        with gzip.open(path, "rb") if packed else path.open("rb") as file:
+            yield iter(file)
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise Leave(
+            f"{path} is damaged and cannot be unpacked: {error}: take another copy of it, or "
+            "write it again with `watchkeeper ledger export`",
+            4,
+        ) from error
+    except OSError as error:
+        raise Leave(f"{path} cannot be read: {error}", 4) from error
+
+
+def _refuse_others(path: Path, begins: bytes, packed: bool) -> None:
+    """Refuse a file that is no export, by how it begins.
+
+    Raises:
+        Leave: It says what the file is, and what to do with it.
+    """
+    if begins.startswith((_SQLITE, _DUMP)):
+        where = "in a file" if begins.startswith(_SQLITE) else "on PostgreSQL"
+        raise Leave(
+            f"{path}: it is a backup of a ledger {where}, and no export: put it into a home of its "
+            f"own with `watchkeeper ledger restore {path} --home HOME`, and go on there: "
+            "`watchkeeper ledger replay --all --home HOME` or `watchkeeper ledger export --home "
+            "HOME`",
+            4,
+        )
+    if packed and begins and not begins.startswith(_GZIP):
+        raise Leave(f"{path}: it is not compressed: let its name end otherwise than in .gz", 4)
+    if not packed and begins.startswith(_GZIP):
+        raise Leave(f"{path}: it is compressed: let its name end in .gz", 4)
+
+
+class Aside:
+    """Events of an export put aside on the disk, to be read run by run; gone when it is closed.
+
+    The database has no name: SQLite keeps it in a temporary file that nobody else can open, and
+    that is gone with the process, however that ends.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Begin with nothing put aside."""
+        self._sql = connection
+        self._sql.execute("PRAGMA journal_mode = OFF")
+        self._sql.execute(
+            "CREATE TABLE events (stream TEXT, version INTEGER, topic TEXT, state BLOB, hash BLOB,"
+            " PRIMARY KEY (stream, version)) STRICT"
+        )
+
+    def put(self, lines: Iterable[Line]) -> None:
+        """Put events aside."""
+        rows = ((one.stream, one.version, one.topic, one.state, one.hash) for one in lines)
+        self._sql.execute("BEGIN")
+        self._sql.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
+        self._sql.execute("COMMIT")
+
+    def slugs(self) -> list[str]:
+        """Return the names of all runs, sorted."""
+        asked = "SELECT DISTINCT stream FROM events WHERE stream >= 'run/' AND stream < 'run0'"
+        return sorted(stream.removeprefix("run/") for (stream,) in self._sql.execute(asked))
+
+    def histories(self, slugs: Iterable[str]) -> Iterator[History]:
+        """Yield the histories of some runs; one is held at a time."""
+        for slug in slugs:
+            yield History(slug, self._of(f"run/{slug}"), self._of(f"effects/{slug}"))
+
+    def _of(self, stream: str) -> list[Line]:
+        asked = "SELECT * FROM events WHERE stream = ? ORDER BY version"
+        return [Line(*row) for row in self._sql.execute(asked, (stream,))]
+
+
+@contextmanager
+def aside() -> Generator[Aside, None, None]:
+    """Put events aside for the length of a block.
+
+    Raises:
+        Leave: The disk has no room for them.
+    """
+    try:
+        with closing(sqlite3.connect("", isolation_level=None)) as connection:
+            yield Aside(connection)
+    except sqlite3.Error as error:
+        raise Leave(
+            f"the export could not be put aside for reading, which takes as much room as the file "
+            f"unpacked: {error}: name a folder with room in SQLITE_TMPDIR",
+            2,
+        ) from error
