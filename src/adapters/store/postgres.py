@@ -46,19 +46,26 @@ ORDER BY position, key LIMIT %s::bigint"""
 
 _KEYS_PAGE = 500
 
+# A page is cut before names are joined to it, in the order of an index: so the server never reads
+# and sorts the rest of a long stream for it, whatever statistics say, or without any.
 _READ = """SELECT e.id, e.version, t.name, e.state, e.hash
-FROM streams AS s JOIN events AS e ON e.stream = s.id JOIN topics AS t ON t.id = e.topic
-WHERE s.name = %s AND e.version > %s
-ORDER BY e.version LIMIT %s::bigint"""
+FROM (
+    SELECT id, version, topic, state, hash FROM events
+    WHERE stream = (SELECT id FROM streams WHERE name = %s) AND version > %s
+    ORDER BY stream, version LIMIT %s::bigint
+) AS e JOIN topics AS t ON t.id = e.topic
+ORDER BY e.version"""
 
 _READ_ALL = """SELECT e.id, s.name, e.version, t.name, e.state, e.hash
-FROM events AS e JOIN streams AS s ON s.id = e.stream JOIN topics AS t ON t.id = e.topic
-WHERE e.id > %s
-ORDER BY e.id LIMIT %s::bigint"""
+FROM (
+    SELECT id, stream, version, topic, state, hash FROM events
+    WHERE id > %s ORDER BY id LIMIT %s::bigint
+) AS e JOIN streams AS s ON s.id = e.stream JOIN topics AS t ON t.id = e.topic
+ORDER BY e.id"""
 
-_HEAD = """SELECT e.version, e.hash
-FROM streams AS s JOIN events AS e ON e.stream = s.id
-WHERE s.name = %s ORDER BY e.version DESC LIMIT 1"""
+_HEAD = """SELECT version, hash FROM events
+WHERE stream = (SELECT id FROM streams WHERE name = %s)
+ORDER BY stream DESC, version DESC LIMIT 1"""
 
 
 def open_postgres(

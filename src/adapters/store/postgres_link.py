@@ -307,6 +307,8 @@ class Links:
         # A function's statements see what was committed while it waited at this level only.
         asked.append(sql.SQL("SET default_transaction_isolation = 'read committed'"))
         asked.append(sql.SQL("SET client_encoding = 'UTF8'"))
+        # Its rows have no order, so a page of a stream would cost the whole rest of the stream.
+        asked.append(sql.SQL("SET enable_bitmapscan = off"))
         # A commit that returned is on the disk, whatever the database's default; who waits for
         # standbys goes on doing so.
         asked.append(

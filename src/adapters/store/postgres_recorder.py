@@ -32,14 +32,20 @@ from watchkeeper.adapters.store.postgres import Asked, PostgresStore
 from watchkeeper.event_store import Append
 
 _EVENTS = """SELECT e.version, t.name, e.state
-FROM streams AS s JOIN events AS e ON e.stream = s.id JOIN topics AS t ON t.id = e.topic
-WHERE s.name = %s AND e.version > %s AND e.version <= %s
-ORDER BY e.version LIMIT %s::bigint"""
+FROM (
+    SELECT version, topic, state FROM events
+    WHERE stream = (SELECT id FROM streams WHERE name = %s) AND version > %s AND version <= %s
+    ORDER BY stream, version LIMIT %s::bigint
+) AS e JOIN topics AS t ON t.id = e.topic
+ORDER BY e.version"""
 
 _EVENTS_BACKWARDS = """SELECT e.version, t.name, e.state
-FROM streams AS s JOIN events AS e ON e.stream = s.id JOIN topics AS t ON t.id = e.topic
-WHERE s.name = %s AND e.version > %s AND e.version <= %s
-ORDER BY e.version DESC LIMIT %s::bigint"""
+FROM (
+    SELECT version, topic, state FROM events
+    WHERE stream = (SELECT id FROM streams WHERE name = %s) AND version > %s AND version <= %s
+    ORDER BY stream DESC, version DESC LIMIT %s::bigint
+) AS e JOIN topics AS t ON t.id = e.topic
+ORDER BY e.version DESC"""
 
 _NOTIFICATIONS = """SELECT e.id, s.name, e.version, t.name, e.state
 FROM events AS e JOIN streams AS s ON s.id = e.stream JOIN topics AS t ON t.id = e.topic

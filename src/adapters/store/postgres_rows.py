@@ -94,7 +94,8 @@ def _opened(url: str, limits: Limits) -> Generator[Connection, None, None]:
     links = Links(address, limits)
     try:
         with links.cut_when_late(links.connect()) as connection, connection:
-            prepare(connection, address.schema, links.where, create=False)
+            # A look may have no right to change anything, and no time; its tables are of old.
+            prepare(connection, address.schema, links.where, create=False, migrate=False)
             yield connection
     except psycopg.Error as error:
         raise links.failure(error, "read") from error
