@@ -212,10 +212,8 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
         what, recoverable = once, {case.outlook: f"{once}, with nothing changed"}
     rule, exception = "R1", ""
     if failure.cause == "tpu_bad_node":
-        [node] = nodes_of(case)
         rule = "R7"
-        told = delete_node(contract_of(case.run), node)
-        exception = f". By the bad-node exception {node} may be deleted: `{told}`"
+        exception = _by_the_exception(case)
     decided = answer(
         case,
         Action.RELAUNCH,
@@ -234,6 +232,30 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
             "proves": f"progress past {place(failure)} rules a deterministic failure there out",
             "hypotheses": cause_of(failure.cause).hypotheses,
         }
+    )
+
+
+def _by_the_exception(case: Case) -> str:
+    """Say which node may be deleted; by rule that is one that is named, on an answer perhaps none.
+
+    Where none or several are named R7 asks, so a relaunch is a human's, and deletes nothing.
+    """
+    nodes = nodes_of(case)
+    if len(nodes) != 1:
+        return ""
+    told = delete_node(contract_of(case.run), nodes[0])
+    return f". By the bad-node exception {nodes[0]} may be deleted: `{told}`"
+
+
+def _nodes_left(case: Case) -> str:
+    """Say what a relaunch on an answer leaves as it is, where no one node is known to be bad."""
+    nodes = nodes_of(case)
+    if case.failure.cause != "tpu_bad_node" or len(nodes) == 1:
+        return ""
+    if not nodes:
+        return "; no line names the bad node, so none is excluded"
+    return (
+        f"; nothing excludes the bad nodes {', '.join(nodes)}: whoever knows them bad deletes them"
     )
 
 
@@ -267,7 +289,8 @@ def relaunch_on_answer(case: Case, question: str) -> DecisionMade:
     return decided.model_copy(
         update={
             "rule": "R19",
-            "because": f"a human answered {question}: relaunch from step-{chosen.step}",
+            "because": f"a human answered {question}: relaunch from step-{chosen.step}"
+            f"{_nodes_left(case)}",
             "recoverable": f"a human judged it recoverable in answer to {question}",
         }
     )

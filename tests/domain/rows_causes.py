@@ -303,6 +303,18 @@ R7 = Decides(
             then(bad_node("w-3"), answered),
             (Action.RELAUNCH, "R19"),
         ),
+        Cell(
+            "no node is named, and a human answered",
+            trained(),
+            then(bad_node(), answered),
+            (Action.RELAUNCH, "R19"),
+        ),
+        Cell(
+            "two are named, and a human answered",
+            EXCEPTION,
+            then(bad_node("w-3", "w-4"), answered),
+            (Action.RELAUNCH, "R19"),
+        ),
         Cell("the node is lost, and not bad", EXCEPTION, LOST, RELAUNCH_R1),
     ),
     planned=(paused("a bad node", bad_node("w-3"), EXCEPTION),),
