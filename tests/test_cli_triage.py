@@ -57,11 +57,13 @@ def test_each_text_is_answered_in_order_with_every_field() -> None:
         (b"{broken\n", "line 2: '{broken' is no JSON ("),
         (b"\xff\xfe\n", "line 2: '\ufffd\ufffd' is no JSON ("),
         (b"[" * 100_000 + b"\n", "is no JSON ("),
+        (b'{"id": 1, "text": "x", "n": ' + b"9" * 5_000 + b"}\n", "is no JSON ("),
         (b"[]\n", "line 2: the line: []: "),
         (b'{"text": "x"}\n', "line 2: id: {'text': 'x'}: Field required"),
         (b'{"id": 1, "text": 5}\n', "line 2: text: 5: Input should be a valid string"),
         (b'{"id": 1, "text": "", "context": {"exit_code": "x"}}\n', "line 2: context.exit_code: "),
     ],
+    ids=lambda value: value[:30] if isinstance(value, bytes) else "",
 )
 def test_a_bad_line_is_told_with_its_number_and_the_others_are_answered(
     bad: bytes, said: str

@@ -27,6 +27,7 @@ RUNNING: dict[str, Any] = {
     "job": {"state": "running"},
     "tracker": {"step": 1860},
 }
+FAR_END = {"final_step": {"value": 2**70, "source": "x"}}
 PENDING = {"at": "2026-11-21T01:00:00Z", "job": {"state": "pending"}}
 
 
@@ -312,3 +313,42 @@ def test_a_run_whose_bare_bar_moves_is_never_hung(beside: str, *, listed: bool) 
     assert [one for one in answer["findings"] if one["rule"] == "H3"] == []
     if beside == "loss":
         assert (answer["health"], answer["progress"]["step"]) == ("healthy", 2100)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"at": "9999-12-31T23:59:59Z"}, "observation.at: got "),
+        ({"at": "0001-01-01T00:00:00Z"}, "observation.at: got "),
+        ({**RUNNING, "tracker": {"step": 2**63}}, "observation.tracker.step: got 9223372036854"),
+        ({**RUNNING, "tracker": {"step": 2**53}}, "observation.tracker.step: got 9007199254740992"),
+        (
+            {**RUNNING, "history": {"tracker_id": "judged", "steps": [1, 2**60]}},
+            "observation.history",
+        ),
+    ],
+)
+def test_a_value_out_of_range_is_its_own_line_s_fault(line: dict[str, Any], said: str) -> None:
+    good = json.dumps({"id": "b", "observation": RUNNING})
+    done = run_judge([json.dumps({"id": "a", "observation": line}), good])
+    assert (done.returncode, [json.loads(one)["id"] for one in done.stdout.splitlines()]) == (
+        EXIT_BAD_INPUT,
+        ["b"],
+    )
+    assert f"line 1: {said}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        json.dumps({"id": 1, "observation": RUNNING, "launched_at": "9999-12-31T23:59:59Z"}),
+        f'{{"id": 1, "observation": {"9" * 5_000}}}',
+        json.dumps({"id": 1, "observation": RUNNING, "contract": FAR_END}),
+    ],
+    ids=["time", "digits", "contract"],
+)
+def test_nothing_in_one_line_ends_the_others(line: str) -> None:
+    done = run_judge([line, json.dumps({"id": "b", "observation": RUNNING})])
+    assert "internal error" not in done.stderr
+    assert done.returncode in (0, EXIT_BAD_INPUT)
+    assert json.loads(done.stdout.splitlines()[-1])["id"] == "b"

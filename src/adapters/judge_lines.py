@@ -12,6 +12,7 @@ from uuid import uuid4
 from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
 
 from watchkeeper.adapters.bad_input import BadLine, shown
+from watchkeeper.adapters.judge_bounds import check_bounds, check_time
 from watchkeeper.domain.contract import NOBODY_SAYS, Contract, checkpoint_root_of
 from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.judging import Judged, NotJudged, begin, judge, recorded
@@ -143,9 +144,10 @@ def _judged(
 ) -> Judged:
     if row is None:
         raise BadLine(f"{place}: expected an observation, an object")
-    whole = _filled(run, row)
+    whole = _model(Observation, _filled(run, row), place)
+    check_bounds(whole, place)
     try:
-        return judge(run, scrubbed(scrubber, _model(Observation, whole, place)), launched_at)
+        return judge(run, scrubbed(scrubber, whole), launched_at)
     except NotJudged as error:
         raise BadLine(f"{place}: {error}") from error
 
@@ -272,9 +274,11 @@ def _time(line: Mapping[str, Any], name: str) -> datetime | None:
     if line.get(name) is None:
         return None
     try:
-        return _TIME.validate_python(line[name])
+        time = _TIME.validate_python(line[name])
     except ValidationError as error:
         raise BadLine(_problem(name, line[name], "a time such as 2026-11-21T01:36:10Z")) from error
+    check_time(time, name)
+    return time
 
 
 def _model(model: type[_M], document: object, place: str) -> _M:

@@ -9,10 +9,15 @@ from typing import Any, BinaryIO, TypeVar
 
 import click
 
-from watchkeeper.adapters.bad_input import BadLine
+from watchkeeper.adapters.bad_input import BadLine, visible
 from watchkeeper.adapters.cli.common import Leave, leave_quietly
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Some editors begin a file with it; it says nothing."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SHOWN_MAX = 120
 
 SOURCE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 """A file, or `-` for standard input."""
@@ -41,7 +46,10 @@ def opened(path: Path, stack: ExitStack) -> BinaryIO:
 
 
 def numbered(source: BinaryIO, bytes_max: int) -> Iterator[tuple[int, bytes | None]]:
-    """Yield each line that is not empty with its number; none for one that is too long."""
+    """Yield each line that is not empty with its number; none for one that is too long.
+
+    A byte order mark before the first line is left out.
+    """
     number = 0
     while line := source.readline(bytes_max):
         number += 1
@@ -51,7 +59,10 @@ def numbered(source: BinaryIO, bytes_max: int) -> Iterator[tuple[int, bytes | No
             line = b""
         if not line:
             yield number, None
-        elif line.strip():
+            continue
+        if number == 1:
+            line = line.removeprefix(BYTE_ORDER_MARK)
+        if line.strip():
             yield number, line
 
 
@@ -74,7 +85,7 @@ def answer_each(
         try:
             if line is None:
                 raise BadLine(f"longer than {bytes_max} bytes; {instead}")
-            row = answer(line)
+            row = _answered(answer, line)
         except BadLine as error:
             bad += 1
             for problem in error.problems:
@@ -82,6 +93,18 @@ def answer_each(
         else:
             write_row(row)
     return bad
+
+
+def _answered(answer: Callable[[bytes], dict[str, Any]], line: bytes) -> dict[str, Any]:
+    """Answer a line; a number or a time that nothing can be reckoned with is this line's own."""
+    try:
+        return answer(line)
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        told = visible(str(error))[:_SHOWN_MAX]
+        raise BadLine(
+            f"a value is out of range ({told}); expected whole numbers below 2^53 and times from "
+            "2000 to 2200"
+        ) from error
 
 
 def leave_if(bad: int) -> None:

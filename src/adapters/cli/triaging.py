@@ -79,15 +79,16 @@ def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
 def _answer(line: bytes) -> dict[str, Any]:
     try:
         asked = _Asked.model_validate(json.loads(line))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        shown = line[:_SHOWN_MAX].decode("utf-8", "replace").strip()
-        told = f'{shown!r} is no JSON ({error}); expected {{"id": ..., "text": ...}}'
-        raise BadLine(told) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the line"
         shown = repr(first["input"])[:_SHOWN_MAX]
         told = f"{field}: {shown}: {first['msg']}; see `watchkeeper triage --help`"
+        raise BadLine(told) from error
+    except (ValueError, RecursionError) as error:
+        # Besides what is no JSON: a number of more digits than Python reads.
+        shown = line[:_SHOWN_MAX].decode("utf-8", "replace").strip()
+        told = f'{shown!r} is no JSON ({error}); expected {{"id": ..., "text": ...}}'
         raise BadLine(told) from error
     return _row(asked.id, triage_excerpt(asked.text, asked.context, text_model()))
 
