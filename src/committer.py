@@ -212,7 +212,7 @@ class Committer:
         except StoreFailure as error:
             for one in batch:
                 # One each: a traceback belongs to one thread.
-                one.outcome = StoreFailure(str(error))
+                one.outcome = type(error)(str(error))
                 one.outcome.__cause__ = error
         except _NO_APPEND as error:
             # Such as text that is no UTF-8. Each for itself, so that only whoever brought it hears

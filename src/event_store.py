@@ -23,6 +23,13 @@ class StoreFailure(Exception):
     """
 
 
+class StoreAway(StoreFailure):
+    """The event store cannot be reached, and nothing says that anything is wrong with it.
+
+    Whoever can wait tries again until it is back, such as a server that is restarted.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
     """New events for one stream.

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from eventsourcing.persistence import ApplicationRecorder, Notification, PersistenceError
 
-from watchkeeper.event_store import EventStore, StoreFailure
+from watchkeeper.event_store import EventStore, StoreAway, StoreFailure
 
 PAGE = 500
 """Events in a page: one read for many, and still small in memory."""
@@ -61,4 +61,5 @@ class Tailer:
             )
         except PersistenceError as error:
             # The library's errors say nothing to the rest of us; the sentence is the store's own.
-            raise StoreFailure(str(error)) from error
+            kind = StoreAway if isinstance(error.__cause__, StoreAway) else StoreFailure
+            raise kind(str(error)) from error

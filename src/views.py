@@ -136,7 +136,11 @@ class Views(Protocol):
         ...
 
     def take(self, build: Build, holder: str, until: datetime, now: datetime) -> bool:
-        """Take or renew the lease of a build; false while another holder's has not run out."""
+        """Take or renew the lease of a build; false while another holder's has not run out.
+
+        One that lies further ahead than twice the length of this one has run out, too: the clock
+        was set back since, and whoever lives has renewed it.
+        """
         ...
 
     def rows(self, build: Build, keys: Sequence[str] | None = None) -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from watchkeeper import clock
 from watchkeeper.acts import next_failure, perform
+from watchkeeper.away import wait_until_back
 from watchkeeper.changes import Changes
 from watchkeeper.desk import SERVICE, Desk
 from watchkeeper.domain.commands import ReleaseWatch, TakeWatch
@@ -29,7 +30,7 @@ from watchkeeper.domain.phases import Abandoned, Cleared, Draft, Sealed, Stopped
 from watchkeeper.domain.policy import JOB_ACTS, OUTBOUND, Act, due_acts, waits, wanted_acts
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import MONITOR_STALE, Run, Unreadable, contract_of
-from watchkeeper.event_store import StoreFailure, VersionConflict
+from watchkeeper.event_store import StoreAway, StoreFailure, VersionConflict
 from watchkeeper.reactor import EVERY, Due, Reactor
 
 log = logging.getLogger(__name__)
@@ -100,6 +101,7 @@ class Watcher:
         self._forced_by = forced_by
         self._forced: set[str] = set()
         self._boards: dict[str, _Board] = {}
+        self._before: dict[str, _Board] = {}
         self._changes = Changes(desk.recorder, desk.ledger.store)
         self._reactor = Reactor(desk, every)
         self._busy: dict[str, Future[bool]] = {}
@@ -114,22 +116,36 @@ class Watcher:
                 watch once nothing is under way.
 
         Raises:
-            StoreFailure: The ledger failed: without it nothing may be done.
+            StoreFailure: The ledger failed: without it nothing may be done. One that is away is
+                waited for.
         """
         jobs = ThreadPoolExecutor(WORKERS, thread_name_prefix="job")
         try:
             while not stop.is_set():
-                ending = self._turn(jobs, until)
-                if ending and self._at_rest():
-                    return
-                self._rest()
+                try:
+                    ending = self._turn(jobs, until)
+                    if ending and self._at_rest():
+                        return
+                    self._rest()
+                except StoreAway as error:
+                    if wait_until_back(self._desk.ledger.store, stop, error):
+                        self._begin_again()
         finally:
             # What waits for its turn is found due again by the next watch.
             jobs.shutdown(wait=False, cancel_futures=True)
             # Git has workers of its own: a remote that hangs never keeps a check waiting.
             self._reactor.leave()
-            self._leave()
+            try:
+                self._leave()
+            except StoreAway as error:
+                log.warning("the watch was not released, and its leases lapse: %s", error)
             jobs.shutdown()
+
+    def _begin_again(self) -> None:
+        """Look at every run anew, as what came meanwhile was missed; act for none before that."""
+        self._before |= self._boards
+        self._boards = {}
+        self._changes = Changes(self._desk.recorder, self._desk.ledger.store)
 
     # --- One turn ----------------------------------------------------------------------------
 
@@ -205,7 +221,8 @@ class Watcher:
             return  # Watched only when somebody names it.
         board = self._boards.get(slug)
         if board is None:
-            board = self._boards[slug] = _Board(run, Effects())
+            board = self._before.pop(slug, None) or _Board(run, Effects())
+            self._boards[slug] = board
         board.run, board.effects = run, effects
         if board.token != board.run.watch.token:
             board.token = 0  # Somebody took it over; it is asked for again, or left.
@@ -315,10 +332,11 @@ class Watcher:
                 self._failed(ended.slugs, ended.act, ended.error)
 
     def _failed(self, slugs: tuple[str, ...], act: Act, error: BaseException) -> None:
-        if isinstance(error, StoreFailure):
+        if isinstance(error, StoreFailure) and not isinstance(error, StoreAway):
             raise error
         for slug in slugs:
-            if isinstance(error, VersionConflict):
+            # The next read of the ledger meets that it is away; what is due is found due again.
+            if isinstance(error, VersionConflict | StoreAway):
                 log.warning("%s: %s", slug, error)
             else:
                 self._record_fault(slug, act, error)
@@ -336,7 +354,7 @@ class Watcher:
         # What was cancelled never becomes done for `wait`, only for itself.
         begun = [future for future in self._busy.values() if not future.done()]
         wait(begun, timeout=LEAVING.total_seconds())
-        for slug, board in self._boards.items():
+        for slug, board in (self._before | self._boards).items():
             run = self._desk.ledger.run(slug)
             if not isinstance(run, Run) or not self._is_ours(run) or board.token <= 0:
                 continue

@@ -14,11 +14,12 @@ from watchkeeper import clock
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
 from watchkeeper.event_store import StatusRow, Write
-from watchkeeper.projections.lag import BEHIND_MAX, LATE, SILENT, lags, silent
-from watchkeeper.views import Beat, Build, BuildState
+from watchkeeper.projections.lag import BEHIND_MAX, LATE, SILENT, STILL, lags, silent
+from watchkeeper.views import Beat, Build, BuildState, Move
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 BUILD = Build(1, "sizes", 1, BuildState.LIVE, 0, 100, b"h", 1, 100, "", None, NOW)
+BUILDING = replace(BUILD, state=BuildState.BUILDING)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,12 @@ BUILD = Build(1, "sizes", 1, BuildState.LIVE, 0, 100, b"h", 1, 100, "", None, NO
         (BUILD, 100, timedelta(), 2, True, False, "2 streams parked"),
         (replace(BUILD, error="it is ahead"), 90, timedelta(), 0, True, False, "it is ahead"),
         (replace(BUILD, state=BuildState.BUILDING), 10**6, LATE * 9, 0, True, True, "being built"),
+        (replace(BUILDING, moved_at=NOW - STILL), 110, LATE, 0, True, True, "being built"),
+        (replace(BUILDING, moved_at=NOW - STILL * 2), 110, LATE, 0, True, False, "for 4 min"),
+        (replace(BUILDING, moved_at=NOW + STILL * 2), 110, LATE, 0, True, False, "time to come"),
+        (BUILD, 97, timedelta(), 0, True, False, "ahead of the ledger by 3 events"),
+        (BUILD, 97, timedelta(), 2, False, False, "`watchkeeper ledger rebuild sizes`"),
+        (BUILDING, 97, timedelta(), 0, False, False, "the ledger was restored"),
     ],
 )
 def test_a_view_is_well_until_somebody_has_to_look(
@@ -52,6 +59,27 @@ def test_a_tailer_that_is_silent_or_ill_is_named() -> None:
     assert silent("watch 7", NOW - SILENT, "", NOW) == ""
     assert "no sign of life" in silent("watch 7", NOW - SILENT * 2, "", NOW)
     assert "the disk is away" in silent("watch 7", NOW, "the disk is away", NOW)
+    assert silent("watch 7", NOW + SILENT, "", NOW) == ""
+    assert "at a time to come" in silent("watch 7", NOW + SILENT * 2, "", NOW)
+
+
+def test_a_view_ahead_of_a_restored_ledger_is_told_at_once(cli: Cli, home: Path) -> None:
+    with store_at(home) as store:
+        told(store, ["held"])
+        assert cli("ledger", "catch-up").code == 0
+        newest = store.newest()
+    with ViewsFile(home / "views.db") as views:
+        [sizes] = [build for build in views.builds() if build.name == "sizes"]
+        assert views.move(sizes, Move(newest + 3, b"other", {})) is not None
+    says = "sizes@1: ahead of the ledger by 3 events"
+    assert any(says in text for text in cli("status", "--json").json["views_wrong"])
+    shown = cli("ledger", "projections")
+    assert (shown.code, says in shown.out) == (1, True)
+    doctor = cli("doctor", "--json")
+    [views_check] = [one for one in doctor.json["checks"] if one["check"] == "views"]
+    assert (doctor.code, views_check["ok"]) == (1, False)
+    assert cli("ledger", "rebuild", "sizes").code == 0
+    assert cli("ledger", "projections").code == 0
 
 
 @ON_BOTH

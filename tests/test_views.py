@@ -16,7 +16,7 @@ from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.building import BuildHeld, by_title, catch_up, ensure, rebuild
 from watchkeeper.event_store import Recorded, StoreFailure, Write
-from watchkeeper.following import Pages, retry_all, step
+from watchkeeper.following import LEASE, Pages, retry_all, step
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.kept import Projection, Row, Seen
 from watchkeeper.projections.sizes import SIZES
@@ -265,6 +265,19 @@ def test_what_another_process_builds_is_left_to_it(
         rebuild(store, views, SIZES, ME)
     later = now + timedelta(minutes=2)
     assert views.take(build, ME, later + timedelta(minutes=1), later)  # Its lease has run out.
+
+
+@pytest.mark.parametrize("back", [timedelta(seconds=45), timedelta(hours=2)])
+def test_a_lease_from_before_the_clock_was_set_back_holds_nothing_up(
+    store: Any, views: ViewsFile, monkeypatch: pytest.MonkeyPatch, back: timedelta
+) -> None:
+    add(store, "run/a", "1")
+    build = views.begin("sizes", 1, begin=0, digest=b"", target=1)
+    noon = clock.now()
+    assert views.take(build, "killed 7", noon + LEASE, noon)
+    monkeypatch.setattr(clock, "now", lambda: noon - back)
+    Tail(store, views, [SIZES], ME).turn()
+    assert live(views).position == 1
 
 
 def test_two_who_move_one_build_store_each_page_once(

@@ -135,7 +135,8 @@ class ViewsFile:
             ).fetchone()
             if row is None:
                 return False
-            held = row[1] is not None and datetime.fromisoformat(row[1]) > now
+            ends = None if row[1] is None else datetime.fromisoformat(row[1])
+            held = ends is not None and now < ends <= until + (until - now)
             if held and row[0] != holder:
                 return False
             sql.execute(

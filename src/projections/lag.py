@@ -16,6 +16,9 @@ LATE = timedelta(seconds=60)
 SILENT = timedelta(seconds=60)
 """A tailer gives a sign of life every few seconds; one this silent stands still, or was killed."""
 
+STILL = timedelta(minutes=2)
+"""A build that is moved moves several times a second; its lease, 30 s long, waits out a kill."""
+
 BEHIND_MAX = 10_000
 """Events that a view may be behind while no watch runs: some seconds of catching up."""
 
@@ -56,6 +59,11 @@ class AnyBuild(Protocol):
     @property
     def target(self) -> int:
         """Where it was to go when it began."""
+        ...
+
+    @property
+    def moved_at(self) -> datetime:
+        """When it last changed."""
         ...
 
     @property
@@ -120,8 +128,7 @@ def lags(
         at = recorded_at(one.position) if behind else None
         ago = max(timedelta(0), now - at) if at is not None else timedelta(0)
         way = max(one.target, newest) - one.begin
-        waiting = parked.get(one.id, 0)
-        well, says = _judged(one, behind, ago, waiting, followed)
+        well, says = _judged(one, newest, ago, parked.get(one.id, 0), now, followed=followed)
         found.append(
             Lag(
                 title=f"{one.name}@{one.version}",
@@ -130,7 +137,7 @@ def lags(
                 newest=newest,
                 behind=behind,
                 behind_s=round(ago.total_seconds(), 3),
-                parked=waiting,
+                parked=parked.get(one.id, 0),
                 share=1.0 if way <= 0 else min(1.0, max(0, one.position - one.begin) / way),
                 well=well,
                 says=says,
@@ -140,18 +147,24 @@ def lags(
 
 
 def _judged(
-    one: AnyBuild, behind: int, ago: timedelta, waiting: int, followed: bool
+    one: AnyBuild, newest: int, ago: timedelta, waiting: int, now: datetime, *, followed: bool
 ) -> tuple[bool, str]:
+    behind = newest - one.position
     if one.error:
         return False, f"stands still: {one.error}"
+    if behind < 0:
+        return False, (
+            f"ahead of the ledger by {count(-behind, 'event')}: the ledger was restored; rebuild "
+            f"with `watchkeeper ledger rebuild {one.name}`"
+        )
     if waiting:
         what = count(waiting, "stream")
         return False, f"{what} parked: `watchkeeper ledger parked list` says why"
-    if not behind:
+    if behind <= 0 and one.state != "building":
         return True, "level"
     late = f"{count(behind, 'event')} behind for {elapsed(ago)}"
     if one.state == "building":
-        return True, f"{late}, being built"
+        return _judged_building(one, late, now)
     if followed and ago > LATE:
         return False, f"{late}: its tailer stands still, see the watch's log"
     if behind > BEHIND_MAX:
@@ -159,8 +172,20 @@ def _judged(
     return True, late if followed else f"{late}; no watch runs"
 
 
+def _judged_building(one: AnyBuild, late: str, now: datetime) -> tuple[bool, str]:
+    still = now - one.moved_at
+    if abs(still) <= STILL:
+        return True, f"{late}, being built"
+    how = f"not moved for {elapsed(still)}" if still > STILL else "moved last at a time to come"
+    what = f"start a watch, or `watchkeeper ledger rebuild {one.name}`"
+    return False, f"{late}, being built, and {how}: {what}"
+
+
 def silent(holder: str, at: datetime, error: str, now: datetime) -> str:
     """Say what is wrong with a tailer; empty when it is well."""
+    if at - now > SILENT:
+        # Whoever lives says so again within seconds, by the clock as it is by now.
+        return f"the tailer of {holder} was alive at a time to come, {at:%F %T}: was it killed?"
     if now - at > SILENT:
         ago = elapsed(now - at)
         return f"the tailer of {holder} gave no sign of life for {ago}: was it killed?"

@@ -23,8 +23,16 @@ NEXT_EVENT = "SELECT state FROM events WHERE id > ? ORDER BY id LIMIT 1"
 """Read from the file itself, so that `status` imports neither store nor events."""
 
 
-def read_lags(home: Path, newest: int, recorded_at: Callable[[int], datetime | None]) -> list[Lag]:
+def read_lags(
+    home: Path, newest: Callable[[], int], recorded_at: Callable[[int], datetime | None]
+) -> list[Lag]:
     """Return how far each view of a home is; none where no watch has begun any.
+
+    Args:
+        home: Its folder.
+        newest: Asks for the ledger's newest position. It is asked after the views were read, so
+            that a tailer that is busy never makes them look as if they were ahead.
+        recorded_at: When the first event after a position was recorded.
 
     Raises:
         ViewsFailure: They cannot be read.
@@ -34,7 +42,7 @@ def read_lags(home: Path, newest: int, recorded_at: Callable[[int], datetime | N
         return []
     builds, parked, beats = seen
     waiting = Counter(one.build for one in parked)
-    return lags(builds, waiting, newest, recorded_at, clock.now(), followed=bool(beats))
+    return lags(builds, waiting, newest(), recorded_at, clock.now(), followed=bool(beats))
 
 
 def view_problems(home: Path, found: list[Lag]) -> list[str]:
@@ -57,7 +65,7 @@ def told_of_home(home: Path, chosen: str) -> tuple[list[dict[str, Any]], list[st
         if not (home.expanduser() / FILE).exists():
             return [], []
         with _look(home, chosen) as look:
-            found = read_lags(home, look.newest(), look.recorded_at)
+            found = read_lags(home, look.newest, look.recorded_at)
         return [lag_document(one) for one in found], view_problems(home, found)
     except (ViewsFailure, StoreFailure, sqlite3.Error) as error:
         return [], [f"views: {error}"]

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from eventsourcing.persistence import Notification
 
+from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office
 from watchkeeper.domain.envelope import Undecodable, decode
 from watchkeeper.domain.events import CheckRecorded
@@ -49,6 +50,7 @@ def narrated(office: Office, tell: Tell) -> Generator[None, None, None]:
 
 
 def _narrate(tailer: Tailer, tell: Tell, is_done: Callable[[], bool]) -> None:
+    told = False
     while True:
         last_round = is_done()
         try:
@@ -57,10 +59,14 @@ def _narrate(tailer: Tailer, tell: Tell, is_done: Callable[[], bool]) -> None:
                     _tell(row, tell)
             if not last_round:
                 tailer.wait(_LOOK_EVERY)
+            told = False
         except StoreFailure as error:
             # The watch meets the same failure, and it is the watch that must end or go on.
-            _LOG.warning("the narration ends: %s", error)
-            return
+            if not told:
+                _LOG.warning("nothing is narrated: %s", error)
+            told = True
+            if not last_round:
+                clock.sleep(_LOOK_EVERY)
         if last_round:
             return
 

@@ -58,4 +58,4 @@ def lags_of(office: Office) -> list[Lag]:
         found = store.read_all(after=position, limit=1)
         return time_recorded(found[0].state) if found else None
 
-    return read_lags(office.home.path, store.newest(), recorded_at)
+    return read_lags(office.home.path, store.newest, recorded_at)

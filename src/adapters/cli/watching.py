@@ -48,6 +48,7 @@ from watchkeeper.domain.phases import (
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.secrets import Scrubber, scrub
 from watchkeeper.domain.state import Run
+from watchkeeper.event_store import StoreAway
 from watchkeeper.projections.figures import count
 from watchkeeper.watch import Watcher
 
@@ -119,9 +120,16 @@ def watch(
         stack.enter_context(published(office, targets))
         stack.enter_context(listening(office, sources))
         watcher.run(stop, idle if until_idle else None)
+        say(as_json, *_ended(office, runs))
+
+
+def _ended(office: Office, runs: tuple[str, ...]) -> tuple[dict[str, Any], str]:
+    try:
         slugs = [slug for slug in office.ledger.slugs() if _is_watched(office, slug, runs)]
-        text = f"the watch over {count(len(slugs), 'run')} has ended"
-        say(as_json, {"watched": slugs}, text)
+    except StoreAway:
+        # Told already: the watch ended while it waited for the ledger.
+        return {"watched": None}, "the watch has ended; the ledger is away"
+    return {"watched": slugs}, f"the watch over {count(len(slugs), 'run')} has ended"
 
 
 def _taken_beside(
@@ -205,6 +213,14 @@ class _WatchLog(logging.FileHandler):
         click.echo(f"{says} without it; look for free disk space", err=True)
 
 
+class _Told(logging.Handler):
+    """Says at the terminal, too, what whoever looks at a silent watch has to know."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        click.echo(self.format(record), err=True)
+
+
 class _CleanFormatter(logging.Formatter):
     """Takes out the secrets that words of the outside, or a traceback, may repeat."""
 
@@ -221,6 +237,9 @@ def log_to(office: Office) -> None:
     """Write what the watch has to say to its operators beside the ledger."""
     handler = _WatchLog(office.home.watch_log)
     handler.setFormatter(_CleanFormatter(office.ledger.scrubber))
+    told = _Told()
+    told.setFormatter(_CleanFormatter(office.ledger.scrubber))
+    logging.getLogger("watchkeeper.away").addHandler(told)
     root = logging.getLogger("watchkeeper")
     root.addHandler(handler)
     root.setLevel(logging.INFO)

@@ -74,7 +74,10 @@ class Feed:
                     return True
                 if deadline.expired():
                     return False
-                changed.wait(min(deadline.remaining(), RECHECK).total_seconds())
+                woken = changed.wait(min(deadline.remaining(), RECHECK).total_seconds())
+                if not woken and deadline.expired():
+                    # Whoever waits again begins with a look: a second one here costs a transaction.
+                    return False
 
     def wake(self) -> None:
         """Set every listener's event."""

@@ -23,7 +23,7 @@ from watchkeeper.adapters.store.postgres_arrays import bigints, byteas, integers
 from watchkeeper.adapters.store.postgres_failures import is_lost
 from watchkeeper.adapters.store.postgres_feed import hear
 from watchkeeper.adapters.store.postgres_link import LIMITS, Limits, Links, Unreached
-from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
+from watchkeeper.clock import ExponentialBackoff, sleep
 from watchkeeper.domain.chain import GENESIS
 from watchkeeper.event_store import (
     Append,
@@ -180,7 +180,7 @@ class PostgresStore:
         if not asked:
             return []
         parameters = self.parameters(asked)
-        deadline = Deadline.after(self.links.limits.reconnect)
+        deadline = self.links.patience()
         backoff = ExponentialBackoff()
         unsure = False
         while True:
@@ -331,11 +331,10 @@ class PostgresStore:
             position = max([position, *(event.position for event in there)])
         return Told("stored", None, None, position)
 
-    def _failed(self, error: StoreFailure, unsure: bool) -> StoreFailure:
+    def _failed(self, error: Unreached, unsure: bool) -> StoreFailure:
         """Return the failure to connect again, with what is known of an append that was sent."""
-        if not unsure:
-            return StoreFailure(str(error))
-        return StoreFailure(str(error).replace("Nothing was stored.", _UNKNOWN[0]))
+        says = str(error).replace("Nothing was stored.", _UNKNOWN[0]) if unsure else str(error)
+        return self.links.given_up(error, says)
 
 
 _UNKNOWN = (

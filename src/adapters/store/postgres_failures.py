@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.event_store import StoreAway, StoreFailure
 
 NOTHING_STORED = "Nothing was stored."
 
@@ -50,6 +50,9 @@ _CONNECT_ADVICE = (
 
 _UNREACHED = "Check that the server runs and that this machine reaches it, then try again."
 
+_WAIT = (_UNREACHED, _ADVICE["53300"], _ADVICE["57P03"])
+"""What is advised where the server is away for now, and nothing is wrong with what was asked."""
+
 _LOST_CLASSES = ("08", "57P0", "40003")
 """After one of these the connection is gone; whether a commit went through is unknown."""
 
@@ -78,7 +81,11 @@ def failure(
         outcome: What is stored now.
     """
     said = _first_line(error)
-    return StoreFailure(f"{where}: {doing} failed: {said}. {outcome} {_advice(error, said)}")
+    advice = _advice(error, said)
+    # Who connects hears of a wrong password the same way; a link that was up has had the right one.
+    away = is_lost(error) and (doing != "connect" or advice in _WAIT)
+    kind = StoreAway if away else StoreFailure
+    return kind(f"{where}: {doing} failed: {said}. {outcome} {advice}")
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from watchkeeper.adapters.store.postgres_failures import (
 )
 from watchkeeper.adapters.store.postgres_schema import Marks, marks_of, prepare
 from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.event_store import StoreAway, StoreFailure
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -80,6 +80,7 @@ class Links:
         self._idle: list[Connection] = []
         self._used = 0
         self._closed = False
+        self._away = False
         self._guard = Guard()
         self._mine = local()
         self.where = f"PostgreSQL {address.shown}"
@@ -152,7 +153,7 @@ class Links:
         told = failure(error, self.where, doing, outcome=outcome)
         if not self._address.password:
             return told
-        return StoreFailure(str(told).replace(self._address.password, "***"))
+        return type(told)(str(told).replace(self._address.password, "***"))
 
     @contextmanager
     def borrowed(self) -> Generator[Connection, None, None]:
@@ -170,6 +171,7 @@ class Links:
         try:
             with self._guarded(connection):
                 yield connection
+            self._away = False
         finally:
             self._give_back(connection)
 
@@ -210,7 +212,7 @@ class Links:
         Raises:
             StoreFailure: The server refused, or could not be reached within `Limits.reconnect`.
         """
-        deadline, backoff = Deadline.after(self.limits.reconnect), ExponentialBackoff()
+        deadline, backoff = self.patience(), ExponentialBackoff()
         while True:
             try:
                 with self.borrowed() as connection, connection.cursor(binary=True) as cursor:
@@ -220,8 +222,18 @@ class Links:
                     raise self.failure(error, doing) from error
             except Unreached as error:
                 if deadline.expired():
-                    raise StoreFailure(str(error)) from error
+                    raise self.given_up(error, str(error)) from error
             sleep(min(backoff.next_wait(), deadline.remaining()))
+
+    def patience(self) -> Deadline:
+        """Return until when to try again: at once over while the server is known to be away."""
+        return Deadline.after(timedelta(0) if self._away else self.limits.reconnect)
+
+    def given_up(self, error: "Unreached", says: str) -> StoreFailure:
+        """Return the failure for whoever waited long enough; the next one does not wait again."""
+        away = isinstance(error.__cause__, StoreAway)
+        self._away = away
+        return StoreAway(says) if away else StoreFailure(says)
 
     def refuse_if_closed(self) -> None:
         """Raise when the store is closed.
