@@ -204,7 +204,8 @@ PREEMPTION = (
     Signature(
         "preempt.slurm",
         Label.PREEMPTION,
-        r"DUE TO PREEMPTION|JobState=PREEMPTED|State: ?PREEMPTED|\bPREEMPTED\b"
+        r"DUE TO PREEMPTION|JobState=PREEMPTED|State: ?PREEMPTED|(?-i:\bPREEMPTED\b)"
+        r"|/preempted\b.{0,6}true"
         r"|Preemption requeue|preempted job|job .{0,40}preempt(?:ed|ing)",
         "slurmstepd: error: *** JOB 55 ON n1 CANCELLED AT 2024-05-01T00:00:00 DUE TO PREEMPTION *"
         "**",

@@ -10,6 +10,7 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 from watchkeeper.domain.signatures import CAUSES, GUARDS, MARKS
 from watchkeeper.domain.signatures.literals import UnreadPattern, literals_of
 from watchkeeper.domain.signatures.model import Label, Rank, Scope, Signature
+from watchkeeper.domain.signatures.plain_errors import is_message, may_pass, raised_at
 
 WINDOW_MAX = 4_000
 """Characters of a longer line that are read around a hit."""
@@ -171,7 +172,7 @@ class Matcher:
         if not claims:
             return _NOTHING
         texts = _texts(line, line)
-        found = [one for one in claims if one.holds(texts)]
+        found = _without_messages([one for one in claims if one.holds(texts)], line)
         if not found:
             return _NOTHING
         if _is_frame(before) and not _is_frame(line) and _INDENTED.match(_bare(line)):
@@ -258,11 +259,22 @@ def _is_frame(line: str) -> bool:
     return _FRAME.match(line) is not None or _FRAME.match(_bare(line)) is not None
 
 
+def _without_messages(found: list[_Compiled], line: str) -> list[_Compiled]:
+    """Leave out claims of infrastructure that rest on the message of a program's own error."""
+    raised = raised_at(line)
+    if raised is None:
+        return found
+    at = raised.start()
+    return [one for one in found if not is_message(one.signature, one.search, line, at)]
+
+
 def _source(found: list[_Compiled], line: str) -> Reading:
     """Read the line of code in a traceback: what it raises counts where nothing else is said."""
     if "raise " not in line:
         return _NOTHING
     named = [one for one in found if one.signature.rank > Rank.GENERIC and one.search.search(line)]
+    if raised_at(line):
+        named = [one for one in named if not may_pass(one.signature)]
     return Reading(tuple(replace(one.signature, rank=Rank.MARK) for one in named))
 
 

@@ -2,6 +2,13 @@
 
 from watchkeeper.domain.signatures.model import Label, Rank, Signature
 
+_ALONE = (
+    r"(?=\s*$|\s*[)\]\"'}.;:!/|<-](?!\d)|,(?! ?(?:expected|but|not|want|instead|\d))| (?:for|on"
+    r"|when|from|while|after|response|https?|server|client|error|url|too many r|rate|retr|service|bad g"
+    r"|gateway|internal|and\b|in response|status))"
+)
+"""What may follow a status number that no word of HTTP comes before: no count of things."""
+
 _HTTP = "RFC 9110; requests; urllib3; aiohttp; curl"
 
 NETWORK = (
@@ -10,12 +17,15 @@ NETWORK = (
         Label.NETWORK,
         r"\b50[0234]\b.{0,30}(?:Server Error|Internal (?:Server )?Error|Bad Gateway"
         r"|Service (?:Temporarily )?Unavailable|Gateway Time-?out|Backend Error|backendError"
-        r"|Slow Down)|HTTP/\d(?:\.\d)? 50[0234]|(?:status|code|error"
-        r"|HTTP)\w*[ =:\"']{1,4}(?:code )?50[0234]\b|Service Unavailable|Bad Gateway"
+        r"|Slow Down)|HTTP/\d(?:\.\d)? 50[0234]|(?:\bHTTP\w*|status(?:_?code)?"
+        r"|(?<![a-z])code|statuscode)[ =:\"']{1,4}(?:code )?50[0234]\b" + _ALONE + r"|error"
+        r"[ =:\"']{1,4}(?:code )?50[0234]\b" + _ALONE + r"|Service Unavailable|Bad Gateway"
         r"|Gateway Time-?out|InternalServerError|Internal Server Error|ServiceUnavailable"
         r"|\bBackend ?Error|We encountered an internal error|server overloaded"
         r"|upstream (?:connect error|request timeout)|error \(50[0234]\)"
-        r"|temporarily unavailable(?! on this)|\[50[0234]\]|50[0234]:? (?:response|from)",
+        r"|temporarily unavailable(?! on this)|(?:error|status|http|code|response)\w* ?\[50[0234]\]"
+        r"|50[0234]:? (?:response|from (?:the |a |an |our )?(?:\w+ ){0,2}(?:server|https?|gs:|s3"
+        r"|storage|api|upstream|proxy|gateway|backend|host|bucket|gcs|registry|hub|endpoint))",
         "gcsfs.utils.HttpError: 502 Server Error: Bad Gateway",
         "step 503 of 5155",
         _HTTP,
@@ -24,10 +34,14 @@ NETWORK = (
         "net.throttled",
         Label.NETWORK,
         r"Too Many Requests|rateLimitExceeded|rate[- ]limit(?:ed|ing| exceeded)|SlowDown\b"
-        r"|(?<![\w.,/-])429[ :,-]{1,3}(?:client error|error\b|too many|rate[ -]limit"
+        r"|(?<![\w.,/-])429[ :,-]{1,3}(?:client error|error\b|too many req|rate[ -]limit"
         r"|resource.?exhausted)"
-        r"|(?:got|returned|received|with) (?:an? )?429\b(?![.,/]?\d)|(?:status|code|HTTP"
-        r"|error)\w*[ =:\"'(]{1,4}429\b|ThrottlingException|RequestLimitExceeded|Throttl(?:ed"
+        r"|(?:got|returned|received|with) (?:an? )?429\b"
+        + _ALONE
+        + r"|(?:\bHTTP\w*|status(?:_?code)?"
+        r"|(?<![a-z])code|error)[ =:\"'(]{1,4}429\b"
+        + _ALONE
+        + r"|ThrottlingException|RequestLimitExceeded|Throttl(?:ed"
         r"|ing)(?:Exception|Error)?\b.{0,40}(?:request|api|error|exceeded|rate)"
         r"|Please reduce your request rate|exceeded .{0,30}rate limit|TooManyRequests"
         r"|RESOURCE_EXHAUSTED.{0,60}(?:rate|request)",

@@ -18,6 +18,10 @@ TAIL_BYTES = 16_384
 _PENDING_BYTES_MAX = 1_048_576
 """A line without an end is cut here."""
 
+_WINDOWS_MAX = 16
+"""Places of a line longer than `WINDOW_MAX` that are read: a line full of alarming words costs no
+more than these, whatever its length. What stands behind the last of them is not read."""
+
 _BEFORE_BYTES_MAX = 8_192
 _ESCAPE_BYTES_MAX = 300
 _NOISE_LINES = 60
@@ -124,6 +128,7 @@ class Scanner:
         small = body.lower()
         wrapped = b"\r" in body
         until = counted = self._done
+        windows, line = 0, -1
         number = self.lines + 1
         for start in self._matcher.hits(small):
             if start < until:
@@ -133,9 +138,12 @@ class Scanner:
             counted = left
             until = right + 1
             if right - left > WINDOW_MAX:
+                windows = windows + 1 if line == left else 1
+                line = left
+                end_of_line = right
                 left = max(left, start - WINDOW_MAX // 2)
                 right = min(right, start + WINDOW_MAX // 2)
-                until = right
+                until = right if windows < _WINDOWS_MAX else end_of_line + 1
             self._take(body, left, right, number)
         self.lines += body.count(b"\n", self._done) + (not body.endswith(b"\n"))
         before = _lines_before(body, len(body))
