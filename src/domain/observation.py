@@ -191,6 +191,11 @@ def gate_reading_of(facts: GateFacts, source: str) -> Reading:
     return _of_source(facts.readings, source)
 
 
+def source_reading(readings: tuple[Reading, ...], source: str) -> Reading:
+    """Return a source's reading of some that are on record; unavailable where there is none."""
+    return _of_source(readings, source)
+
+
 def _of_source(readings: tuple[Reading, ...], source: str) -> Reading:
     for reading in readings:
         if reading.source == source:

@@ -44,6 +44,7 @@ from watchkeeper.domain.recovery_causes import (
 )
 from watchkeeper.domain.startup_lines import shows_forbidden
 from watchkeeper.domain.state import DRIFTED, Checkpoint, Run, contract_of
+from watchkeeper.domain.store_silence import PROPOSES, silent_too_long
 from watchkeeper.domain.values import CheckpointKind
 
 
@@ -64,21 +65,28 @@ def recover(case: Case) -> DecisionMade | None:
     """Choose what to do about a bad end.
 
     Returns:
-        The decision, or none while a source that it needs gives no answer: an empty or failed
-        answer is not proof of anything.
+        The decision, or none while the answer of a source that it needs is awaited: an empty or
+        failed answer is not proof of anything. Once it is overdue the DRI is asked.
     """
     for row in TABLE:
         decision = row.decides(case)
         if decision is not None:
             return decision
     if not source_is_fresh(case.check, "checkpoints"):
-        return None
+        return _r19_silent(case)
     chosen = newest_resumable(case.run, case.check) or launch_source(case.run)
     if chosen is None:
         return no_checkpoint(case)
     decided = _r1(case, chosen)
     asked_first = policy_of(contract_of(case.run)).approvals == "each"
     return _r19_approval(case, decided) if asked_first else decided
+
+
+def _r19_silent(case: Case) -> DecisionMade | None:
+    because = silent_too_long(case.run, case.check, case.now)
+    if not because:
+        return None
+    return answer(case, Action.ESCALATE, "R19", because, proposes=PROPOSES)
 
 
 def newest_resumable(run: Run, check: CheckRecorded) -> Checkpoint | None:

@@ -32,6 +32,7 @@ from watchkeeper.domain.questions import escalation_of
 from watchkeeper.domain.recovery import newest_resumable, refused_checkpoints
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.state import Checkpoint, Run, contract_of, end_asked
+from watchkeeper.domain.store_silence import PROPOSES, silent_too_long
 from watchkeeper.domain.triage import describe_end
 
 Outcome = list[RunEvent] | Refused
@@ -281,17 +282,35 @@ def decide_asked(run: Run, check: CheckRecorded) -> list[RunEvent] | None:
         check: The check that saw the end, or a later one.
 
     Returns:
-        The decision and what goes with it; none of it while the store gives no answer. None when
-        nothing was asked for.
+        The decision and what goes with it; none of it while the store's answer is awaited, and a
+        question once it is overdue. None when nothing was asked for.
     """
     asked = asked_of(run)
     if asked is None:
         return None
     if not source_is_fresh(check, "checkpoints"):
-        return []
+        return _silent(run, asked, check)
     if isinstance(asked, RollbackApproved):
         return _rolled_back(run, asked, check)
     return _from(run, asked, newest_resumable(run, check), check)
+
+
+def _silent(
+    run: Run, asked: RelaunchRequested | RollbackApproved, check: CheckRecorded
+) -> list[RunEvent]:
+    assert run.last_check is not None, "the check is folded in"
+    because = silent_too_long(run, check, run.last_check.at)
+    if not because:
+        return []
+    decision = DecisionMade(
+        instance=asked.instance,
+        action=Action.ESCALATE,
+        rule="R19",
+        because=because,
+        evidence=(f"asked for: {asked.reason}",),
+        proposes=PROPOSES,
+    )
+    return [decision, *escalation_of(run, decision)]
 
 
 def _rolled_back(run: Run, asked: RollbackApproved, check: CheckRecorded | None) -> list[RunEvent]:

@@ -111,7 +111,8 @@ RECOVERY_RULES = (
         "R10",
         "no checkpoint",
         "No complete, validated checkpoint is there, or the one decided on is gone.",
-        "Ask the DRI; never guess. Without an answer of the store nothing is decided yet.",
+        "Ask the DRI; never guess. Without an answer of the store nothing is decided yet, for as "
+        "long as steps may stand still (`live.stall`); then R19 asks.",
         _RECOVERY,
         f"{_HERO}, Resume And Recovery",
     ),
@@ -195,9 +196,10 @@ RECOVERY_RULES = (
         "R19",
         "judgement",
         "Nothing above decides: an outlook of `ask`, an end that was to be retried once and came "
-        "back, a blocked gate, a refused launch, a job that nobody can account for; a relaunch "
-        "that R1 would decide where `policy.approvals` is `each`; or a human answered a question "
-        "with a relaunch.",
+        "back, a blocked gate, a refused launch, a job that nobody can account for; a "
+        "checkpoint store that is silent for `live.stall` after an end; a relaunch that R1 would "
+        "decide where `policy.approvals` is `each`; or a human answered a question with a "
+        "relaunch.",
         "Ask the DRI; or relaunch, where a human answered so.",
         _RECOVERY,
         f"{_HERO}, Babysitting: escalate",

@@ -442,6 +442,15 @@ R19 = Decides(
             ends(killed(), step=2300, found=listing(900, 1000, 2300)),
             ASK_R19,
         ),
+        Cell(
+            "the store is silent for two cadences after an end",
+            trained(),
+            then(
+                LOST_UNSEEN,
+                ends(node_lost(), **NO_STORE, wait=30 * MINUTE),
+            ),
+            ASK_R19,
+        ),
         Cell("the gate blocks what was decided", lambda: story(Interrupted), blocked, ASK_R19),
         Cell(
             "a human answered: relaunch",
@@ -457,6 +466,11 @@ R19 = Decides(
             "the orchestrator does not know the job",
             shows(said=GONE, step=1100, found=KEPT),
             (Action.ALERT, "R19"),
+        ),
+        unseen(
+            "the store is silent for less than two cadences after an end",
+            then(LOST_UNSEEN, ends(node_lost(), **NO_STORE, wait=14 * MINUTE)),
+            None,
         ),
         unseen("exit code 1, and all else is silent", ends(exited(1), **SILENT), ASK_R19),
     ),

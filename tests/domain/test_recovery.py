@@ -27,7 +27,8 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Stop
+from watchkeeper.domain.commands import Acknowledge, Stop
+from watchkeeper.domain.commands_manoeuvres import RequestRelaunch
 from watchkeeper.domain.events import (
     Action,
     CheckpointRejected,
@@ -44,6 +45,7 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.phases import Finished, Interrupted, Running, Stopped
 from watchkeeper.domain.refusals import Refusal
 from watchkeeper.domain.values import JobFacts, JobState
+from watchkeeper.projections.status import status_row
 
 # --- R1: relaunch under the same identity --------------------------------------------------------
 
@@ -217,6 +219,40 @@ def test_nothing_is_decided_while_the_checkpoint_store_gives_no_answer() -> None
     assert decided(late) == (Action.RELAUNCH, "R1")
     assert "decided late" in "".join(late.the(DecisionMade).evidence)
     assert history.decision is not None
+
+
+def test_a_dead_run_with_a_silent_store_is_asked_about_once_and_goes_on_by_a_human() -> None:
+    history = story(Running)
+    history.fail(killed(), step=1100, without=("checkpoints",)).without(DecisionMade)
+    made: list[DecisionMade] = []
+    for _ in range(20):
+        answer = history.fail(killed(), without=("checkpoints",))
+        made += answer.all(DecisionMade)
+    [decision] = made
+    assert (decision.action, decision.rule) == (Action.ESCALATE, "R19")
+    assert "the checkpoint store gives no answer" in decision.because
+    assert "no answer in 10 s" in decision.because
+    [question] = history.run.questions.values()
+    assert "newest checkpoint on record" in question.asks
+    assert question.name in repr(status_row(history.run))
+    history.tell(Acknowledge(now=history.now, actor=DRI, question=question.name, answer="relaunch"))
+    assert history.decision is not None
+    assert (history.decision.action, history.decision.resume_step) == (Action.RELAUNCH, 1000)
+
+
+def test_a_relaunch_asked_for_is_asked_about_too_where_the_store_is_silent() -> None:
+    history = story(Running)
+    history.tell(RequestRelaunch(now=history.now, actor=DRI, reason="a new driver"))
+    history.fail(job(JobState.STOPPED), step=1100, without=("checkpoints",)).without(DecisionMade)
+    late = history.fail(
+        job(JobState.STOPPED), wait=timedelta(hours=1), step=1100, without=("checkpoints",)
+    )
+    assert decided(late) == (Action.ESCALATE, "R19")
+    question = late.the(EscalationRaised).question
+    again = history.tell(
+        Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch")
+    )
+    assert decided(again) == (Action.RELAUNCH, "R18")
 
 
 def test_what_needs_no_checkpoint_is_decided_without_the_store() -> None:
