@@ -82,6 +82,8 @@ def test_another_policy_lists_the_decisions_that_change_and_records_nothing(
         ("retries: {budget: ten}\n", "retries.budget"),
         ("retries: {bugdet: 1}\n", 'did you mean "budget"?'),
         ("", "expected at least one of"),
+        ("detect: {loss_rise: 0.1}\n", "detect.loss_rise"),
+        ("live: {stall: 5m}\n", "cannot be judged from the record: each check kept only"),
     ],
 )
 def test_a_policy_that_says_nothing_about_checks_is_refused(

@@ -13,6 +13,7 @@ from watchkeeper.adapters.toml_document import parse_toml
 from watchkeeper.adapters.yaml_document import parse_yaml
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.rejudging import JUDGING_PARTS
+from watchkeeper.domain.rejudging_keys import why_not
 
 _PARSERS = {".yaml": parse_yaml, ".yml": parse_yaml, ".toml": parse_toml}
 
@@ -28,7 +29,8 @@ def read_policy(path: Path) -> Callable[[Contract], Contract]:
         together make no contract.
 
     Raises:
-        BadInput: It cannot be read, or it names a key by which no check is judged.
+        BadInput: It cannot be read, or it names a key by which no check is judged, or no
+            recorded one can be.
     """
     file = str(path)
     text = read_text(path, "a policy file")
@@ -50,6 +52,13 @@ def read_policy(path: Path) -> Callable[[Contract], Contract]:
         )
         for key in data
         if key not in JUDGING_PARTS
+    ]
+    wrong += [
+        problem_at(document, (part, key), why, "leave it out; it counts for the checks to come")
+        for part, keys in data.items()
+        if isinstance(keys, dict)
+        for key in keys
+        if (why := why_not(part, key))
     ]
     if wrong:
         raise BadInput(in_line_order([*document.problems, *wrong]))

@@ -13,6 +13,7 @@ from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import CheckRecorded, Severity
 from watchkeeper.domain.held import Held
 from watchkeeper.domain.measured import Level, Measured, NotFinite, Overlap, Pace
+from watchkeeper.domain.measuring_pace import low_cadences
 from watchkeeper.domain.sources import TrainingPhase
 from watchkeeper.domain.state import Run, contract_of
 
@@ -95,8 +96,8 @@ def _collapsed(run: Run, check: CheckRecorded, limits: Limits) -> Held:
     cadence = render_duration(cadence_of(contract_of(run)))
     known = [value for value in pace.newest if value is not None]
     summary = (
-        f"throughput is {_share(1 - known[0] / pace.baseline)} below its baseline for {pace.low} "
-        f"cadences of {cadence}"
+        f"throughput is {_share(1 - known[0] / pace.baseline)} below its baseline for "
+        f"{low_cadences(pace, share)} cadences of {cadence}"
         if known and pace.baseline > 0
         else ""
     )
@@ -117,7 +118,7 @@ def _collapse_holds(run: Run, check: CheckRecorded, pace: Pace, limits: Limits) 
     silent = all(value is None for value in pace.newest[:2])
     if at_start or check.measured.catching_up or silent or pace.baseline is None:
         return None
-    if pace.low >= limits.throughput_cadences:
+    if low_cadences(pace, limits.throughput_drop) >= limits.throughput_cadences:
         return True
     if THROUGHPUT_COLLAPSE not in run.findings:
         return False

@@ -47,22 +47,40 @@ def pace_of(
     bins = bins_of(series.pace_times[known], values[known], now, cadence_s).values
     last = _pace_before(run, name)
     baseline, count = _baseline(bins, limits, last, now, cadence_s)
-    low = 0
-    if baseline is not None:
-        for value in bins:
-            if value is None:
-                continue
-            if value >= (1 - limits.throughput_drop) * baseline:
-                break
-            low += 1
+    # The rounded one is what is recorded: so the rules can count again from the record.
+    baseline = significant(baseline) if baseline is not None else None
+    low = 0 if baseline is None else _low(bins, (1 - limits.throughput_drop) * baseline)[0]
     return Pace(
         metric=name,
-        baseline=significant(baseline) if baseline is not None else None,
+        baseline=baseline,
         baseline_bins=count,
         newest=bins[:PACES_SHOWN],
         low=low,
         inverted=inverted,
     )
+
+
+def low_cadences(pace: Pace, drop: float) -> int:
+    """Count again how many of the newest cadences in a row are low, from what is recorded.
+
+    Args:
+        pace: As recorded.
+        drop: Share below the baseline at which a cadence is low.
+
+    Returns:
+        Where all that are shown are low, as many as were counted at the check.
+    """
+    if pace.baseline is None:
+        return pace.low
+    low, ended = _low(pace.newest, (1 - drop) * pace.baseline)
+    return low if ended else max(low, pace.low)
+
+
+def _low(bins: tuple[float | None, ...], bar: float) -> tuple[int, bool]:
+    """Count the newest cadences below a bar, and say whether one that is not low ended them."""
+    known = [value for value in bins if value is not None]
+    low = next((count for count, value in enumerate(known) if value >= bar), None)
+    return (len(known), False) if low is None else (low, True)
 
 
 def _pace_before(run: Run, name: str) -> tuple[Pace, float] | None:
