@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 LEASE = timedelta(seconds=30)
 """How long a build is left to a process that no longer moves it; a page takes milliseconds."""
 
+RETRIES_MAX = 20
+"""How often a retry begins again because a tailer moved the build; each takes milliseconds."""
+
 
 class ViewAhead(Exception):
     """A build has seen events that the ledger does not hold: it was restored from a backup."""
@@ -190,10 +193,27 @@ def retry(
 ) -> bool:
     """Try a parked event again, and what waits behind it; say whether nothing waits any more.
 
+    Where a tailer moves the build meanwhile, it is tried again on what that made of it.
+
     Raises:
         StoreFailure: The ledger could not be read.
         ViewsFailure: The views could not be written.
     """
+    for _ in range(RETRIES_MAX):
+        done = _retried(store, views, build, projection, one)
+        if done is not None:
+            return done
+        there = next((b for b in views.builds() if b.id == build.id), None)
+        if there is None or one.stream not in {p.stream for p in views.parked(there)}:
+            return True  # Replaced, or taken in by the other.
+        build = there
+    return False
+
+
+def _retried(
+    store: EventStore, views: Views, build: Build, projection: Projection, one: Parked
+) -> bool | None:
+    """Try once; none when the build was moved meanwhile, and nothing is stored."""
     found = store.read(one.stream, after=one.version - 1)
     events = [
         Seen(r.position, r.stream, r.version, r.topic, r.state, r.hash)
@@ -209,7 +229,7 @@ def retry(
     ]
     released = () if again else (one.stream,)
     move = Move(build.position, build.hash, folded.rows, again, released)
-    return views.move(build, move) is not None and not again
+    return None if views.move(build, move) is None else not again
 
 
 def retry_all(

@@ -147,7 +147,11 @@ def test_parked_events_are_listed_and_retried(cli: Cli, home: Path) -> None:
     assert "run.finding_opened.1" in row["error"]
     assert f"run/{slug}" in cli("ledger", "parked", "list").out
     assert cli("ledger", "parked", "retry").code == 1
-    assert cli("ledger", "parked", "retry", "other", "--json").json == {"released": 0, "parked": 0}
+    strange = cli("ledger", "parked", "retry", "nosuch")
+    assert (strange.code, "nosuch: no event of it is parked; parked is run/" in strange.said) == (
+        4,
+        True,
+    )
     assert cli("ledger", "parked", "list", "--json").json["parked"][0]["attempts"] == 2
 
 

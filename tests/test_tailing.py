@@ -15,6 +15,7 @@ from tests.stores import place_of_run
 from tests.test_views import ME, add, live, wait_for
 from watchkeeper import clock, tailing
 from watchkeeper.adapters import views_file
+from watchkeeper.adapters.store.feed import Feed
 from watchkeeper.adapters.store.postgres import open_postgres
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.views_file import ViewsFile
@@ -102,6 +103,17 @@ def test_a_tailer_goes_on_after_another_process_held_its_views(
         add(store, "run/a", "2")
         wait_for(lambda: live(views).position == 2)
         wait_for(lambda: not [beat for beat in views.beats() if beat.error])
+
+
+def test_who_waits_in_vain_looks_once() -> None:
+    looks: list[int] = []
+
+    def look() -> bool:
+        looks.append(1)
+        return False
+
+    assert not Feed(lambda _: None).wait(look, timedelta(milliseconds=100))
+    assert looks == [1]
 
 
 def test_the_longest_wait_for_another_try_is_half_a_minute() -> None:

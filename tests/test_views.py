@@ -22,7 +22,7 @@ from watchkeeper.projections.kept import Projection, Row, Seen
 from watchkeeper.projections.sizes import SIZES
 from watchkeeper.tailer import PAGE
 from watchkeeper.tailing import POLL_EVERY, Tail, tailing
-from watchkeeper.views import Build, BuildState, Views, ViewsFailure
+from watchkeeper.views import Build, BuildState, Move, Views, ViewsFailure
 
 ME = "test 1"
 
@@ -164,6 +164,29 @@ def test_a_retry_reads_what_waits_again_in_order(store: Any, views: ViewsFile) -
     assert only_a == (1, 0)
     assert rows(views, "versions")["run/a"] == {"versions": [1, 2, 3, 4]}
     assert [one.stream for one in views.parked()] == ["run/b"]
+
+
+def test_a_retry_beside_a_busy_tailer_begins_again(
+    store: Any, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(store, "run/a", "1", "poison", "3")
+    catch_up(store, views, [VERSIONS])
+    whole, lost = ViewsFile.move, [1, 2]
+
+    def move(self: ViewsFile, build: Build, move: Move) -> Build | None:
+        if lost and build.title == "versions@1":
+            lost.pop()
+            add(store, "run/b", "1")
+            page = Pages(store).after(build.position)
+            # As a tailer does that comes first.
+            assert whole(self, build, Move(page[-1].position, page[-1].hash, {})) is not None
+        return whole(self, build, move)
+
+    monkeypatch.setattr(ViewsFile, "move", move)
+    assert retry_all(store, views, by_title([GENTLE])) == (1, 0)
+    assert lost == []
+    assert rows(views, "versions")["run/a"] == {"versions": [1, 2, 3]}
+    assert views.parked() == []
 
 
 def test_a_retry_that_meets_a_later_bad_event_keeps_what_came_before_it(

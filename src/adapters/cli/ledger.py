@@ -214,12 +214,21 @@ def retry_parked(runs: tuple[str, ...], home: Path, as_json: bool) -> None:
     A watch does it whenever it starts. Exit 1 when some are still parked.
     """
     with open_office(home) as office, views_of(office) as views:
+        _refuse_not_parked(runs, sorted({one.stream for one in views.parked()}))
         chosen = _of_runs(runs)
         released, left = retry_all(office.ledger.store, views, by_title(PROJECTIONS), chosen)
     text = f"{count(released, 'stream')} taken in, {left} still parked"
     say(as_json, {"released": released, "parked": left}, text)
     if left:
         leave_quietly(1)
+
+
+def _refuse_not_parked(runs: tuple[str, ...], streams: list[str]) -> None:
+    parked_names = {name for stream in streams for name in (stream, stream.partition("/")[2])}
+    strange = [name for name in runs if name not in parked_names]
+    if strange:
+        there = ", ".join(streams) or "nothing"
+        raise Leave(f"{', '.join(strange)}: no event of it is parked; parked is {there}", 4)
 
 
 def _of_runs(runs: tuple[str, ...]) -> Callable[[Build, Parked], bool]:
