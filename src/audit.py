@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watchkeeper.domain.contract import logbook_path_of, logbook_remote_of
 from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
@@ -42,6 +42,7 @@ class Report:
         runs: How many runs were read.
         events: How many events were read.
         redactions: Marks that stand where secrets were.
+        notes: What was left out, and need not be looked at.
     """
 
     problems: list[str]
@@ -49,6 +50,7 @@ class Report:
     runs: int = 0
     events: int = 0
     redactions: int = 0
+    notes: list[str] = field(default_factory=list[str])
 
     @property
     def exit_code(self) -> int:

@@ -104,6 +104,21 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A build with all that belongs to it, as it was at one moment.
+
+    Attributes:
+        build: How far it had come.
+        rows: Its rows, as JSON texts by key.
+        parked: Its parked events.
+    """
+
+    build: Build
+    rows: Mapping[str, str]
+    parked: Sequence[Parked]
+
+
+@dataclass(frozen=True, slots=True)
 class Beat:
     """A sign of life of a process's tailer.
 

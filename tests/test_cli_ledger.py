@@ -1,6 +1,8 @@
 """`watchkeeper ledger`: what people see of views, parked events, lag and long histories."""
 
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 
 from tests.command_line import Cli
 from tests.histories import told
-from tests.stores import ON_BOTH, store_at
+from tests.stores import ON_BOTH, ON_FILE, store_at
 from watchkeeper import clock
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
@@ -197,3 +199,134 @@ def test_a_long_history_is_told_and_refuses_nothing(
     checks = {one["check"]: one["ok"] for one in cli("doctor", "--json").json["checks"]}
     assert checks.get("length") == ((code == 0) if told_of else None)
     assert cli("note", "held", "still taken").code == 0
+
+
+@ON_FILE
+def test_all_views_are_built_anew_after_an_older_file_was_put_in_place_by_hand(
+    cli: Cli, home: Path, tmp_path: Path
+) -> None:
+    with store_at(home) as store:
+        told(store, ["held"])
+    older = (home / "ledger.db").read_bytes(), (home / "ledger.db.rest").read_bytes()
+    with store_at(home) as store:
+        told(store, ["crash_loop"])
+    assert cli("ledger", "catch-up").code == 0
+    (home / "ledger.db").write_bytes(older[0])
+    (home / "ledger.db.rest").write_bytes(older[1])
+    assert cli("ledger", "catch-up").code == 1
+    assert cli("ledger", "projections").out.count("stands still") == 6  # In the table, and below.
+    assert cli("verify", "--offline").out.count("build it again with") == 3
+    done = cli("ledger", "rebuild", "--all", "--json")
+    assert done.code == 0, done.said
+    names = [row["projection"].partition("@")[0] for row in done.json["built"]]
+    assert names == ["bindings", "sizes", "weeks", "status"]
+    assert cli("ledger", "projections").code == 0
+    assert cli("verify", "--offline").code == 0
+    assert cli("ledger", "rebuild", "--all").out.count("is built") == 4
+    for words, says in (
+        (["--all", "sizes"], "name one view, or --all of them"),
+        ([], "name one view, or --all of them"),
+        (["--all", "--from", "1"], "--from"),
+    ):
+        said = cli("ledger", "rebuild", *words)
+        assert (said.code, says in said.said) == (4, True), said.said
+
+
+@ON_FILE
+def test_a_view_that_counts_from_a_later_event_on_says_so_wherever_it_is_shown(
+    cli: Cli, home: Path
+) -> None:
+    with store_at(home) as store:
+        told(store, ["held"])
+    whole = "counts from event"
+    for command in ("stats", "weeks", "projections"):
+        assert whole not in cli("ledger", command).out
+    for name in ("sizes", "weeks"):
+        assert cli("ledger", "rebuild", name, "--from", "5").code == 0
+    for command, name in (("stats", "sizes"), ("weeks", "weeks")):
+        out = cli("ledger", command).out
+        assert "counts from event 6 on only, as built with `--from 5`" in out
+        assert f"all of them: `watchkeeper ledger rebuild {name}`" in out
+        assert cli("ledger", command, "--json").json["from"] == 5
+    shown = cli("ledger", "projections")
+    assert shown.out.count("counts from event 6 on only") == 2
+    assert shown.code == 0  # Somebody wanted it.
+    rows = cli("ledger", "projections", "--json").json["projections"]
+    assert {row["projection"]: row["from"] for row in rows} == {
+        "bindings@1": 0,
+        "sizes@1": 5,
+        "weeks@1": 5,
+    }
+    assert cli("verify", "--offline").code == 0  # It is what it says it is.
+    assert cli("ledger", "rebuild", "--all").code == 0
+    assert whole not in cli("ledger", "stats").out + cli("ledger", "projections").out
+
+
+def changed(home: Path, *statements: str) -> None:
+    """Change kept views as nobody should."""
+    with closing(sqlite3.connect(home / "views.db")) as sql, sql:
+        for one in statements:
+            sql.execute(one)
+
+
+@ON_BOTH
+@pytest.mark.parametrize("name", ["bindings", "sizes", "weeks"])
+@pytest.mark.parametrize("how", ["changed", "removed", "added", "torn"])
+def test_verify_compares_each_kept_view_with_the_ledger(
+    cli: Cli, home: Path, name: str, how: str
+) -> None:
+    with store_at(home) as store:
+        told(store, ["held", "crash_loop"])
+    assert cli("ledger", "catch-up").code == 0
+    assert cli("verify", "--offline").code == 0
+    build = f"(SELECT id FROM builds WHERE name = '{name}')"
+    first = f"WHERE build = {build} AND key = (SELECT min(key) FROM rows WHERE build = {build})"
+    changed(
+        home,
+        {
+            "changed": f"UPDATE rows SET row = json_set(row, '$.events', 999) {first}",
+            "removed": f"DELETE FROM rows {first}",
+            "added": f"INSERT INTO rows VALUES ({build}, 'none', '{{}}')",
+            "torn": f"UPDATE rows SET row = '{{' {first}",
+        }[how],
+    )
+    said = cli("verify", "--offline", "--json")
+    assert (said.code, len(said.json["problems"])) == (1, 1), said.said
+    [problem] = said.json["problems"]
+    assert problem.startswith(f"view {name}@1: 1 row differs from the ledger")
+    assert f"`watchkeeper ledger rebuild {name}`" in problem
+    assert cli("ledger", "rebuild", name).code == 0
+    assert cli("verify", "--offline").code == 0
+
+
+def test_verify_knows_a_view_that_is_behind_parked_or_of_another_release(
+    cli: Cli, home: Path
+) -> None:
+    with store_at(home) as store:
+        [slug] = told(store, ["crash_loop"])
+        version = store.head(f"run/{slug}")[0]
+    assert cli("ledger", "catch-up").code == 0
+    with store_at(home) as store:
+        store.append([Write("other/x", 0, (("t", b"{}"),))])
+    assert cli("verify", "--offline").code == 0  # Behind, and right as far as it came.
+    with ViewsFile(home / "views.db") as views, store_at(home) as store:
+        bad = (("run.finding_opened.1", b"{}"), ("run.finding_opened.1", b"{}"))
+        store.append([Write(f"run/{slug}", version, bad)])
+        assert cli("ledger", "catch-up").code == 1
+        [parked] = views.parked()
+    said = cli("verify", "--offline", "--json").json["problems"]
+    assert parked.stream == f"run/{slug}"
+    assert [text for text in said if text.startswith("view ")] == []
+    changed(home, "UPDATE builds SET version = 9 WHERE name = 'sizes'")
+    told_of = cli("verify", "--offline", "--json").json["notes"]
+    assert [text for text in told_of if "sizes@9" in text and "another release" in text]
+
+
+@ON_FILE
+def test_verify_cannot_tell_of_views_that_cannot_be_read(cli: Cli, home: Path) -> None:
+    with store_at(home) as store:
+        told(store, ["held"])
+    (home / "views.db").write_bytes(b"rubbish" * 1000)
+    said = cli("verify", "--offline", "--json")
+    assert said.code == 2, said.said
+    assert ["views.db" in text for text in said.json["unchecked"]] == [True]

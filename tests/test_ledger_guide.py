@@ -59,6 +59,25 @@ def test_every_step_of_the_page_does_what_it_says(
 
 
 @ON_FILE
+def test_the_last_steps_of_a_restore_mend_all_views_after_an_older_file_was_put_in_place(
+    cli: Cli, home: Path
+) -> None:
+    names = ("ledger.db", "ledger.db.rest")
+    with store_at(home) as store:
+        told(store, ["held"])
+    older = {name: (home / name).read_bytes() for name in names}
+    with store_at(home) as store:
+        told(store, ["crash_loop"])
+    assert cli("ledger", "catch-up").code == 0
+    for name in names:
+        (home / name).write_bytes(older[name])
+    assert cli("ledger", "catch-up").code == 1
+    by_hand = section("ledger-guide.md", "Restore").partition("by hand")[2]
+    assert tried(cli, map(shlex.split, steps(by_hand))) == 2
+    assert cli("verify", "--offline").code == 0
+
+
+@ON_FILE
 @pytest.mark.postgres
 def test_a_ledger_moves_to_postgresql_and_back_by_the_steps_of_the_guide(
     cli: Cli,

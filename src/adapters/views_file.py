@@ -13,7 +13,7 @@ from threading import RLock
 from typing import Any, Self
 
 from watchkeeper import clock
-from watchkeeper.views import Beat, Build, BuildState, Move, Parked, ViewsFailure
+from watchkeeper.views import Beat, Build, BuildState, Move, Parked, Snapshot, ViewsFailure
 
 FILE = "views.db"
 SCHEMA_VERSION = 1
@@ -323,7 +323,34 @@ def glance(path: Path) -> tuple[list[Build], list[Parked], list[Beat]] | None:
         raise ViewsFailure(_says(path, "read", error)) from error
 
 
-def _says(path: Path, what: str, error: sqlite3.Error) -> str:
+def snapshots(path: Path) -> list[Snapshot]:
+    """Read all live builds with their rows, at one moment, without changing a file.
+
+    Raises:
+        ViewsFailure: They cannot be read.
+    """
+    if not path.exists():
+        return []
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S)) as sql:
+            # A watch may move them meanwhile: rows belong to the position that they were read with.
+            sql.execute("BEGIN")
+            asked = f"SELECT {_BUILD} FROM builds WHERE state = 'live' ORDER BY name"
+            parked = f"SELECT {_PARKED} FROM parked WHERE build = ? ORDER BY position"
+            return [
+                Snapshot(
+                    build,
+                    dict(sql.execute("SELECT key, row FROM rows WHERE build = ?", (build.id,))),
+                    [_parked(*row) for row in sql.execute(parked, (build.id,))],
+                )
+                for build in map(_build, sql.execute(asked).fetchall())
+            ]
+    except (sqlite3.Error, ValueError) as error:
+        raise ViewsFailure(_says(path, "read", error)) from error
+
+
+def _says(path: Path, what: str, error: Exception) -> str:
     return (
         f"{path} could not be {what}: {error}. Views can be made again from the ledger: check the "
         "disk; or end all watches, remove the file, and start again"

@@ -87,6 +87,7 @@ class Lag:
         share: How much of the way is done, from 0 to 1.
         well: Whether nobody has to look.
         says: How it is, in words.
+        begin: It counts only what came after this event; 0 for the whole ledger.
     """
 
     title: str
@@ -99,6 +100,7 @@ class Lag:
     share: float
     well: bool
     says: str
+    begin: int = 0
 
 
 def lags(
@@ -140,7 +142,8 @@ def lags(
                 parked=parked.get(one.id, 0),
                 share=1.0 if way <= 0 else min(1.0, max(0, one.position - one.begin) / way),
                 well=well,
-                says=says,
+                says=f"{says}; {counts_from(one.begin)}" if one.begin else says,
+                begin=one.begin,
             )
         )
     return found
@@ -179,6 +182,13 @@ def _judged_building(one: AnyBuild, late: str, now: datetime) -> tuple[bool, str
     how = f"not moved for {elapsed(still)}" if still > STILL else "moved last at a time to come"
     what = f"start a watch, or `watchkeeper ledger rebuild {one.name}`"
     return False, f"{late}, being built, and {how}: {what}"
+def counts_from(begin: int) -> str:
+    """Say that a view leaves out the beginning of the ledger.
+
+    >>> counts_from(5)
+    'counts from event 6 on only, as built with `--from 5`'
+    """
+    return f"counts from event {begin + 1} on only, as built with `--from {begin}`"
 
 
 def silent(holder: str, at: datetime, error: str, now: datetime) -> str:
@@ -203,6 +213,7 @@ def lag_document(lag: Lag) -> dict[str, Any]:
         "behind_s": lag.behind_s,
         "parked": lag.parked,
         "done": round(lag.share, 4),
+        "from": lag.begin,
         "well": lag.well,
         "says": lag.says,
     }

@@ -24,7 +24,7 @@ from watchkeeper.building import BuildHeld, by_title, rebuild
 from watchkeeper.following import retry_all
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.figures import count
-from watchkeeper.projections.kept import newest_of
+from watchkeeper.projections.kept import Projection, newest_of
 from watchkeeper.projections.lag import lag_document
 from watchkeeper.projections.status_live import live_shape
 from watchkeeper.status_building import NAME as STATUS
@@ -97,7 +97,8 @@ def catch_up_command(home: Path, as_json: bool) -> None:
 
 
 @ledger.command("rebuild")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="[NAME]", default="")
+@click.option("--all", "everything", is_flag=True, help="Every view, and the rows of `status`.")
 @click.option(
     "--from",
     "begin",
@@ -108,22 +109,38 @@ def catch_up_command(home: Path, as_json: bool) -> None:
 )
 @home_option
 @json_errors
-def rebuild_command(name: str, begin: int, home: Path, as_json: bool) -> None:
-    """Build the view NAME anew from the ledger, beside the one that is read meanwhile.
+def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json: bool) -> None:
+    """Build the view NAME, or --all, anew from the ledger, beside what is read meanwhile.
 
     When it is level, it takes the other's place in one step. One that was cut short goes on where
     it was. A watch may run.
     """
     newest = newest_of(PROJECTIONS)
+    if everything == bool(name):
+        raise Leave("name one view, or --all of them: watchkeeper ledger rebuild --all", 4)
+    if begin and everything:
+        raise Leave("--from: it is for one view; --all of them are made from the first event on", 4)
+    if everything:
+        done = [_rebuild_view(one, 0, home, as_json) for one in newest.values()]
+        done.append(_rebuild_status(home, as_json))
+        lines = "\n".join(text for _, text in done)
+        say(as_json, {"built": [document for document, _ in done]}, lines)
+        return
     if name == STATUS:
         if begin:
             raise Leave("--from: status rows are made from whole histories", 4)
-        _rebuild_status(home, as_json)
+        say(as_json, *_rebuild_status(home, as_json))
         return
     if name not in newest:
         names = ", ".join(sorted([*newest, STATUS]))
         raise Leave(f"{name}: no view has this name; expected one of {names}", 4)
-    projection = newest[name]
+    say(as_json, *_rebuild_view(newest[name], begin, home, as_json))
+
+
+def _rebuild_view(
+    projection: Projection, begin: int, home: Path, as_json: bool
+) -> tuple[dict[str, Any], str]:
+    """Build a view anew; return what is told of it, for programs and for people."""
     with open_office(home) as office, views_of(office) as views:
         store = office.ledger.store
         if begin > store.newest():
@@ -140,15 +157,18 @@ def rebuild_command(name: str, begin: int, home: Path, as_json: bool) -> None:
         rows = len(views.rows(built))
     after = f" after event {begin:,}" if begin else ""
     events = count(built.position - begin, "event")
-    say(
-        as_json,
+    return (
         {"projection": built.title, "position": built.position, "from": begin, "rows": rows},
         f"{built.title} is built from {events}{after}: {count(rows, 'row')}, and it is live",
     )
 
 
-def _rebuild_status(home: Path, as_json: bool) -> None:
-    """Write the status row of every run anew; appends go on writing theirs meanwhile."""
+def _rebuild_status(home: Path, as_json: bool) -> tuple[dict[str, Any], str]:
+    """Write the status row of every run anew; appends go on writing theirs meanwhile.
+
+    Returns:
+        What is told of it, for programs and for people.
+    """
     with (
         open_office(home) as office,
         views_of(office) as views,
@@ -162,7 +182,7 @@ def _rebuild_status(home: Path, as_json: bool) -> None:
     changed = f"{done.changed} had other rows, {done.dropped} were dropped"
     document = {"projection": title, "runs": done.runs, "changed": done.changed}
     text = f"{title} is built for {count(done.runs, 'run')}: {changed}"
-    say(as_json, {**document, "dropped": done.dropped}, text)
+    return {**document, "dropped": done.dropped}, text
 
 
 @ledger.group()

@@ -23,6 +23,7 @@ from watchkeeper.building import catch_up
 from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.figures import count, human
+from watchkeeper.projections.lag import counts_from
 from watchkeeper.projections.limits import beyond
 from watchkeeper.projections.sizes import SIZES, STREAM, TOPIC
 from watchkeeper.projections.weeks import WEEKS
@@ -90,12 +91,21 @@ def stats(last: int, home: Path, as_json: bool) -> None:
     each = f", {held / events:.0f} bytes each" if events else ""
     on_disk = f"; {human(size)}B on disk" if size is not None else ""
     lines = [f"{count(events, 'event')} of {count(len(runs), 'run')}{each}{on_disk} ({kind})"]
+    lines += _cut(SIZES.name, begin)
     lines += table(("topic", "events", "bytes", "each"), [_cells(*one) for one in topics])
     lines.append(f"largest of {count(len(streams), 'stream')}; limits are {SOFT_EVENTS:,} and "
                  f"{HARD_EVENTS:,} events")  # fmt: skip
     largest = [(*_cells(*one), beyond(one[1]["events"], one[1]["bytes"])) for one in streams[:last]]
     lines += table(("stream", "events", "bytes", "each", "limit"), largest)
     say(as_json, document, "\n".join(lines))
+
+
+def _cut(name: str, begin: int) -> list[str]:
+    """Say that what is shown is not of the whole ledger, where it is not."""
+    if not begin:
+        return []
+    mend = f"`watchkeeper ledger rebuild {name}`"
+    return [f"the view {name} {counts_from(begin)}; to count all of them: {mend}"]
 
 
 def _largest(rows: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
@@ -127,6 +137,6 @@ def weeks(last: int, home: Path, as_json: bool) -> None:
         for week, some in shown.items()
         for row in some
     ]
-    lines = [count(len(shown), "week")]
+    lines = [count(len(shown), "week"), *_cut(WEEKS.name, begin)]
     lines += table(("week", "what", "which", "times"), cells) if cells else []
     say(as_json, {"from": begin, "weeks": shown}, "\n".join(lines))

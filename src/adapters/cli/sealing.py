@@ -22,15 +22,20 @@ from watchkeeper.adapters.cli.common import (
     who,
 )
 from watchkeeper.adapters.cli.manoeuvring import step_of
+from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, open_home
 from watchkeeper.adapters.store.choosing import open_ledger, verify_ledger
+from watchkeeper.adapters.views_file import FILE, snapshots
 from watchkeeper.audit import Report, audit, check_evidence
+from watchkeeper.comparing import compare_views
 from watchkeeper.domain.events import SealBlocked
 from watchkeeper.domain.milestone import milestone_tag
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.event_store import EventStore, StoreFailure
 from watchkeeper.manoeuvres import verify_milestone
+from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.figures import count
+from watchkeeper.views import ViewsFailure
 
 
 @click.command()
@@ -116,9 +121,11 @@ def verify(offline: bool, home: Path, as_json: bool) -> None:
         try:
             with open_ledger(chosen, place.ledger) as opened:
                 audit(opened.store, Adapters(place), report, remotes=not offline)
+                _compare(place, opened.store, report, quiet=as_json)
         except StoreFailure as error:
             # The bytes were just found whole: that they can't be opened here proves nothing.
             report.unchecked.append(str(error))
+    report.notes += checked.notes
     check_evidence(_kept(place), report)
     document = {
         "intact": report.exit_code == 0,
@@ -127,19 +134,30 @@ def verify(offline: bool, home: Path, as_json: bool) -> None:
         "redactions": report.redactions,
         "problems": report.problems,
         "unchecked": report.unchecked,
-        "notes": list(checked.notes),
+        "notes": report.notes,
         "elapsed_s": round(started.elapsed().total_seconds(), 3),
     }
     verdict = {0: "intact", 1: "BROKEN", 2: "cannot tell"}[report.exit_code]
     lines = [f"{verdict}: {count(report.runs, 'run')}, {count(report.events, 'event')}"]
     lines += [f"  broken     {problem}" for problem in report.problems]
     lines += [f"  unchecked  {reason}" for reason in report.unchecked]
-    lines += [f"  note       {note}" for note in checked.notes]
+    lines += [f"  note       {note}" for note in report.notes]
     if offline:
         lines.append("  note       remotes were not asked (--offline)")
     say(as_json, document, "\n".join(lines))
     if report.exit_code:
         leave_quietly(report.exit_code)
+
+
+def _compare(home: Home, store: EventStore, report: Report, *, quiet: bool) -> None:
+    """Compare the kept views with the ledger; that they cannot be read proves nothing."""
+    try:
+        kept = snapshots(home.path / FILE)
+    except ViewsFailure as error:
+        report.unchecked.append(str(error))
+        return
+    with progress("comparing views", quiet=quiet) as show:
+        compare_views(store, kept, PROJECTIONS, report, show)
 
 
 def _kept(home: Home) -> Iterator[tuple[str, Callable[[], bytes]]]:
