@@ -6,6 +6,7 @@ as people paste it into a chat or an issue, is mostly words that no signature li
 
 from dataclasses import replace
 
+from watchkeeper.domain.last_lines import unexplained
 from watchkeeper.domain.signatures.model import OUTLOOKS, Label
 from watchkeeper.domain.signatures.scanner import TAIL_BYTES, Scanner
 from watchkeeper.domain.speech import manners_of
@@ -50,6 +51,8 @@ def concluded(
     """Judge what a scanner has kept; of an excerpt also the wording, where a model is given."""
     told = told_by(scanner, context)
     found = verdict_of(told, scanner)
+    if not told and scanner.lines > EXCERPT_LINES_MAX:
+        return unexplained(scanner) or found
     known_around = any(claim.number == 0 for claim in told)
     if model is None or known_around or not _is_excerpt(scanner):
         return found

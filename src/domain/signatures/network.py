@@ -4,8 +4,8 @@ from watchkeeper.domain.signatures.model import Label, Rank, Signature
 
 _ALONE = (
     r"(?=\s*$|\s*[)\]\"'}.;:!/|<-](?!\d)|,(?! ?(?:expected|but|not|want|instead|\d))| (?:for|on"
-    r"|when|from|while|after|response|https?|server|client|error|url|too many r|rate|retr|service|bad g"
-    r"|gateway|internal|and\b|in response|status))"
+    r"|when|from|while|after|response|https?|server|client|error|url|too many r|rate|retr"
+    r"|service|bad g|gateway|internal|and\b|in response|status))"
 )
 """What may follow a status number that no word of HTTP comes before: no count of things."""
 
