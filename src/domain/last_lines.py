@@ -15,7 +15,8 @@ RULE = "mark.level"
 _CONFIDENCE = 0.6
 
 _LEVEL = re.compile(
-    r"^\s*(?:\S+ +){0,4}?[\[(<|]?(?P<word>ERROR|FATAL|CRITICAL|SEVERE)[\])>|]?(?=[\s:|,-])(?!\s*[:=]? *\d)"
+    r"^\s*(?:\S+ +){0,4}?[\[(<|]?(?P<word>ERROR|FATAL|CRITICAL|SEVERE)[\])>|]?(?=[\s:|,-])"
+    r"(?!\s*[:=]? *\d)"
     r"|^\s*(?:\([^)]*\) ?)?[EF]\d{4} \d\d:\d\d:\d\d\S* +\d+ \S+:\d+\]"
     r"|\b(?:level|lvl|severity)=\"?(?:error|fatal|critical|panic)\b"
     r"|\"(?:level|levelname|severity)\": ?\"(?:error|fatal|critical)\"(?!.*\"level\": ?\"info)",

@@ -21,7 +21,6 @@ from watchkeeper.adapters.cli.json_lines import (
 )
 from watchkeeper.adapters.text_model_file import text_model
 from watchkeeper.domain.excerpts import concluded, triage_excerpt
-from watchkeeper.domain.signatures.model import Label
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.triage_context import Context
 from watchkeeper.domain.triage_text import Triage
@@ -32,8 +31,6 @@ LINE_BYTES_MAX = 32 * 1024 * 1024
 _PIECE_BYTES = 1024 * 1024
 _BAR_FROM_BYTES = 64 * 1024 * 1024
 _SHOWN_MAX = 120
-_ODD_MAX = 0.1
-"""Share of control characters and broken ones that no log has; compressed files have a half."""
 
 
 class _Asked(BaseModel):
@@ -126,19 +123,7 @@ def _scanned(source: BinaryIO) -> tuple[Triage, int]:
             if bar is not None:
                 bar.update(len(piece))
     found = concluded(scanner, model=text_model())
-    if found.label is Label.BENIGN:
-        _leave_unread(scanner)
     return found, scanner.lines
-
-
-def _leave_unread(scanner: Scanner) -> None:
-    """Refuse what has no text: that nothing was found in it does not make it harmless."""
-    text = scanner.tail.decode("utf-8", "replace")
-    if not text.strip():
-        raise Leave("the log is empty: it says nothing about the run; give the log of its job", 4)
-    odd = sum(one == "\ufffd" or (one < " " and not one.isspace()) for one in text)
-    if odd > len(text) * _ODD_MAX:
-        raise Leave("the log is no UTF-8 text: decompress or convert it first", 4)
 
 
 _OUTLOOKS = {

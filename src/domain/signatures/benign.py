@@ -76,7 +76,8 @@ LINES = (
     Signature(
         "calm.code",
         _B,
-        r"^\s*(?!\S*=\S+ .*\bmsg=|level=|(?:ts|time)=)(?:[\w.\[\]]+ ?(?:\+?=|:=) ?(?=[\[({\"'f\w])|.*\)\s*\{$|.*(?:\bthrow new"
+        r"^\s*(?!\S*=\S+ .*\bmsg=|level=|(?:ts|time)=)"
+        r"(?:[\w.\[\]]+ ?(?:\+?=|:=) ?(?=[\[({\"'f\w])|.*\)\s*\{$|.*(?:\bthrow new"
         r"|catch ?\(|except \w+|logger\.\w+\(|log\.\w+\(|printf?\(|fmt\.|console\.|assert\w+\("
         r"|self\.assert|pytest\.|RaiseError|raises\())(?!.*\bTraceback\b).{0,200}[\[({:;,)\]\"']"
         r"\s*$",
