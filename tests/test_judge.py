@@ -31,6 +31,11 @@ FAR_END = {"final_step": {"value": 2**70, "source": "x"}}
 PENDING = {"at": "2026-11-21T01:00:00Z", "job": {"state": "pending"}}
 
 
+LATER = "2026-11-21T02:00:00Z"
+FAILED = {"at": LATER, "job": {"state": "failed", "signal": 9}, "tracker": {"step": 1900}}
+AWAY = {"source": "orchestrator", "state": "unavailable", "reason": "no answer"}
+
+
 def judged(**line: Any) -> dict[str, Any]:
     return row_of(answer_line(json.dumps({"id": "x", **line}), SCRUBBER))
 
@@ -189,6 +194,21 @@ def test_an_unavailable_orchestrator_is_no_end() -> None:
     assert "orchestrator unavailable" in row["because"]
 
 
+def test_the_root_is_that_of_the_first_listing_that_names_one() -> None:
+    folder = {"step": 1800, "path": "/out/checkpoints/step-1800", "complete": True}
+    listed = {"root": "/out/checkpoints", "checkpoints": [{**folder, "metadata_step": 1800}]}
+    row = judged(history=[RUNNING], observation={**FAILED, "checkpoints": listed})
+    assert (row["decision"], row["rule"], row["resume_step"]) == ("relaunch", "R1", 1800)
+
+
+def test_a_complete_checkpoint_whose_metadata_names_no_step_is_refused_with_the_reason() -> None:
+    folder = {"step": 1800, "path": "/out/checkpoints/step-1800", "complete": True}
+    listed = {"root": "/out/checkpoints", "checkpoints": [folder]}
+    row = judged(history=[RUNNING], observation={**FAILED, "checkpoints": listed})
+    assert (row["decision"], row["rule"]) == ("escalate", "R10")
+    assert "/out/checkpoints/step-1800: nothing says which step" in row["why"]
+
+
 def test_a_command_may_be_a_line_and_wandb_needs_no_url() -> None:
     wandb = {"kind": "wandb", "entity": "e", "project": "p", "id": "abc"}
     seen = {**RUNNING, "tracker": {"step": 5, "tracker_id": "abc", "display_name": "abc"}}
@@ -259,6 +279,24 @@ def test_the_page_names_every_field_of_an_answer() -> None:
         (
             json.dumps({"history": [RUNNING], "observation": {**RUNNING, "instance": "i2"}}),
             "observation: instance is i2, and i1 was not seen to end before",
+        ),
+        (
+            json.dumps({"history": [{**RUNNING, "at": LATER}], "observation": RUNNING}),
+            'observation.at: got "2026-11-21T01:00:00+00:00", expected a time from 2026-11-21T02',
+        ),
+        (
+            json.dumps({"observation": RUNNING, "launched_at": LATER}),
+            'launched_at: got "2026-11-21T02:00:00+00:00", expected a time up to 2026-11-21T01',
+        ),
+        (
+            json.dumps({"observation": {**FAILED, "readings": [AWAY]}}),
+            'observation.readings.0.state: got "unavailable", expected fresh or stale beside',
+        ),
+        (
+            json.dumps(
+                {"observation": {**RUNNING, "readings": [{**AWAY, "source": "orchestrater"}]}}
+            ),
+            'observation.readings.0.source: got "orchestrater", expected one of orchestrator, logs',
         ),
     ],
 )

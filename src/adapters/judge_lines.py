@@ -20,6 +20,7 @@ from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.registry import type_of
 from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.values import JobState, SourceState
 from watchkeeper.observe import scrubbed
 from watchkeeper.projections.cloud_event import type_name
 
@@ -107,11 +108,19 @@ def answer_line(text: str, scrubber: Scrubber) -> Answer:
     if events:
         run, earlier = _folded(events, line.get("contract")), []
     else:
-        first = rows[0] if rows else seen
+        first = _with_root([*rows, seen])
         run, earlier = begin(_contract(line.get("contract"), first)), rows
     for number, row in enumerate(earlier):
         run = _judged(run, row, f"history[{number}]", launched_at, scrubber).run
     return Answer(line.get("id"), _judged(run, seen, "observation", launched_at, scrubber))
+
+
+def _with_root(rows: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
+    """Return the first observation, with the first listing that names its root."""
+    first = {**(rows[0] or {})}
+    listings = (_object(row.get("checkpoints")) for row in rows if row is not None)
+    named = next((one for one in listings if one is not None and one.get("root")), None)
+    return {**first, "checkpoints": named} if named is not None else first
 
 
 def _object(value: object) -> dict[str, Any] | None:
@@ -144,12 +153,44 @@ def _judged(
 ) -> Judged:
     if row is None:
         raise BadLine(f"{place}: expected an observation, an object")
+<<<<<<< HEAD
     whole = _model(Observation, _filled(run, row), place)
     check_bounds(whole, place)
     try:
         return judge(run, scrubbed(scrubber, whole), launched_at)
+=======
+    whole = _filled(run, row)
+    seen = _model(Observation, whole, place)
+    _sensible(seen, place, launched_at, run)
+    try:
+        return judge(run, scrubbed(scrubber, seen), launched_at)
+>>>>>>> bdc17d1 (Refuse judge lines that contradict themselves; root by the first listing; R10 names what was refused)
     except NotJudged as error:
         raise BadLine(f"{place}: {error}") from error
+
+
+def _sensible(seen: Observation, place: str, launched_at: datetime | None, run: Run) -> None:
+    """Refuse what contradicts itself: it would be decided wrongly without a word.
+
+    Raises:
+        BadLine: A time goes back, a source has no such name, or one that gave no answer gave one.
+    """
+    last = run.last_check.at if run.last_check is not None else None
+    if last is not None and seen.at < last:
+        told = f"a time from {last.isoformat()} on, that of the observation before (oldest first)"
+        raise BadLine(_problem(f"{place}.at", seen.at.isoformat(), told))
+    if place == "observation" and launched_at is not None and launched_at > seen.at:
+        told = f"a time up to {seen.at.isoformat()}, that of the observation"
+        raise BadLine(_problem("launched_at", launched_at.isoformat(), told))
+    for number, reading in enumerate(seen.readings):
+        where = f"{place}.readings.{number}"
+        if reading.source not in _READ_FROM:
+            told = f"one of {', '.join(_READ_FROM)}"
+            raise BadLine(_problem(f"{where}.source", reading.source, told))
+        away = reading.source == "orchestrator" and reading.state is SourceState.UNAVAILABLE
+        if away and seen.job is not None and seen.job.state is not JobState.UNKNOWN:
+            told = f"fresh or stale beside job.state {seen.job.state.value}, or no job"
+            raise BadLine(_problem(f"{where}.state", reading.state.value, told))
 
 
 def _filled(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -193,7 +193,11 @@ def _r19_approval(case: Case, decided: DecisionMade) -> DecisionMade:
 def no_checkpoint(case: Case) -> DecisionMade:
     """Return that there is nothing to resume from (R10)."""
     because = "there is no complete, validated checkpoint to resume from"
-    return answer(case, Action.ESCALATE, "R10", because, *refused_checkpoints(case.check, -1))
+    rejected = [f"{path}: {why}" for path, why in case.run.rejected.items()]
+    if rejected:
+        because = f"{because}; the newest that was refused is {rejected[-1]}"
+    refused = refused_checkpoints(case.check, -1)
+    return answer(case, Action.ESCALATE, "R10", because, *refused)
 
 
 def refused_checkpoints(check: CheckRecorded, above: int) -> tuple[str, ...]:

@@ -131,7 +131,10 @@ def _checkpoints(run: Run, check: CheckRecorded) -> list[CheckpointValidated | C
     made: list[CheckpointValidated | CheckpointRejected] = []
     for found in check.new_checkpoints:
         if found.metadata_step != found.step:
-            reason = f"its metadata says step {found.metadata_step}"
+            said = found.metadata_step
+            reason = f"its metadata says step {said}"
+            if said is None:
+                reason = "nothing says which step its metadata names (metadata_step)"
         elif is_older_than_the_run(run, found):
             reason = "written before this run's first launch, so by another run"
         else:
