@@ -201,6 +201,29 @@ def test_the_root_is_that_of_the_first_listing_that_names_one() -> None:
     assert (row["decision"], row["rule"], row["resume_step"]) == ("relaunch", "R1", 1800)
 
 
+def test_a_job_that_is_not_found_beside_an_open_alert_is_not_called_healthy() -> None:
+    lost = {"at": "2026-11-21T01:10:00Z", "job": {"state": "not_found"}}
+    rows = [{**lost, "at": f"2026-11-21T0{hour}:10:00Z"} for hour in range(2, 6)]
+    row = judged(history=[RUNNING, lost, *rows[:-1]], observation=rows[-1])
+    assert row["findings"]
+    assert row["health"] == "unknown"
+
+
+@pytest.mark.parametrize("named", [{}, {"submission_id": "other"}])
+def test_what_runs_again_after_its_end_has_no_findings_that_nothing_shows(
+    named: dict[str, str],
+) -> None:
+    again: dict[str, Any] = {
+        "at": "2026-11-21T02:10:00Z",
+        "job": {"state": "running", **named},
+        "tracker": {"step": 1950, "tracker_id": "other", "metrics": {"loss": float("nan")}},
+    }
+    row = judged(history=[RUNNING, FAILED], observation=again)
+    assert row["findings"] == []
+    assert "open findings" not in row["because"]
+    assert row["health"] == "unknown"
+
+
 def test_a_complete_checkpoint_whose_metadata_names_no_step_is_refused_with_the_reason() -> None:
     folder = {"step": 1800, "path": "/out/checkpoints/step-1800", "complete": True}
     listed = {"root": "/out/checkpoints", "checkpoints": [folder]}

@@ -141,7 +141,9 @@ def summarise(
     check = check.model_copy(update={"liveness": liveness})
     answers = answers_at(run, instance, check, command.now)
     # Findings of this very check count, so that none opens under a check that says healthy.
-    open_kinds = _open_kinds(run, findings_at(run, answers, command.now))
+    # After an end no finding opens; the next instance is judged afresh.
+    over = isinstance(run.phase, Interrupted)
+    open_kinds = _open_kinds(run, () if over else findings_at(run, answers, command.now))
     health, because = _health(run, seen.job, readings, open_kinds)
     expected = expected_at(run, answers, command.now)
     told = {"health": health, "because": because, "expected": expected}
@@ -293,7 +295,11 @@ def _health(
         case JobState.PENDING:
             return Health.UNKNOWN, "waiting for the orchestrator to start it"
         case JobState.UNKNOWN | JobState.NOT_FOUND:
-            return run.health, f"the orchestrator cannot account for the job: {job.state.value}"
+            doubtful = run.health is Health.HEALTHY and bool(run.findings)
+            health = Health.UNKNOWN if doubtful else run.health
+            return health, f"the orchestrator cannot account for the job: {job.state.value}"
+        case JobState.RUNNING if isinstance(run.phase, Interrupted):
+            return Health.UNKNOWN, "its end is on record, and the orchestrator calls it running"
         case JobState.RUNNING:
             # That nobody can tell says nothing about the run: it is neither well nor worse.
             worse = [kind for kind in open_kinds if kind != MONITOR_BLIND]
