@@ -18,13 +18,12 @@ from watchkeeper.domain.events import (
     FailureRevised,
     FindingCleared,
     FindingOpened,
-    FindingRaised,
     InstanceLaunched,
     LaunchRequested,
     Outlook,
     RunEvent,
-    Severity,
 )
+from watchkeeper.domain.keeper_alarms import DUE_BEFORE, TELLING
 
 UNKNOWN = "unknown"
 
@@ -43,9 +42,6 @@ of the keeper's own."""
 CLEARED_ITSELF = "no longer holds"
 """The reason of a finding that cleared while its instance lived on."""
 
-ALARMED_WHILE_ALIVE = frozenset({"numerical_instability", "collective_hang"})
-"""Causes that show in a run before they end it, so that a finding is due while it lives."""
-
 
 @dataclass(frozen=True, slots=True)
 class End:
@@ -54,7 +50,7 @@ class End:
     Attributes:
         version: The failure's place in the run's history.
         cause: As it is known by now.
-        alarmed: An alert was opened while the instance lived.
+        alarmed: Kinds of findings that were opened while the instance lived.
         restart: The rule that relaunched after it; empty where none did.
         again: That relaunch failed again in the same way without progress.
         revised: The cause is another than the one it was decided on.
@@ -62,7 +58,7 @@ class End:
 
     version: int
     cause: str
-    alarmed: bool = False
+    alarmed: frozenset[str] = frozenset()
     restart: str = ""
     again: bool = False
     revised: bool = False
@@ -77,7 +73,12 @@ class End:
     @property
     def due(self) -> bool:
         """Whether a finding should have come before it."""
-        return self.cause in ALARMED_WHILE_ALIVE
+        return self.cause in DUE_BEFORE
+
+    @property
+    def missed(self) -> bool:
+        """Whether none came that tells of this cause; one of another is no alarm for it."""
+        return self.due and not self.alarmed & DUE_BEFORE[self.cause]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,12 @@ class Keeper:
         restarts_false: Those that failed again in the same way without progress, or were made on
             an end that is known by now to have a cause on which none is.
         alarms: Ends that a finding should have come before.
-        alarms_missed: Those before which none did.
+        alarms_missed: Those before which none did that tells of their cause.
         pages: Questions that it asked.
         pages_needless: Those that a human called needless, or whose finding cleared by itself
             before anyone answered.
-        alarmed: An alert was opened since the newest instance was launched.
+        alarmed: Kinds of findings that were opened since the newest instance was launched, as far
+            as they tell of a cause.
         restarted: The newest instance was relaunched by a rule.
         unanswered: Alerts whose question waits, by the finding's rule.
         newest: The newest failure's version; 0 before the first.
@@ -110,7 +112,7 @@ class Keeper:
     alarms_missed: int = 0
     pages: int = 0
     pages_needless: int = 0
-    alarmed: bool = False
+    alarmed: frozenset[str] = frozenset()
     restarted: bool = False
     unanswered: Mapping[str, str] = field(default_factory=dict[str, str])
     newest: int = 0
@@ -138,12 +140,10 @@ def counted(keeper: Keeper, fact: RunEvent, version: int, *, again: bool) -> Kee
             return _failed(keeper, cause, version, again=again)
         case FailureRevised(failure=failure, cause=cause):
             return revised(keeper, failure, cause)
-        case FindingRaised(severity=Severity.ALERT):
-            return replace(keeper, alarmed=True)
-        case FindingOpened(severity=severity):
-            return replace(keeper, alarmed=keeper.alarmed or severity is Severity.ALERT)
+        case FindingOpened(kind=kind) if kind in TELLING:
+            return replace(keeper, alarmed=keeper.alarmed | {kind})
         case InstanceLaunched():
-            return replace(keeper, alarmed=False)
+            return replace(keeper, alarmed=frozenset())
         case EscalationRaised(rule=rule, question=question):
             waiting = {**keeper.unanswered, question: rule}
             return replace(keeper, pages=keeper.pages + 1, unanswered=waiting)
@@ -172,7 +172,7 @@ def _failed(keeper: Keeper, cause: str, version: int, *, again: bool) -> Keeper:
         ends={**keeper.ends, version: end},
         restarted=False,
         alarms=keeper.alarms + end.due,
-        alarms_missed=keeper.alarms_missed + (end.due and not end.alarmed),
+        alarms_missed=keeper.alarms_missed + end.missed,
     )
 
 
@@ -198,7 +198,7 @@ def revised(keeper: Keeper, version: int, cause: str) -> Keeper:
 def _judged(keeper: Keeper, end: End) -> Keeper:
     """Put down what is known of a failure by now, and count what changes by it."""
     before = keeper.ends[end.version]
-    missed = (end.due and not end.alarmed) - (before.due and not before.alarmed)
+    missed = end.missed - before.missed
     return replace(
         keeper,
         ends={**keeper.ends, end.version: end},

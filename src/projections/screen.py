@@ -238,7 +238,7 @@ def _errors(rows: Iterable[RunRow]) -> str:
     for words, counts in kinds:
         of, wrong = sum(one[0] for one in counts), sum(one[1] for one in counts)
         if of:
-            told.append(f"{wrong} of {of} {words}")
+            told.append(f"{wrong} of {of} {words} ({100 * wrong / of:.0f} %)")
     return ", ".join(told)
 
 

@@ -4,7 +4,7 @@ Standard library only: `status` must answer at once, also on a tired machine.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol, cast
@@ -178,6 +178,9 @@ def run_document(view: View) -> dict[str, Any]:
         for need in view.needs
     ]
     row: dict[str, Any] = dict(view.row) if view.row is not None else {}
+    if "keeper" in row:
+        # Counts are stored and shares are not: a row of an older ledger still equals its rebuild.
+        row["keeper"] = {**row["keeper"], "rates": rates_of(row["keeper"])}
     return {
         **row,
         "run": view.run,
@@ -187,6 +190,15 @@ def run_document(view: View) -> dict[str, Any]:
         "lineage": list(view.lineage),
         "effects": view.effects,
     }
+
+
+def rates_of(counts: Mapping[str, list[int]]) -> dict[str, float]:
+    """Return the share that was wrong of each kind of which there was a case, from 0 to 1.
+
+    >>> rates_of({"causes": [4, 1], "alarms": [0, 0]})
+    {'causes': 0.25}
+    """
+    return {kind: round(wrong / of, 4) for kind, (of, wrong) in counts.items() if of}
 
 
 def when(text: str | None) -> datetime | None:

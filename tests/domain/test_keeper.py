@@ -8,10 +8,18 @@ from tests.domain.given import History
 from tests.domain.samples import DRI, contract, job, killed, listing
 from watchkeeper.domain.commands import Acknowledge
 from watchkeeper.domain.commands_judgement import Revise
-from watchkeeper.domain.events import FailureClassified, LaunchRequested, Outlook
+from watchkeeper.domain.events import (
+    FailureClassified,
+    FindingOpened,
+    LaunchRequested,
+    Outlook,
+    Severity,
+)
 from watchkeeper.domain.keeper import Keeper, counted, revised
+from watchkeeper.domain.keeper_alarms import DUE_BEFORE, TELLING
 from watchkeeper.domain.values import JobState
 
+TOLD = frozenset({"not_finite", "not_training"})
 QUARTER = timedelta(minutes=15)
 
 
@@ -63,10 +71,34 @@ def test_a_named_cause_that_is_revised_was_wrong_once() -> None:
 def test_an_end_by_numbers_without_an_alert_before_it_was_missed() -> None:
     missed = counted(Keeper(), failure("numerical_instability"), 7, again=False)
     assert (missed.alarms, missed.alarms_missed) == (1, 1)
-    told = counted(Keeper(alarmed=True), failure("numerical_instability"), 7, again=False)
+    told = counted(Keeper(alarmed=TOLD), failure("numerical_instability"), 7, again=False)
     assert (told.alarms, told.alarms_missed) == (1, 0)
     other = counted(Keeper(), failure("preemption"), 7, again=False)
     assert (other.alarms, other.alarms_missed) == (0, 0)
+
+
+@pytest.mark.parametrize("cause", DUE_BEFORE)
+def test_an_alarm_counts_only_for_a_cause_that_it_tells_of(cause: str) -> None:
+    for kind in TELLING | {"rollback_coverage", "tracker_identity"}:
+        opened = FindingOpened(
+            kind=kind, rule="H5", severity=Severity.ALERT, summary="s", evidence=()
+        )
+        keeper = counted(Keeper(), opened, 6, again=False)
+        keeper = counted(keeper, failure(cause), 7, again=False)
+        assert (keeper.alarms, keeper.alarms_missed) == (1, int(kind not in DUE_BEFORE[cause]))
+
+
+def test_a_late_checkpoint_is_no_alarm_for_an_end_by_numbers() -> None:
+    late = FindingOpened(
+        kind="checkpoint_stalled",
+        rule="H5",
+        severity=Severity.ALERT,
+        summary="none since 500",
+        evidence=(),
+    )
+    keeper = counted(Keeper(), late, 6, again=False)
+    keeper = counted(keeper, failure("numerical_instability"), 7, again=False)
+    assert (keeper.alarms, keeper.alarms_missed) == (1, 1)
 
 
 def test_a_question_that_a_human_calls_needless_counts() -> None:
@@ -93,7 +125,9 @@ def test_an_alert_that_clears_by_itself_unanswered_was_needless() -> None:
 
 def restarted(cause: str, rule: str = "R1", *, alarmed: bool = False) -> Keeper:
     """A run that failed at event 7 and was relaunched by a rule."""
-    keeper = counted(Keeper(alarmed=alarmed), failure(cause), 7, again=False)
+    keeper = counted(
+        Keeper(alarmed=TOLD if alarmed else frozenset()), failure(cause), 7, again=False
+    )
     plan = History().launch().run.instances[-1].plan
     asked = LaunchRequested(plan=plan, digest="d", approval="a-1", preflight=1, reason=rule)
     return counted(keeper, asked, 9, again=False)
@@ -143,7 +177,9 @@ def test_an_end_that_was_not_relaunched_has_no_false_restart() -> None:
 def test_an_end_revised_to_what_shows_beforehand_was_missed_unless_alarmed(
     before: str, cause: str, alarmed: bool
 ) -> None:
-    keeper = counted(Keeper(alarmed=alarmed), failure(before), 7, again=False)
+    keeper = counted(
+        Keeper(alarmed=TOLD if alarmed else frozenset()), failure(before), 7, again=False
+    )
     assert (keeper.alarms, keeper.alarms_missed) == (0, 0)
     known = revised(keeper, 7, cause)
     assert (known.alarms, known.alarms_missed) == (1, int(not alarmed))

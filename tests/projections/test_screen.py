@@ -245,7 +245,7 @@ def test_the_fleet_reads_as_it_should() -> None:
         "WATCH  watchkeeper@ops-1 holds 1 run, none late.  SOURCES  all answer.",
         "EFFECTS  1 late",
         "  delphi: logbook: no route to host (retry in 40 s)",
-        "KEEPER  0 of 2 restarts false, 0 of 1 questions needless",
+        "KEEPER  0 of 2 restarts false (0 %), 0 of 1 questions needless (0 %)",
     ]
     assert view.late == (("delphi", "logbook: no route\nto host (retry in 40 s)"),)
 
