@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import in_this_process
+from watchkeeper.adapters.cli.progressing import LINE_BYTES_MAX
 
 COMMAND = (sys.executable, "-c", "import sys; from watchkeeper.adapters.cli import main; main()")
 BAR = "Progress on:train 1.86kit/2.38kit rate:4.3s/it remaining:37:42 postfix:loss=0.644"
@@ -155,3 +156,11 @@ def test_a_thousand_lines_a_second_and_constant_memory(tmp_path: Path) -> None:
     taken = time.perf_counter() - begin
     assert len(done.stdout.splitlines()) == 30_000
     assert taken < 30, "1,000 lines a second, the start of Python included"
+
+
+def test_a_log_s_line_that_is_too_long_is_told_and_the_others_are_answered(tmp_path: Path) -> None:
+    log = tmp_path / "long.log"
+    log.write_bytes(b"x" * (LINE_BYTES_MAX + 1) + b"\nstep 100/200 loss 2.5\n")
+    done = run(str(log))
+    assert (done.returncode, len(done.stdout.splitlines())) == (4, 1)
+    assert f"line 1: longer than {LINE_BYTES_MAX} bytes" in done.stderr.decode()

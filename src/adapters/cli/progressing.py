@@ -69,7 +69,7 @@ def progress(log: Path | None, lines: Path | None) -> None:
         raise Leave("give a log FILE, or --jsonl FILE|- with many lines: one of the two", 4)
     with ExitStack() as stack:
         if log is not None:
-            _answer_log(opened(log, stack))
+            leave_if(_answer_log(opened(log, stack)))
         elif lines is not None:
             leave_if(answer_each(opened(lines, stack), LINE_BYTES_MAX, _answer, _EXPECTED))
 
@@ -110,11 +110,15 @@ def _with_step(loss: Line, text: str, bars: frozenset[int]) -> Line:
     return replace(bar, format=loss.format, loss=loss.loss, loss_slack=loss.loss_slack)
 
 
-def _answer_log(log: BinaryIO) -> None:
+def _answer_log(log: BinaryIO) -> int:
+    """Answer a log's lines; return how many are too long to be read."""
+    bad = 0
     tail: deque[str] = deque(maxlen=TAIL)
     bars = NO_BARS
     for number, raw in numbered(log, LINE_BYTES_MAX):
         if raw is None:
+            bad += 1
+            click.echo(f"line {number}: longer than {LINE_BYTES_MAX} bytes", err=True)
             continue
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
         if "%|" in text or "{'" in text:
@@ -124,6 +128,7 @@ def _answer_log(log: BinaryIO) -> None:
         shown = _newest(text, bars)
         if shown is not None:
             write_row(_row(number, shown))
+    return bad
 
 
 def _row(name: str | int, shown: Line | None) -> dict[str, Any]:
