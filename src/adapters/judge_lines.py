@@ -153,18 +153,11 @@ def _judged(
 ) -> Judged:
     if row is None:
         raise BadLine(f"{place}: expected an observation, an object")
-<<<<<<< HEAD
-    whole = _model(Observation, _filled(run, row), place)
-    check_bounds(whole, place)
-    try:
-        return judge(run, scrubbed(scrubber, whole), launched_at)
-=======
-    whole = _filled(run, row)
-    seen = _model(Observation, whole, place)
+    seen = _model(Observation, _filled(run, row), place)
+    check_bounds(seen, place)
     _sensible(seen, place, launched_at, run)
     try:
         return judge(run, scrubbed(scrubber, seen), launched_at)
->>>>>>> bdc17d1 (Refuse judge lines that contradict themselves; root by the first listing; R10 names what was refused)
     except NotJudged as error:
         raise BadLine(f"{place}: {error}") from error
 
