@@ -182,6 +182,8 @@ def _judged_building(one: AnyBuild, late: str, now: datetime) -> tuple[bool, str
     how = f"not moved for {elapsed(still)}" if still > STILL else "moved last at a time to come"
     what = f"start a watch, or `watchkeeper ledger rebuild {one.name}`"
     return False, f"{late}, being built, and {how}: {what}"
+
+
 def counts_from(begin: int) -> str:
     """Say that a view leaves out the beginning of the ledger.
 
