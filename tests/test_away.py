@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_the_process_may_end_while_the_ledger_is_away() -> None:
 
 
 @contextmanager
-def watching(home: Path, errors: IO[bytes]) -> Iterator[Callable[[timedelta], int | None]]:
+def watching(home: Path, errors: IO[bytes]) -> Generator[Callable[[timedelta], int | None]]:
     """Run `watchkeeper watch`; give what sends Ctrl-C and returns its exit code."""
     process = subprocess.Popen(
         [str(WATCHKEEPER), "watch", "--home", str(home)],
