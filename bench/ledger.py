@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.ledger_append import SIZES, appends, catch_up, decisions, latency, processes
+from bench.ledger_append import SIZES, appends, decisions, latency, processes
+from bench.ledger_audit import AUDITS, audit
+from bench.ledger_catch_up import CATCH_UPS, catch_up
 from bench.ledger_postgres import server_of_ours, settings_of
 from bench.ledger_read import loads, rebuild, replay, sizes
 from bench.ledger_rebuild import rebuilds
@@ -33,14 +35,15 @@ TARGETS = {
     "small checks, replay, needed fields by pydantic-core, of the default style": 7.0,
     "small checks, replay, needed fields by the narrow reader, of the default style": 12.0,
     "small checks, replay, every field and a frozen state, of the default style": 2.5,
-    "catch-up of a view by pages, of one transaction for each event": 30.0,
+    **dict.fromkeys(CATCH_UPS, 30.0),
+    **dict.fromkeys(AUDITS, 10.0),
 }
 """What is aimed at on SQLite; see docs/performance.md for what is reached."""
 
 TARGETS_POSTGRES = {
     **{f"append, {size} a save, of the library": 1.7 for size in SIZES},
     "append, 8 threads, of the library's 8": 1.7,
-    "catch-up of a view by pages, of one transaction for each event": 30.0,
+    **dict.fromkeys(CATCH_UPS, 30.0),
 }
 """What is aimed at on PostgreSQL."""
 
@@ -57,8 +60,10 @@ def measure(store: str, folder: Path, *, quick: bool) -> dict[str, Any]:
     found |= processes(store, folder, made, 1 if quick else 3, 0.5)
     found |= replay(store, folder, made, repetitions, number)
     found |= replay_small(store, folder, repetitions, number)
+    if store == "sqlite":
+        found |= audit(store, folder, made, repetitions, 2 if quick else 20)
     found |= decisions(store, folder, made, repetitions, 100 if quick else 1_000)
-    found |= catch_up(store, folder, made, repetitions, 1_000)
+    found |= catch_up(store, folder, made, repetitions, 1_000 if quick else 5_000)
     found |= latency(store, folder, made, 100 if quick else 500)
     found |= loads(store, folder, made, (500,) if quick else (5_000, 50_000))
     found |= rebuild(store, folder, made, 5_000 if quick else 200_000)

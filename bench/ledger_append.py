@@ -1,25 +1,29 @@
 """The bench of the ledger: appending, alone, together, and until it is delivered."""
 
 import multiprocessing
-import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
+from itertools import count, islice
 from multiprocessing.queues import Queue
 from pathlib import Path
 from uuid import uuid4
 
-from tests.domain.samples import DRI, contract
+from tests.domain.given import History
+from tests.domain.samples import SLUG, listing
 
 from bench.ledger_world import (
+    CADENCE,
     CHECK,
+    CHECKS,
     CheckedRun,
     Library,
     Payload,
     address,
     compared,
+    fill,
     library_application,
     library_data,
     library_of,
@@ -31,10 +35,11 @@ from bench.ledger_world import (
 )
 from watchkeeper import clock
 from watchkeeper.committer import Committer
-from watchkeeper.domain.commands import AddNote, DraftRun
+from watchkeeper.domain.commands import RecordCheck
 from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.domain.state import Run
 from watchkeeper.event_store import EventStore, Write
-from watchkeeper.ledger import Ledger
+from watchkeeper.ledger import Handled, Ledger, run_stream
 
 WRITERS = 8
 SIZES = (1, 10, 100)
@@ -181,39 +186,49 @@ def _append_in_process(
 
 
 def decisions(store: str, folder: Path, payload: Payload, repetitions: int, long: int) -> Found:
-    """Compare load, decide and append on a run with a long history: kept state, and library."""
+    """Compare load, decide and append on a run with a long history: kept state, and library.
+
+    Both hold the same checks, and each time another check of as many bytes is decided and appended.
+    """
     ours = Ledger(Committer(opened(store, folder)), Scrubber(b"k" * 16))
-    draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run="demo"))
-    ours.handle("demo", draft)
-    for number in range(long):
-        ours.handle("demo", _note(str(number)))
+    fill(ours.store, run_stream(SLUG), payload.events(long))
+    run = ours.run(SLUG)
+    assert isinstance(run, Run), run
+    checks = _checks(run)
     application = library_application(store, folder)
-    run = CheckedRun()
+    stored = CheckedRun()
     for number in range(long):
-        run.record(**library_data(payload.checks[number % 100]))
-    application.save(run)
+        stored.record(**library_data(payload.checks[number % len(payload.checks)]))
+    application.save(stored)
     rounds: list[dict[str, float]] = []
 
     def by_library() -> None:
-        loaded: CheckedRun = application.repository.get(run.id)
+        loaded: CheckedRun = application.repository.get(stored.id)
         loaded.record(**library_data(payload.checks[0]))
         application.save(loaded)
 
     for _ in range(repetitions):
-        rounds.append(
-            {
-                "ours": _mean(lambda: ours.handle("demo", _note("x")), 10),
-                "library": _mean(by_library, 2),
-            }
-        )
+        some = list(islice(checks, 10))
+        start = time.perf_counter()
+        handled = [ours.handle(SLUG, one) for one in some]
+        took = (time.perf_counter() - start) / len(some)
+        assert all(isinstance(one, Handled) and one.events for one in handled), handled
+        rounds.append({"ours": took, "library": _mean(by_library, 2)})
+    [newest] = ours.store.read(run_stream(SLUG), after=ours.store.head(run_stream(SLUG))[0] - 1)
+    assert newest.topic == CHECK, newest.topic
     ours.store.close()
     application.close()
     name = f"load, decide, append on {long:,} events, of the library"
-    return {name: compared(rounds, "ours", "library", inverse=True)}
+    return {name: {**compared(rounds, "ours", "library", inverse=True), "bytes": len(newest.state)}}
 
 
-def _note(text: str) -> AddNote:
-    return AddNote(now=clock.now(), actor=DRI, text=text)
+def _checks(run: Run) -> Iterator[RecordCheck]:
+    """Yield one check after another of a run that goes on training."""
+    assert run.last_check is not None
+    history = History(run=run, now=run.last_check.at)
+    for number in count(CHECKS + 1):
+        history.later(CADENCE)
+        yield history.check_command(step=1000 * number, found=listing(900, 1000))
 
 
 def _mean(act: Callable[[], object], times: int) -> float:
@@ -254,47 +269,3 @@ def latency(store: str, folder: Path, payload: Payload, number: int) -> Found:
     reader.join()
     committer.close()
     return {"commit to delivery, in one process": percentiles(took)}
-
-
-def catch_up(store: str, folder: Path, payload: Payload, repetitions: int, number: int) -> Found:
-    """Compare a view that is moved on page by page with one that is moved on event by event."""
-    ours = opened(store, folder)
-    for run in range(10):
-        events = tuple((CHECK, state) for state in payload.checks[: number // 10])
-        ours.append([Write(f"run/{run}", 0, events)])
-    rounds: list[dict[str, float]] = []
-    for _ in range(repetitions):
-        few = min(100, number)
-        rounds.append(
-            {
-                "pages": _move_on(ours, folder, number, 500) / number,
-                "events": _move_on(ours, folder, few, 1) / few,
-            }
-        )
-    ours.close()
-    name = "catch-up of a view by pages, of one transaction for each event"
-    return {name: compared(rounds, "pages", "events", inverse=True)}
-
-
-def _move_on(store: EventStore, folder: Path, number: int, page: int) -> float:
-    """Return how long a view takes for so many events, with a transaction for each page."""
-    view = sqlite3.connect(folder / f"{uuid4().hex}.db", isolation_level=None)
-    view.execute("PRAGMA journal_mode = WAL")
-    view.execute("PRAGMA synchronous = FULL")
-    view.execute("CREATE TABLE status (stream TEXT PRIMARY KEY, version INTEGER, bytes INTEGER)")
-    view.execute("CREATE TABLE tracking (name TEXT PRIMARY KEY, position INTEGER)")
-    position, start = 0, time.perf_counter()
-    while position < number:
-        rows = store.read_all(after=position, limit=page)
-        position = rows[-1].position
-        view.execute("BEGIN IMMEDIATE")
-        view.executemany(
-            "INSERT INTO status VALUES (?, ?, ?) ON CONFLICT (stream) DO UPDATE SET "
-            "version = excluded.version, bytes = bytes + excluded.bytes",
-            [(row.stream, row.version, len(row.state)) for row in rows],
-        )
-        view.execute("INSERT OR REPLACE INTO tracking VALUES ('status', ?)", (position,))
-        view.execute("COMMIT")
-    took = time.perf_counter() - start
-    view.close()
-    return took

@@ -90,11 +90,22 @@ def step(pages: Pages, views: Views, build: Build, projection: Projection) -> St
         page = page[1:]
     if not page:
         return Stepped(build, 0, level=True)
-    waiting = {one.stream for one in views.parked(build)}
-    folded = fold_events(views, build, projection, page, waiting)
-    last = page[-1]
-    moved = views.move(build, Move(last.position, last.hash, folded.rows, folded.parked))
+    moved = move_over(views, build, projection, page)
     return Stepped(moved, len(page), level=len(page) < PAGE)
+
+
+def move_over(
+    views: Views, build: Build, projection: Projection, events: Sequence[Seen]
+) -> Build | None:
+    """Fold the events that follow a build into it, in one transaction; none when it changed.
+
+    Raises:
+        ViewsFailure: The views could not be written.
+    """
+    waiting = {one.stream for one in views.parked(build)}
+    folded = fold_events(views, build, projection, events, waiting)
+    last = events[-1]
+    return views.move(build, Move(last.position, last.hash, folded.rows, folded.parked))
 
 
 def same_ledger(build: Build, page: Sequence[Seen]) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.ledger_append import appends, catch_up
+from bench.ledger_append import appends
+from bench.ledger_catch_up import catch_up
 from bench.ledger_read import replay, sizes
 from bench.ledger_world import Payload, payload
 from tests.postgres import PostgresServer
@@ -36,7 +37,7 @@ def measured(name: str, folder: Path, told: Payload) -> float:
     elif name.startswith("replay"):
         found = replay("sqlite", folder, told, 3, 300)
     else:
-        found = catch_up("sqlite", folder, told, 3, 500)
+        found = catch_up("sqlite", folder, told, 3, 1_000)
     return found[name]["ratio"]
 
 

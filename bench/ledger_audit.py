@@ -1,0 +1,105 @@
+"""The bench of the ledger: an audit of many runs, against replays in the library's default style.
+
+An audit reads the whole ledger once, in the order of commits, proves the hash of each event and
+folds the needed fields of each run by the narrow reader. Its target speaks of 10,000 runs of 500
+events; the ratio is of one event to one event, so some runs are enough.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.ledger_append import Found
+from bench.ledger_read import Tally, replayed
+from bench.ledger_small import AT, TOPIC, SmallCheck, SmallRun, SmallStored, small
+from bench.ledger_world import (
+    CHECK,
+    CheckedRun,
+    Payload,
+    fill,
+    library_application,
+    library_data,
+    opened,
+)
+from watchkeeper.domain.chain import GENESIS, chain_hash
+from watchkeeper.event_store import READ_PAGE, EventStore, Recorded
+from watchkeeper.narrow import NarrowReader, struct_of
+
+EVENTS = 500
+"""Of each run."""
+
+_AUDIT = "audit, each hash and needed fields by the narrow reader"
+AUDITS = tuple(f"{prefix}{_AUDIT}, of the default style" for prefix in ("", "small checks, "))
+"""What the two comparisons are called in the report."""
+
+
+def audit(store: str, folder: Path, payload: Payload, repetitions: int, runs: int) -> Found:
+    """Compare audits of many runs with replays of all of them."""
+    reader = NarrowReader({CHECK: ("health", "metrics")})
+    wire = msgspec.defstruct("Wire", [("data", struct_of(SmallCheck, ("verdict", "loss")))])
+    decoder = msgspec.json.Decoder(wire)
+    states = [
+        SmallStored(at=AT, data=small(place)).model_dump_json().encode() for place in range(EVENTS)
+    ]
+
+    def checked(recorded: Recorded, tally: Tally) -> None:
+        found = reader.read(recorded)
+        if found is not None:
+            tally.take(found.data.health, found.data.metrics)
+
+    def checked_small(recorded: Recorded, tally: Tally) -> None:
+        data: Any = decoder.decode(recorded.state).data
+        tally.take(data.verdict, {"loss": data.loss})
+
+    def library_small() -> SmallRun:
+        run = SmallRun()
+        for place in range(EVENTS - 1):
+            run.record(**small(place).model_dump(mode="json"))
+        return run
+
+    def library() -> CheckedRun:
+        run = CheckedRun()
+        for place in range(EVENTS - 1):
+            run.record(**library_data(payload.checks[place % len(payload.checks)]))
+        return run
+
+    found: Found = {}
+    for prefix, events, take, make in (
+        ("", payload.events(EVENTS), checked, library),
+        ("small checks, ", [(TOPIC, state) for state in states], checked_small, library_small),
+    ):
+        ours = opened(store, folder)
+        for run in range(runs):
+            fill(ours, f"run/{run}", events)
+        application = library_application(store, folder)
+        made = [make() for _ in range(runs)]
+        application.save(*made)
+        ids = [one.id for one in made]
+        ways: dict[str, Callable[[], object]] = {
+            "default": lambda application=application, ids=ids: [
+                application.repository.get(one) for one in ids
+            ],
+            "audit": lambda ours=ours, take=take: _audited(ours, take, runs),
+        }
+        said = {"audit": f"{prefix}{_AUDIT}"}
+        found |= replayed(ways, store, repetitions, runs * EVENTS, said)
+        ours.close()
+        application.close()
+    return found
+
+
+def _audited(store: EventStore, take: Callable[[Recorded, Tally], None], runs: int) -> None:
+    heads: dict[str, tuple[int, bytes]] = {}
+    tallies: dict[str, Tally] = {}
+    after = 0
+    while page := store.read_all(after=after, limit=READ_PAGE):
+        for recorded in page:
+            after, stream, version, topic, state, stored = recorded
+            before, chain = heads.get(stream, (0, GENESIS))
+            assert version == before + 1, (stream, version)
+            assert chain_hash(chain, stream, version, topic, state) == stored, (stream, version)
+            heads[stream] = version, stored
+            take(recorded, tallies.setdefault(stream, Tally()))
+    assert [version for version, _ in heads.values()] == [EVENTS] * runs, heads
