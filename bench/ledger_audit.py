@@ -5,11 +5,14 @@ folds the needed fields of each run by the narrow reader. Its target speaks of 1
 events; the ratio is of one event to one event, so some runs are enough.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
+from eventsourcing.application import Application
 
 from bench.ledger_append import Found
 from bench.ledger_read import Tally, replayed
@@ -39,7 +42,7 @@ def audit(store: str, folder: Path, payload: Payload, repetitions: int, runs: in
     """Compare audits of many runs with replays of all of them."""
     reader = NarrowReader({CHECK: ("health", "metrics")})
     wire = msgspec.defstruct("Wire", [("data", struct_of(SmallCheck, ("verdict", "loss")))])
-    decoder = msgspec.json.Decoder(wire)
+    decoder: Any = msgspec.json.Decoder(wire)
     states = [
         SmallStored(at=AT, data=small(place)).model_dump_json().encode() for place in range(EVENTS)
     ]
@@ -78,16 +81,19 @@ def audit(store: str, folder: Path, payload: Payload, repetitions: int, runs: in
         application.save(*made)
         ids = [one.id for one in made]
         ways: dict[str, Callable[[], object]] = {
-            "default": lambda application=application, ids=ids: [
-                application.repository.get(one) for one in ids
-            ],
-            "audit": lambda ours=ours, take=take: _audited(ours, take, runs),
+            "default": partial(_replayed, application, ids),
+            "audit": partial(_audited, ours, take, runs),
         }
         said = {"audit": f"{prefix}{_AUDIT}"}
         found |= replayed(ways, store, repetitions, runs * EVENTS, said)
         ours.close()
         application.close()
     return found
+
+
+def _replayed(application: Application[UUID], ids: Sequence[UUID]) -> None:
+    for one in ids:
+        application.repository.get(one)
 
 
 def _audited(store: EventStore, take: Callable[[Recorded, Tally], None], runs: int) -> None:
