@@ -1,5 +1,8 @@
 """How PostgreSQL carries out the store's reads, and what leads an older schema to this one."""
 
+# pyright: reportPrivateUsage=false
+# The plans asked about are those of the very queries that the store sends.
+
 import hashlib
 import itertools
 import json
@@ -96,13 +99,13 @@ def rows_looked_at(
         )
         cursor.execute("SET plan_cache_mode = force_generic_plan")
         cursor.execute(f"PREPARE asked AS {prepared}".encode())
-        query = "EXECUTE asked (" + ", ".join(["%s"] * len(values)) + ")"
-    cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}".encode(), values)
+    asked = "EXECUTE asked (" + ", ".join(["%s"] * len(values)) + ")" if generic else query
+    cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {asked}".encode(), values)
     [(found,)] = cursor.fetchall()
     if generic:
         cursor.execute("DEALLOCATE asked")
         cursor.execute("RESET plan_cache_mode")
-    plan = found if isinstance(found, list) else json.loads(found)
+    plan: Any = json.loads(found) if isinstance(found, str) else found
     return _rows(plan[0]["Plan"])
 
 

@@ -38,7 +38,7 @@ def test_an_error_that_progress_follows_ended_nothing(line: str) -> None:
     "line",
     [
         "2026-11-21 02:35:00.123 | INFO     | trainer:main:12 - lost my way",
-        "2026-11-21 02:35:00.123 | ERROR | trainer:main:1 - HTTP 503, retrying in 2 s (attempt 1/5)",
+        "2026-11-21 02:35:00.123 | ERROR | train:main:1 - HTTP 503, retrying in 2 s (attempt 1/5)",
         "eval ERROR 0.031 | WER 2.1",
         "errors: 0",
     ],
