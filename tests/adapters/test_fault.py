@@ -198,12 +198,16 @@ def test_it_leaves_when_its_time_is_over(tmp_path: Path) -> None:
 def test_a_kill_that_came_too_late_is_recorded_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A fake look at the folder: metadata.json appears between look and kill only by chance.
+    # A fake look at the folder: metadata.json appears between look and kill only by chance. It
+    # waits for the file, which could otherwise appear right after a look that saw none.
     def complete(folder: Path, _left: fault.Shards) -> bool:
-        return (folder / "metadata.json").exists()
+        wait_for(folder / "metadata.json")
+        return True
 
     monkeypatch.setattr(fault, "_writing", complete)
-    with started(training_command(tmp_path, "--step-delay", "0.02")) as training:
+    # Far from its end when its process is looked for, however busy the machine is.
+    long = ("--step-delay", "0.02", "--num-train-steps", "2000")
+    with started(training_command(tmp_path, *long)) as training:
         code = fault.main(fault_command(tmp_path)[3:])
         assert finish(training)[0] == -9
     assert code == 0
