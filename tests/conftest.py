@@ -25,7 +25,7 @@ from tests.postgres import (
 )
 from tests.pubsub import pubsub_project, pubsub_server, pubsub_to_stop
 from tests.s3 import s3_bucket, s3_bucket_to_stop, s3_server
-from tests.stores import place
+from tests.stores import place, store, views
 from tests.wandb_stub import wandb_server
 from tests.workers import pytest_collection_modifyitems, pytest_xdist_auto_num_workers
 
@@ -54,7 +54,9 @@ __all__ = [
     "s3_bucket_to_stop",
     "s3_server",
     "site",
+    "store",
     "store_of_this_run",
+    "views",
     "wandb_server",
 ]  # fmt: skip
 

@@ -26,6 +26,7 @@ from watchkeeper.adapters.store.postgres_verify import COLUMNS, verify_postgres
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import StoreReport, verify_store
+from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.event_store import Append, EventStore, Write
 
 KINDS = (
@@ -100,6 +101,20 @@ def place_of_run(folder: Path) -> Place:
     if not url:
         return Place(str(folder / "ledger.db"))
     return Place(f"{url.partition('#')[0]}#{new_schema()}")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Generator[Any, None, None]:
+    """A ledger where this run keeps them."""
+    with place_of_run(tmp_path).open() as store:
+        yield store
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> Generator[ViewsFile, None, None]:
+    """Views beside it, of which none is begun."""
+    with ViewsFile(tmp_path / "views.db") as views:
+        yield views
 
 
 @pytest.fixture(params=KINDS)

@@ -2,7 +2,7 @@
 
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import reduce
 from pathlib import Path
@@ -28,13 +28,6 @@ from watchkeeper.projections.bindings import BINDINGS, TOPICS
 from watchkeeper.views import Build, Views, ViewsFailure
 
 Opened = Callable[[], AbstractContextManager[Views]]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Any]:
-    """A ledger where this run keeps them."""
-    with place_of_run(tmp_path).open() as store:
-        yield store
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.postgres import PostgresServer
-from tests.stores import place_of_run
 from tests.test_views import ME, add, live, wait_for
 from watchkeeper import clock, tailing
 from watchkeeper.adapters import views_file
@@ -25,19 +23,6 @@ from watchkeeper.views import ViewsFailure
 
 A_WHILE = 4
 """Failures in a row: more than one back-off, and little enough to wait for."""
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Any]:
-    """A ledger where this run keeps them."""
-    with place_of_run(tmp_path).open() as store:
-        yield store
-
-
-@pytest.fixture
-def views(tmp_path: Path) -> Iterator[ViewsFile]:
-    with ViewsFile(tmp_path / "views.db") as views:
-        yield views
 
 
 def tailers() -> list[threading.Thread]:

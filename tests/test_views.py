@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.stores import place_of_run
 from watchkeeper import clock
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.views_file import ViewsFile
@@ -25,19 +23,6 @@ from watchkeeper.tailing import POLL_EVERY, Tail, tailing
 from watchkeeper.views import Build, BuildState, Move, Views, ViewsFailure
 
 ME = "test 1"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Any]:
-    """A ledger where this run keeps them."""
-    with place_of_run(tmp_path).open() as store:
-        yield store
-
-
-@pytest.fixture
-def views(tmp_path: Path) -> Iterator[ViewsFile]:
-    with ViewsFile(tmp_path / "views.db") as views:
-        yield views
 
 
 def add(store: Any, stream: str, *states: str) -> None:

@@ -3,7 +3,8 @@
 import re
 
 from watchkeeper.domain.events_decisions import Outlook
-from watchkeeper.domain.signatures.matcher import PREFIX, matcher
+from watchkeeper.domain.progress_lines import read_line
+from watchkeeper.domain.signatures.matcher import bare, matcher
 from watchkeeper.domain.signatures.model import Label
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.triage_text import LINE_MAX, Evidence, Triage, fingerprint_of
@@ -23,11 +24,7 @@ _LEVEL = re.compile(
 )
 """A level as loguru, logging, glog and absl, logfmt and JSON loggers write it."""
 
-_PROGRESS = re.compile(
-    r"\d+%\||\b\d+/\d+\b.*\[|it/s|s/it|\b(?:step|iter(?:ation)?|epoch|global_step|batch)\b\W{0,4}\d"
-    r"|\bloss\b\W{0,4}\d|Progress on:|\bSUCCEEDED\b|(?:finished|completed) successfully",
-    re.IGNORECASE,
-)
+_WENT_WELL = re.compile(r"\bSUCCEEDED\b|(?:finished|completed) successfully", re.IGNORECASE)
 
 
 def unexplained(scanner: Scanner) -> Triage | None:
@@ -40,7 +37,7 @@ def unexplained(scanner: Scanner) -> Triage | None:
     recovered = max((hit.number for hit in scanner.answered.values()), default=0)
     for back, line in enumerate(reversed(lines[-LAST_LINES:])):
         number = scanner.lines - back
-        if _PROGRESS.search(line) or number <= recovered:
+        if number <= recovered or read_line(line) or _WENT_WELL.search(line):
             return None
         level = _LEVEL.search(line)
         if level is not None and not _is_explained(line[level.end() :]):
@@ -48,7 +45,7 @@ def unexplained(scanner: Scanner) -> Triage | None:
             return Triage(
                 label=Label.UNKNOWN,
                 secondary=(),
-                fingerprint=fingerprint_of(Label.UNKNOWN, _message(line)),
+                fingerprint=fingerprint_of(Label.UNKNOWN, bare(line)),
                 confidence=_CONFIDENCE,
                 rules=(RULE,),
                 evidence=(Evidence(shown, number, RULE),),
@@ -60,8 +57,3 @@ def unexplained(scanner: Scanner) -> Triage | None:
 def _is_explained(message: str) -> bool:
     """Say whether a guard knows what an error tells of as harmless."""
     return bool(matcher().read(f"ERROR: {message.strip(' |-:')}").silenced)
-
-
-def _message(line: str) -> str:
-    prefix = PREFIX.match(line)
-    return line[prefix.end() :] if prefix else line

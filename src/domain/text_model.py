@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from watchkeeper.domain.signatures.matcher import PREFIX
+from watchkeeper.domain.signatures.matcher import bare
 from watchkeeper.domain.signatures.model import Label, Rank
 
 LETTERS_MIN = 2
@@ -71,14 +71,9 @@ class TextModel:
 
 def plain(text: str) -> str:
     """Return a text without what stands before its lines, with words parted and numbers equal."""
-    bare = "\n".join(_without_prefix(line) for line in text[:TEXT_MAX].split("\n"))
-    spaced = _NUMBER.sub("0", _CAMEL.sub(" ", bare).lower())
+    text = "\n".join(bare(line) for line in text[:TEXT_MAX].split("\n"))
+    spaced = _NUMBER.sub("0", _CAMEL.sub(" ", text).lower())
     return f" {' '.join(spaced.split())} "
-
-
-def _without_prefix(line: str) -> str:
-    found = PREFIX.match(line)
-    return line[found.end() :] if found else line
 
 
 def letter_features(text: str, count: int) -> NDArray[np.uint32]:

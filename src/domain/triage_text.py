@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from watchkeeper.domain.events_decisions import Outlook
-from watchkeeper.domain.signatures.matcher import PREFIX
+from watchkeeper.domain.signatures.matcher import bare
 from watchkeeper.domain.signatures.model import OUTLOOKS, Label, Rank, outlook_of
 from watchkeeper.domain.signatures.scanner import Hit, Scanner
 from watchkeeper.domain.signatures.trends import runs_away
@@ -220,9 +220,8 @@ def _moved(hit: Hit) -> Label | None:
 
 def _code_of(line: str) -> str:
     """Return a line of a traceback without what stands before it; other lines are empty."""
-    prefix = PREFIX.match(line)
-    bare = line[prefix.end() :] if prefix else line
-    return bare if bare.startswith((" ", "\t")) or 'File "' in bare else ""
+    code = bare(line)
+    return code if code.startswith((" ", "\t")) or 'File "' in code else ""
 
 
 def _tier(rank: Rank) -> int:
@@ -302,7 +301,5 @@ def _benign(scanner: Scanner) -> Triage:
 
 def fingerprint_of(label: Label, line: str) -> str:
     """Return 8 hex digits: the same for the same failure on another host, step, path or day."""
-    prefix = PREFIX.match(line)
-    message = line[prefix.end() :] if prefix else line
-    plain = normalise(_PLACES.sub("<place>", message)).lower()
+    plain = normalise(_PLACES.sub("<place>", bare(line))).lower()
     return hashlib.sha256(f"{label.value}\n{plain}".encode("utf-8", "replace")).hexdigest()[:8]

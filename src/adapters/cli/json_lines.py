@@ -99,7 +99,7 @@ def _answered(answer: Callable[[bytes], dict[str, Any]], line: bytes) -> dict[st
     """Answer a line; a number or a time that nothing can be reckoned with is this line's own."""
     try:
         return answer(line)
-    except (ValueError, ArithmeticError, RecursionError) as error:
+    except ArithmeticError as error:
         told = visible(str(error))[:_SHOWN_MAX]
         raise BadLine(
             f"a value is out of range ({told}); expected whole numbers below 2^53 and times from "

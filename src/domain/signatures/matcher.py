@@ -175,7 +175,7 @@ class Matcher:
         found = _without_messages([one for one in claims if one.holds(texts)], line)
         if not found:
             return _NOTHING
-        if _is_frame(before) and not _is_frame(line) and _INDENTED.match(_bare(line)):
+        if _is_frame(before) and not _is_frame(line) and _INDENTED.match(bare(line)):
             return _source(found, line)
         guards = [self._all[number] for number in possible if number < self._guards]
         silence, silenced = _silence(guards, line, texts)
@@ -245,7 +245,8 @@ def _silence(
     return max(ranks, default=-1), silenced
 
 
-def _bare(line: str) -> str:
+def bare(line: str) -> str:
+    """Return a line without what a logger wrote before it: times, ranks, levels."""
     prefix = PREFIX.match(line)
     return line[prefix.end() :] if prefix else line
 
@@ -256,7 +257,7 @@ def looks_logged(line: str) -> bool:
 
 
 def _is_frame(line: str) -> bool:
-    return _FRAME.match(line) is not None or _FRAME.match(_bare(line)) is not None
+    return _FRAME.match(line) is not None or _FRAME.match(bare(line)) is not None
 
 
 def _without_messages(found: list[_Compiled], line: str) -> list[_Compiled]:
