@@ -111,11 +111,31 @@ def test_of_nothing_there_is_no_answer_and_no_error(given: bytes) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_an_empty_log_tells_of_no_failure() -> None:
-    done = run("-", given=b"")
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [(b"", b"-, 0 lines"), (b" \n\t\r\n", b"-, 2 lines"), (b"\0" * 70_000, b"-, 0")],
+)
+def test_of_an_empty_log_it_says_that_there_is_nothing_to_read(given: bytes, lines: bytes) -> None:
+    done = run("-", given=given)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"-, 0 lines" in done.stdout
-    assert b"no line of it tells of a failure" in done.stdout
+    assert lines in done.stdout
+    assert b"verdict      unknown (confidence 0.00)" in done.stdout
+    assert b"there is nothing to read" in done.stdout
+    assert b"no line of it tells of a failure" not in done.stdout
+
+
+def test_an_empty_text_is_answered_and_is_not_called_harmless() -> None:
+    rows = ({"id": 1, "text": ""}, {"id": 2, "text": " \n"})
+    ended = {"id": 3, "text": "", "context": {"exit_code": 0}}
+    done = run("--jsonl", "-", given=asked(*rows, ended))
+    assert (done.returncode, done.stderr) == (0, b"")
+    first, second, third = answers(done)
+    assert first == {
+        "id": 1, "label": "unknown", "secondary": [], "fingerprint": "", "confidence": 0.0,
+        "rules": ["text.empty"], "evidence": [], "outlook": "ask",
+    }  # fmt: skip
+    assert second == first | {"id": 2}
+    assert (third["label"], third["rules"]) == ("benign", [])
 
 
 @pytest.mark.parametrize("command", ["triage", "judge"])

@@ -50,7 +50,10 @@ def concluded(
 ) -> Triage:
     """Judge what a scanner has kept; of an excerpt also the wording, where a model is given."""
     told = told_by(scanner, context)
-    found = verdict_of(told, scanner)
+    found = verdict_of(told, scanner, context)
+    if scanner.blank:
+        # There is no line to show, and no word to read.
+        return found
     if not told and scanner.lines > EXCERPT_LINES_MAX:
         return unexplained(scanner) or found
     known_around = any(claim.number == 0 for claim in told)
@@ -71,9 +74,7 @@ def signs_of(text: str, told: list[Told], root: Label) -> frozenset[str]:
 
 
 def _is_excerpt(scanner: Scanner) -> bool:
-    # Of a blank text there is no line to show, and no word to read.
-    is_short = scanner.lines <= EXCERPT_LINES_MAX and len(scanner.tail) < TAIL_BYTES
-    return is_short and bool(scanner.tail.strip())
+    return scanner.lines <= EXCERPT_LINES_MAX and len(scanner.tail) < TAIL_BYTES
 
 
 def _reread(found: Triage, told: list[Told], text: str, model: TextModel) -> Triage:

@@ -118,6 +118,27 @@ def facts_of(context: Context | None) -> list[Fact]:
     return facts
 
 
+def tells_of_no_failure(context: Context | None) -> bool:
+    """Say whether a context that names no cause tells of an end: one that went well or was planned.
+
+    Args:
+        context: What is known around a text of which `facts_of` says nothing.
+
+    Returns:
+        False where it is silent about an end: a phase, a job that still runs, a state unknown here.
+    """
+    if context is None:
+        return False
+    if context.exit_code == 0 or context.message.strip() or context.error_type.strip():
+        return True
+    states = [context.state, *(one.state for one in context.attempts)]
+    told = [state.upper() for state in states if state]
+    if told and all(state in _ENDED_WELL for state in told):
+        return True
+    ended = context.exit_code is not None or context.signal is not None
+    return bool(context.planned_acts) and (ended or bool(told))
+
+
 def _ends(context: Context) -> list[Fact]:
     facts: list[Fact] = []
     code, signal = exit_facts(context.exit_code)
@@ -183,6 +204,7 @@ def first_failed(attempts: tuple[Attempt, ...]) -> Attempt | None:
     return bad[0] if bad else None
 
 
+_ENDED_WELL = frozenset({"SUCCEEDED", "SUCCESS", "FINISHED", "COMPLETED", "JOB_STATE_SUCCEEDED"})
 _FINE = frozenset(
     {"", "SUCCEEDED", "RUNNING", "PENDING", "FINISHED", "COMPLETED", "BUILDING", "ASSIGNED"}
 )

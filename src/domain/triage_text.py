@@ -15,7 +15,7 @@ from watchkeeper.domain.signatures.model import OUTLOOKS, Label, Rank, outlook_o
 from watchkeeper.domain.signatures.scanner import Hit, Scanner
 from watchkeeper.domain.signatures.trends import runs_away
 from watchkeeper.domain.triage import normalise
-from watchkeeper.domain.triage_context import Context, Fact, facts_of
+from watchkeeper.domain.triage_context import Context, Fact, facts_of, tells_of_no_failure
 
 EVIDENCE_MAX = 8
 LINE_MAX = 300
@@ -97,7 +97,8 @@ class Triage:
     Attributes:
         label: The most probable cause; `unknown` is an honest answer.
         secondary: Other readings that are defensible, the likelier first.
-        fingerprint: The same 8 digits for the same failure; empty where nothing failed.
+        fingerprint: The same 8 digits for the same failure; empty where nothing failed, and where
+            there was nothing to read.
         confidence: From 0 to 1: how specific the matched message is.
         rules: Ids of the signatures that decided, the deciding one first.
         evidence: The lines, the root first.
@@ -111,6 +112,13 @@ class Triage:
     rules: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     outlook: Outlook
+
+
+EMPTY = "text.empty"
+"""Stands among the rules where there was nothing to read."""
+
+NOTHING_READ = Triage(Label.UNKNOWN, (), "", 0.0, (EMPTY,), (), Outlook.ASK)
+"""The verdict on an empty text: no line was read, and no failure is the same as another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +153,20 @@ def triage_text(text: str, context: Context | None = None) -> Triage:
 
 def conclude(scanner: Scanner, context: Context | None = None) -> Triage:
     """Judge what a scanner has kept of a log."""
-    return verdict_of(told_by(scanner, context), scanner)
+    return verdict_of(told_by(scanner, context), scanner, context)
 
 
-def verdict_of(told: list[Told], scanner: Scanner) -> Triage:
-    """Sum up what `told_by` returned."""
-    return _verdict(told) if told else _benign(scanner)
+def verdict_of(told: list[Told], scanner: Scanner, context: Context | None = None) -> Triage:
+    """Sum up what `told_by` returned.
+
+    Nothing to read is `unknown`, unless what is known around it tells of an end that went well: an
+    empty answer never means that nothing failed.
+    """
+    if told:
+        return _verdict(told)
+    if scanner.blank and not tells_of_no_failure(context):
+        return NOTHING_READ
+    return _benign(scanner)
 
 
 def told_by(scanner: Scanner, context: Context | None = None) -> list[Told]:

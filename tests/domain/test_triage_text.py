@@ -18,7 +18,14 @@ from watchkeeper.domain.second_reader import HYPOTHESES_MAX, considered
 from watchkeeper.domain.signatures.model import Label
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.triage_context import Attempt, Context, first_failed
-from watchkeeper.domain.triage_text import EVIDENCE_MAX, LINE_MAX, Triage, conclude, triage_text
+from watchkeeper.domain.triage_text import (
+    EMPTY,
+    EVIDENCE_MAX,
+    LINE_MAX,
+    Triage,
+    conclude,
+    triage_text,
+)
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "triage"
 RECORDS = [json.loads(line) for line in (CORPUS / "messages.jsonl").read_text().splitlines()]
@@ -147,7 +154,6 @@ def test_the_root_comes_before_what_follows_from_it(text: str, label: str, secon
 @pytest.mark.parametrize(
     ("text", "label"),
     [
-        ("", "benign"),
         ("step 3 loss 2.1", "benign"),
         ("valid ErrorRate: 2.16e-02, errors: 0, number of nan iterations: 0", "benign"),
         ("HTTP 503, retrying in 2 s (attempt 1/5)\nread succeeded after 2 attempts", "benign"),
@@ -165,6 +171,55 @@ def test_the_root_comes_before_what_follows_from_it(text: str, label: str, secon
 )  # fmt: skip
 def test_what_looks_like_a_failure_and_is_none_is_told_apart(text: str, label: str) -> None:
     assert triage_text(text).label.value == label
+
+
+# --- Nothing to read ------------------------------------------------------------------------------
+
+BLANK = ["", " ", "\n", " \r\n\t\n", "\ufeff\r\n", "\u00a0\n", "\0" * 9_000, "\x1b[0m\n"]
+
+
+@pytest.mark.parametrize("context", [None, Context(), Context(phase="training"),
+                                     Context(state="RUNNING"), Context(state="SOMETHING_NEW"),
+                                     Context(planned_acts=("restart",)), Context(oom_killed=False),
+                                     Context(attempts=(Attempt(task="0", state="RUNNING"),))])  # fmt: skip
+@pytest.mark.parametrize("text", [*BLANK, "\n" * 50_000])
+def test_of_nothing_to_read_nothing_is_known(text: str, context: Context | None) -> None:
+    for found in (triage_text(text, context), triage_excerpt(text, context, text_model())):
+        assert (found.label, found.confidence, found.outlook) == (Label.UNKNOWN, 0, Outlook.ASK)
+        assert (found.rules, found.evidence, found.fingerprint) == ((EMPTY,), (), "")
+
+
+@pytest.mark.parametrize("text", BLANK)
+@pytest.mark.parametrize(
+    ("context", "label"),
+    [
+        (Context(exit_code=0), "benign"),
+        (Context(state="succeeded"), "benign"),
+        (Context(state="SUCCEEDED", exit_code=0), "benign"),
+        (Context(attempts=(Attempt(task="0", state="SUCCEEDED"),)), "benign"),
+        (Context(message="the driver is done"), "benign"),
+        (Context(exit_code=143, planned_acts=("restart",)), "benign"),
+        (Context(state="STOPPED", planned_acts=("stop",)), "benign"),
+        (Context(signal=15, stopped_by="ann"), "user_stopped"),
+        (Context(exit_code=137, oom_killed=True), "host_oom"),
+        (Context(exit_code=1), "unknown"),
+        (Context(exit_code=0, state="FAILED"), "unknown"),
+    ],
+)
+def test_of_nothing_to_read_what_is_known_around_tells(
+    text: str, context: Context, label: str
+) -> None:
+    found = triage_excerpt(text, context, text_model())
+    assert found == triage_text(text, context)
+    assert found.label.value == label
+    assert found.confidence > 0
+
+
+def test_white_space_after_a_text_does_not_make_it_blank() -> None:
+    scanner = Scanner()
+    for piece in (b"step 3 loss 2.1\n", *[b"\n" * 10_000] * 3):
+        scanner.feed(piece)
+    assert conclude(scanner).label is Label.BENIGN
 
 
 # --- Context --------------------------------------------------------------------------------------
@@ -241,7 +296,7 @@ def test_any_text_has_a_verdict(text: str) -> None:
     assert 0 <= found.confidence <= 1
     assert len(found.evidence) <= EVIDENCE_MAX
     assert all(len(one.line) <= LINE_MAX for one in found.evidence)
-    assert (found.fingerprint == "") == (found.label is Label.BENIGN)
+    assert (found.fingerprint == "") == (found.label is Label.BENIGN or EMPTY in found.rules)
 
 
 @given(st.lists(st.sampled_from([r["text"] for r in RECORDS]), max_size=6), st.randoms())

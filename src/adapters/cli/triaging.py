@@ -23,7 +23,7 @@ from watchkeeper.adapters.text_model_file import text_model
 from watchkeeper.domain.excerpts import concluded, triage_excerpt
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.triage_context import Context
-from watchkeeper.domain.triage_text import Triage
+from watchkeeper.domain.triage_text import NOTHING_READ, Triage
 
 LINE_BYTES_MAX = 32 * 1024 * 1024
 """A longer line of JSON is refused: give such a text as FILE, which is read piece by piece."""
@@ -126,6 +126,11 @@ def _scanned(source: BinaryIO) -> tuple[Triage, int]:
     return found, scanner.lines
 
 
+_NOTHING = (
+    "there is nothing to read: an empty log does not say that nothing failed;\n"
+    "give the output of the process that ended, or what its orchestrator says of the end"
+)
+
 _OUTLOOKS = {
     "retry": "the same again can work",
     "retry_once": "one more try makes sense; the same again twice does not",
@@ -143,6 +148,7 @@ def _table(name: str, found: Triage, count: int) -> str:
     ]
     if found.label.value != "benign":
         rows.append(("outlook", f"{found.outlook.value}: {_OUTLOOKS[found.outlook.value]}"))
+    if found.fingerprint:
         rows.append(("fingerprint", found.fingerprint))
     text = [f"{key:<12} {value}" for key, value in rows]
     if found.evidence:
@@ -152,6 +158,8 @@ def _table(name: str, found: Triage, count: int) -> str:
             f"  {one.number:>{width},}  {one.line}\n  {'':>{width}}  ({one.rule})"
             for one in found.evidence
         ]
+    elif found == NOTHING_READ:
+        text.append(_NOTHING)
     else:
         text.append("no line of it tells of a failure")
     return "\n".join(text)

@@ -24,6 +24,8 @@ more than these, whatever its length. What stands behind the last of them is not
 
 _BEFORE_BYTES_MAX = 8_192
 _ESCAPE_BYTES_MAX = 300
+_BYTE_ORDER_MARK = "\ufeff"
+
 _NOISE_LINES = 60
 """After a success so many lines of weak claims are the noise of a shutdown."""
 
@@ -70,6 +72,7 @@ class Scanner:
         lines: Lines read so far.
         logged: Some line that matters came from a log: it carries a time, a rank or an exception.
         tail: The end of the text.
+        said: Something other than white space stood before that end.
     """
 
     kept: dict[str, Kept] = field(default_factory=dict[str, Kept])
@@ -78,6 +81,7 @@ class Scanner:
     lines: int = 0
     logged: bool = False
     tail: bytes = b""
+    said: bool = False
     _pending: bytes = b""
     _done: int = 0
     _held: bytes = b""
@@ -89,12 +93,20 @@ class Scanner:
         """How much of the log is in memory; it does not grow with the log."""
         return len(self.tail) + len(self._pending) + len(self._held)
 
+    @property
+    def blank(self) -> bool:
+        """Whether there was nothing to read: no bytes at all, or white space only."""
+        text = self.tail.decode("utf-8", "replace")
+        return not self.said and not text.replace(_BYTE_ORDER_MARK, "").strip()
+
     def feed(self, data: bytes) -> None:
         """Read the next piece of the log; it may end anywhere, also inside a character."""
         data = self._cleaned(data)
         if not data:
             return
-        self.tail = (self.tail + data)[-TAIL_BYTES:]
+        end = self.tail + data
+        self.tail = end[-TAIL_BYTES:]
+        self.said = self.said or bool(end[:-TAIL_BYTES].strip())
         buffer = self._pending + data
         end = buffer.rfind(b"\n") + 1
         if end <= self._done:
@@ -112,7 +124,11 @@ class Scanner:
             self._read(self._pending, len(self._pending))
 
     def _cleaned(self, data: bytes) -> bytes:
-        """Take out colours and Windows' ends of lines, also where a piece ends inside of one."""
+        """Take out colours, Windows' ends of lines and NULs, also where a piece ends inside of one.
+
+        A log that was cut while it was written begins with as many NULs as it had bytes.
+        """
+        data = data.replace(b"\0", b"") if b"\0" in data else data
         data, self._held = self._held + data, b""
         if data.endswith(b"\r"):
             data, self._held = data[:-1], b"\r"
