@@ -131,7 +131,7 @@ def _beside_losses(lines: tuple[str, ...]) -> frozenset[Step]:
 def _pieces(lines: Iterable[str]) -> Iterator[str]:
     """Return the updates that overwrite each other, each on its own, oldest first."""
     for line in lines:
-        text = line[-LINE_MAX:]
+        text = line[-LINE_MAX:].replace("\0", "")
         if "\x1b" in text:
             text = _CURSOR.sub("", text)
         if "\r" in text:

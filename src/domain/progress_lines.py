@@ -133,7 +133,7 @@ def read_line(line: str) -> Line | None:
     Returns:
         None where the line says nothing about progress.
     """
-    text = line[-LINE_MAX:]
+    text = line[-LINE_MAX:].replace("\0", "")
     if "\r" in text:
         text = text.rstrip("\r").rpartition("\r")[2]
     if "\x1b" in text:

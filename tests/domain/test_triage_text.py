@@ -178,10 +178,19 @@ def test_what_looks_like_a_failure_and_is_none_is_told_apart(text: str, label: s
 BLANK = ["", " ", "\n", " \r\n\t\n", "\ufeff\r\n", "\u00a0\n", "\0" * 9_000, "\x1b[0m\n"]
 
 
-@pytest.mark.parametrize("context", [None, Context(), Context(phase="training"),
-                                     Context(state="RUNNING"), Context(state="SOMETHING_NEW"),
-                                     Context(planned_acts=("restart",)), Context(oom_killed=False),
-                                     Context(attempts=(Attempt(task="0", state="RUNNING"),))])  # fmt: skip
+@pytest.mark.parametrize(
+    "context",
+    [
+        None,
+        Context(),
+        Context(phase="training"),
+        Context(state="RUNNING"),
+        Context(state="SOMETHING_NEW"),
+        Context(planned_acts=("restart",)),
+        Context(oom_killed=False),
+        Context(attempts=(Attempt(task="0", state="RUNNING"),)),
+    ],
+)
 @pytest.mark.parametrize("text", [*BLANK, "\n" * 50_000])
 def test_of_nothing_to_read_nothing_is_known(text: str, context: Context | None) -> None:
     for found in (triage_text(text, context), triage_excerpt(text, context, text_model())):

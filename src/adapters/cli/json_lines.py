@@ -5,12 +5,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 import click
 
 from watchkeeper.adapters.bad_input import BadLine, visible
 from watchkeeper.adapters.cli.common import Leave, leave_quietly
+from watchkeeper.adapters.text_input import Arriving, NotText, text_of
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Some editors begin a file with it; it says nothing."""
@@ -31,18 +32,25 @@ def lines_option(told: str) -> Callable[[Command], Command]:
     return click.option("--jsonl", "lines", default=None, metavar="FILE|-", type=SOURCE, help=told)
 
 
-def opened(path: Path, stack: ExitStack) -> BinaryIO:
-    """Open a `SOURCE` for as long as a stack is open.
+def opened(path: Path, stack: ExitStack, door: str) -> BinaryIO:
+    """Open a `SOURCE` for as long as a stack is open; see `text_of`.
+
+    Args:
+        path: The file, or `-`.
+        stack: Closes it.
+        door: The command that reads it, up to the file, such as `watchkeeper triage`.
 
     Raises:
-        Leave: It cannot be read.
+        Leave: It cannot be read, or it is no text.
     """
-    if str(path) == "-":
-        return sys.stdin.buffer
     try:
-        return stack.enter_context(path.open("rb"))
+        arriving = sys.stdin.buffer if str(path) == "-" else stack.enter_context(path.open("rb"))
     except OSError as error:
         raise Leave(f"{path}: {error.strerror}; give a file that can be read, or - ", 4) from error
+    try:
+        return text_of(cast("Arriving", arriving))
+    except NotText as error:
+        raise Leave(error.told(str(path), door), 4) from error
 
 
 def numbered(source: BinaryIO, bytes_max: int) -> Iterator[tuple[int, bytes | None]]:

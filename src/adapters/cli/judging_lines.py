@@ -1,12 +1,14 @@
 """`judge`: what the watch would make of an observation, for programs."""
 
 import os
-from typing import Any, BinaryIO
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
 import click
 
 from watchkeeper.adapters.bad_input import BadLine
-from watchkeeper.adapters.cli.json_lines import answer_each
+from watchkeeper.adapters.cli.json_lines import SOURCE, answer_each, opened
 from watchkeeper.adapters.judge_lines import Answer, answer_line
 from watchkeeper.domain.judging import Judged, escalates, notifies
 from watchkeeper.domain.progress import render_progress
@@ -24,11 +26,11 @@ EXIT_BAD_INPUT = 4
     "--jsonl",
     "file",
     required=True,
-    type=click.File("rb"),
+    type=SOURCE,
     metavar="FILE|-",
     help="One object on each line; - for standard input.",
 )
-def judge(file: BinaryIO) -> int:
+def judge(file: Path) -> int:
     """Judge observations as the watch would, and print one line for each.
 
     A line holds id, observation, and where they are known contract, history and launched_at. What
@@ -36,12 +38,13 @@ def judge(file: BinaryIO) -> int:
     """
     # The marks of secrets hold for this command only: no home is needed.
     scrubber = Scrubber(os.urandom(32), known_secrets(os.environ))
-    bad = answer_each(
-        file,
-        LINE_MAX,
-        lambda line: row_of(answer_line(_text(line), scrubber)),
-        "expected one object on each line",
-    )
+    with ExitStack() as stack:
+        bad = answer_each(
+            opened(file, stack, "watchkeeper judge --jsonl"),
+            LINE_MAX,
+            lambda line: row_of(answer_line(_text(line), scrubber)),
+            "expected one object on each line",
+        )
     return EXIT_BAD_INPUT if bad else 0
 
 

@@ -24,6 +24,8 @@ from watchkeeper.adapters.cli.json_lines import (
 from watchkeeper.domain.bare_bars import NO_BARS, bare_maxima, is_loss_alone, read_bare, read_in
 from watchkeeper.domain.progress_lines import LINE_MAX, Line
 
+_DOOR = "watchkeeper progress"
+
 LINE_BYTES_MAX = 8 * 1024 * 1024
 """A longer line is refused, so that memory stays constant: no log line is nearly as long."""
 
@@ -69,9 +71,10 @@ def progress(log: Path | None, lines: Path | None) -> None:
         raise Leave("give a log FILE, or --jsonl FILE|- with many lines: one of the two", 4)
     with ExitStack() as stack:
         if log is not None:
-            leave_if(_answer_log(opened(log, stack)))
+            leave_if(_answer_log(opened(log, stack, _DOOR)))
         elif lines is not None:
-            leave_if(answer_each(opened(lines, stack), LINE_BYTES_MAX, _answer, _EXPECTED))
+            source = opened(lines, stack, f"{_DOOR} --jsonl")
+            leave_if(answer_each(source, LINE_BYTES_MAX, _answer, _EXPECTED))
 
 
 def _answer(line: bytes) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """`triage`: what broke, from the text of a log or from many texts in JSON lines."""
 
 import json
-import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +23,8 @@ from watchkeeper.domain.excerpts import concluded, triage_excerpt
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.triage_context import Context
 from watchkeeper.domain.triage_text import NOTHING_READ, Triage
+
+_DOOR = "watchkeeper triage"
 
 LINE_BYTES_MAX = 32 * 1024 * 1024
 """A longer line of JSON is refused: give such a text as FILE, which is read piece by piece."""
@@ -61,12 +62,12 @@ def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
         raise Leave("give a log FILE, or --jsonl FILE|- with many texts: one of the two", 4)
     if lines is not None:
         with ExitStack() as stack:
-            source = opened(lines, stack)
+            source = opened(lines, stack, f"{_DOOR} --jsonl")
             leave_if(answer_each(source, LINE_BYTES_MAX, _answer, "give this text as FILE instead"))
         return
     assert log is not None, "one of the two is given"
     with ExitStack() as stack:
-        found, count = _scanned(opened(log, stack))
+        found, count = _scanned(opened(log, stack, _DOOR), _size(log))
     if as_json:
         click.echo(json.dumps(_row(str(log), found), ensure_ascii=False))
         return
@@ -109,9 +110,12 @@ def _row(name: str | int, found: Triage) -> dict[str, Any]:
 # --- One log, for people ------------------------------------------------------------------------
 
 
-def _scanned(source: BinaryIO) -> tuple[Triage, int]:
+def _size(log: Path) -> int:
+    return 0 if str(log) == "-" else log.stat().st_size
+
+
+def _scanned(source: BinaryIO, size: int) -> tuple[Triage, int]:
     scanner = Scanner()
-    size = os.fstat(source.fileno()).st_size if source is not sys.stdin.buffer else 0
     with ExitStack() as stack:
         bar = None
         if size >= _BAR_FROM_BYTES and sys.stderr.isatty():

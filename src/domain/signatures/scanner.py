@@ -104,9 +104,9 @@ class Scanner:
         data = self._cleaned(data)
         if not data:
             return
-        end = self.tail + data
-        self.tail = end[-TAIL_BYTES:]
-        self.said = self.said or bool(end[:-TAIL_BYTES].strip())
+        held = self.tail + data
+        self.tail = held[-TAIL_BYTES:]
+        self.said = self.said or bool(held[:-TAIL_BYTES].strip())
         buffer = self._pending + data
         end = buffer.rfind(b"\n") + 1
         if end <= self._done:
