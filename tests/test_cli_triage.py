@@ -77,6 +77,37 @@ def test_a_bad_line_is_told_with_its_number_and_the_others_are_answered(
     assert told[1:] == ["1 line not answered"]
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('"id": 1.5, ', "id: 1.5: expected text or an integer"),
+        ('"id": null, ', "id: null: expected text or an integer"),
+        ('"id": true, ', "id: true: expected text or an integer"),
+        (r'"id": ["a\u001b"], ', r'id: ["a\u001b"]: expected text or an integer'),
+        (
+            '"id": {"a": "' + "x" * 99 + '"}, ',
+            'id: {"a": "' + "x" * 53 + "...: expected text or an",
+        ),
+        ("", "id: "),
+    ],
+)
+@pytest.mark.parametrize("command", ["triage", "judge", "progress"])
+def test_an_id_is_text_or_an_integer_at_every_door(command: str, given: str, said: str) -> None:
+    asks = {
+        "triage": '"text": "step 1"',
+        "judge": '"observation": {"at": "2026-11-21T01:00:00Z"}',
+        "progress": '"line": "step=1"',
+    }[command]
+    lines = f'{{{given}{asks}}}\n{{"id": "", {asks}}}\n{{"id": -7, {asks}}}\n'
+    done = run("--jsonl", "-", given=lines.encode(), command=command)
+    assert done.returncode == 4
+    assert [one["id"] for one in answers(done)] == ["", -7]
+    told = done.stderr.decode().splitlines()
+    assert told[0].startswith(f"line 1: {said}")
+    assert told[1:] == ["1 line not answered"]
+    assert "str" not in told[0].replace("'text': 'step 1'", "")
+
+
 def test_too_long_a_line_is_told_and_the_others_are_answered(tmp_path: Path) -> None:
     good, file = asked({"id": 1, "text": ECC}), tmp_path / "many.jsonl"
     file.write_bytes(good + b"x" * (2 * LINE_BYTES_MAX + 1) + b"\n" + good)

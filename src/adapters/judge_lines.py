@@ -13,6 +13,7 @@ from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
 
 from watchkeeper.adapters.bad_input import BadLine, shown
 from watchkeeper.adapters.judge_bounds import check_bounds, check_time
+from watchkeeper.adapters.line_id import id_of
 from watchkeeper.domain.contract import NOBODY_SAYS, Contract, checkpoint_root_of
 from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.judging import Judged, NotJudged, begin, judge, recorded
@@ -78,7 +79,7 @@ class Answer:
         judged: What the observation amounts to.
     """
 
-    name: object
+    name: str | int
     judged: Judged
 
 
@@ -93,6 +94,7 @@ def answer_line(text: str, scrubber: Scrubber) -> Answer:
         BadLine: It is not what a line holds, or its observation cannot follow its history.
     """
     line = _parsed(text)
+    name = _id(line)
     seen = _object(line.get("observation"))
     if seen is None:
         told = "an object as `schema observation` describes"
@@ -112,7 +114,14 @@ def answer_line(text: str, scrubber: Scrubber) -> Answer:
         run, earlier = begin(_contract(line.get("contract"), first)), rows
     for number, row in enumerate(earlier):
         run = _judged(run, row, f"history[{number}]", launched_at, scrubber).run
-    return Answer(line.get("id"), _judged(run, seen, "observation", launched_at, scrubber))
+    return Answer(name, _judged(run, seen, "observation", launched_at, scrubber))
+
+
+def _id(line: dict[str, Any]) -> str | int:
+    try:
+        return id_of(line)
+    except ValueError as error:
+        raise BadLine(f"id: {error}") from error
 
 
 def _with_root(rows: Sequence[dict[str, Any] | None]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
-from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError, model_validator
 
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.common import Leave, json_errors
@@ -21,6 +21,7 @@ from watchkeeper.adapters.cli.json_lines import (
     opened,
     write_row,
 )
+from watchkeeper.adapters.line_id import LineId
 from watchkeeper.domain.bare_bars import NO_BARS, bare_maxima, is_loss_alone, read_bare, read_in
 from watchkeeper.domain.progress_lines import LINE_MAX, Line
 
@@ -40,7 +41,7 @@ class _Asked(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    id: StrictStr | StrictInt
+    id: LineId
     line: StrictStr | None = None
     text: StrictStr | None = None
 
@@ -82,8 +83,9 @@ def _answer(line: bytes) -> dict[str, Any]:
         asked = _Asked.model_validate_json(line)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"] if part not in ("str", "int"))
-        problem = f"{place}: {first['msg']}" if place else first["msg"]
+        place = ".".join(str(part) for part in first["loc"])
+        said = first["msg"].removeprefix("Value error, ")
+        problem = f"{place}: {said}" if place else said
         raise BadLine(f"{problem}; {_EXPECTED}") from error
     text = asked.line if asked.line is not None else asked.text
     assert text is not None, "one of the two is there"

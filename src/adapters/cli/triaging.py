@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
-from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.common import Leave, json_errors
@@ -18,6 +18,7 @@ from watchkeeper.adapters.cli.json_lines import (
     log_argument,
     opened,
 )
+from watchkeeper.adapters.line_id import LineId
 from watchkeeper.adapters.text_model_file import text_model
 from watchkeeper.domain.excerpts import concluded, triage_excerpt
 from watchkeeper.domain.signatures.scanner import Scanner
@@ -39,7 +40,7 @@ class _Asked(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    id: StrictStr | StrictInt
+    id: LineId
     text: StrictStr
     context: Context | None = None
 
@@ -83,8 +84,11 @@ def _answer(line: bytes) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the line"
-        shown = repr(first["input"])[:_SHOWN_MAX]
-        told = f"{field}: {shown}: {first['msg']}; see `watchkeeper triage --help`"
+        shown = f"{first['input']!r}"[:_SHOWN_MAX] + ": "
+        if first["type"] == "value_error":
+            shown = ""  # It names the value itself.
+        problem = first["msg"].removeprefix("Value error, ")
+        told = f"{field}: {shown}{problem}; see `watchkeeper triage --help`"
         raise BadLine(told) from error
     except (ValueError, RecursionError) as error:
         # Besides what is no JSON: a number of more digits than Python reads.

@@ -1,0 +1,42 @@
+"""The id of a line that a program asks: text or an integer, given back unchanged."""
+
+import json
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from watchkeeper.adapters.bad_input import visible
+
+_EXPECTED = "expected text or an integer"
+_SHOWN_MAX = 60
+
+
+def checked_id(value: object) -> str | int:
+    """Return an id as it is.
+
+    Raises:
+        ValueError: It is neither text nor an integer; says what it is.
+
+    >>> checked_id(7), checked_id("a")
+    (7, 'a')
+    """
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return value
+    # As JSON writes it: whoever sent `null` looks for that word.
+    shown = visible(json.dumps(value, ensure_ascii=False, default=str))
+    cut = "..." if len(shown) > _SHOWN_MAX else ""
+    raise ValueError(f"{shown[:_SHOWN_MAX]}{cut}: {_EXPECTED}")
+
+
+def id_of(line: dict[str, object]) -> str | int:
+    """Return the id of a line that was read.
+
+    Raises:
+        ValueError: It has none, or one that is neither text nor an integer.
+    """
+    if "id" not in line:
+        raise ValueError(f"is missing; {_EXPECTED}")
+    return checked_id(line["id"])
+
+
+LineId = Annotated[str | int, BeforeValidator(checked_id)]
