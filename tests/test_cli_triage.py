@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import in_this_process
+from watchkeeper.adapters.cli.context_keys import TOLD_MAX, KeysTold
 from watchkeeper.adapters.cli.json_lines import numbered
 from watchkeeper.adapters.cli.triaging import LINE_BYTES_MAX
 
@@ -104,8 +105,46 @@ def test_an_id_is_text_or_an_integer_at_every_door(command: str, given: str, sai
     assert [one["id"] for one in answers(done)] == ["", -7]
     told = done.stderr.decode().splitlines()
     assert told[0].startswith(f"line 1: {said}")
-    assert told[1:] == ["1 line not answered"]
     assert "str" not in told[0].replace("'text': 'step 1'", "")
+
+
+def test_a_mistyped_key_of_a_context_is_told_once_and_the_text_is_answered() -> None:
+    mistyped = {"exitcode": 1, "oomKilled": True, "zone": "a", "state": "FAILED"}
+    attempt = {"task": "0", "exitCode": 3, "state": "FAILED"}
+    rows = (
+        {"id": "a", "text": "x", "context": mistyped, "source": "our own"},
+        {"id": "b", "text": "x", "context": mistyped | {"attempts": [attempt, attempt]}},
+        {"id": "c", "text": "x", "contexts": {"oom_killed": True}},
+    )
+    done = run("--jsonl", "-", given=asked(*rows))
+    assert done.returncode == 0
+    assert [one["label"] for one in answers(done)][:2] == ["unknown", "unknown"]
+    known = (
+        "exit_code, signal, oom_killed, state, error_type, message, attempts, phase, planned_acts, "
+        "stopped_by"
+    )
+    assert sorted(done.stderr.decode().splitlines()) == sorted(
+        [
+            "warning: context.exitcode (first at id a) is not read; did you mean exit_code?",
+            "warning: context.oomKilled (first at id a) is not read; did you mean oom_killed?",
+            f"warning: context.zone (first at id a) is not read; known are {known}",
+            "warning: context.attempts.exitCode (first at id b) is not read; did you mean "
+            "exit_code?",
+            "warning: contexts (first at id c) is not read; did you mean context?",
+        ]
+    )
+
+
+def test_keys_that_are_told_take_no_more_memory_however_many_there_are() -> None:
+    keys = KeysTold()
+    for number in range(3 * TOLD_MAX):
+        keys.look({"id": number, "context": {f"{'k' * 10_000}{number}": 1, f"key-{number}": 2}})
+    assert len(keys.names) == TOLD_MAX + 1
+    assert max(len(name) for name in keys.names) < 100
+    rows = ({"id": n, "text": "", "context": {f"key-{n}": 1}} for n in range(3 * TOLD_MAX))
+    told = run("--jsonl", "-", given=asked(*rows)).stderr.decode().splitlines()
+    assert len(told) == TOLD_MAX + 1
+    assert told[-1] == "warning: further keys that are not read are not told"
 
 
 def test_too_long_a_line_is_told_and_the_others_are_answered(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
 
 from watchkeeper.adapters.bad_input import BadLine, shown
 from watchkeeper.adapters.judge_bounds import check_bounds, check_time
-from watchkeeper.adapters.line_id import id_of
+from watchkeeper.adapters.line_id import checked_id
 from watchkeeper.domain.contract import NOBODY_SAYS, Contract, checkpoint_root_of
 from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.judging import Judged, NotJudged, begin, judge, recorded
@@ -75,11 +75,11 @@ class Answer:
     """A line's answer.
 
     Attributes:
-        name: The line's own id, as it was given.
+        name: The line's own id, as it was given; none where it has none.
         judged: What the observation amounts to.
     """
 
-    name: str | int
+    name: str | int | None
     judged: Judged
 
 
@@ -117,9 +117,9 @@ def answer_line(text: str, scrubber: Scrubber) -> Answer:
     return Answer(name, _judged(run, seen, "observation", launched_at, scrubber))
 
 
-def _id(line: dict[str, Any]) -> str | int:
+def _id(line: dict[str, Any]) -> str | int | None:
     try:
-        return id_of(line)
+        return checked_id(line["id"]) if "id" in line else None
     except ValueError as error:
         raise BadLine(f"id: {error}") from error
 

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator
 
 from watchkeeper.adapters.bad_input import visible
 
-_EXPECTED = "expected text or an integer"
+ID_EXPECTED = "expected text or an integer"
 _SHOWN_MAX = 60
 
 
@@ -25,18 +25,7 @@ def checked_id(value: object) -> str | int:
     # As JSON writes it: whoever sent `null` looks for that word.
     shown = visible(json.dumps(value, ensure_ascii=False, default=str))
     cut = "..." if len(shown) > _SHOWN_MAX else ""
-    raise ValueError(f"{shown[:_SHOWN_MAX]}{cut}: {_EXPECTED}")
-
-
-def id_of(line: dict[str, object]) -> str | int:
-    """Return the id of a line that was read.
-
-    Raises:
-        ValueError: It has none, or one that is neither text nor an integer.
-    """
-    if "id" not in line:
-        raise ValueError(f"is missing; {_EXPECTED}")
-    return checked_id(line["id"])
+    raise ValueError(f"{shown[:_SHOWN_MAX]}{cut}: {ID_EXPECTED}")
 
 
 LineId = Annotated[str | int, BeforeValidator(checked_id)]

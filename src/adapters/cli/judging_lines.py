@@ -10,6 +10,7 @@ import click
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.json_lines import SOURCE, answer_each, opened
 from watchkeeper.adapters.judge_lines import Answer, answer_line
+from watchkeeper.adapters.line_id import ID_EXPECTED
 from watchkeeper.domain.judging import Judged, escalates, notifies
 from watchkeeper.domain.progress import render_progress
 from watchkeeper.domain.secrets import Scrubber, known_secrets
@@ -42,7 +43,7 @@ def judge(file: Path) -> int:
         bad = answer_each(
             opened(file, stack, "watchkeeper judge --jsonl"),
             LINE_MAX,
-            lambda line: row_of(answer_line(_text(line), scrubber)),
+            lambda line: row_of(_named(answer_line(_text(line), scrubber))),
             "expected one object on each line",
         )
     return EXIT_BAD_INPUT if bad else 0
@@ -53,6 +54,13 @@ def _text(line: bytes) -> str:
         return line.decode()
     except UnicodeDecodeError as error:
         raise BadLine(f"byte {error.start}: expected UTF-8") from error
+
+
+def _named(answer: Answer) -> Answer:
+    """Return an answer as it is; without an id nobody could tell which line it answers."""
+    if answer.name is None:
+        raise BadLine(f"id: is missing; {ID_EXPECTED}")
+    return answer
 
 
 def row_of(answer: Answer) -> dict[str, Any]:

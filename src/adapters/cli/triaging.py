@@ -3,6 +3,7 @@
 import json
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.common import Leave, json_errors
+from watchkeeper.adapters.cli.context_keys import KeysTold
 from watchkeeper.adapters.cli.json_lines import (
     answer_each,
     leave_if,
@@ -64,7 +66,10 @@ def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
     if lines is not None:
         with ExitStack() as stack:
             source = opened(lines, stack, f"{_DOOR} --jsonl")
-            leave_if(answer_each(source, LINE_BYTES_MAX, _answer, "give this text as FILE instead"))
+            keys = KeysTold()
+            instead = "give this text as FILE instead"
+            answer = partial(_answer, keys=keys)
+            leave_if(answer_each(source, LINE_BYTES_MAX, answer, instead))
         return
     assert log is not None, "one of the two is given"
     with ExitStack() as stack:
@@ -78,9 +83,10 @@ def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
 # --- Many texts ---------------------------------------------------------------------------------
 
 
-def _answer(line: bytes) -> dict[str, Any]:
+def _answer(line: bytes, keys: KeysTold) -> dict[str, Any]:
     try:
-        asked = _Asked.model_validate(json.loads(line))
+        held = json.loads(line)
+        asked = _Asked.model_validate(held)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the line"
@@ -95,6 +101,7 @@ def _answer(line: bytes) -> dict[str, Any]:
         shown = line[:_SHOWN_MAX].decode("utf-8", "replace").strip()
         told = f'{shown!r} is no JSON ({error}); expected {{"id": ..., "text": ...}}'
         raise BadLine(told) from error
+    keys.look(held)
     return _row(asked.id, triage_excerpt(asked.text, asked.context, text_model()))
 
 

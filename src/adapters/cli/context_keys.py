@@ -1,0 +1,78 @@
+"""Tells of keys of a context that nobody reads: a mistyped one takes a fact along."""
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, cast
+
+import click
+
+from watchkeeper.adapters.bad_input import shown_name
+from watchkeeper.domain.triage_context import Attempt, Context
+
+TOLD_MAX = 100
+"""Different keys that are told, so that memory stays constant."""
+
+_LINE = ("context",)
+_NEAR = 0.6
+_VERY_NEAR = 0.9
+
+
+@dataclass(slots=True)
+class KeysTold:
+    """Which keys were told, each once.
+
+    Attributes:
+        names: Their paths, as they were shown.
+    """
+
+    names: set[str] = field(default_factory=set[str])
+
+    def look(self, line: dict[str, Any]) -> None:
+        """Tell on standard error of the keys of a line that are not read, and were not told yet.
+
+        A record may carry more than is read: a key beside `context` is told only where it is that
+        word mistyped.
+        """
+        for key in line:
+            if key not in _LINE and _nearest(key, _LINE, _VERY_NEAR):
+                self._tell("", key, _LINE, line)
+        context = line.get("context")
+        if not isinstance(context, dict):
+            return
+        facts = cast("dict[str, Any]", context)
+        for key in facts.keys() - Context.model_fields.keys():
+            self._tell("context.", key, tuple(Context.model_fields), line)
+        attempts = facts.get("attempts")
+        for attempt in cast("list[object]", attempts) if isinstance(attempts, list) else ():
+            if isinstance(attempt, dict):
+                own = cast("dict[str, Any]", attempt)
+                for key in own.keys() - Attempt.model_fields.keys():
+                    self._tell("context.attempts.", key, tuple(Attempt.model_fields), line)
+
+    def _tell(self, place: str, key: str, known: tuple[str, ...], line: dict[str, Any]) -> None:
+        name = place + shown_name(key)
+        if name in self.names or len(self.names) > TOLD_MAX:
+            return
+        self.names.add(name)
+        if len(self.names) > TOLD_MAX:
+            click.echo("warning: further keys that are not read are not told", err=True)
+            return
+        near = _nearest(key, known, _NEAR)
+        meant = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
+        first = shown_name(str(line.get("id")))
+        click.echo(f"warning: {name} (first at id {first}) is not read; {meant}", err=True)
+
+
+def _nearest(key: str, known: tuple[str, ...], cutoff: float) -> str:
+    """Return the known key that one is likely to mean: `exitCode` and `exit-code` are `exit_code`.
+
+    >>> _nearest("oomKilled", ("oom_killed", "state"), 0.6), _nearest("x", ("state",), 0.6)
+    ('oom_killed', '')
+    """
+    plain = {_plain(name): name for name in known}
+    near = get_close_matches(_plain(key[:100]), plain, n=1, cutoff=cutoff)
+    return plain[near[0]] if near else ""
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
