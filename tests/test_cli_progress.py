@@ -164,3 +164,27 @@ def test_a_log_s_line_that_is_too_long_is_told_and_the_others_are_answered(tmp_p
     done = run(str(log))
     assert (done.returncode, len(done.stdout.splitlines())) == (4, 1)
     assert f"line 1: longer than {LINE_BYTES_MAX} bytes" in done.stderr.decode()
+
+
+def test_an_epoch_is_told_as_printed_and_a_bar_of_keras_gets_it_from_the_line_above(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "keras.log"
+    bar = "{}/200 [=====>....] - ETA: 12s - loss: 0.5"
+    log.write_text(
+        "\n".join(["Epoch 3/10", bar.format(100), bar.format(150), "Epoch 4/10", bar.format(1)])
+    )
+    told = [(one["epoch"], one["step"], one["in_epoch"]) for one in answers(run(str(log)))]
+    assert told == [(3, 100, True), (3, 150, True), (4, 1, True)]
+    rows = [
+        {"id": 1, "text": log.read_text()},
+        {"id": 2, "line": "Epoch 3/10: step 100/200"},
+        {"id": 3, "line": "[step=100/739328,epoch=0]"},
+        {"id": 4, "line": bar.format(7)},
+    ]
+    first, second, third, fourth = answers(run("--jsonl", "-", given=asked(*rows)))
+    assert (first["epoch"], first["step"], first["maximum"]) == (4, 1, 200)
+    assert (second["epoch"], second["step"], second["maximum"]) == (3, 100, 200)
+    assert second["in_epoch"]
+    assert (third["epoch"], third["step"], "in_epoch" in third) == (0, 100, False)
+    assert (fourth["step"], "epoch" in fourth) == (7, False)

@@ -77,11 +77,15 @@ def progress_of(shown: Line) -> Progress | None:
     if shown.phase != "training" or shown.step is None:
         return None
     step, maximum = shown.step, shown.maximum if shown.maximum_exact else None
-    if shown.epoch:
+    if shown.in_epoch and shown.epochs_done is None:
+        return None
+    if shown.epochs_done:
         # A bar that begins anew with each epoch tells the step only where its length is exact.
         if maximum is None:
             return None
-        step, maximum = shown.epoch * maximum + step, None
+        step, maximum = shown.epochs_done * maximum + step, None
+    if shown.in_epoch and (shown.epochs or 1) > 1:
+        maximum = None
     return Progress(step=step, uncertainty=shown.uncertainty, maximum=maximum, loss=shown.loss)
 
 

@@ -5,18 +5,25 @@ Levanter and tqdm bars, Megatron and NeMo, DeepSpeed, Hugging Face's dictionarie
 """
 
 import json
-import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, cast
 
+from watchkeeper.domain.epoch_counts import epoch_count, keras_count
+from watchkeeper.domain.progress_numbers import (
+    NUMBER,
+    count_of,
+    float_of,
+    loss_of,
+    number_of,
+    rate_of,
+    slack_of,
+    whole_of,
+)
+
 Phase = Literal["", "not_started", "training", "evaluation"]
 
-_SCALES = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9}
-"""Powers of ten of the suffixes that tqdm writes (`format_sizeof`, divisor 1,000)."""
-
-_NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|inf(?:inity)?|nan)"
 _WHOLE = r"\d{1,3}(?:,\d{3}){1,5}|\d{1,15}"
 _COUNT = r"(?P<{0}>\d{{1,15}}(?:\.\d{{1,6}})?)(?P<{0}_scale>[kKMG]?)(?:it|steps?)?"
 
@@ -28,7 +35,7 @@ _COUNTS = re.compile(_COUNT.format("step") + r"/(?:" + _COUNT.format("maximum") 
 _UNSTARTED = re.compile(r"-/\d")
 _TRAINING_BAR = re.compile(
     r"(?:^|\s)(?:train|training|train(?:ing)? steps?|steps?|iterations?|(?:train(?:ing)? )?epoch"
-    r"(?: \[?\d+(?:/\d+)?\]?)?)\s*:?\s*:?$",
+    r"(?:\s+\[?\d+(?:/\d+)?\]?)?)\s*:?\s*:?$",
     re.IGNORECASE,
 )
 _EVALUATION = re.compile(
@@ -38,28 +45,24 @@ _EVALUATION = re.compile(
 _WORD = re.compile(r"[A-Za-z][A-Za-z ]*:?$")
 _EPOCH = re.compile(r"\bepoch\s*[:=]?\s*\[?(?P<epoch>\d{1,9})(?P<of>/\d+)?\b", re.IGNORECASE)
 _GLOBAL_STEP = re.compile(r"\bglobal_step[=:]\s*(?P<step>\d{1,15})")
-
-_LOSS = re.compile(
-    r"(?<![\w/])(?:train(?:ing)?[/_ ])?(?:(?:lm|reduced_train|ce|total|crossentropy|avg)[_ ]?)?"
-    r"loss(?:_step)?['\"]?(?:\s*[=:]\s*|\s+)['\"]?(?P<loss>" + _NUMBER + r")(?![\w%])",
-    re.IGNORECASE,
+_TOTAL_STEP = re.compile(
+    r"\b(?:global[_ ]?step|num_updates)(?:\s*+[=:]\s*+|\s++)(?P<step>\d{1,15})\b", re.IGNORECASE
 )
-_RATE = re.compile(
-    r"(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>s/it|s/step|it/s|steps?/s|ms/step|ms/it)\b"
+_TOTAL_STEPS = re.compile(
+    r"\b(?:total|max|num_train)_(?:steps|iters|iterations)\s*[=:]\s*(?P<maximum>\d{1,15})\b"
 )
-_MS_PER_ITERATION = re.compile(r"elapsed time per iteration \(ms\):\s*(?P<value>\d+(?:\.\d+)?)")
-_SECONDS_PER_STEP = re.compile(
-    r"(?:train_step_timing in s|iter time \(s\)):\s*(?P<value>\d+(?:\.\d+)?)"
+_EPOCH_SHOWN = re.compile(
+    r"\bepoch['\"]?\s*+[:=]?\s*+['\"]?\[?(?P<epoch>\d{1,9}(?:\.\d{1,9})?)\b", re.IGNORECASE
 )
-
 _ITERATION = re.compile(
     r"(?:^|[\s\]])iteration\s+(?P<step>\d{1,15})\s*/\s*(?P<maximum>\d{1,15})\b", re.IGNORECASE
 )
 _STEP = re.compile(
-    r"(?:^|[\s\[({|,;])['\"]?(?:global[_ ]?|train[_/ ]|trainer/)?(?:steps?|iter|iteration)['\"]?"
-    r"(?P<between>\s*[=:]\s*\[?|\s+)(?P<step>" + _WHOLE + r")"
-    r"(?:\s*/\s*(?P<maximum>" + _WHOLE + r"))?"
-    r"(?P<after>\.\d|[\w%]|\s*[kKMG]?it\b)?",
+    r"(?:^|[\s\[({|,;:])['\"]?(?:(?:global[_ ]?|train[_/ ]|trainer/)?(?:steps?|iter|iteration)"
+    r"|(?P<batch>batch))(?:\(train\))?['\"]?"
+    r"(?P<between>\s*+[=:]\s*+\[?\s*+|\s++\[\s*+|\s++)(?P<step>" + _WHOLE + r")"
+    r"(?:(?P<of>\s*+/\s*+|\s++of\s++)(?P<maximum>" + _WHOLE + r"))?"
+    r"(?P<after>\.\d|[\w%]|\s*+[kKMG]?it\b)?",
     re.IGNORECASE,
 )
 _NOT_A_STEP = re.compile(
@@ -69,12 +72,10 @@ _NOT_A_STEP = re.compile(
     r"|\bwrit(?:e|ing|ten)\b|\bcommit|\bdelet|\btimeout\b|\bwatchdog\b",
     re.IGNORECASE,
 )
-_DECIMALS = re.compile(r"\.(\d+)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-
 _JSON_STEPS = (
     *("step", "global_step", "_step", "iteration", "iter", "trainer/global_step", "train/step"),
-    *("train/global_step", "current_steps", "steps", "train_step"),
+    *("train/global_step", "current_steps", "steps", "train_step", "num_updates"),
 )
 _JSON_MAXIMA = ("max_steps", "total_steps", "num_train_steps", "max_iterations", "train_iters")
 _JSON_LOSSES = (
@@ -100,7 +101,10 @@ class Line:
         loss: May be NaN or infinite.
         loss_slack: Half of the loss's last printed digit.
         rate: Steps per second.
-        epoch: Epoch in which `step` is counted, where the bar begins anew with each.
+        epoch: The epoch as printed, such as 3, or 1.25 where it is shown so.
+        epochs: How many epochs are shown to come in all.
+        in_epoch: `step` and `maximum` begin anew with each epoch.
+        epochs_done: Epochs before this one, where they do; none where that is not shown.
     """
 
     format: str
@@ -112,7 +116,10 @@ class Line:
     loss: float | None = None
     loss_slack: float = 0.0
     rate: float | None = None
-    epoch: int | None = None
+    epoch: float | None = None
+    epochs: int | None = None
+    in_epoch: bool = False
+    epochs_done: int | None = None
 
 
 _WHOLE_MAXIMUM = re.compile(r"/\s?\d{1,15}(?:\.0+)?(?:it|steps?)?(?![\w./:-])|[a-z]_(?:steps|iter)")
@@ -143,13 +150,55 @@ def read_line(line: str) -> Line | None:
     if "%|" in text and (found := _bar(text)):
         return found
     lower = text.lower()
+    if "/" in text and (found := _in_epoch(text, lower)):
+        return found
     if "iteration" in lower and (found := _megatron(text)):
         return found
     if "{" in text and (found := _dictionary(text)):
         return found
-    if "step" in lower or "iter" in lower:
+    if "step" in lower or "iter" in lower or "updates" in lower or "batch" in lower:
         return _key_value(text)
     return None
+
+
+def _in_epoch(text: str, lower: str) -> Line | None:
+    """Read a step that begins anew with each epoch; see `epoch_counts`."""
+    counted = epoch_count(text) if "epoch" in lower or "Train:" in text else None
+    name = "key_value"
+    if counted is None:
+        counted, name = keras_count(text), "keras"
+    if counted is None or _TOTAL_STEP.search(text) or _NOT_A_STEP.search(text):
+        return None
+    loss, slack = loss_of(text, counted.end)
+    before = _EVALUATION.search(text[: counted.begin])
+    if before or (loss is None and _EVALUATION.search(text)):
+        return Line(name, "evaluation")
+    return Line(
+        format=name,
+        phase="training",
+        step=counted.step,
+        maximum=counted.maximum,
+        maximum_exact=True,
+        loss=loss,
+        loss_slack=slack,
+        rate=rate_of(text, counted.end),
+        epoch=counted.epoch,
+        epochs=counted.epochs,
+        in_epoch=True,
+        epochs_done=counted.done,
+    )
+
+
+def in_epoch_of(shown: Line, header: tuple[int, int] | None) -> Line:
+    """Add the epoch that a line above has told to a bar that has none, as Keras prints them.
+
+    Args:
+        shown: The bar.
+        header: The epoch's number, from 1, and how many there are; see `epoch_header`.
+    """
+    if header is None or not shown.in_epoch or shown.epoch is not None:
+        return shown
+    return replace(shown, epoch=header[0], epochs=header[1], epochs_done=max(header[0] - 1, 0))
 
 
 def _levanter(text: str) -> Line | None:
@@ -174,34 +223,23 @@ def _bar(text: str) -> Line | None:
     training = _TRAINING_BAR.search(what)
     after = text[found.end() :]
     # Without a word a bar may be anything; beside a loss it is training's.
-    if training is None and (_WORD.search(what) or _LOSS.search(after) is None):
+    if training is None and (_WORD.search(what) or loss_of(after)[0] is None):
         return None
     made = _counted(text, "tqdm", found["counts"], found.end())
     epoch = _EPOCH.search(what)
     if made is None or epoch is None:
         return made
     known = _GLOBAL_STEP.search(after)
+    number, of = int(epoch["epoch"]), epoch["of"]
+    made = replace(made, format="lightning", epoch=number)
     if known is not None:
-        return _replaced(made, "lightning", int(known["step"]), None)
+        # The bar's own numbers are of the epoch, that one is of the run.
+        step = int(known["step"])
+        return replace(made, step=step, uncertainty=0, maximum=None, maximum_exact=False)
     # `Epoch 1/3` counts from 1, Lightning's own `Epoch 0` from 0.
-    number = int(epoch["epoch"]) - 1 if epoch["of"] else int(epoch["epoch"])
-    return _replaced(made, "lightning", made.step, max(number, 0))
-
-
-def _replaced(made: Line, name: str, step: int | None, epoch: int | None) -> Line:
-    whole = epoch is not None
-    return Line(
-        format=name,
-        phase=made.phase,
-        step=step,
-        uncertainty=made.uncertainty if whole else 0,
-        maximum=made.maximum if whole else None,
-        maximum_exact=made.maximum_exact and whole,
-        loss=made.loss,
-        loss_slack=made.loss_slack,
-        rate=made.rate,
-        epoch=epoch,
-    )
+    done = max(number - 1, 0) if of else number
+    epochs = int(of[1:]) if of else None
+    return replace(made, in_epoch=True, epochs_done=done, epochs=epochs)
 
 
 def _counted(text: str, name: str, counts: str, end: int) -> Line | None:
@@ -215,7 +253,7 @@ def _counted(text: str, name: str, counts: str, end: int) -> Line | None:
         # Below 1,000 tqdm shows every digit, with zeros behind the point: 86.0 is 86.
         decimals = found["maximum"].partition(".")[2].strip("0")
         exact = not found["maximum_scale"] and not decimals
-    loss, slack = _loss(text, end)
+    loss, slack = loss_of(text, end)
     return Line(
         format=name,
         phase="training",
@@ -225,7 +263,7 @@ def _counted(text: str, name: str, counts: str, end: int) -> Line | None:
         maximum_exact=exact,
         loss=loss,
         loss_slack=slack,
-        rate=_rate(text, end),
+        rate=rate_of(text, end),
     )
 
 
@@ -238,7 +276,7 @@ def _megatron(text: str) -> Line | None:
         return Line("megatron", "evaluation") if evaluated else None
     if _EVALUATION.search(text[: found.start()]):
         return Line("megatron", "evaluation")
-    loss, slack = _loss(text, found.end())
+    loss, slack = loss_of(text, found.end())
     known = _GLOBAL_STEP.search(text, found.end())
     return Line(
         format="nemo" if known is not None else "megatron",
@@ -248,8 +286,16 @@ def _megatron(text: str) -> Line | None:
         maximum_exact=True,
         loss=loss,
         loss_slack=slack,
-        rate=_rate(text, found.end()),
+        rate=rate_of(text, found.end()),
+        epoch=_epoch_shown(text),
     )
+
+
+def _epoch_shown(text: str) -> float | None:
+    found = _EPOCH_SHOWN.search(text)
+    if found is None:
+        return None
+    return float(found["epoch"]) if "." in found["epoch"] else int(found["epoch"])
 
 
 def _dictionary(text: str) -> Line | None:
@@ -267,16 +313,18 @@ def _dictionary(text: str) -> Line | None:
         return None
     values = cast("dict[str, object]", held)
     step = next(
-        (found for key in _JSON_STEPS if (found := _whole(values.get(key))) is not None), None
+        (found for key in _JSON_STEPS if (found := whole_of(values.get(key))) is not None), None
     )
     if step is None:
         return None
     loss_key = next((key for key in _JSON_LOSSES if key in values), "")
-    loss = _float(values.get(loss_key))
+    loss = float_of(values.get(loss_key))
     evaluated = any(_EVALUATION.match(key) for key in values)
     if loss is None and evaluated:
         return Line("json", "evaluation", step=step)
-    maximum = next((m for key in _JSON_MAXIMA if (m := _whole(values.get(key))) is not None), None)
+    maximum = next(
+        (m for key in _JSON_MAXIMA if (m := whole_of(values.get(key))) is not None), None
+    )
     return Line(
         format="json",
         phase="training",
@@ -284,13 +332,14 @@ def _dictionary(text: str) -> Line | None:
         maximum=maximum,
         maximum_exact=maximum is not None,
         loss=loss,
+        epoch=float_of(values.get("epoch")),
     )
 
 
 def _hugging_face(body: str) -> Line | None:
     if "'eval_" in body and "'loss'" not in body:
         return Line("hugging_face", "evaluation")
-    found = re.search(r"'loss':\s*'?(?P<loss>" + _NUMBER + r")", body, re.IGNORECASE)
+    found = re.search(r"'loss':\s*'?(?P<loss>" + NUMBER + r")", body, re.IGNORECASE)
     if found is None or "'train_runtime'" in body:
         return None
     step = re.search(r"'(?:step|global_step)':\s*(?P<step>\d{1,15})", body)
@@ -298,100 +347,54 @@ def _hugging_face(body: str) -> Line | None:
         format="hugging_face",
         phase="training",
         step=int(step["step"]) if step else None,
-        loss=_number(found["loss"]),
-        loss_slack=_slack(found["loss"]),
+        loss=number_of(found["loss"]),
+        loss_slack=slack_of(found["loss"]),
+        epoch=_epoch_shown(body),
     )
 
 
 def _key_value(text: str) -> Line | None:
-    found = _STEP.search(text)
-    if found is None or found["after"] or _NOT_A_STEP.search(text):
+    found, total = _STEP.search(text), _TOTAL_STEP.search(text)
+    if found is not None and (found["after"] or (found["batch"] and not found["maximum"])):
+        found = None
+    if (found is None and total is None) or _NOT_A_STEP.search(text):
         return None
-    loss, slack = _loss(text, 0)
-    bare = not any(sign in found["between"] for sign in "=:")
-    # `at step 12 the loader` is prose; `step 12 | loss 2.3` and `step=12` are not.
-    if bare and loss is None and found["maximum"] is None:
+    loss, slack = loss_of(text)
+    if found is not None and total is None and not _is_shown(text, found, loss):
         return None
     if _EVALUATION.search(text):
         return Line("key_value", "evaluation")
-    maximum = int(found["maximum"].replace(",", "")) if found["maximum"] else None
-    deep = "samples/sec" in text or "[Rank " in text
+    step, maximum = _step_of(found, total)
+    if maximum is None and (whole := _TOTAL_STEPS.search(text)):
+        maximum = int(whole["maximum"])
+    deep = "samples/sec" in text or "[Rank " in text or "SamplesPerSec" in text
     return Line(
         format="deepspeed" if deep else "key_value",
         phase="training",
-        step=int(found["step"].rstrip(",").replace(",", "")),
+        step=step,
         maximum=maximum,
         maximum_exact=maximum is not None,
         loss=loss,
         loss_slack=slack,
-        rate=_rate(text, 0),
+        rate=rate_of(text),
+        epoch=_epoch_shown(text),
     )
 
 
-def _loss(text: str, start: int) -> tuple[float | None, float]:
-    found = _LOSS.search(text, start)
-    return (_number(found["loss"]), _slack(found["loss"])) if found else (None, 0.0)
+def _is_shown(text: str, found: re.Match[str], loss: float | None) -> bool:
+    """Say whether a step is shown as a value: not as `at step 12 the loader` shows it."""
+    if loss is not None or any(sign in found["between"] for sign in "=:"):
+        return True
+    if found["maximum"] and not found["batch"]:
+        # `Step 2 of 5` may be of anything; a step of training says so.
+        return "/" in found["of"] or "train" in text.lower()
+    return found[0].startswith("[") and text.startswith("]", found.end())
 
 
-def _slack(digits: str) -> float:
-    """Return half of the last printed digit of a number."""
-    mantissa, _, power = digits.lower().partition("e")
-    if not mantissa.lstrip("+-")[:1].isdigit() and not mantissa.lstrip("+-").startswith("."):
-        return 0.0
-    decimals = _DECIMALS.search(mantissa)
-    places = len(decimals[1]) if decimals else 0
-    return float(0.5 * 10.0 ** (int(power or 0) - places)) if abs(int(power or 0)) < 300 else 0.0
-
-
-def _rate(text: str, start: int) -> float | None:
-    found = _RATE.search(text, start)
-    if found is not None:
-        value = float(found["value"])
-        if found["unit"] in ("it/s", "step/s", "steps/s"):
-            return value
-        scale = 1000.0 if found["unit"].startswith("ms") else 1.0
-        return scale / value if value > 0 else None
-    for pattern, scale in ((_MS_PER_ITERATION, 1000.0), (_SECONDS_PER_STEP, 1.0)):
-        if (found := pattern.search(text, start)) is not None:
-            value = float(found["value"])
-            return scale / value if value > 0 else None
-    return None
-
-
-def _number(digits: str) -> float:
-    return float(digits.replace(",", ""))
-
-
-def _float(value: object) -> float | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return float(value) if abs(value) < 1e300 or not math.isfinite(value) else math.inf
-    if isinstance(value, str) and value.lower().lstrip("+-") in ("nan", "inf", "infinity"):
-        return float(value)
-    return None
-
-
-def _whole(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if isinstance(value, float) and not value.is_integer():
-        return None
-    return int(value) if 0 <= value < 1e15 else None
-
-
-def count_of(digits: str, scale: str) -> tuple[int, int]:
-    """Return a shown count and half of its last digit's worth, both in whole steps.
-
-    Args:
-        digits: As printed, such as `1.86`.
-        scale: The suffix behind it: empty, `k`, `M` or `G`.
-    """
-    whole, _, decimals = digits.partition(".")
-    power = _SCALES[scale]
-    # All in integers: 1.86 * 1000 is 1859.99 as a float.
-    places = power - len(decimals)
-    number = int(whole + decimals)
-    if places <= 0:
-        return number // 10**-places, 0
-    return number * 10**places, 10**places // 2
+def _step_of(found: re.Match[str] | None, total: re.Match[str] | None) -> tuple[int, int | None]:
+    """Return the step of the run and its maximum; a total count comes before any other."""
+    if found is None or (total is not None and total["step"] != found["step"]):
+        assert total is not None, "one of both is there"
+        return int(total["step"]), None
+    maximum = int(found["maximum"].replace(",", "")) if found["maximum"] else None
+    return int(found["step"].rstrip(",").replace(",", "")), maximum

@@ -1,11 +1,12 @@
 """The shapes of progress lines: each as its framework writes it, and what is none of them."""
 
 import math
+import time
 
 import pytest
 
 from watchkeeper.domain.progress import parse_progress
-from watchkeeper.domain.progress_lines import Line, read_line
+from watchkeeper.domain.progress_lines import Line, in_epoch_of, read_line
 
 MEGATRON = (
     " iteration    12694/  115311 | consumed samples:      3249664 | elapsed time per iteration "
@@ -177,3 +178,152 @@ def test_a_line_of_a_million_characters_is_read_in_time() -> None:
     assert read_line("step " * 200_000) is None
     assert read_line("a|" * 500_000) is None
     assert read_line("1" * 1_000_000) is None
+
+
+# --- Epochs ---------------------------------------------------------------------------------------
+
+FAIRSEQ = (
+    "2026-01-01 10:00:00 | INFO | train_inner | epoch 003:    100 / 200 loss=2.3, nll_loss=2.1, "
+    "wps=1000, ups=1.2, num_updates=4100, lr=0.0005, gnorm=1.2, train_wall=100"
+)
+OLMO = "2026-01-01 10:00:00.123 host:0 olmo.train:1005 INFO [step=100/739328,epoch=0]"
+
+
+@pytest.mark.parametrize(
+    ("text", "epoch", "step", "maximum", "of_the_run"),
+    [
+        ("Epoch 3/10: step 100/200", 3, 100, 200, 500),
+        ("(trainer pid=123) Epoch 3/10: step 100/200 loss 2.3", 3, 100, 200, 500),
+        ("Epoch [3/10], Step [100/600], Loss: 0.2345", 3, 100, 600, 1300),
+        ("[Epoch 3/10][Batch 100/200] loss=2.3", 3, 100, 200, 500),
+        ("epoch 3/10, iteration 100/200, loss=2.3", 3, 100, 200, 500),
+        ("Epoch 3/10 | iteration 100/200 | loss 2.3 |", 3, 100, 200, 500),
+        ("Epoch: [3][ 100/1251]  Time 0.3 (0.3)  Loss 2.3456e+00 (2.5)", 3, 100, 1251, 3853),
+        ("Epoch(train)  [3][ 100/1251]  lr: 1.0e-02  eta: 1:00:00  loss: 2.3", 3, 100, 1251, 2602),
+        ("Train: 3 [ 100/1251 (  8%)]  Loss: 2.345 (2.40)  Time: 0.300s", 3, 100, 1251, 3853),
+        ("| epoch   3 |   200/ 2983 batches | lr 5.00 | loss  5.67 | ppl 290", 3, 200, 2983, 9149),
+        ("[epoch=1][batch=100/4800]:", 1, 100, 4800, 4900),
+        ("Epoch 3/9 ━━━━━━ 90/200 0:00:10 • 0:00:12 9.00it/s train_loss: 0.3", 3, 90, 200, 690),
+        ("Epoch 3/10:  45%|████▌     | 90/200 [00:10<00:12, 9.0it/s, loss=1]", 3, 90, 200, 490),
+        ("train    Epoch   2:   10%|██▌    | 100/1000 [02:00<18:00, 1.2s/ba, loss/train/total=2]",
+         2, 100, 1000, 2100),
+        ("Epoch 1/10: step 100/200", 1, 100, 200, 100),
+    ],
+)  # fmt: skip
+def test_a_step_of_an_epoch_is_told_from_one_of_the_run(
+    text: str, epoch: int, step: int, maximum: int, of_the_run: int
+) -> None:
+    line = read_line(text)
+    assert line is not None
+    assert (line.phase, line.in_epoch) == ("training", True)
+    assert (line.epoch, line.step, line.maximum, line.maximum_exact) == (epoch, step, maximum, True)
+    progress = parse_progress(text)
+    assert progress is not None
+    assert progress.step == of_the_run
+    # The maximum of one epoch of several is no run's last step.
+    assert progress.maximum is None
+
+
+@pytest.mark.parametrize(
+    ("text", "epoch", "step", "maximum"),
+    [
+        (OLMO, 0, 100, 739_328),
+        (FAIRSEQ, 3, 4100, None),
+        (
+            "2026 | INFO | train | epoch 003 | loss 2.345 | num_updates 12300 | lr 1",
+            3,
+            12_300,
+            None,
+        ),
+        ('{"epoch": 3, "update": 2.5, "loss": "2.345", "num_updates": "12300"}', 3, 12_300, None),
+        ("[Epoch 3][Step 100]", 3, 100, None),
+        ("Epoch 3, Step 100, Loss: 2.3", 3, 100, None),
+        ("epoch: 3 | global step: 1234 | loss: 2.0", 3, 1234, None),
+        ("epoch=0/micro_step=400/global_step=100, RunningAvgSamplesPerSec=12.3", 0, 100, None),
+        ("epoch=3 step=100 total_steps=200 loss=2.3", 3, 100, 200),
+        ("Epoch 3/10: step 100/200 global_step=500 loss=1", 3, 500, None),
+        ("Training: step 100 of 1,000", None, 100, 1000),
+        ("[batch=100/4800]:", None, 100, 4800),
+        ("Iter(train) [  100/160000]  lr: 1.0e-02  eta: 1:00:00  loss: 2.3", None, 100, 160_000),
+        ("INFO:absl:train_step=100, loss=2.3", None, 100, None),
+        ("{'loss': 0.5, 'epoch': 1.2}", 1.2, None, None),
+        ("{'loss': '0.5', 'epoch': '0.02'}", 0.02, None, None),
+        (NEMO, 0, 12, 999),
+    ],
+)
+def test_a_step_of_the_run_is_one_whatever_epoch_is_shown(
+    text: str, epoch: float | None, step: int | None, maximum: int | None
+) -> None:
+    line = read_line(text)
+    assert line is not None
+    assert (line.phase, line.in_epoch) == ("training", False)
+    assert (line.epoch, line.step, line.maximum) == (epoch, step, maximum)
+    assert line.maximum_exact is (maximum is not None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "100/200 [==========>...................] - ETA: 12s - loss: 0.3456 - accuracy: 0.91",
+        "100/200 ━━━━━━━━━━━━━━━━━━━━ 12s 120ms/step - accuracy: 0.9100 - loss: 0.3456",
+    ],
+)
+def test_a_bar_of_keras_tells_no_step_of_the_run(text: str) -> None:
+    line = read_line(text)
+    assert line is not None
+    assert (line.format, line.step, line.maximum, line.in_epoch) == ("keras", 100, 200, True)
+    assert (line.epoch, line.loss) == (None, 0.3456)
+    assert parse_progress(text) is None
+    known = in_epoch_of(line, (3, 10))
+    assert (known.epoch, known.epochs_done) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Train Epoch: 3 [6400/60000 (11%)]\tLoss: 0.345678",
+        "Step 2 of 5: building the image",
+        "Processing batch 3/10",
+        "batch size: 512",
+        "Epoch 3/10",
+        "epoch 3 began at 2026/01/02",
+        "Saving checkpoint of epoch 3/10: step 100/200",
+        "Epoch 3 took 100.5/200.5 s",
+        "Step 1.86kit/2.38kit",
+    ],
+)
+def test_what_counts_no_steps_tells_none(text: str) -> None:
+    line = read_line(text)
+    assert line is None or line.step is None
+
+
+@pytest.mark.parametrize(
+    "text", ["Eval Epoch: [3][ 10/50]  Loss 2.3", "Epoch 3/10: step 5/9 val_loss 2"]
+)
+def test_an_evaluation_in_an_epoch_is_no_progress(text: str) -> None:
+    line = read_line(text)
+    assert line is not None
+    assert (line.phase, line.step) == ("evaluation", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "epoch 1" + " " * 20_000,
+        "epoch " * 4_000,
+        "epoch 1 | " * 2_000 + "/",
+        "step=" + " " * 20_000 + "x",
+        "step" + " " * 20_000 + "[",
+        "step 1" + " " * 20_000 + "of",
+        "Train: 1" + " " * 20_000 + "/",
+        " " * 20_000 + "1/2",
+        "1/2 [" + "=" * 20_000 + "/",
+        "epoch 1/" + "\u2501" * 20_000,
+        "global step" + " " * 20_000,
+    ],
+)
+def test_no_line_takes_long(text: str) -> None:
+    begin = time.perf_counter()
+    for _ in range(20):
+        read_line.__wrapped__(text)
+    assert time.perf_counter() - begin < 2, "under 100 ms a line, on a loaded machine too"

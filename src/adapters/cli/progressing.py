@@ -23,7 +23,8 @@ from watchkeeper.adapters.cli.json_lines import (
 )
 from watchkeeper.adapters.line_id import LineId
 from watchkeeper.domain.bare_bars import NO_BARS, bare_maxima, is_loss_alone, read_bare, read_in
-from watchkeeper.domain.progress_lines import LINE_MAX, Line
+from watchkeeper.domain.epoch_counts import epoch_header
+from watchkeeper.domain.progress_lines import LINE_MAX, Line, in_epoch_of
 
 _DOOR = "watchkeeper progress"
 
@@ -64,7 +65,8 @@ def progress(log: Path | None, lines: Path | None) -> None:
     needs no home and changes nothing.
 
     Each answer has id, step, uncertainty, maximum, maximum_exact, loss, rate (steps a second),
-    phase (not_started, training, evaluation) and format; what is not shown is null. A rounded bar
+    phase (not_started, training, evaluation) and format; what is not shown is null; epoch where one
+    is shown, in_epoch where step and maximum begin anew with each. A rounded bar
     carries its uncertainty, and a maximum is what a bar shows, never the final step. A line that
     cannot be read is told on standard error, the others are answered, and the exit code is 4.
     """
@@ -99,10 +101,14 @@ def _newest(text: str, bars: frozenset[int]) -> Line | None:
     Beside a loss without a step, a bare bar of the same text tells the step.
     """
     found: Line | None = None
-    for line in reversed(text.splitlines() or [text]):
+    lines = text.splitlines() or [text]
+    for at, line in reversed(tuple(enumerate(lines))):
         shown = read_in(line, bars)
         if shown is not None and shown.phase == "training":
-            return _with_step(shown, text, bars) if is_loss_alone(shown) else shown
+            if is_loss_alone(shown):
+                return _with_step(shown, text, bars)
+            above = (epoch_header(one) for one in reversed(lines[:at]))
+            return in_epoch_of(shown, next((one for one in above if one is not None), None))
         found = found or shown
     return found
 
@@ -120,6 +126,7 @@ def _answer_log(log: BinaryIO) -> int:
     bad = 0
     tail: deque[str] = deque(maxlen=TAIL)
     bars = NO_BARS
+    header: tuple[int, int] | None = None
     for number, raw in numbered(log, LINE_BYTES_MAX):
         if raw is None:
             bad += 1
@@ -130,8 +137,10 @@ def _answer_log(log: BinaryIO) -> int:
             tail.append(text[-LINE_MAX:])
             # A line of a loss or an evaluation is what tells bars apart.
             bars = bare_maxima(tuple(tail), None) if "{'" in text else bars
+        header = epoch_header(text) or header
         shown = _newest(text, bars)
         if shown is not None:
+            shown = in_epoch_of(shown, header)
             write_row(_row(number, shown))
     return bad
 
@@ -151,6 +160,7 @@ def _row(name: str | int, shown: Line | None) -> dict[str, Any]:
         "phase": shown.phase or None,
         "format": shown.format,
         **({"epoch": shown.epoch} if shown.epoch is not None else {}),
+        **({"in_epoch": True} if shown.in_epoch else {}),
     }
 
 
