@@ -135,6 +135,51 @@ def test_doctor_and_status_name_a_tailer_that_stands_still(cli: Cli, home: Path)
     assert (row["behind_events"], row["well"]) == (1, False)
 
 
+@ON_BOTH
+def test_every_view_is_listed_whether_or_not_it_was_built(cli: Cli, home: Path) -> None:
+    with store_at(home) as store:
+        told(store, ["held"])
+    none = cli("ledger", "projections")
+    assert none.code == 0
+    assert [line.split()[:5] for line in none.out.splitlines() if "not built yet " in line] == [
+        [title, "none", "-", "-", "not"] for title in ("bindings@1", "sizes@1", "weeks@1")
+    ]
+    assert "`watchkeeper ledger catch-up`" in none.out
+    document = cli("ledger", "projections", "--json").json
+    assert (document["projections"], document["not_built"]) == (
+        [],
+        ["bindings@1", "sizes@1", "weeks@1"],
+    )
+    assert cli("ledger", "rebuild", "sizes").code == 0
+    document = cli("ledger", "projections", "--json").json
+    assert [one["projection"] for one in document["projections"]] == ["sizes@1"]
+    assert document["not_built"] == ["bindings@1", "weeks@1"]
+    assert cli("ledger", "catch-up").code == 0
+    assert "not built yet" not in cli("ledger", "projections").out
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nosuch", "there is nothing to retry; no run of this ledger has this name, see"),
+        (
+            "sizes@1",
+            "there is nothing to retry; a view is no run: `watchkeeper ledger rebuild VIEW`",
+        ),
+        ("", "there is nothing to retry"),
+    ],
+)
+def test_retrying_where_nothing_is_parked_is_an_error_that_says_so(
+    cli: Cli, home: Path, name: str, said: str
+) -> None:
+    with store_at(home) as store:
+        [slug] = told(store, ["held"])
+    done = cli("ledger", "parked", "retry", name or slug)
+    assert done.code == 4
+    assert f"{name or slug}: no event of it is parked, nor of any other run: {said}" in done.err
+    assert name or "no run" not in done.err
+
+
 def test_parked_events_are_listed_and_retried(cli: Cli, home: Path) -> None:
     with store_at(home) as store:
         [slug] = told(store, ["crash_loop"])

@@ -122,14 +122,6 @@ class Line:
     epochs_done: int | None = None
 
 
-_WHOLE_MAXIMUM = re.compile(r"/\s?\d{1,15}(?:\.0+)?(?:it|steps?)?(?![\w./:-])|[a-z]_(?:steps|iter)")
-
-
-def may_show_maximum(line: str) -> bool:
-    """Say whether a line may show a maximum in full; cheap, and true of more lines than do."""
-    return _WHOLE_MAXIMUM.search(line) is not None
-
-
 @lru_cache(maxsize=1_024)
 def read_line(line: str) -> Line | None:
     """Read one line of a training log.

@@ -1,6 +1,6 @@
 """`ledger`: the views that are kept of it, and what is parked there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from watchkeeper.following import retry_all
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.figures import count
 from watchkeeper.projections.kept import Projection, newest_of
-from watchkeeper.projections.lag import lag_document
+from watchkeeper.projections.lag import Lag, lag_document
 from watchkeeper.projections.status_live import live_shape
 from watchkeeper.status_building import NAME as STATUS
 from watchkeeper.status_building import rebuild_status
@@ -41,7 +41,7 @@ def ledger() -> None:
 @home_option
 @json_errors
 def projections(home: Path, as_json: bool) -> None:
-    """List the views that are kept of the ledger: how far each is. Exit 1 when one needs someone.
+    """List all views of the ledger: how far each is. Exit 1 when one needs someone.
 
     They are kept level by `watch` and `serve`; `ledger catch-up` does it here and now.
     """
@@ -62,23 +62,32 @@ def projections(home: Path, as_json: bool) -> None:
         )
         for one in found
     ]
+    missing = _not_built(found)
+    rows += [(one.title, "none", "-", "-", "not built yet", one.shows) for one in missing]
     row = (f"{STATUS}@{shape}", "live", f"{newest:,}", "100%", "level", "written by appends")
     rows.append(row)
     heads = ("view", "state", "position", "done", "is", "shows")
     lines = [f"{count(newest, 'event')} in the ledger"]
     lines += table(heads, rows)
-    if not found:
-        lines.append("no other view yet: `watchkeeper ledger catch-up`")
+    if missing:
+        lines.append("a watch builds what is not built yet; now: `watchkeeper ledger catch-up`")
     lines += [f"  wrong  {text}" for text in wrong]
     document = {
         "newest": newest,
         "projections": [lag_document(one) for one in found],
+        "not_built": [one.title for one in missing],
         "status": f"{STATUS}@{shape}",
         "wrong": wrong,
     }
     say(as_json, document, "\n".join(lines))
     if wrong:
         leave_quietly(1)
+
+
+def _not_built(found: Sequence[Lag]) -> list[Projection]:
+    """Return the views of this release that nothing has begun to build."""
+    begun = {one.title for one in found}
+    return [one for one in newest_of(PROJECTIONS).values() if one.title not in begun]
 
 
 @ledger.command("catch-up")
@@ -234,7 +243,7 @@ def retry_parked(runs: tuple[str, ...], home: Path, as_json: bool) -> None:
     A watch does it whenever it starts. Exit 1 when some are still parked.
     """
     with open_office(home) as office, views_of(office) as views:
-        _refuse_not_parked(runs, sorted({one.stream for one in views.parked()}))
+        _refuse_not_parked(runs, sorted({one.stream for one in views.parked()}), office)
         chosen = _of_runs(runs)
         released, left = retry_all(office.ledger.store, views, by_title(PROJECTIONS), chosen)
     text = f"{count(released, 'stream')} taken in, {left} still parked"
@@ -243,12 +252,27 @@ def retry_parked(runs: tuple[str, ...], home: Path, as_json: bool) -> None:
         leave_quietly(1)
 
 
-def _refuse_not_parked(runs: tuple[str, ...], streams: list[str]) -> None:
+def _refuse_not_parked(runs: tuple[str, ...], streams: list[str], office: Office) -> None:
     parked_names = {name for stream in streams for name in (stream, stream.partition("/")[2])}
     strange = [name for name in runs if name not in parked_names]
-    if strange:
-        there = ", ".join(streams) or "nothing"
-        raise Leave(f"{', '.join(strange)}: no event of it is parked; parked is {there}", 4)
+    if not strange:
+        return
+    names = ", ".join(strange)
+    if streams:
+        there = f"; parked is {', '.join(streams)}: name one of these, or none for all of them"
+    else:
+        there = ", nor of any other run: there is nothing to retry"
+    views = newest_of(PROJECTIONS)
+    if any(name.partition("@")[0] in {*views, STATUS} for name in strange):
+        there += "; a view is no run: `watchkeeper ledger rebuild VIEW` builds it anew"
+    elif not any(_is_stream(name, office) for name in strange):
+        there += "; no run of this ledger has this name, see `watchkeeper status`"
+    raise Leave(f"{names}: no event of it is parked{there}", 4)
+
+
+def _is_stream(name: str, office: Office) -> bool:
+    store = office.ledger.store
+    return any(store.head(stream)[0] for stream in (name, f"run/{name}"))
 
 
 def _of_runs(runs: tuple[str, ...]) -> Callable[[Build, Parked], bool]:
