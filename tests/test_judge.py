@@ -209,6 +209,18 @@ def test_a_job_that_is_not_found_beside_an_open_alert_is_not_called_healthy() ->
     assert row["health"] == "unknown"
 
 
+@pytest.mark.parametrize("state", ["not_found", "unknown"])
+@pytest.mark.parametrize("before", [[], [RUNNING], [PENDING]])
+def test_a_lost_job_is_called_healthy_at_no_check_and_is_asked_about_at_the_first(
+    before: list[dict[str, Any]], state: str
+) -> None:
+    lost = {"at": "2026-11-21T01:10:00Z", "job": {"state": state}}
+    row = judged(history=before, observation=lost)
+    assert row["health"] == "unknown"
+    assert [found["kind"] for found in row["findings"]] == ["job_unaccounted"]
+    assert (row["decision"], row["rule"], row["escalate"]) == ("alert", "R19", True)
+
+
 @pytest.mark.parametrize("named", [{}, {"submission_id": "other"}])
 def test_what_runs_again_after_its_end_has_no_findings_that_nothing_shows(
     named: dict[str, str],

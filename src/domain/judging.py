@@ -20,6 +20,7 @@ from watchkeeper.domain.events import (
     FailureClassified,
     FindingCleared,
     FindingOpened,
+    Health,
     Holder,
     LaunchRequested,
     RunDrafted,
@@ -33,6 +34,7 @@ from watchkeeper.domain.phases import Interrupted
 from watchkeeper.domain.plan import make_plan
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import Question, Run, contract_of
+from watchkeeper.domain.values import JobState
 
 JUDGE = Actor(principal="watchkeeper", kind="service")
 """Who checks in a history that is made up."""
@@ -152,6 +154,17 @@ def notifies(judged: Judged) -> bool:
     """
     has_ended = judged.failure is not None or judged.decision is not None
     return bool(judged.opened) or has_ended or escalates(judged)
+
+
+def health_of(judged: Judged) -> Health:
+    """Return a check's health for whoever sees this one check only.
+
+    What is recorded of a job that cannot be accounted for keeps the health that was known before,
+    until the next check: beside the finding that this one opened it would read as well.
+    """
+    check = judged.check
+    lost = check.job is not None and check.job.state in (JobState.NOT_FOUND, JobState.UNKNOWN)
+    return Health.UNKNOWN if lost and check.health is Health.HEALTHY else check.health
 
 
 def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:

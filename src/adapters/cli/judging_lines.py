@@ -11,7 +11,7 @@ from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.json_lines import SOURCE, answer_each, opened
 from watchkeeper.adapters.judge_lines import Answer, answer_line
 from watchkeeper.adapters.line_id import ID_EXPECTED
-from watchkeeper.domain.judging import Judged, escalates, notifies
+from watchkeeper.domain.judging import Judged, escalates, health_of, notifies
 from watchkeeper.domain.progress import render_progress
 from watchkeeper.domain.secrets import Scrubber, known_secrets
 from watchkeeper.domain.state import contract_of
@@ -70,7 +70,7 @@ def row_of(answer: Answer) -> dict[str, Any]:
     new = {found.kind for found in judged.opened}
     return {
         "id": answer.name,
-        "health": check.health.value,
+        "health": health_of(judged).value,
         "because": check.because,
         "progress": _progress(judged),
         "findings": [
