@@ -11,6 +11,7 @@ from datetime import timedelta
 from watchkeeper.domain.claims import CauseClaim
 from watchkeeper.domain.command import Command
 from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.counterfactual_facts import limits_otherwise, seen_otherwise
 from watchkeeper.domain.events import (
     CheckRecorded,
     DecisionMade,
@@ -81,7 +82,7 @@ def found_otherwise(scene: Scene, finding: FindingOpened | FindingRaised) -> lis
     """Return the single facts under which a finding would not have opened, or got louder."""
     return [
         fact
-        for fact, altered in _altered(scene, finding.rule)
+        for fact, altered in (*_seen(scene), *_altered(scene, finding.rule))
         if not any(
             isinstance(event, FindingOpened | FindingRaised) and event.kind == finding.kind
             for event in _verdict(altered)
@@ -101,6 +102,14 @@ def _altered(scene: Scene, rule: str) -> list[tuple[str, Scene]]:
     made = [alter(scene) for alter in _ALTERATIONS]
     made += [_expected(scene, rule), *(_switched(scene, *switch) for switch in _SWITCHES)]
     return [one for one in made if one is not None]
+
+
+def _seen(scene: Scene) -> list[tuple[str, Scene]]:
+    """Return the scene with one fact of its check, or one limit, otherwise each."""
+    seen = seen_otherwise(scene.run, scene.instance, scene.check)
+    facts = [(words, _with_check(scene, check)) for words, check in seen]
+    limits = [(words, _with_contract(scene, part)) for words, part in limits_otherwise(scene.run)]
+    return facts + limits
 
 
 # --- Alterations ---------------------------------------------------------------------------------

@@ -5,10 +5,12 @@ from datetime import timedelta
 import pytest
 
 from tests.domain.given import History
+from tests.domain.rule_page import FINDING_ROWS
+from tests.domain.rule_tables import Row, open_it
 from tests.domain.samples import contract, job, killed, listing
 from tests.projections.tales import TALES, recorded
 from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import DecisionMade
+from watchkeeper.domain.events import DecisionMade, FindingOpened
 from watchkeeper.domain.values import JobState
 from watchkeeper.projections.why import Why, explain, newest_to_explain, render_why
 
@@ -18,6 +20,17 @@ QUARTER = timedelta(minutes=15)
 def told(events: list[Event], version: int | None = None) -> Why:
     slug = events[0].stream.removeprefix("run/")
     return explain(slug, events, version or newest_to_explain(events))
+
+
+def told_of_finding(row: Row) -> Why:
+    """Open a row's finding, and explain the event that did."""
+    events = open_it(row).history.events
+    version = next(
+        event.version
+        for event in reversed(events)
+        if isinstance(event.data, FindingOpened) and event.data.kind == row.kind
+    )
+    return told(events, version)
 
 
 def test_a_second_failure_in_one_window_is_explained_as_on_the_page_of_examples() -> None:
@@ -51,6 +64,48 @@ def test_a_finding_names_its_rule_and_what_would_have_kept_it_closed() -> None:
     assert why.otherwise == {
         "would not have opened if": ("a planned act that expects H6 had been announced",)
     }
+
+
+NOT_OF_A_CHECK = {"monitor_stale", "missing_artefacts", "config_drift"}
+"""Found by another watch, at a verification, and at the gate."""
+
+ONLY_PLANNED = {"pending"}
+"""Time alone opens it."""
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in FINDING_ROWS if row.kind not in NOT_OF_A_CHECK], ids=lambda row: row.name
+)
+def test_every_finding_of_a_check_names_what_would_have_kept_it_closed(row: Row) -> None:
+    why = told_of_finding(row)
+    assert why.otherwise is not None
+    [facts] = why.otherwise.values()
+    planned = f"a planned act that expects {row.rule} had been announced"
+    assert (planned in facts) is row.rule.startswith("H")
+    assert bool(set(facts) - {planned}) is (row.kind not in ONLY_PLANNED)
+    assert len(facts) == len(set(facts)) <= 8
+
+
+@pytest.mark.parametrize(
+    ("kind", "fact"),
+    [
+        ("tracker_identity", "the agreed identity, alone"),
+        ("not_training", "some source had shown a further step"),
+        ("throughput_collapse", "detect.throughput_drop were larger than 0.25"),
+        ("loss_raised", "detect.loss_steps were larger than 10"),
+        ("checkpoint_stalled", "live.checkpoint_slack were larger than 2"),
+        ("not_finite", "every value had been a number"),
+        ("final_step", "it had shown 5155, the contract's last step"),
+        ("second_writer", "no other live job had been seen"),
+        ("disk_low", "live.disk_warn were smaller than 0.2"),
+        ("resume_mismatch", "it had resumed from 1000"),
+        ("wrong_hardware", "the machines that the contract says"),
+        ("job_unaccounted", "the orchestrator had called it running"),
+    ],
+)
+def test_a_finding_names_the_fact_or_the_limit_that_opened_it(kind: str, fact: str) -> None:
+    [row] = [row for row in FINDING_ROWS if row.kind == kind]
+    assert fact in str(told_of_finding(row).otherwise)
 
 
 @pytest.mark.parametrize("tale", TALES)
