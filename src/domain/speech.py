@@ -9,6 +9,8 @@ of words are (tools/train_text_model.py).
 import re
 from dataclasses import dataclass
 
+from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
+
 _TOKEN = re.compile(r"[a-z']+")
 
 
@@ -134,6 +136,18 @@ MANNERS = {
 """What a text may do; the names stand in the learnt weights."""
 
 
+_BY_WORD = {
+    word: tuple(name for name, manner in MANNERS.items() if word in manner.words)
+    for word in {word for manner in MANNERS.values() for word in manner.words}
+}
+_BY_PHRASE = [(name, phrase) for name, manner in MANNERS.items() for phrase in manner.phrases]
+_PHRASES = BytesAhoCorasick(
+    [phrase.encode() for _, phrase in _BY_PHRASE],
+    matchkind=MatchKind.Standard,
+    implementation=Implementation.DFA,
+)
+
+
 def manners_of(text: str) -> frozenset[str]:
     """Return what a text does, as the names that a model has weights for: `speech:asks`.
 
@@ -141,15 +155,11 @@ def manners_of(text: str) -> frozenset[str]:
         text: An excerpt, as people paste it.
     """
     small = text.lower()
-    words = frozenset(_TOKEN.findall(small))
-    return frozenset(
-        f"speech:{name}" for name, manner in MANNERS.items() if _has(manner, small, words)
-    )
-
-
-def _has(manner: Manner, small: str, words: frozenset[str]) -> bool:
-    if not manner.words.isdisjoint(words):
-        return True
-    if any(phrase in small for phrase in manner.phrases):
-        return True
-    return manner.pattern is not None and manner.pattern.search(small) is not None
+    words = _BY_WORD.keys() & set(_TOKEN.findall(small))
+    heard = {name for word in words for name in _BY_WORD[word]}
+    phrases = _PHRASES.find_matches_as_indexes(small.encode("utf-8", "replace"), overlapping=True)
+    heard.update(_BY_PHRASE[at][0] for at, _, _ in phrases)
+    for name, manner in MANNERS.items():
+        if name not in heard and manner.pattern is not None and manner.pattern.search(small):
+            heard.add(name)
+    return frozenset(f"speech:{name}" for name in heard)

@@ -13,6 +13,7 @@ TOLD_MAX = 100
 """Different keys that are told, so that memory stays constant."""
 
 _LINE = ("context",)
+_READ = frozenset({"id", "text", "context"})
 _NEAR = 0.6
 _VERY_NEAR = 0.9
 
@@ -34,7 +35,7 @@ class KeysTold:
         word mistyped.
         """
         for key in line:
-            if key not in _LINE and _nearest(key, _LINE, _VERY_NEAR):
+            if key not in _READ and _nearest(key, _LINE, _VERY_NEAR):
                 self._tell("", key, _LINE, line)
         context = line.get("context")
         if not isinstance(context, dict):

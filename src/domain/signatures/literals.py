@@ -6,6 +6,7 @@ it misread would hide lines without a word.
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 _VARIANTS_MAX = 128
 """Spellings that one stretch may have; beyond it the stretch is cut."""
@@ -34,6 +35,7 @@ class UnreadPattern(ValueError):
     """A pattern uses syntax that is not read here."""
 
 
+@cache
 def literals_of(pattern: str) -> frozenset[str]:
     r"""Return texts in small letters of which each match of a pattern contains at least one.
 

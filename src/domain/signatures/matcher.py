@@ -185,12 +185,13 @@ class Matcher:
             if taken != masked:
                 masked = taken
                 silenced.append(part.signature)
-        texts = _texts(line, masked)
+        changed = masked != line
+        texts = _texts(line, masked) if changed else texts
         kept: list[Signature] = []
         answers: list[Signature] = []
         dropped = False
         for one in found:
-            if not one.holds(texts):
+            if changed and not one.holds(texts):
                 dropped = True
                 continue
             if one.signature.scope is Scope.TEXT:
