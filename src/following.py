@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from watchkeeper import clock
-from watchkeeper.event_store import EventStore
-from watchkeeper.projections.kept import Projection, Row, Seen
+from watchkeeper.event_store import EventStore, Recorded
+from watchkeeper.projections.kept import Projection, Row, Seen, Sums
 from watchkeeper.tailer import PAGE
 from watchkeeper.views import Build, BuildState, Move, Parked, Views
 
@@ -36,6 +36,8 @@ class ViewAhead(Exception):
 class Pages:
     """Reads pages of the ledger, each once for all who ask for it, and decodes no event twice.
 
+    What no projection looks into stays as the store returned it.
+
     Args:
         store: The ledger.
     """
@@ -43,9 +45,10 @@ class Pages:
     def __init__(self, store: EventStore) -> None:
         """Begin with nothing read."""
         self._store = store
-        self._read: dict[int, tuple[Seen, ...]] = {}
+        self._read: dict[int, list[Recorded]] = {}
+        self._seen: dict[int, Seen] = {}
 
-    def after(self, position: int) -> tuple[Seen, ...]:
+    def after(self, position: int) -> Sequence[Recorded]:
         """Return the event at a position, if it is there, and the page after it.
 
         Raises:
@@ -53,12 +56,15 @@ class Pages:
         """
         if position not in self._read:
             first = max(position - 1, 0)
-            found = self._store.read_all(after=first, limit=PAGE + (1 if position else 0))
-            self._read[position] = tuple(
-                Seen(one.position, one.stream, one.version, one.topic, one.state, one.hash)
-                for one in found
-            )
+            limit = PAGE + (1 if position else 0)
+            self._read[position] = self._store.read_all(after=first, limit=limit)
         return self._read[position]
+
+    def seen(self, one: Recorded) -> Seen:
+        """Return an event of a page as projections see it."""
+        if one.position not in self._seen:
+            self._seen[one.position] = Seen(*one)
+        return self._seen[one.position]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +96,40 @@ def step(pages: Pages, views: Views, build: Build, projection: Projection) -> St
         page = page[1:]
     if not page:
         return Stepped(build, 0, level=True)
-    moved = move_over(views, build, projection, page)
+    moved = move_over(views, build, projection, page, pages.seen)
     return Stepped(moved, len(page), level=len(page) < PAGE)
 
 
+def _see(one: Recorded) -> Seen:
+    return Seen(*one)
+
+
 def move_over(
-    views: Views, build: Build, projection: Projection, events: Sequence[Seen]
+    views: Views,
+    build: Build,
+    projection: Projection,
+    events: Sequence[Recorded],
+    see: Callable[[Recorded], Seen] = _see,
 ) -> Build | None:
     """Fold the events that follow a build into it, in one transaction; none when it changed.
+
+    Args:
+        views: Where it is kept.
+        build: What is moved.
+        projection: How it is folded.
+        events: In commit order, without a gap.
+        see: As `Pages.seen`, where others have seen these events, too.
 
     Raises:
         ViewsFailure: The views could not be written.
     """
     waiting = {one.stream for one in views.parked(build)}
-    folded = fold_events(views, build, projection, events, waiting)
+    folded = fold_events(views, build, projection, events, waiting, see)
     last = events[-1]
     return views.move(build, Move(last.position, last.hash, folded.rows, folded.parked))
 
 
-def same_ledger(build: Build, page: Sequence[Seen]) -> None:
+def same_ledger(build: Build, page: Sequence[Recorded]) -> None:
     """Compare the event that a build saw last with the one at the beginning of its page.
 
     Raises:
@@ -135,7 +156,12 @@ class Folded:
 
 
 def fold_events(
-    views: Views, build: Build, projection: Projection, events: Sequence[Seen], waiting: set[str]
+    views: Views,
+    build: Build,
+    projection: Projection,
+    events: Sequence[Recorded],
+    waiting: set[str],
+    see: Callable[[Recorded], Seen] = _see,
 ) -> Folded:
     """Fold events into the rows of a build; nothing is stored.
 
@@ -145,10 +171,19 @@ def fold_events(
         projection: How.
         events: In commit order.
         waiting: Streams whose events wait; those that begin to wait are added.
+        see: How a stored event becomes one that is seen.
     """
+    if projection.topics is not None:
+        events = [one for one in events if one.topic in projection.topics]
+    if waiting:
+        events = [one for one in events if one.stream not in waiting]
+    if projection.sums is not None:
+        rows_at_once = _summed(views, build, projection.sums, events)
+        if rows_at_once is not None:
+            return Folded(rows_at_once, [])
     out = Folded({}, [])
     touched: list[tuple[Seen, Sequence[str]]] = []
-    for seen in events:
+    for seen in map(see, events):
         if seen.stream in waiting:
             continue
         try:
@@ -172,6 +207,22 @@ def fold_events(
         changed.update(after)
     out.rows = {key: json.dumps(rows[key], ensure_ascii=False) for key in sorted(changed)}
     return out
+
+
+def _summed(
+    views: Views, build: Build, sums: Sums, events: Sequence[Recorded]
+) -> dict[str, str] | None:
+    """Fold events all at once; none when one of them cannot be folded, and none is told."""
+    try:
+        rows = dict(sums.of(events))
+    except Exception:  # noqa: BLE001 - Found again one by one, then told and parked.
+        return None
+    before = {key: json.loads(text) for key, text in views.rows(build, sorted(rows)).items()}
+    try:
+        rows |= {key: sums.plus(row, rows[key]) for key, row in before.items()}
+    except Exception:  # noqa: BLE001 - As above.
+        return None
+    return {key: json.dumps(rows[key], ensure_ascii=False) for key in sorted(rows)}
 
 
 def _first_parked(out: Folded, stream: str) -> int:
@@ -226,11 +277,7 @@ def _retried(
 ) -> bool | None:
     """Try once; none when the build was moved meanwhile, and nothing is stored."""
     found = store.read(one.stream, after=one.version - 1)
-    events = [
-        Seen(r.position, r.stream, r.version, r.topic, r.state, r.hash)
-        for r in found
-        if r.position <= build.position
-    ]
+    events = [one for one in found if one.position <= build.position]
     folded = fold_events(views, build, projection, events, set())
     again = [
         replace(p, attempts=one.attempts + 1, parked_at=one.parked_at)

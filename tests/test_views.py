@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,10 +14,11 @@ from watchkeeper import clock
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.building import BuildHeld, by_title, catch_up, ensure, rebuild
+from watchkeeper.domain.registry import UPCASTS, type_of
 from watchkeeper.event_store import Recorded, StoreFailure, Write
 from watchkeeper.following import LEASE, Pages, retry_all, step
 from watchkeeper.projections.catalogue import PROJECTIONS
-from watchkeeper.projections.kept import Projection, Row, Seen
+from watchkeeper.projections.kept import Projection, Row, Seen, Stored, Sums
 from watchkeeper.projections.sizes import SIZES
 from watchkeeper.tailer import PAGE
 from watchkeeper.tailing import POLL_EVERY, Tail, tailing
@@ -135,6 +137,55 @@ def test_what_cannot_be_folded_is_parked_and_holds_up_only_its_own_stream(
     [parked] = views.parked()
     assert (parked.stream, parked.version, parked.position, parked.attempts) == ("run/a", 2, 2, 1)
     assert live(views, "versions").position == store.newest()
+
+
+@pytest.mark.parametrize("fails", ["of", "plus", "neither"])
+def test_events_that_are_folded_at_once_are_parked_one_by_one(
+    store: Any, views: ViewsFile, caplog: pytest.LogCaptureFixture, fails: str
+) -> None:
+    pages: list[list[int]] = []
+
+    def of(events: Sequence[Stored]) -> dict[str, Row]:
+        pages.append([position for position, *_ in events])
+        if fails == "of" and any(b"poison" in one[4] for one in events):
+            raise ValueError("one of them")
+        rows: dict[str, Row] = {}
+        for one in events:
+            rows[one[1]] = {"versions": [*rows.get(one[1], {"versions": ()})["versions"], one[2]]}
+        return rows
+
+    def plus(one: Row, other: Row) -> Row:
+        if fails == "plus":
+            raise ValueError("these two")
+        return {"versions": [*one["versions"], *other["versions"]]}
+
+    known = replace(VERSIONS if fails == "of" else GENTLE, sums=Sums(of, plus))
+    add(store, "run/a", "1", "poison", "3")
+    add(store, "run/b", "1", "2")
+    catch_up(store, views, [known])
+    add(store, "run/a", "4")
+    add(store, "run/b", "3")
+    catch_up(store, views, [known])
+    parked = fails == "of"
+    assert rows(views, "versions") == {
+        "run/a": {"versions": [1] if parked else [1, 2, 3, 4]},
+        "run/b": {"versions": [1, 2, 3]},
+    }
+    assert [(one.stream, one.version) for one in views.parked()] == [("run/a", 2)] * parked
+    assert caplog.text.count("is parked") == parked
+    # What waits is not even shown: it would be counted twice when it is taken in.
+    assert pages == [[1, 2, 3, 4, 5], [7] if parked else [6, 7]]
+
+
+def test_no_projection_looks_into_events_of_topics_that_it_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`topics` says the same as `keys`, for every topic of today and of old."""
+    monkeypatch.setattr(Seen, "event", property(lambda _: pytest.fail("it was decoded")))
+    for one in PROJECTIONS:
+        known = type_of.keys() | UPCASTS.keys()
+        for topic in () if one.topics is None else known - one.topics:
+            assert one.keys(Seen(1, "run/a", 1, topic, b"{}", b"")) == (), (one.title, topic)
 
 
 def test_a_retry_reads_what_waits_again_in_order(store: Any, views: ViewsFile) -> None:

@@ -92,4 +92,5 @@ BINDINGS = Projection(
     keys=_keys,
     fold=_fold,
     shows="whose a signal is: what a watch that takes signals starts by",
+    topics=TOPICS,
 )

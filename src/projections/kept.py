@@ -20,6 +20,9 @@ from watchkeeper.domain.envelope import Event, decode
 Row = Mapping[str, Any]
 """One row: what JSON can hold."""
 
+Stored = tuple[int, str, int, str, bytes, bytes]
+"""One stored event as the store returns it, with what `Seen` has, in that order."""
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -52,6 +55,19 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class Sums:
+    """How rows that are sums are had from many events at once.
+
+    Attributes:
+        of: What only these events make of each row that they touch; may raise.
+        plus: Two such rows taken together; may raise.
+    """
+
+    of: Callable[[Sequence[Stored]], Mapping[str, Row]]
+    plus: Callable[[Row, Row], Row]
+
+
+@dataclass(frozen=True, slots=True)
 class Projection:
     """A fold into rows, under a name and a version.
 
@@ -61,6 +77,9 @@ class Projection:
         keys: Which rows an event touches; may raise, then the event is parked.
         fold: What becomes of one row, or of none yet, by an event that touches it; may raise.
         shows: What it is for, in words.
+        topics: No event of another topic touches a row; none where any may.
+        sums: The same rows as by `keys` and `fold`, faster; none where rows are no sums. Where it
+            raises, the events are folded one by one, to find which to park.
     """
 
     name: str
@@ -68,6 +87,8 @@ class Projection:
     keys: Callable[[Seen], Sequence[str]]
     fold: Callable[[str, Row | None, Seen], Row]
     shows: str
+    topics: frozenset[str] | None = None
+    sums: Sums | None = None
 
     @property
     def title(self) -> str:

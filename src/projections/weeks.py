@@ -68,4 +68,5 @@ WEEKS = Projection(
     keys=_keys,
     fold=_fold,
     shows="interruptions by cause, decisions, questions and findings of each week: `ledger weeks`",
+    topics=TOPICS,
 )
