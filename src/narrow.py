@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import cache, lru_cache
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from uuid import UUID
 
 import msgspec
@@ -34,8 +34,10 @@ Fields = Mapping[str, Sequence[str]]
 """Names of an event's fields that are needed, by topic. Other topics are passed over unread."""
 
 
-class Narrow(NamedTuple):
+class Narrow(msgspec.Struct, frozen=True, gc=False):
     """One event, of which only some fields were read.
+
+    A struct, which is made in a quarter of a tuple's time.
 
     Attributes:
         position: Its place in the whole ledger.

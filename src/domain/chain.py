@@ -4,7 +4,10 @@
 chain with any SHA-256, without this software.
 """
 
-import hashlib
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import sha256
+from typing import TypeVar
 
 GENESIS = bytes(32)
 """The hash before a stream's first event: 32 zero bytes."""
@@ -13,6 +16,14 @@ _DOMAIN = b"watchkeeper/event/v1\n"
 """Separates these hashes from every other use of SHA-256, and names the format's version."""
 
 _LENGTH_BYTES = 8
+
+_NAMES_MAX = 16_384
+"""Names of streams and topics whose bytes are kept: a ledger says the same few with each event."""
+
+Head = tuple[int, bytes]
+"""The version of a stream's newest event, and its chain hash."""
+
+Key = TypeVar("Key")
 
 
 def chain_hash(previous: bytes, stream: str, version: int, topic: str, state: bytes) -> bytes:
@@ -47,8 +58,53 @@ def chain_hash(previous: bytes, stream: str, version: int, topic: str, state: by
         32 bytes.
     """
     assert len(previous) == len(GENESIS), f"a chain hash has 32 bytes, got {len(previous)}"
-    digest = hashlib.sha256(_DOMAIN + previous)
-    for part in (stream.encode(), b"%d" % version, topic.encode(), state):
-        digest.update(len(part).to_bytes(_LENGTH_BYTES, "big"))
-        digest.update(part)
+    number = b"%d" % version
+    size = len(state).to_bytes(_LENGTH_BYTES, "big")
+    around = (_DOMAIN, previous, _named(stream), _LENGTHS[len(number)], number, _named(topic), size)
+    digest = sha256(b"".join(around))
+    digest.update(state)
     return digest.digest()
+
+
+def follow(
+    heads: dict[Key, Head], events: Iterable[tuple[Key, str, int, str, bytes, bytes]]
+) -> int:
+    """Take stored events as the next ones of their streams, as long as each of them is that.
+
+    The first one whose version or hash is not what follows its stream's head is not taken, and
+    none after it.
+
+    >>> first = chain_hash(GENESIS, "run/a", 1, "run.drafted.1", b"{}")
+    >>> heads: dict[str, Head] = {}
+    >>> follow(heads, [("run/a", "run/a", 1, "run.drafted.1", b"{}", first)] * 2)
+    1
+    >>> heads["run/a"] == (1, first)
+    True
+
+    Args:
+        heads: Where each stream is; moved on over what is taken.
+        events: In the order of the ledger: what the stream is called in `heads`, then its name,
+            the version, topic, bytes and chain hash.
+
+    Returns:
+        How many were taken.
+    """
+    taken = 0
+    for key, stream, version, topic, state, stored in events:
+        last, previous = heads.get(key, (0, GENESIS))
+        if version != last + 1 or chain_hash(previous, stream, version, topic, state) != stored:
+            break
+        heads[key] = version, stored
+        taken += 1
+    return taken
+
+
+@lru_cache(maxsize=_NAMES_MAX)
+def _named(name: str) -> bytes:
+    """Return a name in UTF-8, length-prefixed."""
+    text = name.encode()
+    return len(text).to_bytes(_LENGTH_BYTES, "big") + text
+
+
+_LENGTHS = tuple(digits.to_bytes(_LENGTH_BYTES, "big") for digits in range(64))
+"""The lengths of the digits of a version, of which SQLite and PostgreSQL take at most 19."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.store_processes import line_of, worker
-from watchkeeper.adapters.store import rest, verify
+from watchkeeper.adapters.store import content, rest, verify
 from watchkeeper.adapters.store.content import (
     PROBLEMS_MAX,
     Problem,
@@ -489,3 +489,37 @@ def test_without_the_index_a_changed_byte_is_found_unless_it_looks_like_a_cut_of
 def test_an_index_that_was_being_written_says_nothing(crashed: Path, copy: int) -> None:
     flip(index_of(crashed), copy + 16)
     assert verify_store(crashed).problems == ()
+
+
+@pytest.mark.parametrize("page", [1, 7, 100, EVENTS + 1])
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ("SELECT 1", []),
+        ("UPDATE events SET state = x'00' WHERE id IN (1, 100, 101, 399, 400)", ["chain"] * 5),
+        (
+            "UPDATE events SET version = version + 900 WHERE id = 250",
+            ["version", "chain", "version"],
+        ),
+        ("DELETE FROM events WHERE id = 250", ["position", "version", "chain"]),
+        ("UPDATE events SET topic = 77 WHERE id = 101", ["file", "file", "version", "chain"]),
+    ],
+)
+def test_the_same_is_found_however_many_events_are_checked_at_once(
+    unrested: Path, monkeypatch: pytest.MonkeyPatch, page: int, change: str, found: list[str]
+) -> None:
+    monkeypatch.setattr(content, "_PAGE", page)
+    with closing(sqlite3.connect(unrested, isolation_level=None)) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        guards = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
+        made = guards.fetchall()
+        for name, _ in made:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute(change)
+        for _, text in made:
+            connection.execute(text)
+    report = verify_store(unrested)
+    kinds = [one.kind for one in report.problems if one.kind is not ProblemKind.KEY]
+    # What follows in the same stream is told once, and not for each event.
+    assert kinds == found, report.problems
+    assert report.events == EVENTS - change.startswith("DELETE")

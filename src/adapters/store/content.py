@@ -1,9 +1,10 @@
 """What can be wrong in the content of a store, found over one connection that reads it."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from pydantic import StrictInt, TypeAdapter, ValidationError
 
@@ -14,10 +15,13 @@ from watchkeeper.adapters.store.schema import (
     expected_objects,
     schema_objects,
 )
-from watchkeeper.domain.chain import GENESIS, chain_hash
+from watchkeeper.domain.chain import GENESIS, chain_hash, follow
 
 PROBLEMS_MAX = 100
 """After so many problems the check stops: one broken page can make thousands."""
+
+_PAGE = 100
+"""Events that are checked at once, as long as all is well: they fit into a core's own memory."""
 
 UNDECIDED = frozenset(
     {
@@ -140,26 +144,86 @@ def _event_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Prob
     """Walk all events in the order in which they were committed."""
     seen.names = dict(connection.execute("SELECT id, name FROM streams"))
     topics = dict(connection.execute("SELECT id, name FROM topics"))
-    newest = 0
-    for position, stream_id, version, topic_id, state, chain in connection.execute(
+    rows = connection.execute(
         "SELECT id, stream, version, topic, state, hash FROM events NOT INDEXED ORDER BY id"
-    ):
-        if position != newest + 1:
-            yield Problem(
-                ProblemKind.POSITION,
-                f"Position {position} follows {newest}: events between them were removed.",
-            )
-        newest = position
-        seen.events += 1
-        match seen.names.get(stream_id), version, topics.get(topic_id), state, chain:
-            case str(), int(), str(topic), bytes(), bytes() if len(chain) == len(GENESIS):
-                yield from link_problems(seen, stream_id, version, topic, state, chain)
-            case _:
-                yield Problem(
-                    ProblemKind.FILE,
-                    f"The event at position {position} holds values that are never stored.",
-                )
+    )
+    newest = 0
+    for page in _pages(rows):
+        taken = right_events(seen, topics, newest, page)
+        # One by one only from the first event on of which anything is wrong.
+        before = page[taken - 1][0] if taken else newest
+        for row in page[taken:]:
+            yield from _row_problems(seen, topics, before, row)
+            before = row[0]
+        newest = page[-1][0]
     yield from _end_problems(connection, seen, newest)
+
+
+def _pages(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    page: list[tuple[Any, ...]] = []
+    try:
+        for row in rows:
+            page.append(row)
+            if len(page) == _PAGE:
+                yield page
+                page = []
+    except SQLITE_ERRORS:
+        # What was read before the damage is checked, too.
+        if page:
+            yield page
+        raise
+    if page:
+        yield page
+
+
+def _row_problems(
+    seen: Seen, topics: Mapping[int, object], before: int, row: tuple[Any, ...]
+) -> Iterator[Problem]:
+    """Check one event, whatever it holds."""
+    position, stream_id, version, topic_id, state, chain = row
+    if position != before + 1:
+        yield Problem(
+            ProblemKind.POSITION,
+            f"Position {position} follows {before}: events between them were removed.",
+        )
+    seen.events += 1
+    match seen.names.get(stream_id), version, topics.get(topic_id), state, chain:
+        case str(), int(), str(topic), bytes(), bytes() if len(chain) == len(GENESIS):
+            yield from link_problems(seen, stream_id, version, topic, state, chain)
+        case _:
+            yield Problem(
+                ProblemKind.FILE,
+                f"The event at position {position} holds values that are never stored.",
+            )
+
+
+def right_events(
+    seen: Seen, topics: Mapping[int, Any], newest: int, page: Sequence[tuple[Any, ...]]
+) -> int:
+    """Take in the events at the beginning of a page that follow what was seen; say how many.
+
+    Args:
+        seen: What was seen before.
+        topics: Their names by row id.
+        newest: The position before the page.
+        page: Rows of position, stream, version, topic, bytes and hash.
+    """
+    positions, streams, versions, kinds, states, hashes = zip(*page, strict=True)
+    stored_so = (
+        positions == tuple(range(newest + 1, newest + 1 + len(page)))
+        and set(map(type, versions)) == {int}
+        and set(map(type, states)) == {bytes}
+        and {type(seen.names.get(one)) for one in set(streams)} == {str}
+        and {type(topics.get(one)) for one in set(kinds)} == {str}
+    )
+    if not stored_so:
+        return 0
+    names = map(seen.names.__getitem__, streams)
+    topic_names = map(topics.__getitem__, kinds)
+    links = zip(streams, names, versions, topic_names, states, hashes, strict=True)
+    taken = follow(seen.heads, links)
+    seen.events += taken
+    return taken
 
 
 def link_problems(

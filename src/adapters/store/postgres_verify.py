@@ -25,6 +25,7 @@ from watchkeeper.adapters.store.content import (
     kept_problem,
     link_problems,
     misplaced,
+    right_events,
 )
 from watchkeeper.adapters.store.postgres_address import Address
 from watchkeeper.adapters.store.postgres_link import LIMITS, Connection, Limits, Links
@@ -196,7 +197,10 @@ def _event_problems(asking: _Asking, seen: Seen) -> Iterator[Problem]:
     newest = 0
     while True:
         page = asking.rows(_EVENTS, newest, PAGE)
-        for position, stream_id, version, topic_id, state, chain in page:
+        taken = right_events(seen, topics, newest, page) if page else 0
+        newest = page[taken - 1][0] if taken else newest
+        # One by one only from the first event on of which anything is wrong.
+        for position, stream_id, version, topic_id, state, chain in page[taken:]:
             if position != newest + 1:
                 yield Problem(
                     ProblemKind.POSITION,
