@@ -72,7 +72,7 @@ def _by_pages(store: EventStore, folder: Path, projections: Sequence[Projection]
         }
         start, level = time.perf_counter(), False
         while not level:
-            pages, level = Pages(store), True
+            pages, level = Pages(store, projections), True
             for one in projections:
                 stepped = step(pages, views, builds[one.name], one)
                 assert stepped.build is not None, "nobody else moves it"
@@ -85,11 +85,12 @@ def _by_events(store: EventStore, folder: Path, projections: Sequence[Projection
     """Return how long the first events of the ledger take, with a transaction for each."""
     with ViewsFile(folder / f"{uuid4().hex}.views") as views:
         start = time.perf_counter()
-        page = Pages(store).after(0)
+        pages = Pages(store, projections)
+        page = pages.after(0)
         for one in projections:
             build = views.begin(one.name, one.version, begin=0, digest=b"", target=0)
             for seen in page:
-                moved = move_over(views, build, one, (seen,))
+                moved = move_over(views, build, one, (seen,), pages.seen)
                 assert moved is not None, "nobody else moves it"
                 build = moved
         return time.perf_counter() - start

@@ -88,7 +88,7 @@ def rebuild(
     while True:
         told(build)
         try:
-            stepped = step(Pages(store), views, build, projection)
+            stepped = step(Pages(store, (projection,)), views, build, projection)
         except ViewAhead:
             # What was begun belongs to the ledger before a restore: it begins again.
             views.drop(build)
@@ -142,7 +142,7 @@ def hash_at(store: EventStore, position: int) -> bytes:
 
 def _stand_if_ahead(store: EventStore, views: Views, build: Build) -> None:
     try:
-        same_ledger(build, Pages(store).after(build.position))
+        same_ledger(build, Pages(store, ()).after(build.position))
     except ViewAhead as error:
         views.stand(build, str(error))
 
@@ -168,7 +168,7 @@ def catch_up(
     ensure(store, views, projections)
     known = by_title(projections)
     while deadline is None or not deadline.expired():
-        pages = Pages(store)
+        pages = Pages(store, projections)
         level = True
         for build in views.builds():
             if build.title in known and not build.error:

@@ -7,7 +7,7 @@ to lose when a process ends: whoever waits for an append is in it.
 """
 
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from threading import Condition, Lock, get_ident
@@ -20,6 +20,7 @@ from watchkeeper.event_store import (
     KeyReused,
     KeyRow,
     Recorded,
+    Skimmed,
     StatusRow,
     StoreFailure,
     VersionConflict,
@@ -262,6 +263,10 @@ class Committer:
     def read_all(self, *, after: int = 0, limit: int = 500) -> list[Recorded]:
         """Return a page of the whole ledger with positions above `after`, in commit order."""
         return self._store.read_all(after=after, limit=limit)
+
+    def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
+        """Return what `read_all` returns, with the bytes of events of these topics only."""
+        return self._store.skim(topics, after=after, limit=limit)
 
     def head(self, stream: str) -> tuple[int, bytes]:
         """Return a stream's version and chain hash; 0 and 32 zero bytes when it is empty."""

@@ -57,7 +57,7 @@ def compare_views(
             report.notes.append(f"view {build.title} is of another release: it was not compared")
             continue
         try:
-            same_ledger(build, Pages(store).after(build.position))
+            same_ledger(build, Pages(store, ()).after(build.position))
         except ViewAhead as error:
             report.problems.append(f"view {error}")
             continue

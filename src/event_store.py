@@ -1,6 +1,6 @@
 """The port of the event store: append-only streams of events, with a hash chain for each."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -80,6 +80,28 @@ class Recorded(NamedTuple):
     topic: str
     state: bytes
     hash: bytes
+
+
+class Skimmed(NamedTuple):
+    """One stored event as it is passed by whoever may not need its bytes.
+
+    Attributes:
+        position: Place in the whole ledger.
+        stream: Its stream.
+        version: Its place in the stream.
+        topic: Its registered name with a version suffix.
+        size: How many bytes are stored.
+        hash: Chain hash, 32 bytes.
+        state: The stored bytes; none where its topic was not asked for.
+    """
+
+    position: int
+    stream: str
+    version: int
+    topic: str
+    size: int
+    hash: bytes
+    state: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +219,10 @@ class EventStore(Protocol):
 
     def read_all(self, *, after: int = 0, limit: int = 500) -> list[Recorded]:
         """Return a page of the whole ledger with positions above `after`, in commit order."""
+        ...
+
+    def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
+        """Return what `read_all` returns, with the bytes of events of these topics only."""
         ...
 
     def head(self, stream: str) -> tuple[int, bytes]:

@@ -10,13 +10,13 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from watchkeeper import clock
-from watchkeeper.event_store import EventStore, Recorded
-from watchkeeper.projections.kept import Projection, Row, Seen, Sums
+from watchkeeper.event_store import EventStore, Recorded, Skimmed
+from watchkeeper.projections.kept import Projection, Row, Seen, Sums, looked_into
 from watchkeeper.tailer import PAGE
 from watchkeeper.views import Build, BuildState, Move, Parked, Views
 
@@ -36,19 +36,21 @@ class ViewAhead(Exception):
 class Pages:
     """Reads pages of the ledger, each once for all who ask for it, and decodes no event twice.
 
-    What no projection looks into stays as the store returned it.
+    Most events are only counted, and their bytes are most of what there is to read.
 
     Args:
         store: The ledger.
+        projections: Who asks; what none of them looks into is read without its bytes.
     """
 
-    def __init__(self, store: EventStore) -> None:
+    def __init__(self, store: EventStore, projections: Iterable[Projection] | None = None) -> None:
         """Begin with nothing read."""
         self._store = store
-        self._read: dict[int, list[Recorded]] = {}
+        self._topics = None if projections is None else looked_into(projections)
+        self._read: dict[int, Sequence[Skimmed]] = {}
         self._seen: dict[int, Seen] = {}
 
-    def after(self, position: int) -> Sequence[Recorded]:
+    def after(self, position: int) -> Sequence[Skimmed]:
         """Return the event at a position, if it is there, and the page after it.
 
         Raises:
@@ -57,14 +59,36 @@ class Pages:
         if position not in self._read:
             first = max(position - 1, 0)
             limit = PAGE + (1 if position else 0)
-            self._read[position] = self._store.read_all(after=first, limit=limit)
+            if self._topics is None:
+                whole = self._store.read_all(after=first, limit=limit)
+                self._read[position] = tuple(map(skimmed, whole))
+            else:
+                self._read[position] = self._store.skim(self._topics, after=first, limit=limit)
         return self._read[position]
 
-    def seen(self, one: Recorded) -> Seen:
-        """Return an event of a page as projections see it."""
+    def seen(self, one: Skimmed) -> Seen:
+        """Return an event of a page as projections see it.
+
+        Raises:
+            StoreFailure: Its bytes are needed after all, and could not be read.
+        """
         if one.position not in self._seen:
-            self._seen[one.position] = Seen(*one)
+            if one.state is None:
+                [whole] = self._store.read_all(after=one.position - 1, limit=1)
+                one = skimmed(whole)
+            self._seen[one.position] = _see(one)
         return self._seen[one.position]
+
+
+def skimmed(whole: Recorded) -> Skimmed:
+    """Return an event that was read with its bytes as one of a page."""
+    position, stream, version, topic, state, digest = whole
+    return Skimmed(position, stream, version, topic, len(state), digest, state)
+
+
+def _see(one: Skimmed) -> Seen:
+    assert one.state is not None, "it was read with its bytes"
+    return Seen(one.position, one.stream, one.version, one.topic, one.state, one.hash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +124,12 @@ def step(pages: Pages, views: Views, build: Build, projection: Projection) -> St
     return Stepped(moved, len(page), level=len(page) < PAGE)
 
 
-def _see(one: Recorded) -> Seen:
-    return Seen(*one)
-
-
 def move_over(
     views: Views,
     build: Build,
     projection: Projection,
-    events: Sequence[Recorded],
-    see: Callable[[Recorded], Seen] = _see,
+    events: Sequence[Skimmed],
+    see: Callable[[Skimmed], Seen] = _see,
 ) -> Build | None:
     """Fold the events that follow a build into it, in one transaction; none when it changed.
 
@@ -129,7 +149,7 @@ def move_over(
     return views.move(build, Move(last.position, last.hash, folded.rows, folded.parked))
 
 
-def same_ledger(build: Build, page: Sequence[Recorded]) -> None:
+def same_ledger(build: Build, page: Sequence[Skimmed]) -> None:
     """Compare the event that a build saw last with the one at the beginning of its page.
 
     Raises:
@@ -159,9 +179,9 @@ def fold_events(
     views: Views,
     build: Build,
     projection: Projection,
-    events: Sequence[Recorded],
+    events: Sequence[Skimmed],
     waiting: set[str],
-    see: Callable[[Recorded], Seen] = _see,
+    see: Callable[[Skimmed], Seen] = _see,
 ) -> Folded:
     """Fold events into the rows of a build; nothing is stored.
 
@@ -210,7 +230,7 @@ def fold_events(
 
 
 def _summed(
-    views: Views, build: Build, sums: Sums, events: Sequence[Recorded]
+    views: Views, build: Build, sums: Sums, events: Sequence[Skimmed]
 ) -> dict[str, str] | None:
     """Fold events all at once; none when one of them cannot be folded, and none is told."""
     try:
@@ -277,7 +297,7 @@ def _retried(
 ) -> bool | None:
     """Try once; none when the build was moved meanwhile, and nothing is stored."""
     found = store.read(one.stream, after=one.version - 1)
-    events = [one for one in found if one.position <= build.position]
+    events = [skimmed(whole) for whole in found if whole.position <= build.position]
     folded = fold_events(views, build, projection, events, set())
     again = [
         replace(p, attempts=one.attempts + 1, parked_at=one.parked_at)

@@ -96,7 +96,7 @@ class Tail:
             # A release that knows more may be able to fold what the one before could not.
             retry_all(self._store, self._views, self._known)
             self._begun = True
-        pages, level, seen = Pages(self._store), True, None
+        pages, level, seen = Pages(self._store, self._projections), True, None
         for build in self._views.builds():
             known = self._known.get(build.title)
             if known is None or build.error or build.state is BuildState.OLD:

@@ -10,7 +10,7 @@ events of its stream wait behind it while those of others go on; so what a row b
 depend on the order between streams. Sums and newest-by-time do not.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,8 +20,9 @@ from watchkeeper.domain.envelope import Event, decode
 Row = Mapping[str, Any]
 """One row: what JSON can hold."""
 
-Stored = tuple[int, str, int, str, bytes, bytes]
-"""One stored event as the store returns it, with what `Seen` has, in that order."""
+Passed = tuple[int, str, int, str, int, bytes, bytes | None]
+"""A stored event as it is passed: position, stream, version, topic, number of bytes, chain hash;
+and the bytes, or none where nobody asked for them."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,11 @@ class Sums:
     """How rows that are sums are had from many events at once.
 
     Attributes:
-        of: What only these events make of each row that they touch; may raise.
+        of: What only these events make of each row that they touch, without their bytes; may raise.
         plus: Two such rows taken together; may raise.
     """
 
-    of: Callable[[Sequence[Stored]], Mapping[str, Row]]
+    of: Callable[[Sequence[Passed]], Mapping[str, Row]]
     plus: Callable[[Row, Row], Row]
 
 
@@ -94,6 +95,18 @@ class Projection:
     def title(self) -> str:
         """Name and version as people write them, such as `sizes@1`."""
         return f"{self.name}@{self.version}"
+
+
+def looked_into(projections: Iterable[Projection]) -> frozenset[str] | None:
+    """Return the topics of events whose bytes one of these projections needs; none for any."""
+    found: frozenset[str] = frozenset()
+    for one in projections:
+        if one.sums is not None:
+            continue
+        if one.topics is None:
+            return None
+        found |= one.topics
+    return found
 
 
 def newest_of(projections: Sequence[Projection]) -> dict[str, Projection]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from watchkeeper.projections.kept import Projection, Row, Seen, Stored, Sums
+from watchkeeper.projections.kept import Passed, Projection, Row, Seen, Sums
 
 STREAM = "stream "
 TOPIC = "topic "
@@ -19,15 +19,15 @@ def _fold(key: str, row: Row | None, seen: Seen) -> Row:
     return {"events": before["events"] + 1, "bytes": before["bytes"] + len(seen.state)}
 
 
-def _sums(page: Sequence[Stored]) -> Mapping[str, Row]:
+def _sums(page: Sequence[Passed]) -> Mapping[str, Row]:
     # Both rows of an event grow alike, so each pair of stream and topic is counted once.
     sizes: dict[tuple[str, str], list[int]] = {}
-    for _, stream, _, topic, state, _ in page:
+    for _, stream, _, topic, size, _, _ in page:
         pair = stream, topic
         if pair in sizes:
-            sizes[pair].append(len(state))
+            sizes[pair].append(size)
         else:
-            sizes[pair] = [len(state)]
+            sizes[pair] = [size]
     rows: dict[str, Row] = {}
     for (stream, topic), found in sizes.items():
         more = {"events": len(found), "bytes": sum(found)}

@@ -39,6 +39,7 @@ READS: dict[str, tuple[LiteralString, tuple[object, ...]]] = {
     "its first page": (postgres._READ, ("run/long", 0, PAGE)),
     "its tail": (postgres._READ, ("run/long", LONG - 1, PAGE)),
     "a page of the ledger": (postgres._READ_ALL, (1000, PAGE)),
+    "a page of it that is skimmed": (postgres._SKIM, (["run.noted.1"], 1000, PAGE)),
     "a page of keys": (postgres._KEYS, (1000, "", LONG, PAGE)),
     "a head": (postgres._HEAD, ("run/long",)),
     "a page by the library": (postgres_recorder._EVENTS, ("run/long", 9, LONG, PAGE)),

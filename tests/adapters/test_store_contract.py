@@ -19,6 +19,7 @@ from watchkeeper.event_store import (
     Appended,
     EventStore,
     KeyReused,
+    Skimmed,
     StatusRow,
     StoreFailure,
     VersionConflict,
@@ -80,6 +81,29 @@ def test_reads_page_by_version_and_by_position(store: EventStore) -> None:
     assert [event.position for event in store.read_all(after=2, limit=2)] == [3, 4]
     assert [event.stream for event in store.read_all(after=2, limit=2)] == ["run/a", "run/b"]
     assert store.newest() == 5
+
+
+@pytest.mark.parametrize("asked", [(), ("b.1",), ("a.1", "b.1"), ("none.1", "b.1"), ("a'1",)])
+def test_events_are_skimmed_with_the_bytes_of_the_topics_that_are_asked_for(
+    store: EventStore, asked: tuple[str, ...]
+) -> None:
+    states = (b"", b"x", "ü".encode(), bytes(3_000), b"x" * 5_000)
+    for number, state in enumerate(states):
+        topic = "ab"[number % 2] + ".1"
+        store.append([Write("run/ü", number, ((topic, state),))])
+    for after, limit in ((0, 500), (0, 2), (3, 500), (5, 500)):
+        assert store.skim(asked, after=after, limit=limit) == [
+            Skimmed(
+                one.position,
+                one.stream,
+                one.version,
+                one.topic,
+                len(one.state),
+                one.hash,
+                one.state if one.topic in asked else None,
+            )
+            for one in store.read_all(after=after, limit=limit)
+        ]
 
 
 @pytest.mark.parametrize("number", [0, 1, READ_PAGE, READ_PAGE + 1, 2 * READ_PAGE])

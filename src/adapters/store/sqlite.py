@@ -1,7 +1,8 @@
 """The port `watchkeeper.ports.EventStore` on one SQLite file."""
 
+import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,6 +21,7 @@ from watchkeeper.event_store import (
     KeyReused,
     KeyRow,
     Recorded,
+    Skimmed,
     StatusRow,
     VersionConflict,
     Write,
@@ -31,6 +33,14 @@ WHERE s.name = ? AND e.stream = s.id AND e.version > ? AND t.id = e.topic
 ORDER BY e.version LIMIT ?"""
 
 _READ_ALL = """SELECT e.id, s.name, e.version, t.name, e.state, e.hash
+FROM events AS e CROSS JOIN streams AS s CROSS JOIN topics AS t
+WHERE e.id > ? AND s.id = e.stream AND t.id = e.topic
+ORDER BY e.id LIMIT ?"""
+
+_SKIM = """SELECT e.id, s.name, e.version, t.name, length(e.state), e.hash,
+CASE WHEN e.topic IN (
+    SELECT id FROM topics WHERE name IN (SELECT value FROM json_each(?))
+) THEN e.state END
 FROM events AS e CROSS JOIN streams AS s CROSS JOIN topics AS t
 WHERE e.id > ? AND s.id = e.stream AND t.id = e.topic
 ORDER BY e.id LIMIT ?"""
@@ -214,6 +224,13 @@ class SqliteStore:
         with self.database.reading("read") as connection:
             rows = connection.execute(_READ_ALL, (after, limit)).fetchall()
         return list(map(Recorded._make, rows))
+
+    def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
+        """Return what `read_all` returns, with the bytes of events of these topics only."""
+        asked = json.dumps(sorted(topics))
+        with self.database.reading("read") as connection:
+            rows = connection.execute(_SKIM, (asked, after, limit)).fetchall()
+        return list(map(Skimmed._make, rows))
 
     def head(self, stream: str) -> tuple[int, bytes]:
         """Return a stream's version and chain hash; 0 and 32 zero bytes when it is empty."""
