@@ -1,6 +1,7 @@
 """The chain of a stream, as stored events are taken in by it."""
 
 import hashlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -66,11 +67,11 @@ def test_nothing_is_taken_from_the_first_wrong_event_on(
     place: int, column: int, other: object
 ) -> None:
     events = made("run/a", "run/b", "run/a", "run/b")
-    wrong = list(events[place])
+    wrong: list[Any] = list(events[place])
     wrong[column] = other
-    changed = [*events[:place], (*wrong,), *events[place + 1 :]]
+    changed: list[Any] = [*events[:place], (*wrong,), *events[place + 1 :]]
     heads, before = dict[str, Head](), dict[str, Head]()
-    assert follow(heads, changed) == place  # type: ignore[arg-type]
+    assert follow(heads, changed) == place
     follow(before, events[:place])
     assert heads == before
 
