@@ -30,8 +30,8 @@ def kill_ledger(*arguments: str) -> tuple[int, dict[str, Any]]:
 def test_thirty_kills_lose_nothing_double_nothing_and_leave_every_view_equal() -> None:
     code, report = kill_ledger("--kills", "30", "--seed", "1")
     assert (code, report["problems"], report["kills"]) == (0, [], 30)
-    # Before, within and right after each transaction, and at any moment.
-    assert len(report["points"]) == 16
+    # Before, within and right after each transaction, in the middle of a group, and at any moment.
+    assert len(report["points"]) == 21
 
 
 def test_a_page_in_two_steps_is_found() -> None:
@@ -42,6 +42,9 @@ def test_a_page_in_two_steps_is_found() -> None:
 
 @pytest.mark.postgres
 def test_kills_of_who_appends_to_a_server_lose_and_double_nothing_there(postgres_url: str) -> None:
-    code, report = kill_ledger("--kills", "16", "--seed", "3", "--store", postgres_url)
-    assert (code, report["problems"], report["kills"]) == (0, [], 16)
-    assert {"append.before", "append.open", "append.stored"} <= set(report["points"])
+    code, report = kill_ledger("--kills", "30", "--seed", "3", "--store", postgres_url)
+    assert (code, report["problems"], report["kills"]) == (0, [], 30)
+    assert {
+        *("append.before", "append.open", "append.stored"),
+        *("group.before", "group.between", "group.open", "group.stored", "group.handed"),
+    } <= set(report["points"])

@@ -2,12 +2,13 @@
 
     uv run python tools/kill_ledger.py --kills 1000 --seed 7 --json
 
-A child process appends, follows, rebuilds and retries; it kills itself by SIGKILL at a named point:
-before, within or right after the transaction of an append, a page, a switch or a drop, or at a
-random moment. So each step has failed and is absent, and has failed but is stored. Every answer of
-an append is kept in a file that shares nothing with the store. After each kill the next child goes
-on from what is there. At the end, and every now and then, all of it is judged: no event lost, none
-doubled, the chain whole, and every view equal to its rebuild.
+A child process appends, alone and by several threads in one transaction, follows, rebuilds and
+retries; it kills itself by SIGKILL at a named point: before, within or right after the transaction
+of an append, a group of them, a page, a switch or a drop, between two appends of a group, before
+its threads are told, or at a random moment. So each step has failed and is absent, and has failed
+but is stored. Every answer of an append is kept in a file that shares nothing with the store. After
+each kill the next child goes on from what is there. At the end, and every now and then, all of it
+is judged: no event lost, none doubled, the chain whole, and every view equal to its rebuild.
 """
 
 import argparse
@@ -24,9 +25,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from killing.ledger_victim import KNOWN, POINTS, answered_path, live
+import psycopg
+
+from killing.ledger_points import HELD
+from killing.ledger_victim import KNOWN, NEVER, POINTS, answered_path, live
 from watchkeeper import clock
 from watchkeeper.adapters.store.choosing import open_ledger, verify_ledger
+from watchkeeper.adapters.store.postgres_address import parse_address
+from watchkeeper.adapters.store.postgres_schema import marks_of
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.building import catch_up, rebuild
 from watchkeeper.projections.kept import Seen, folded
@@ -55,8 +61,23 @@ def killed(folder: Path, url: str, seed: int, point: str, count: int, plant: boo
     return f"left with status {status}"
 
 
+def at_rest(url: str) -> None:
+    """Wait until the server has carried out what it was sent by who is dead."""
+    if not url:
+        return
+    address = parse_address(url)
+    lock = marks_of(address.schema).append_lock
+    with psycopg.connect(address.url, autocommit=True) as connection:
+        clock.ExponentialBackoff(initial=timedelta(milliseconds=5)).wait_until_or_raise(
+            lambda: connection.execute(HELD, (lock, True)).fetchone() == (0,),
+            timedelta(seconds=30),
+            "waiting for the server to be at rest",
+        )
+
+
 def judge(folder: Path, url: str) -> list[str]:
     """Return what is wrong with the ledger and its views."""
+    at_rest(url)
     path = folder / "ledger.db"
     wrong: list[str] = []
     with (
@@ -81,6 +102,7 @@ def judge(folder: Path, url: str) -> list[str]:
                     wrong.append(f"changed: {said['stream']} {version}")
         doubled = Counter(one.state for one in events)
         wrong += [f"doubled: {state!r}" for state, times in doubled.items() if times > 1]
+        wrong += [f"refused, and stored: {state!r}" for state in doubled if NEVER.encode() in state]
         catch_up(store, views, KNOWN)
         seen = [Seen(r.position, r.stream, r.version, r.topic, r.state, r.hash) for r in events]
         for known in KNOWN:

@@ -3,35 +3,45 @@
 import json
 import os
 import random
-import signal
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from killing.ledger_points import BETWEEN, HANDED, Trigger, append_points
 from watchkeeper.adapters.store.choosing import open_ledger
-from watchkeeper.adapters.store.database import Database
-from watchkeeper.adapters.store.postgres import Asked, PostgresStore, Told
-from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.building import catch_up, rebuild
-from watchkeeper.event_store import EventStore, Write
+from watchkeeper.committer import Committer
+from watchkeeper.event_store import EventStore, VersionConflict, Write
 from watchkeeper.following import retry_all
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.kept import Projection, Row, Seen
 from watchkeeper.status_building import rebuild_status
 from watchkeeper.views import Build, Move
 
-POINTS = tuple(
-    f"{what}.{when}"
-    for what in ("append", "page", "begin", "switch", "drop")
-    for when in ("before", "open", "stored")
+POINTS = (
+    *(
+        f"{what}.{when}"
+        for what in ("append", "group", "page", "begin", "switch", "drop")
+        for when in ("before", "open", "stored")
+    ),
+    BETWEEN,
+    HANDED,
 )
-"""Before a transaction, within it before its commit, and right after its commit."""
+"""Before a transaction, within it before its commit, and right after its commit.
+
+A group is the appends of several threads in one transaction. It is killed between two of them, too,
+and when the lead was handed on and nobody but the leader could know what became of it.
+"""
 
 STREAMS = ("run/a", "run/b", "host/a", "roots")
+
+NEVER = "never "
+"""Begins what an append brings that must be refused, whatever stands beside it in its group."""
 
 
 def _keys(seen: Seen) -> Sequence[str]:
@@ -54,26 +64,7 @@ def answered_path(folder: Path) -> Path:
     return folder / "answered.jsonl"
 
 
-class Trigger:
-    """Kills this process at the n-th passing of a point.
-
-    Args:
-        point: Which one; any other is passed.
-        count: At which passing.
-    """
-
-    def __init__(self, point: str, count: int) -> None:
-        """Begin with nothing passed."""
-        self.point = point
-        self.left = count
-
-    def passed(self, point: str) -> None:
-        """Pass a point, perhaps for the last time."""
-        if point != self.point:
-            return
-        self.left -= 1
-        if self.left <= 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+ACTS = ("append", "group", "follow", "rebuild", "status", "retry")
 
 
 class KillingViews(ViewsFile):
@@ -134,47 +125,21 @@ class KillingViews(ViewsFile):
 def live(folder: Path, url: str, rng: random.Random, point: str, count: int, plant: bool) -> None:
     """Append, follow, rebuild and retry for ever; on a server where a URL names one."""
     trigger = Trigger(point, count)
-    whole = Database.writing
-
-    @contextmanager
-    def writing(self: Database, doing: str) -> Generator[Any, None, None]:
-        trigger.passed("append.before")
-        with whole(self, doing) as connection:
-            yield connection
-            trigger.passed("append.open")
-        trigger.passed("append.stored")
-
-    on_server = PostgresStore.store
-
-    def storing(self: PostgresStore, asked: Sequence[Asked]) -> list[Told]:
-        trigger.passed("append.before")
-        if point == "append.open":
-            with (
-                self.links.borrowed() as connection,
-                connection.transaction(force_rollback=True),
-                connection.cursor(binary=True) as cursor,
-            ):
-                # Carried out, and not committed; who lives on does it again, and commits.
-                cursor.execute(APPEND_FUNCTION.call.encode(), self.parameters(asked))
-                trigger.passed("append.open")
-        told = on_server(self, asked)
-        trigger.passed("append.stored")
-        return told
-
     file = os.open(answered_path(folder), os.O_WRONLY | os.O_APPEND)
     with (
-        mock.patch.object(Database, "writing", writing),
-        mock.patch.object(PostgresStore, "store", storing),
+        append_points(trigger, url),
         mock.patch("watchkeeper.following.PAGE", 20),
         mock.patch("watchkeeper.status_building.BATCH", 1),
         open_ledger(url, folder / "ledger.db", create=True) as opened,
+        Committer(opened.store) as store,
         KillingViews(folder / "views.db", trigger, plant=plant) as views,
     ):
-        store = opened.store
         while True:
-            match rng.choices(("append", "follow", "rebuild", "status", "retry"), (8, 4, 1, 1, 1)):
+            match rng.choices(ACTS, (6, 2, 4, 1, 1, 1)):
                 case ["append"]:
-                    _append(store, rng, file)
+                    _append(store, file, _drawn(store, rng, rng.choice(STREAMS)))
+                case ["group"]:
+                    _append_together(store, file, rng)
                 case ["follow"]:
                     catch_up(store, views, KNOWN)
                 case ["rebuild"]:
@@ -185,19 +150,41 @@ def live(folder: Path, url: str, rng: random.Random, point: str, count: int, pla
                     retry_all(store, views, {one.title: one for one in KNOWN})
 
 
-def _append(store: EventStore, rng: random.Random, file: int) -> None:
-    """Append under a key that the next child would use again, were this one not stored."""
-    stream = rng.choice(STREAMS)
+def _drawn(store: EventStore, rng: random.Random, stream: str) -> Write:
     version, _ = store.head(stream)
     kinds = rng.choices(("", "poison "), (99, 1), k=5)
     states = [
         f"{kinds[n - 1]}{stream} {version + n} {'x' * rng.randint(0, 9)}"
         for n in range(1, rng.randint(2, 6))
     ]
-    write = Write(stream, version, tuple(("run.noted.1", state.encode()) for state in states))
-    answer = store.append([write], key=f"{stream} {version}")
+    return Write(stream, version, tuple(("run.noted.1", state.encode()) for state in states))
+
+
+def _append(store: EventStore, file: int, write: Write) -> None:
+    """Append under a key that the next child would use again, were this one not stored."""
+    answer = store.append([write], key=f"{write.stream} {write.expected}")
     if answer.repeated:
         return
-    first, last = answer.versions[stream]
-    row = {"stream": stream, "first": first, "last": last, "states": states}
+    first, last = answer.versions[write.stream]
+    states = [state.decode() for _, state in write.events]
+    row = {"stream": write.stream, "first": first, "last": last, "states": states}
     os.write(file, f"\n{json.dumps(row)}\n".encode())
+
+
+def _append_together(store: EventStore, file: int, rng: random.Random) -> None:
+    """Append by several threads at once; one of them on what was never true."""
+    writes = [_drawn(store, rng, stream) for stream in STREAMS]
+    stale = Write("run/a", 10**9, (("run.noted.1", NEVER.encode()),))
+
+    def refused() -> None:
+        try:
+            store.append([stale])
+        except VersionConflict:
+            return
+        raise AssertionError("an append was stored on a version that its stream never had")
+
+    with ThreadPoolExecutor(len(writes) + 1) as pool:
+        appending = [pool.submit(_append, store, file, write) for write in writes]
+        appending.insert(2, pool.submit(refused))
+        for one in appending:
+            one.result()
