@@ -18,13 +18,15 @@ from tests.hostile_pubsub import HostileService
 from tests.office import DRI, taken
 from tests.plain_signals import parse_plain, plain_message
 from tests.signal_eater import FULL, POINTS, READY
+from tests.stores import ON_FILE
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
+from watchkeeper.adapters.ledger_choice import store_of_home
 from watchkeeper.adapters.listening import read_told
 from watchkeeper.adapters.pubsub import consumer as consuming
 from watchkeeper.adapters.pubsub.consumer import Consumer
-from watchkeeper.adapters.store.verify import verify_store
+from watchkeeper.adapters.store.choosing import verify_ledger
 from watchkeeper.domain.commands import DraftRun
 from watchkeeper.domain.signal_box import SIGNALS
 from watchkeeper.inbound import Inbox
@@ -105,6 +107,9 @@ def ended(process: "subprocess.Popen[str]") -> None:
     process.communicate(timeout=60)
 
 
+# By a limit on the size of the reader's own files; a server's full disk is in
+# `test_postgres_faults.py`, and for the reader both are a `StoreFailure`.
+@ON_FILE
 @pytest.mark.pubsub
 @pytest.mark.timeout(300)
 def test_a_full_disk_gives_messages_back_and_they_come_again(
@@ -185,4 +190,5 @@ def test_a_kill_anywhere_loses_and_doubles_nothing(
     with open_office(home) as office:
         assert Counter(received(office)) == {f"{RUN}-{n}": 1 for n in range(published)}
     assert left(subscription) == 0
-    assert verify_store(home / "ledger.db").problems == ()
+    kept = verify_ledger(store_of_home(home, None, os.environ), home / "ledger.db")
+    assert kept.problems == ()
