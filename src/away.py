@@ -1,4 +1,7 @@
-"""Waits for a ledger that is away, as while its server is restarted; nothing is done meanwhile."""
+"""Waits for a ledger that is away, and does nothing meanwhile.
+
+Its server is restarted, or another process, such as a backup, keeps its file locked.
+"""
 
 import logging
 from datetime import timedelta
@@ -23,7 +26,7 @@ LOOK_EVERY = timedelta(milliseconds=100)
 
 
 def wait_until_back(store: EventStore, stop: Signal, error: StoreAway) -> bool:
-    """Wait until a ledger can be read again; say whether it can, and not the process ends first.
+    """Wait until a ledger can be used again; say whether it can, and not the process ends first.
 
     Args:
         store: The ledger.
@@ -39,6 +42,8 @@ def wait_until_back(store: EventStore, stop: Signal, error: StoreAway) -> bool:
     while _wait(stop, backoff.next_wait()):
         try:
             store.newest()
+            # What is locked can be read all the while: nothing is appended as everything is.
+            store.append([])
         except StoreAway as again:
             if told.expired():
                 ago = elapsed(since.elapsed())

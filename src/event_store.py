@@ -24,9 +24,10 @@ class StoreFailure(Exception):
 
 
 class StoreAway(StoreFailure):
-    """The event store cannot be reached, and nothing says that anything is wrong with it.
+    """The event store cannot be used now, and nothing says that anything is wrong with it.
 
-    Whoever can wait tries again until it is back, such as a server that is restarted.
+    Whoever can wait tries again until it is back, such as a server that is restarted, or a file
+    that another process keeps locked.
     """
 
 

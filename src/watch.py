@@ -7,6 +7,7 @@ process takes the watch over and goes on.
 import logging
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Event as Signal
@@ -143,6 +144,8 @@ class Watcher:
 
     def _begin_again(self) -> None:
         """Look at every run anew, as what came meanwhile was missed; act for none before that."""
+        with suppress(StoreAway):
+            self._collect()  # Acts that met it, too.
         self._before |= self._boards
         self._boards = {}
         self._changes = Changes(self._desk.recorder, self._desk.ledger.store)
@@ -314,7 +317,12 @@ class Watcher:
             board.effects = self._desk.ledger.record_effects(slug, over, SERVICE)
 
     def _collect(self) -> None:
-        """Take in what ended; a failure of the store ends the watch, another one is recorded."""
+        """Take in what ended; a failure of the store ends the watch, another one is recorded.
+
+        Raises:
+            StoreAway: An act met that the ledger is away; one that is locked can still be read.
+        """
+        away: StoreAway | None = None
         for slug, future in list(self._busy.items()):
             if not future.done():
                 continue
@@ -322,24 +330,27 @@ class Watcher:
             act, _ = self._doing.pop(slug)
             error = future.exception()
             if error is not None:
-                self._failed((slug,), act, error)
+                away = self._failed((slug,), act, error) or away
             elif not future.result() and act in PAUSES:
                 board = self._boards.get(slug)
                 if board is not None:
                     board.pauses[act] = clock.Deadline.after(PAUSES[act])
         for ended in self._reactor.collect():
             if ended.error is not None:
-                self._failed(ended.slugs, ended.act, ended.error)
+                away = self._failed(ended.slugs, ended.act, ended.error) or away
+        if away is not None:
+            raise away
 
-    def _failed(self, slugs: tuple[str, ...], act: Act, error: BaseException) -> None:
+    def _failed(self, slugs: tuple[str, ...], act: Act, error: BaseException) -> StoreAway | None:
         if isinstance(error, StoreFailure) and not isinstance(error, StoreAway):
             raise error
         for slug in slugs:
-            # The next read of the ledger meets that it is away; what is due is found due again.
+            # What is due is found due again.
             if isinstance(error, VersionConflict | StoreAway):
                 log.warning("%s: %s", slug, error)
             else:
                 self._record_fault(slug, act, error)
+        return error if isinstance(error, StoreAway) else None
 
     def _record_fault(self, slug: str, act: Act, error: BaseException) -> None:
         """A bug of ours in one act: loud in log and status, and no other run is touched."""

@@ -32,7 +32,7 @@ WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
 
 
 class Gone:
-    """A store whose `newest` fails in a given order: a fake, for the order alone."""
+    """A store that fails in a given order: a fake, for the order alone."""
 
     def __init__(self, *errors: StoreFailure) -> None:
         self.errors = list(errors)
@@ -41,6 +41,9 @@ class Gone:
         if self.errors:
             raise self.errors.pop(0)
         return 1
+
+    def append(self, writes: object) -> None:
+        assert writes == []
 
 
 def gone(*errors: StoreFailure) -> EventStore:

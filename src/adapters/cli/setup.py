@@ -33,6 +33,7 @@ from watchkeeper.adapters.ledger_choice import IN_THE_HOME, chosen_store, postgr
 from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.choosing import open_ledger
+from watchkeeper.adapters.store.failures import failure, is_locked
 from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
 from watchkeeper.domain.envelope import Undecodable, decode
 from watchkeeper.domain.freshness import stale_since
@@ -108,7 +109,8 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
     else:
         with open_office(home) as office:
             runs = count(len(office.ledger.slugs()), "run")
-            checks.append(("ledger", True, f"{where}, {runs}"))
+            held = _locked(office)
+            checks.append(("ledger", not held, held or f"{where}, {runs}"))
             checks += _watch_checks(office)
             if record:
                 checks.append(("recorded", True, _recorded(office, principal)))
@@ -152,6 +154,15 @@ def _made_ledger(home: Home) -> tuple[Home, str]:
         home = keep_store(home, kept)
     name = name_of_ledger(home)
     return home, name if kind == "sqlite" else f"{name}, {runs}"
+
+
+def _locked(office: Office) -> str:
+    """Say that nothing can be appended, since another process keeps the ledger to itself."""
+    try:
+        with office.ledger.store.exclusive():
+            return ""
+    except StoreFailure as error:
+        return str(error)
 
 
 def _watch_checks(office: Office) -> list[tuple[str, bool, str]]:
@@ -273,5 +284,7 @@ def _ledger_problem(path: Path) -> str:
             connection.execute("SELECT * FROM events ORDER BY id DESC LIMIT 1").fetchall()
             said = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
+        if is_locked(error):
+            return str(failure(error, path, "read"))
         return f"{path} cannot be read ({error}): {advice}"
     return "" if said == "ok" else f"{path} is damaged ({said}): {advice}"

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.event_store import StoreAway, StoreFailure
 
 _PRIMARY = 0xFF
 """SQLite's extended result codes hold the primary one in their lowest byte."""
@@ -20,10 +20,15 @@ _DAMAGED = (
 _DISK = "Check the disk, its quota and the limit on file sizes, then try again."
 _OTHERWISE = "Try again; if it fails again, run `watchkeeper verify`."
 
+_HELD = "Another process holds it: wait for that one or end it, then try again."
+
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+"""Nothing is wrong with the file: whoever can wait goes on once it is free."""
+
 _ADVICE = {
     sqlite3.SQLITE_FULL: "Free space on its disk, then try again.",
-    sqlite3.SQLITE_BUSY: "Another process holds it: wait for that one or end it, then try again.",
-    sqlite3.SQLITE_LOCKED: "Another process holds it: wait for that one or end it, then try again.",
+    sqlite3.SQLITE_BUSY: _HELD,
+    sqlite3.SQLITE_LOCKED: _HELD,
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_NOTADB: _DAMAGED,
     sqlite3.SQLITE_READONLY: _NOT_WRITABLE,
@@ -63,7 +68,13 @@ def failure(error: SqliteError, path: Path, doing: str) -> StoreFailure:
         doing: What was under way, such as `append`.
     """
     advice = _ADVICE.get(primary_code(error), _OTHERWISE)
-    return StoreFailure(f"{path}: {doing} failed: {error}. Nothing was stored. {advice}")
+    kind = StoreAway if is_locked(error) else StoreFailure
+    return kind(f"{path}: {doing} failed: {error}. Nothing was stored. {advice}")
+
+
+def is_locked(error: SqliteError) -> bool:
+    """Say whether another process keeps a file to itself, for longer than was waited for."""
+    return primary_code(error) in _LOCKED
 
 
 @contextmanager

@@ -53,6 +53,8 @@ _UNREACHED = "Check that the server runs and that this machine reaches it, then 
 _WAIT = (_UNREACHED, _ADVICE["53300"], _ADVICE["57P03"])
 """What is advised where the server is away for now, and nothing is wrong with what was asked."""
 
+_LOCKED = "55P03"
+
 _LOST_CLASSES = ("08", "57P0", "40003")
 """After one of these the connection is gone; whether a commit went through is unknown."""
 
@@ -83,7 +85,9 @@ def failure(
     said = _first_line(error)
     advice = _advice(error, said)
     # Who connects hears of a wrong password the same way; a link that was up has had the right one.
-    away = is_lost(error) and (doing != "connect" or advice in _WAIT)
+    # While it connects, who holds a lock restores a ledger, and that is not to be waited for.
+    locked = error.sqlstate == _LOCKED and doing != "connect"
+    away = locked or (is_lost(error) and (doing != "connect" or advice in _WAIT))
     kind = StoreAway if away else StoreFailure
     return kind(f"{where}: {doing} failed: {said}. {outcome} {advice}")
 

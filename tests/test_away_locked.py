@@ -1,0 +1,140 @@
+"""A ledger's file that another process keeps locked is waited for, and nothing is done twice."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.office import LIMIT, data_of, requested, watch_until
+from tests.stores import ON_FILE
+from tests.test_watch import Faulty
+from tests.training import Site, tiny_contract
+from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.store.verify import verify_store
+from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.events import CheckRecorded, InstanceLaunched, LaunchRequested
+from watchkeeper.domain.state import Run
+
+pytestmark = [pytest.mark.git, ON_FILE, pytest.mark.timeout(200)]
+
+# As a backup does that copies the file by hand, or a shell that was left open.
+HOLD = """
+import sqlite3, sys
+held = sqlite3.connect(sys.argv[1], isolation_level=None)
+held.execute("PRAGMA busy_timeout = 30000")
+held.execute("BEGIN EXCLUSIVE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
+
+
+class Holder:
+    """Another process that keeps a ledger's file locked until it is told to let go."""
+
+    def __init__(self, ledger: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(ledger)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().strip() == "held"
+
+    def let_go(self) -> None:
+        self._process.communicate(timeout=30)
+
+
+@contextmanager
+def holders() -> Generator[list[Holder], None, None]:
+    found: list[Holder] = []
+    try:
+        yield found
+    finally:
+        for holder in found:
+            holder.let_go()
+
+
+def doctor(home: Path) -> tuple[int, dict[str, Any]]:
+    done = subprocess.run(
+        [str(WATCHKEEPER), "doctor", "--home", str(home), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    checks = {one["check"]: one for one in json.loads(done.stdout)["checks"]}
+    return done.returncode, checks["ledger"]
+
+
+def test_a_job_that_was_submitted_as_the_ledger_was_locked_is_not_submitted_again(
+    office: Office, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    contract = tiny_contract(site, "held", steps=100_000)
+    requested(office, contract)
+    real = office.adapters.orchestrator(contract)
+    ledger = office.home.ledger
+    seen: list[tuple[int, dict[str, Any]]] = []
+
+    with holders() as held:
+
+        def submit(*arguments: Any) -> Any:
+            answer = real.submit(*arguments)
+            # The job is there; that it is cannot be recorded.
+            held.append(Holder(ledger))
+            return answer
+
+        faulty = Faulty(real, submit=submit)
+
+        def orchestrator(of: Contract) -> Any:
+            del of
+            return faulty
+
+        def said(words: str) -> bool:
+            return words in caplog.text
+
+        def goes_on(runs: dict[str, Run]) -> bool:
+            del runs
+            if said("the ledger is away") and not seen:
+                seen.append(doctor(office.home.path))
+                assert data_of(office, "held", InstanceLaunched) == []
+                held[0].let_go()
+            return said("the ledger is back") and len(data_of(office, "held", CheckRecorded)) > 1
+
+        desk = replace(office.desk, outside=Faulty(office.adapters, orchestrator=orchestrator))
+        watch_until(office, goes_on, desk=desk, limit=LIMIT * 2)
+        assert len(held) == 1, "submitted once"
+    assert len(list(office.home.jobs.glob("held-*"))) == 1
+    assert len(data_of(office, "held", LaunchRequested)) == 1
+    assert len(data_of(office, "held", InstanceLaunched)) == 1
+    looked = [one.observation for one in data_of(office, "held", CheckRecorded)]
+    assert len(looked) == len(set(looked))
+    [(code, told)] = seen
+    assert (code, told["ok"]) == (1, False)
+    assert "database is locked" in told["says"]
+    assert "wait for that one or end it" in told["says"]
+
+
+def test_a_file_that_cannot_even_be_read_is_called_locked_and_not_damaged(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    subprocess.run(
+        [str(WATCHKEEPER), "init", "--home", str(home), "--human", "dri"], check=True, timeout=60
+    )
+    with closing(sqlite3.connect(home / "ledger.db", isolation_level=None)) as held:
+        # Without shared memory nobody else may read, either.
+        held.execute("PRAGMA locking_mode = EXCLUSIVE")
+        held.execute("BEGIN EXCLUSIVE")
+        code, told = doctor(home)
+    assert (code, told["ok"]) == (1, False)
+    assert "Another process holds it" in told["says"]
+    assert "backup" not in told["says"]
+    assert verify_store(home / "ledger.db").problems == ()
