@@ -1,7 +1,11 @@
-"""Compares kept views with the ledger that they were made of: each with a fold of its own."""
+"""Compares kept views with the ledger that they were made of: each with a fold of its own.
+
+Memory holds neither the ledger nor a view: events are read by pages, of the rows that they make so
+many are held and the others put aside, and at the end both sides are read in the order of the keys.
+"""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from watchkeeper.audit import Report
@@ -10,42 +14,80 @@ from watchkeeper.following import Pages, ViewAhead, same_ledger
 from watchkeeper.projections.figures import count
 from watchkeeper.projections.kept import Projection, Row, Seen
 from watchkeeper.tailer import PAGE
-from watchkeeper.views import BuildState, Snapshot
+from watchkeeper.views import BuildState, Scratch, Snapshot, ViewsFailure
+
+HELD_MAX = 10_000
+"""Rows of a view in memory; a row takes some hundred bytes, and most homes have fewer."""
 
 
 @dataclass(slots=True)
 class _Fold:
-    """A view on its way: as it is kept, and as the ledger has it by now."""
+    """A view on its way: as it is kept, and as the ledger has it by now.
+
+    Attributes:
+        scratch: Has the rows that are not held, and older ones of those that are.
+        rows: Those that are held.
+        spilled: Some were put aside.
+        failed: Why it was given up; empty when it was not.
+    """
 
     kept: Snapshot
     projection: Projection
     parked: dict[str, int]
+    scratch: Scratch
     rows: dict[str, Row] = field(default_factory=dict[str, Row])
+    spilled: bool = False
     failed: str = ""
+
+    def row(self, key: str) -> Row | None:
+        """Return a row as it is by now."""
+        held = self.rows.get(key)
+        if held is not None or not self.spilled:
+            return held
+        text = self.scratch.get(self.projection.title, key)
+        return None if text is None else json.loads(text)
+
+    def spill(self) -> None:
+        """Put aside what is held."""
+        texts = {key: json.dumps(row) for key, row in self.rows.items()}
+        self.scratch.put(self.projection.title, texts)
+        self.rows, self.spilled = {}, True
+
+    def made(self) -> Iterator[tuple[str, Row]]:
+        """Give all rows in the order of the keys' bytes, which is that of their characters."""
+        if not self.spilled:
+            yield from sorted(self.rows.items())
+            return
+        self.spill()
+        for key, text in self.scratch.rows(self.projection.title):
+            yield key, json.loads(text)
 
 
 def compare_views(
     store: EventStore,
     kept: Sequence[Snapshot],
     projections: Sequence[Projection],
+    scratch: Scratch,
     report: Report,
     told: Callable[[int, int], None] = lambda _done, _whole: None,
 ) -> None:
     """Compare each live view with a fold of the ledger as far as the view has come.
 
-    The ledger is read once, a page at a time; in memory are the rows. A view may be behind, and may
-    have begun at a later event: it must be right for what it counts. Events that it parked, and
-    those behind them, it does not count.
+    The ledger is read once, a page at a time. A view may be behind, and may have begun at a later
+    event: it must be right for what it counts. Events that it parked, and those behind them, it
+    does not count.
 
     Args:
         store: The ledger; it may grow meanwhile.
         kept: The views, each as it was at one moment.
         projections: What this code knows.
+        scratch: Takes rows that memory should not hold.
         report: Filled in.
         told: Called with how many events were read, and of how many.
 
     Raises:
         StoreFailure: The ledger could not be read.
+        ViewsFailure: The views could not be read, or rows not put aside.
     """
     known = {one.title: one for one in projections}
     folds: list[_Fold] = []
@@ -61,9 +103,8 @@ def compare_views(
         except ViewAhead as error:
             report.problems.append(f"view {error}")
             continue
-        folds.append(
-            _Fold(one, known[build.title], {parked.stream: parked.version for parked in one.parked})
-        )
+        parked = {parked.stream: parked.version for parked in one.parked}
+        folds.append(_Fold(one, known[build.title], parked, scratch))
     begin = min((one.kept.build.begin for one in folds), default=0)
     end = max((one.kept.build.position for one in folds), default=0)
     after = begin
@@ -72,6 +113,9 @@ def compare_views(
             seen = Seen(r.position, r.stream, r.version, r.topic, r.state, r.hash)
             for fold in folds:
                 _take(fold, seen)
+        for fold in folds:
+            if len(fold.rows) > HELD_MAX:
+                fold.spill()
         after = page[-1].position
         told(min(after, end) - begin, end - begin)
     report.problems += [problem for one in folds if (problem := _judged(one))]
@@ -86,7 +130,9 @@ def _take(one: _Fold, seen: Seen) -> None:
         return
     fold = one.projection.fold
     try:
-        one.rows |= {key: fold(key, one.rows.get(key), seen) for key in one.projection.keys(seen)}
+        one.rows |= {key: fold(key, one.row(key), seen) for key in one.projection.keys(seen)}
+    except ViewsFailure:
+        raise
     except Exception as error:  # noqa: BLE001 - Told; a fold may raise anything.
         where = f"event {seen.version} of {seen.stream}"
         one.failed = f"{where} cannot be folded, and is not parked: {type(error).__name__}: {error}"
@@ -97,17 +143,32 @@ def _judged(one: _Fold) -> str:
     title, next_step = one.kept.build.title, f"`watchkeeper ledger rebuild {one.projection.name}`"
     if one.failed:
         return f"view {title}: {one.failed}: {next_step}"
-    rows = one.kept.rows
-    differ = sorted(
-        key
-        for key in rows.keys() | one.rows.keys()
-        if key not in rows or key not in one.rows or not _same(rows[key], one.rows[key])
-    )
-    if not differ:
+    number, first = 0, ""
+    for key in _differing(one.kept.rows(), one.made()):
+        first = first if number else key
+        number += 1
+    if not number:
         return ""
-    some = f"{count(len(differ), 'row')} {'differs' if len(differ) == 1 else 'differ'}"
+    some = f"{count(number, 'row')} {'differs' if number == 1 else 'differ'}"
     where = f"from the ledger at event {one.kept.build.position}"
-    return f"view {title}: {some} {where}, first {differ[0]!r}: {next_step}"
+    return f"view {title}: {some} {where}, first {first!r}: {next_step}"
+
+
+def _differing(kept: Iterator[tuple[str, str]], made: Iterator[tuple[str, Row]]) -> Iterator[str]:
+    """Yield the keys that only one side has, or whose rows are not the same, in order."""
+    left, right = next(kept, None), next(made, None)
+    while left is not None or right is not None:
+        if right is None or (left is not None and left[0] < right[0]):
+            assert left is not None, "one of the two is there"
+            yield left[0]
+            left = next(kept, None)
+        elif left is None or right[0] < left[0]:
+            yield right[0]
+            right = next(made, None)
+        else:
+            if not _same(left[1], right[1]):
+                yield left[0]
+            left, right = next(kept, None), next(made, None)
 
 
 def _same(there: str, made: Row) -> bool:

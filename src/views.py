@@ -4,7 +4,7 @@ A build is one version of a projection on its way over the ledger. Each name has
 build, which is read, and one that is being built beside it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -109,13 +109,41 @@ class Snapshot:
 
     Attributes:
         build: How far it had come.
-        rows: Its rows, as JSON texts by key.
+        rows: Gives its rows, keys and JSON texts, in the order of the keys' bytes.
         parked: Its parked events.
     """
 
     build: Build
-    rows: Mapping[str, str]
+    rows: Callable[[], Iterator[tuple[str, str]]]
     parked: Sequence[Parked]
+
+
+class Scratch(Protocol):
+    """Rows of several views that are put aside for a while, beyond what memory should hold."""
+
+    def put(self, view: str, rows: Mapping[str, str]) -> None:
+        """Keep rows of a view, each in the place of an older one of its key.
+
+        Raises:
+            ViewsFailure: There is no room for them.
+        """
+        ...
+
+    def get(self, view: str, key: str) -> str | None:
+        """Return a row of a view, if it is here.
+
+        Raises:
+            ViewsFailure: It could not be read.
+        """
+        ...
+
+    def rows(self, view: str) -> Iterator[tuple[str, str]]:
+        """Give all rows of a view in the order of the keys' bytes.
+
+        Raises:
+            ViewsFailure: They could not be read.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import CheckRecorded, InstanceLaunched, LaunchRequested
 from watchkeeper.domain.state import Run
+from watchkeeper.domain.values import JobSpec
 
 pytestmark = [pytest.mark.git, ON_FILE, pytest.mark.timeout(200)]
 
@@ -87,11 +88,10 @@ def test_a_job_that_was_submitted_as_the_ledger_was_locked_is_not_submitted_agai
 
     with holders() as held:
 
-        def submit(*arguments: Any) -> Any:
-            answer = real.submit(*arguments)
+        def submit(job: JobSpec) -> None:
+            real.submit(job)
             # The job is there; that it is cannot be recorded.
             held.append(Holder(ledger))
-            return answer
 
         faulty = Faulty(real, submit=submit)
 

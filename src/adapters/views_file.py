@@ -5,9 +5,10 @@ power failure the newest pages may be missing, and are folded again.
 """
 
 import sqlite3
-from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
@@ -294,10 +295,8 @@ class ViewsFile:
         """Turn SQLite's errors into a sentence that says what to do."""
         if self._closed:
             raise ViewsFailure(f"{self.path}: it is closed")
-        try:
+        with _named(self.path, what):
             yield
-        except sqlite3.Error as error:
-            raise ViewsFailure(_says(self.path, what, error)) from error
 
 
 def glance(path: Path) -> tuple[list[Build], list[Parked], list[Beat]] | None:
@@ -308,53 +307,66 @@ def glance(path: Path) -> tuple[list[Build], list[Parked], list[Beat]] | None:
     """
     if not path.exists():
         return None
-    try:
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S)) as connection:
-            builds = connection.execute(f"SELECT {_BUILD} FROM builds ORDER BY name, id")
-            parked = connection.execute(f"SELECT {_PARKED} FROM parked ORDER BY position, build")
-            beats = connection.execute("SELECT holder, at, error FROM beats ORDER BY at")
-            return (
-                [_build(row) for row in builds],
-                [_parked(*row) for row in parked],
-                [Beat(holder, datetime.fromisoformat(at), error) for holder, at, error in beats],
-            )
-    except sqlite3.Error as error:
-        raise ViewsFailure(_says(path, "read", error)) from error
+    with _named(path, "read"), _looking(path) as connection:
+        builds = connection.execute(f"SELECT {_BUILD} FROM builds ORDER BY name, id")
+        parked = connection.execute(f"SELECT {_PARKED} FROM parked ORDER BY position, build")
+        beats = connection.execute("SELECT holder, at, error FROM beats ORDER BY at")
+        return (
+            [_build(row) for row in builds],
+            [_parked(*row) for row in parked],
+            [Beat(holder, datetime.fromisoformat(at), error) for holder, at, error in beats],
+        )
 
 
-def snapshots(path: Path) -> list[Snapshot]:
-    """Read all live builds with their rows, at one moment, without changing a file.
+@contextmanager
+def snapshots(path: Path) -> Generator[list[Snapshot], None, None]:
+    """Give all live builds for the length of a block, at one moment, without changing a file.
+
+    Rows are read as they are asked for, within the block.
 
     Raises:
         ViewsFailure: They cannot be read.
     """
     if not path.exists():
-        return []
-    try:
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S)) as sql:
+        yield []
+        return
+    with ExitStack() as stack:
+        with _named(path, "read"):
+            sql = stack.enter_context(_looking(path))
             # A watch may move them meanwhile: rows belong to the position that they were read with.
             sql.execute("BEGIN")
             asked = f"SELECT {_BUILD} FROM builds WHERE state = 'live' ORDER BY name"
             parked = f"SELECT {_PARKED} FROM parked WHERE build = ? ORDER BY position"
-            return [
+            found = [
                 Snapshot(
                     build,
-                    dict(sql.execute("SELECT key, row FROM rows WHERE build = ?", (build.id,))),
+                    partial(_rows, sql, path, build.id),
                     [_parked(*row) for row in sql.execute(parked, (build.id,))],
                 )
                 for build in map(_build, sql.execute(asked).fetchall())
             ]
+        yield found
+
+
+def _rows(sql: sqlite3.Connection, path: Path, build: int) -> Iterator[tuple[str, str]]:
+    with _named(path, "read"):
+        yield from sql.execute("SELECT key, row FROM rows WHERE build = ? ORDER BY key", (build,))
+
+
+def _looking(path: Path) -> closing[sqlite3.Connection]:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    return closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S))
+
+
+@contextmanager
+def _named(path: Path, what: str) -> Generator[None, None, None]:
+    try:
+        yield
     except (sqlite3.Error, ValueError) as error:
-        raise ViewsFailure(_says(path, "read", error)) from error
-
-
-def _says(path: Path, what: str, error: Exception) -> str:
-    return (
-        f"{path} could not be {what}: {error}. Views can be made again from the ledger: check the "
-        "disk; or end all watches, remove the file, and start again"
-    )
+        raise ViewsFailure(
+            f"{path} could not be {what}: {error}. Views can be made again from the ledger: check "
+            "the disk; or end all watches, remove the file, and start again"
+        ) from error
 
 
 def _build(row: Sequence[Any]) -> Build:

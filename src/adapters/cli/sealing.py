@@ -27,6 +27,7 @@ from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, open_home
 from watchkeeper.adapters.store.choosing import open_ledger, verify_ledger
 from watchkeeper.adapters.views_file import FILE, snapshots
+from watchkeeper.adapters.views_scratch import ScratchFile
 from watchkeeper.audit import Report, audit, check_evidence
 from watchkeeper.comparing import compare_views
 from watchkeeper.domain.events import SealBlocked
@@ -152,12 +153,14 @@ def verify(offline: bool, home: Path, as_json: bool) -> None:
 def _compare(home: Home, store: EventStore, report: Report, *, quiet: bool) -> None:
     """Compare the kept views with the ledger; that they cannot be read proves nothing."""
     try:
-        kept = snapshots(home.path / FILE)
+        with (
+            snapshots(home.path / FILE) as kept,
+            ScratchFile() as scratch,
+            progress("comparing views", quiet=quiet) as show,
+        ):
+            compare_views(store, kept, PROJECTIONS, scratch, report, show)
     except ViewsFailure as error:
         report.unchecked.append(str(error))
-        return
-    with progress("comparing views", quiet=quiet) as show:
-        compare_views(store, kept, PROJECTIONS, report, show)
 
 
 def _kept(home: Home) -> Iterator[tuple[str, Callable[[], bytes]]]:
