@@ -248,7 +248,6 @@ class Watcher:
             return
         if board.refused_until is not None and not board.refused_until.expired():
             return
-        self._forced.add(slug)
         command = TakeWatch(
             now=clock.now(),
             actor=self._forced_by or SERVICE,
@@ -257,6 +256,7 @@ class Watcher:
             force=force,
         )
         outcome = self._desk.ledger.handle(slug, command)
+        self._forced.add(slug)  # Not before: where the ledger is away it was not used.
         if isinstance(outcome, Refused):
             log.info("%s: %s", slug, outcome.sentence)
             board.refused_until = clock.Deadline.after(timedelta(seconds=10))
