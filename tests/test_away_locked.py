@@ -1,6 +1,7 @@
-"""A ledger's file that another process keeps locked is waited for, and nothing is done twice."""
+"""A ledger that another process keeps locked is waited for, and nothing is done twice."""
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -13,17 +14,20 @@ from typing import Any
 import pytest
 
 from tests.office import LIMIT, data_of, requested, watch_until
-from tests.stores import ON_FILE
+from tests.stores import ON_BOTH, ON_FILE
 from tests.test_watch import Faulty
 from tests.training import Site, tiny_contract
 from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.ledger_choice import store_of_home
+from watchkeeper.adapters.store.postgres_address import parse_address
+from watchkeeper.adapters.store.postgres_schema import marks_of
 from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.events import CheckRecorded, InstanceLaunched, LaunchRequested
 from watchkeeper.domain.state import Run
 from watchkeeper.domain.values import JobSpec
 
-pytestmark = [pytest.mark.git, ON_FILE, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.git, pytest.mark.timeout(200)]
 
 # As a backup does that copies the file by hand, or a shell that was left open.
 HOLD = """
@@ -35,15 +39,28 @@ print("held", flush=True)
 sys.stdin.read()
 """
 
+HOLD_ON_SERVER = """
+import psycopg, sys
+held = psycopg.connect(sys.argv[1], autocommit=True)
+held.execute("SELECT pg_advisory_lock(%s)", (int(sys.argv[2]),))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
 WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
 
 
 class Holder:
-    """Another process that keeps a ledger's file locked until it is told to let go."""
+    """Another process that keeps a home's ledger locked until it is told to let go."""
 
-    def __init__(self, ledger: Path) -> None:
+    def __init__(self, home: Path) -> None:
+        url = store_of_home(home, None, os.environ)
+        script = [HOLD, str(home / "ledger.db")]
+        if url:
+            address = parse_address(url)
+            script = [HOLD_ON_SERVER, address.url, str(marks_of(address.schema).append_lock)]
         self._process = subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(ledger)],
+            [sys.executable, "-c", *script],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -77,13 +94,13 @@ def doctor(home: Path) -> tuple[int, dict[str, Any]]:
     return done.returncode, checks["ledger"]
 
 
+@ON_BOTH
 def test_a_job_that_was_submitted_as_the_ledger_was_locked_is_not_submitted_again(
-    office: Office, site: Site, caplog: pytest.LogCaptureFixture
+    office: Office, site: Site, caplog: pytest.LogCaptureFixture, chosen_store: str
 ) -> None:
     contract = tiny_contract(site, "held", steps=100_000)
     requested(office, contract)
     real = office.adapters.orchestrator(contract)
-    ledger = office.home.ledger
     seen: list[tuple[int, dict[str, Any]]] = []
 
     with holders() as held:
@@ -91,7 +108,7 @@ def test_a_job_that_was_submitted_as_the_ledger_was_locked_is_not_submitted_agai
         def submit(job: JobSpec) -> None:
             real.submit(job)
             # The job is there; that it is cannot be recorded.
-            held.append(Holder(ledger))
+            held.append(Holder(office.home.path))
 
         faulty = Faulty(real, submit=submit)
 
@@ -120,10 +137,12 @@ def test_a_job_that_was_submitted_as_the_ledger_was_locked_is_not_submitted_agai
     assert len(looked) == len(set(looked))
     [(code, told)] = seen
     assert (code, told["ok"]) == (1, False)
-    assert "database is locked" in told["says"]
-    assert "wait for that one or end it" in told["says"]
+    locked = {"sqlite": "database is locked", "postgresql": "lock timeout"}[chosen_store]
+    assert locked in told["says"]
+    assert "Another process holds it" in told["says"]
 
 
+@ON_FILE
 def test_a_file_that_cannot_even_be_read_is_called_locked_and_not_damaged(tmp_path: Path) -> None:
     home = tmp_path / "home"
     subprocess.run(
