@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--rebuild",
         type=int,
         metavar="N",
-        help="only rebuild N events on SQLite: 5000000 take minutes",
+        help="only fill a ledger with N events and rebuild it: 5000000 take minutes",
     )
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     options = parser.parse_args(arguments)
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _figures(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what the server was set to, and all figures."""
     if options.rebuild:
-        return {}, rebuilds(folder, options.rebuild)
+        return _rebuilds(options.store, folder, options.rebuild)
     if options.store == "sqlite":
         return {}, measure("sqlite", folder, quick=options.quick)
     if options.store != POSTGRES:
@@ -121,6 +121,15 @@ def _figures(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Any],
         fast = appends(url, folder, payload(), repetitions, seconds)
     found |= {f"fsync off: {name}": one for name, one in fast.items()}
     return {"server": settings}, found
+
+
+def _rebuilds(store: str, folder: Path, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    if store == "sqlite":
+        return {}, rebuilds(store, folder, number)
+    if store != POSTGRES:
+        return {"server": settings_of(store)}, rebuilds(store, folder, number)
+    with server_of_ours(fsync=True) as url:
+        return {"server": settings_of(url)}, rebuilds(url, folder, number)
 
 
 def _effort(*, quick: bool) -> tuple[int, float]:

@@ -5,13 +5,16 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.queues import Queue
 from pathlib import Path
 
 from bench.ledger_append import Found
+from bench.ledger_postgres import size_of
 from bench.ledger_read import Tally
-from bench.ledger_world import CHECK, fill, payload
-from watchkeeper.adapters.store.sqlite import open_store
+from bench.ledger_world import CHECK, address, fill, opened_at, payload
+from watchkeeper.adapters.store.postgres_address import parse_address
+from watchkeeper.adapters.store.postgres_verify import verify_postgres
 from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.building import rebuild
@@ -25,19 +28,35 @@ RUN_EVENTS = 1_000
 HOLDER = "bench"
 
 
-def rebuilds(folder: Path, number: int) -> Found:
-    """Fill a ledger of so many events on SQLite, and rebuild what is made from it.
+def rebuilds(store: str, folder: Path, number: int) -> Found:
+    """Fill a ledger of so many events, and rebuild what is made from it.
 
-    Each way is measured on the wall clock, with the most memory that its process had.
+    Each way is measured on the wall clock, with the most memory that its process had; a server's
+    own memory is not in it.
     """
-    path = folder / "rebuilt.db"
-    seconds, peak = _apart(_fill, path, number)
+    place = address(store, folder)
+    filled = _Ledger(place, folder, number)
+    seconds, peak = _apart(_fill, filled)
     found: Found = {f"filling a ledger with {number:,} events": _figures(number, seconds, peak)}
     for name, way in _WAYS.items():
-        seconds, peak = _apart(way, path, number)
+        seconds, peak = _apart(way, filled)
         found[f"rebuild of {number:,} events, {name}"] = _figures(number, seconds, peak)
-    found["the file"] = {"megabytes": round(path.stat().st_size / 1e6)}
+    on_server = store != "sqlite"
+    size = size_of(place, place.partition("#")[2]) if on_server else Path(place).stat().st_size
+    found["the ledger, with its indexes"] = {"megabytes": round(size / 1e6)}
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Ledger:
+    """What is filled and rebuilt: where it is, a folder for views, and how many events it has."""
+
+    place: str
+    folder: Path
+    number: int
+
+    def views(self, name: str) -> ViewsFile:
+        return ViewsFile(self.folder / f"{name}.views")
 
 
 def _figures(number: int, seconds: float, peak: float) -> dict[str, float]:
@@ -48,11 +67,11 @@ def _figures(number: int, seconds: float, peak: float) -> dict[str, float]:
     }
 
 
-def _apart(way: Callable[[Path, int], None], path: Path, number: int) -> tuple[float, float]:
+def _apart(way: Callable[[_Ledger], None], filled: _Ledger) -> tuple[float, float]:
     """Return the seconds that a way takes in a process of its own, and that one's memory in MB."""
     context = multiprocessing.get_context("spawn")
     queue: Queue[tuple[float, float]] = context.Queue()
-    worker = context.Process(target=_timed, args=(way, path, number, queue))
+    worker = context.Process(target=_timed, args=(way, filled, queue))
     worker.start()
     worker.join()
     if worker.exitcode:
@@ -61,13 +80,10 @@ def _apart(way: Callable[[Path, int], None], path: Path, number: int) -> tuple[f
 
 
 def _timed(
-    way: Callable[[Path, int], None],
-    path: Path,
-    number: int,
-    queue: "Queue[tuple[float, float]]",
+    way: Callable[[_Ledger], None], filled: _Ledger, queue: "Queue[tuple[float, float]]"
 ) -> None:
     start = time.perf_counter()
-    way(path, number)
+    way(filled)
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     # A long command should say that it lives.
@@ -75,47 +91,48 @@ def _timed(
     queue.put((seconds, peak))
 
 
-def _fill(path: Path, number: int) -> None:
+def _fill(filled: _Ledger) -> None:
     events = payload().events(RUN_EVENTS)
-    with open_store(path) as store:
-        for run in range(max(1, number // RUN_EVENTS)):
-            fill(store, f"run/r{run}", events[: min(RUN_EVENTS, number)])
+    with opened_at(filled.place) as store:
+        for run in range(max(1, filled.number // RUN_EVENTS)):
+            fill(store, f"run/r{run}", events[: min(RUN_EVENTS, filled.number)])
 
 
-def _by_narrow(path: Path, number: int) -> None:
+def _by_narrow(filled: _Ledger) -> None:
     tallies: dict[str, Tally] = {}
-    with open_store(path) as store:
+    with opened_at(filled.place) as store:
         for one in NarrowReader({CHECK: ("health", "metrics")}).all(store):
             tallies.setdefault(one.stream, Tally()).take(one.data.health, one.data.metrics)
     checks = sum(tally.checks for tally in tallies.values())
-    assert 0 < checks <= number, checks
+    assert 0 < checks <= filled.number, checks
 
 
-def _sizes(path: Path, number: int) -> None:
-    with open_store(path) as store, _views(path, "sizes") as views:
+def _sizes(filled: _Ledger) -> None:
+    with opened_at(filled.place) as store, filled.views("sizes") as views:
         built = rebuild(store, views, SIZES, HOLDER)
-        assert built.position == number, built
+        assert built.position == filled.number, built
 
 
-def _status(path: Path, number: int) -> None:
-    with open_store(path) as store, _views(path, "status") as views:
+def _status(filled: _Ledger) -> None:
+    with opened_at(filled.place) as store, filled.views("status") as views:
         done = rebuild_status(store, views, HOLDER)
-        assert done.runs == max(1, number // RUN_EVENTS), done
+        assert done.runs == max(1, filled.number // RUN_EVENTS), done
 
 
-def _verify(path: Path, number: int) -> None:
-    report = verify_store(path)
+def _verify(filled: _Ledger) -> None:
+    on_server = filled.place.startswith("postgres")
+    report = (
+        verify_postgres(parse_address(filled.place))
+        if on_server
+        else verify_store(Path(filled.place))
+    )
     assert not report.problems, report.problems
-    assert report.events == number, report
+    assert report.events == filled.number, report
 
 
-def _views(path: Path, name: str) -> ViewsFile:
-    return ViewsFile(path.with_name(f"{name}.views"))
-
-
-_WAYS: dict[str, Callable[[Path, int], None]] = {
+_WAYS: dict[str, Callable[[_Ledger], None]] = {
     "needed fields by the narrow reader": _by_narrow,
     "the view `sizes`, as `ledger rebuild sizes`": _sizes,
     "the rows of status by the full fold, as `ledger rebuild status`": _status,
-    "every hash and the structure of the file, as `verify`": _verify,
+    "every hash and the structure of the store, as `verify`": _verify,
 }
