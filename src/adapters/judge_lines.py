@@ -1,19 +1,21 @@
 """Reads the lines that `judge` answers: a contract in part, what came before, an observation."""
 
 import json
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 from uuid import uuid4
 
-from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
-from watchkeeper.adapters.bad_input import BadLine, shown
+from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.judge_bounds import check_bounds, check_time
 from watchkeeper.adapters.line_id import checked_id
+from watchkeeper.adapters.judge_problems import model_of, problem
 from watchkeeper.domain.contract import NOBODY_SAYS, Contract, checkpoint_root_of
 from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.judging import Judged, NotJudged, begin, judge, recorded
@@ -62,11 +64,7 @@ _READ_FROM = {
 _WHOLE = frozenset({"env", "final_step"})
 """Parts of a contract that are not completed: half of one with half of another says nothing."""
 
-PROBLEMS_MAX = 5
-"""Mistakes of one line that are told."""
-
 _TIME: TypeAdapter[AwareDatetime] = TypeAdapter(AwareDatetime)
-_M = TypeVar("_M", bound=BaseModel)
 _TOPICS = {type_name(topic): topic for topic in type_of} | {topic: topic for topic in type_of}
 
 
@@ -98,15 +96,15 @@ def answer_line(text: str, scrubber: Scrubber) -> Answer:
     seen = _object(line.get("observation"))
     if seen is None:
         told = "an object as `schema observation` describes"
-        raise BadLine(_problem("observation", line.get("observation"), told))
+        raise BadLine(problem("observation", line.get("observation"), told))
     before: Any = line.get("history") or []
     if not isinstance(before, list):
-        raise BadLine(_problem("history", before, "a list of observations or events"))
+        raise BadLine(problem("history", before, "a list of observations or events"))
     rows = [_object(row) for row in cast("list[object]", before)]
     events = [row for row in rows if row is not None and ("topic" in row or "type" in row)]
     launched_at = _time(line, "launched_at")
     if events and len(events) != len(rows):
-        raise BadLine(_problem("history", "both", "either observations or recorded events"))
+        raise BadLine(problem("history", "both", "either observations or recorded events"))
     if events:
         run, earlier = _folded(events, line.get("contract")), []
     else:
@@ -144,7 +142,7 @@ def _parsed(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BadLine(f"no JSON ({error}); expected one object on each line") from error
     if not isinstance(line, dict):
-        raise BadLine(_problem("", line, "an object with id and observation"))
+        raise BadLine(problem("", line, "an object with id and observation"))
     found = cast("dict[str, Any]", line)
     for key in found.keys() - set(KEYS):
         near = get_close_matches(key, KEYS, n=1, cutoff=0.8)
@@ -162,7 +160,7 @@ def _judged(
 ) -> Judged:
     if row is None:
         raise BadLine(f"{place}: expected an observation, an object")
-    seen = _model(Observation, _filled(run, row), place)
+    seen = model_of(Observation, _filled(run, row), place)
     check_bounds(seen, place)
     _sensible(seen, place, launched_at, run)
     try:
@@ -180,19 +178,19 @@ def _sensible(seen: Observation, place: str, launched_at: datetime | None, run: 
     last = run.last_check.at if run.last_check is not None else None
     if last is not None and seen.at < last:
         told = f"a time from {last.isoformat()} on, that of the observation before (oldest first)"
-        raise BadLine(_problem(f"{place}.at", seen.at.isoformat(), told))
+        raise BadLine(problem(f"{place}.at", seen.at.isoformat(), told))
     if place == "observation" and launched_at is not None and launched_at > seen.at:
         told = f"a time up to {seen.at.isoformat()}, that of the observation"
-        raise BadLine(_problem("launched_at", launched_at.isoformat(), told))
+        raise BadLine(problem("launched_at", launched_at.isoformat(), told))
     for number, reading in enumerate(seen.readings):
         where = f"{place}.readings.{number}"
         if reading.source not in _READ_FROM:
             told = f"one of {', '.join(_READ_FROM)}"
-            raise BadLine(_problem(f"{where}.source", reading.source, told))
+            raise BadLine(problem(f"{where}.source", reading.source, told))
         away = reading.source == "orchestrator" and reading.state is SourceState.UNAVAILABLE
         if away and seen.job is not None and seen.job.state is not JobState.UNKNOWN:
             told = f"fresh or stale beside job.state {seen.job.state.value}, or no job"
-            raise BadLine(_problem(f"{where}.state", reading.state.value, told))
+            raise BadLine(problem(f"{where}.state", reading.state.value, told))
 
 
 def _filled(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,6 +207,8 @@ def _filled(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
         whole["tracker"] = {**own, "state": "running", **clock, **whole["tracker"]}
     if isinstance(whole.get("checkpoints"), dict):
         whole["checkpoints"] = {"root": checkpoint_root_of(contract), **whole["checkpoints"]}
+    if isinstance(whole.get("history"), dict):
+        whole["history"] = _numbers(whole["history"])
     if not told:
         whole["readings"] = [
             {"source": source, "state": "fresh", "clock": at}
@@ -218,20 +218,47 @@ def _filled(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
+def _numbers(history: dict[str, Any]) -> dict[str, Any]:
+    """Take null for a step that has no such value: JSON proper has no NaN to say it with."""
+    columns = _object(history.get("columns"))
+    if columns is None:
+        return history
+    filled: dict[str, Any] = {
+        name: [math.nan if value is None else value for value in cast("list[Any]", column)]
+        if isinstance(column, list) and None in column
+        else column
+        for name, column in columns.items()
+    }
+    return {**history, "columns": filled}
+
+
 def _contract(given: object, first: dict[str, Any] | None) -> Contract:
     """Return a contract of what is given, what is seen first, and what is left."""
     stated = _stated(given)
     merged = _merged(_merged(DEFAULT_CONTRACT, _shown_first(first or {})), stated)
-    tracker, own = _object(merged["tracker"]), _object(stated.get("tracker")) or {}
-    if tracker is not None and tracker.get("kind", "jsonl") != "jsonl" and "url" not in own:
-        tracker.pop("url", None)
-    return _model(Contract, _split(merged), "contract")
+    tracker = _object(merged["tracker"])
+    if tracker is not None:
+        merged["tracker"] = _of_wandb(tracker, _object(stated.get("tracker")) or {})
+    return model_of(Contract, _split(merged), "contract")
+
+
+def _of_wandb(tracker: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in where W&B keeps the run: nothing is asked there, so nothing of it is judged."""
+    named = "url" not in own and any(own.get(name) for name in ("entity", "project"))
+    kind = tracker.get("kind", "wandb" if named else "jsonl")
+    if kind != "wandb":
+        return tracker
+    found = {name: value for name, value in tracker.items() if name != "url" or "url" in own}
+    missing = {"dir": "/not-stated"}
+    if tracker.get("mode", "online") == "online":
+        missing = {"entity": "not-stated", "project": "not-stated"}
+    return {**missing, **found, "kind": kind}
 
 
 def _stated(given: object) -> dict[str, Any]:
     stated = _object({} if given is None else given)
     if stated is None:
-        raise BadLine(_problem("contract", given, "an object with keys of a contract"))
+        raise BadLine(problem("contract", given, "an object with keys of a contract"))
     return stated
 
 
@@ -242,7 +269,7 @@ def _split(document: dict[str, Any]) -> dict[str, Any]:
     try:
         return {**document, "command": shlex.split(command)}
     except ValueError as error:
-        raise BadLine(_problem("contract.command", command, f"shell words ({error})")) from error
+        raise BadLine(problem("contract.command", command, f"shell words ({error})")) from error
 
 
 def _shown_first(first: dict[str, Any]) -> dict[str, Any]:
@@ -285,7 +312,7 @@ def _folded(rows: Sequence[dict[str, Any]], given: object) -> Run:
             if run is None:
                 promised = getattr(event.data, "contract", None)
                 if not isinstance(promised, Contract):
-                    raise BadLine(_problem(place, row.get("topic"), "run.drafted.1 as the first"))
+                    raise BadLine(problem(place, row.get("topic"), "run.drafted.1 as the first"))
                 run = Run(promised.run)
             run = recorded(run, event)
         except (Undecodable, NotJudged) as error:
@@ -295,7 +322,7 @@ def _folded(rows: Sequence[dict[str, Any]], given: object) -> Run:
         return run
     document = contract_of(run).model_dump(mode="json", exclude_defaults=True)
     merged = _split(_merged(document, _stated(given)))
-    return replace(run, contract=_model(Contract, merged, "contract"))
+    return replace(run, contract=model_of(Contract, merged, "contract"))
 
 
 def _event(row: dict[str, Any], version: int) -> Event:
@@ -319,29 +346,6 @@ def _time(line: Mapping[str, Any], name: str) -> datetime | None:
     try:
         time = _TIME.validate_python(line[name])
     except ValidationError as error:
-        raise BadLine(_problem(name, line[name], "a time such as 2026-11-21T01:36:10Z")) from error
+        raise BadLine(problem(name, line[name], "a time such as 2026-11-21T01:36:10Z")) from error
     check_time(time, name)
     return time
-
-
-def _model(model: type[_M], document: object, place: str) -> _M:
-    try:
-        return model.model_validate(document)
-    except ValidationError as error:
-        problems: list[str] = []
-        for one in error.errors()[:PROBLEMS_MAX]:
-            where = ".".join(str(part) for part in (place, *one["loc"]))
-            said = one["msg"].replace("Input should be ", "").removeprefix("Value error, ")
-            if one["type"] == "missing":
-                problems.append(f"{where}: is missing; expected a value")
-            elif one["type"] == "extra_forbidden":
-                page = "docs/contract.md" if place == "contract" else "`schema observation`"
-                problems.append(f"{where}: no such field; see {page}")
-            else:
-                problems.append(_problem(where, one["input"], said.removeprefix("expected ")))
-        raise BadLine(*problems) from error
-
-
-def _problem(field: str, value: object, expected: str) -> str:
-    place = f"{field}: " if field else ""
-    return f"{place}got {shown(value, field.split('.'))}, expected {expected}"

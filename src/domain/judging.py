@@ -32,6 +32,7 @@ from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import Interrupted
 from watchkeeper.domain.plan import make_plan
+from watchkeeper.domain.recovery import launch_source, newest_resumable
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import Question, Run, contract_of
 from watchkeeper.domain.values import JobState
@@ -181,12 +182,13 @@ def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
         started = seen.job.started_at if seen.job is not None else None
         launched_at = started if started and started <= seen.at else seen.at - BEFORE
     decision = run.phase.decision if isinstance(run.phase, Interrupted) else None
+    resume_from, resume_step = _resumed(run, decision)
     plan = make_plan(
         contract_of(run),
         number=int(number[1]),
         submission_id=seen.job.submission_id if seen.job is not None else seen.instance,
-        resume_from=decision.resume_path if decision is not None else "",
-        resume_step=decision.resume_step if decision is not None else None,
+        resume_from=resume_from,
+        resume_step=resume_step,
     )
     requested = LaunchRequested(
         plan=plan, digest=_DIGEST, approval="", preflight=1, waiver=_WAIVED,
@@ -208,6 +210,16 @@ def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
     if isinstance(outcome, Refused):
         raise NotJudged(outcome.sentence)
     return _recorded(run, outcome, launched_at, JUDGE)
+
+
+def _resumed(run: Run, decision: DecisionMade | None) -> tuple[str, int | None]:
+    """Return where a new instance goes on from: as decided, else where `relaunch` would."""
+    if decision is not None and decision.resume_step is not None:
+        return decision.resume_path, decision.resume_step
+    if not run.instances or run.last_check is None:
+        return "", None
+    chosen = newest_resumable(run, run.last_check.event) or launch_source(run)
+    return (chosen.path, chosen.step) if chosen is not None else ("", None)
 
 
 def _recorded(run: Run, facts: Iterable[RunEvent], at: datetime, actor: Actor) -> Run:

@@ -1,0 +1,82 @@
+"""What is wrong with a line for `judge`, by field, value and what was expected."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from watchkeeper.adapters.bad_input import BadLine, shown
+
+PROBLEMS_MAX = 5
+"""Mistakes of one line that are told."""
+
+_SHAPES: Mapping[str, str] = {
+    "model_type": "an object",
+    "dict_type": "an object",
+    "tuple_type": "a list",
+    "timezone_aware": "a time with its zone, such as 2026-11-21T01:36:10Z",
+}
+"""What to write, where pydantic speaks of Python's types."""
+
+_OF_A_PART = re.compile(r"(\w+): (.+)", re.DOTALL)
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def model_of(model: type[_M], document: object, place: str) -> _M:
+    """Return a document as what it is to be.
+
+    Args:
+        model: What it is to be.
+        document: As it was read.
+        place: Where it stands in the line, such as `history[2]`.
+
+    Raises:
+        BadLine: It is none; the first `PROBLEMS_MAX` mistakes are told.
+    """
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise BadLine(*(_told(one, place) for one in error.errors()[:PROBLEMS_MAX])) from error
+
+
+def _told(one: ErrorDetails, place: str) -> str:
+    where = ".".join(str(part) for part in (place, *one["loc"]))
+    page = "docs/contract.md" if place == "contract" else "`schema observation`"
+    if one["type"] == "missing":
+        return f"{where}: is missing; expected a value"
+    if one["type"] == "extra_forbidden":
+        return f"{where}: no such field; see {page}"
+    said, value = one["msg"].replace("Input should be ", ""), one["input"]
+    if one["type"] in _SHAPES:
+        said = _SHAPES[one["type"]]
+        return problem(where, value, f"{said}; see {page}" if said == "an object" else said)
+    if one["type"] == "enum" and where.endswith("state"):
+        said += "; docs/observation.md says which of them another word, such as KILLED, is"
+    said = said.removeprefix("Value error, ")
+    part = _OF_A_PART.fullmatch(said)
+    if place == "contract" and part is not None and isinstance(value, dict):
+        # What is wrong with one key by another one is found when both were read.
+        where, value, said = (
+            f"{where}.{part[1]}",
+            cast("dict[str, Any]", value).get(part[1]),
+            part[2],
+        )
+    if said.startswith("expected ") or part is None:
+        return problem(where, value, said.removeprefix("expected "))
+    got = f"got {shown(value, where.split('.'))}; " if not isinstance(value, dict) else ""
+    return f"{where}: {got}{said}"
+
+
+def problem(field: str, value: object, expected: str) -> str:
+    """Return a mistake in words.
+
+    Args:
+        field: Where it stands, such as `observation.job.state`; empty for the line itself.
+        value: What stands there.
+        expected: What was expected there.
+    """
+    place = f"{field}: " if field else ""
+    return f"{place}got {shown(value, field.split('.'))}, expected {expected}"
