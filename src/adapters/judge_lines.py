@@ -18,6 +18,7 @@ from watchkeeper.adapters.line_id import checked_id
 from watchkeeper.adapters.judge_problems import model_of, problem
 from watchkeeper.domain.contract import NOBODY_SAYS, Contract, checkpoint_root_of
 from watchkeeper.domain.envelope import Event, Undecodable, decode
+from watchkeeper.domain.exits import exit_facts
 from watchkeeper.domain.judging import Judged, NotJudged, begin, judge, recorded
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.registry import type_of
@@ -200,7 +201,10 @@ def _filled(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
     whole.setdefault("instance", run.instances[-1].plan.instance if run.instances else "i1")
     told = "readings" in whole
     if isinstance(whole.get("job"), dict):
-        whole["job"] = {"submission_id": "judged", **whole["job"]}
+        whole["job"] = _signalled({"submission_id": "judged", **whole["job"]})
+    if isinstance(whole.get("attempts"), list):
+        tries: list[Any] = whole["attempts"]
+        whole["attempts"] = [_signalled(one) if isinstance(one, dict) else one for one in tries]
     if isinstance(whole.get("tracker"), dict):
         own = {"tracker_id": contract.tracker.id, "display_name": contract.tracker.display_name}
         clock = {} if told else {"heartbeat_at": at}
@@ -216,6 +220,15 @@ def _filled(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
             if any(whole.get(part) is not None for part in parts)
         ]
     return whole
+
+
+def _signalled(end: dict[str, Any]) -> dict[str, Any]:
+    """Read a shell's 128 + n as signal n, as the watch's own sources do."""
+    code = end.get("exit_code")
+    if end.get("signal") is not None or not isinstance(code, int):
+        return end
+    own, signal = exit_facts(code)
+    return {**end, "exit_code": own, "signal": signal} if signal is not None else end
 
 
 def _numbers(history: dict[str, Any]) -> dict[str, Any]:

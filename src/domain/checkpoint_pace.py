@@ -100,3 +100,13 @@ def describe_interval(interval: Interval) -> str:
     if interval.time is not None:
         return render_duration(interval.time)
     return f"{interval.steps} steps"
+
+
+def expected_time(run: Run, rate: float | None) -> timedelta | None:
+    """Return the time in which a further checkpoint is to come; none where nobody can tell."""
+    interval = expected_interval(run)
+    if interval is None:
+        return None
+    if interval.time is not None:
+        return interval.time
+    return timedelta(seconds=(interval.steps or 0) / rate) if rate else None

@@ -7,6 +7,7 @@ from watchkeeper.domain.contract import HardwarePart
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import CheckRecorded, Severity
 from watchkeeper.domain.held import Held
+from watchkeeper.domain.kept_sources import waits_again
 from watchkeeper.domain.places import lies_below
 from watchkeeper.domain.sources import CapacityFacts, OtherJob
 from watchkeeper.domain.state import Instance, Run, contract_of
@@ -57,14 +58,16 @@ def partial_allocation(run: Run, instance: Instance, check: CheckRecorded, now: 
     long = since is not None and now - since > limit
     wedged = is_wedged(told)
     proven = f"; nothing serves {_unmet(told)}, and nothing is provisioned" if wedged else ""
-    # None at all is a job that waits: `pending` tells that.
-    holds = short and long and told.granted > 0
+    # None at all is a job that waits: `pending` tells that, where the job says so itself.
+    again = waits_again(check)
+    holds = short and long and (told.granted > 0 or again)
+    part = "nothing" if again else "only part"
     return Held(
         PARTIAL,
         "H6",
         Severity.ALERT if wedged else Severity.NOTIFY,
         holds,
-        f"only part of what it asked for is granted for more than {render_duration(limit)}{proven}",
+        f"{part} of what it asked for is granted for more than {render_duration(limit)}{proven}",
         capacity_lines(told),
     )
 
@@ -81,8 +84,9 @@ def _short_since(run: Run, instance: Instance, check: CheckRecorded) -> datetime
         if told.granted >= told.wanted:
             break
         since = last.at
-    began = instance.launched_at if since is not None and not _was_whole(run, check) else None
-    return began or since
+    # What has trained had its machines, whether somebody told of them or not.
+    waited = since is not None and not _was_whole(run, check) and instance.step_best is None
+    return instance.launched_at if waited and instance.launched_at is not None else since
 
 
 def _was_whole(run: Run, check: CheckRecorded) -> bool:

@@ -28,6 +28,7 @@ from watchkeeper.domain.events import (
     WatchTaken,
 )
 from watchkeeper.domain.evolve import evolve
+from watchkeeper.domain.launching import plan_first_instance
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.phases import Interrupted
@@ -216,7 +217,10 @@ def _resumed(run: Run, decision: DecisionMade | None) -> tuple[str, int | None]:
     """Return where a new instance goes on from: as decided, else where `relaunch` would."""
     if decision is not None and decision.resume_step is not None:
         return decision.resume_path, decision.resume_step
-    if not run.instances or run.last_check is None:
+    if not run.instances:
+        first = plan_first_instance(contract_of(run), "")
+        return first.resume_from, first.resume_step
+    if run.last_check is None:
         return "", None
     chosen = newest_resumable(run, run.last_check.event) or launch_source(run)
     return (chosen.path, chosen.step) if chosen is not None else ("", None)

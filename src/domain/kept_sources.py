@@ -37,6 +37,9 @@ GAUGES_MAX = 16
 UNMET_MAX = 8
 """Demands that nothing serves, kept in a check."""
 
+UNMET_LINE_MAX = 200
+"""Characters kept of a demand that only the reason for the wait names."""
+
 BURST = timedelta(minutes=10)
 """Tries that failed within this of the newest failure belong to it: the first is the cause."""
 
@@ -48,6 +51,11 @@ _FAILED = frozenset(
         AttemptState.WORKER_FAILED,
     }
 )
+_UNMET = re.compile(
+    r"\b(?:Unsatisfied autoscaler demand|No workers match constraints)\b[^\n;]*", re.IGNORECASE
+)
+"""The heads by which Iris' scheduler and autoscaler say that nothing changes by waiting."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOT_BEGUN = re.compile(r"\bProgress on:train\s+-/(?P<maximum>\d{1,15})(?=\s|$)")
 """The bar that is printed before anything ran: no progress, and its maximum is exact."""
@@ -108,7 +116,9 @@ def _capacity(
     if told is None and not pending:
         return None
     facts = told or CapacityFacts()
-    changes: dict[str, object] = {"unmet": facts.unmet[:UNMET_MAX]}
+    named = _UNMET.search(facts.pending_reason)
+    unmet = facts.unmet or ((named[0].strip()[:UNMET_LINE_MAX],) if named is not None else ())
+    changes: dict[str, object] = {"unmet": unmet[:UNMET_MAX]}
     if pending and facts.wanted is None and facts.granted is None:
         changes["wanted"] = len(newest)
         changes["granted"] = len(newest) - len(pending)
@@ -133,6 +143,22 @@ def _hosts(hosts: tuple[HostFacts, ...]) -> tuple[HostFacts, ...]:
         return mounted, 1.0 if free is None else free
 
     return tuple(sorted(hosts, key=order)[:HOSTS_MAX])
+
+
+def waits_again(check: CheckRecorded) -> bool:
+    """Say whether a job that is called RUNNING has no machine at all.
+
+    An orchestrator that retries by itself may keep a job RUNNING while all of its tasks wait.
+    """
+    told, job = check.capacity, check.job
+    if told is None or job is None or job.state is not JobState.RUNNING:
+        return False
+    return bool(told.wanted) and told.granted == 0
+
+
+def waits(check: CheckRecorded) -> bool:
+    """Say whether a job waits for machines, for the first time or once more."""
+    return waits_again(check) or (check.job is not None and check.job.state is JobState.PENDING)
 
 
 def free_share(host: HostFacts) -> float | None:

@@ -18,11 +18,11 @@ _FLAG = re.compile(r"(?:^|_)OOM(?:_|$|Killed)|OUT_OF_MEMORY", re.IGNORECASE)
 """An orchestrator's own class of such an end, such as `OOMKilled`."""
 
 _HOST = re.compile(
-    r"\boom-?kill|\bkilled due to (?:memory pressure|the node running low on memory)"
-    r"|\bcgroup out-of-memory\b|\bexceeded (?:its|the) memory limit\b",
+    r"\boom[- ]?kill|\bkilled due to (?:memory pressure|the node running low on memory)"
+    r"|\bcgroup out-of-memory\b|\bexceeded (?:(?:its|the) )?memory limit\b",
     re.IGNORECASE,
 )
-"""How kernels, cgroups and Ray's memory monitor name a process that they ended for memory."""
+"""How kernels, cgroups, Iris and Ray's memory monitor name a process that they ended for memory."""
 
 _HBM_ERROR = re.compile(
     r"CUDA (?:error: )?out of memory|memory space hbm|program hbm requirement"

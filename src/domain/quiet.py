@@ -6,10 +6,11 @@ One source alone never proves a stall, and no answer is never read as standing s
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from watchkeeper.domain.checkpoint_pace import expected_interval
+from watchkeeper.domain.checkpoint_pace import expected_time
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import CheckRecorded
+from watchkeeper.domain.kept_sources import waits, waits_again
 from watchkeeper.domain.live_limits import LiveLimits, live_limits_of, stall_limit
 from watchkeeper.domain.liveness import Liveness, Moves, Quiet, Witness
 from watchkeeper.domain.observation import Observation
@@ -53,6 +54,7 @@ class Scene:
     checks: int
     witnesses: tuple[Witness, ...]
     busy: str
+    waits_again: bool
     final: bool
     checkpoint_every: timedelta | None
     now: datetime
@@ -98,8 +100,9 @@ def liveness_of(
         checks=_checks(run, before, check, witnesses),
         witnesses=witnesses,
         busy=_busy(before, check, seen),
+        waits_again=waits_again(check),
         final=_is_at_the_end(contract_of(run), instance, check),
-        checkpoint_every=_checkpoint_every(run, before.rate),
+        checkpoint_every=expected_time(run, before.rate),
         now=now,
     )
     asked = end_asked(run, instance.plan.instance)
@@ -149,6 +152,8 @@ def _phase_now(
         return TrainingPhase.NOT_STARTED
     if any(one.moves is Moves.MOVED and one.name in STEP_CLOCKS for one in witnesses):
         return TrainingPhase.TRAINING
+    if waits_again(check):
+        return TrainingPhase.NOT_STARTED
     gauges = check.telemetry
     said = gauges.phase if gauges is not None and _is_fresh(gauges, before.now) else None
     if said is not None:
@@ -177,7 +182,7 @@ def _since(
     phase_since: datetime,
 ) -> datetime:
     """Return when a step was last seen to come, or the phase began, whichever is later."""
-    if check.job is not None and check.job.state is JobState.PENDING:
+    if waits(check):
         return before.now  # No step is due while it waits.
     if any(one.moves is Moves.MOVED and one.name in STEP_CLOCKS for one in witnesses):
         return before.now
@@ -186,10 +191,9 @@ def _since(
 
 def _checks(run: Run, before: Before, check: CheckRecorded, witnesses: tuple[Witness, ...]) -> int:
     """Count the checks in a row at which no step was seen to come."""
-    waits = check.job is not None and check.job.state is JobState.PENDING
     moved = any(one.moves is Moves.MOVED and one.name in STEP_CLOCKS for one in witnesses)
     first = not before.liveness.witnesses
-    if waits or moved or first or expecting(run, "H3", before.now) is not None:
+    if waits(check) or moved or first or expecting(run, "H3", before.now) is not None:
         return 0
     return before.liveness.checks + 1
 
@@ -222,6 +226,8 @@ def _verdict(scene: Scene) -> tuple[Quiet, str]:
         return Quiet.WAITING_FOR_CAPACITY, "the orchestrator has not begun it"
     if moved:
         return _moving(scene, moved)
+    if scene.waits_again:
+        return Quiet.WAITING_FOR_CAPACITY, "RUNNING, and none of its tasks has a machine"
     if scene.state in (JobState.UNKNOWN, JobState.NOT_FOUND):
         return Quiet.NOT_JUDGED, "the orchestrator cannot account for the job"
     if scene.state in (JobState.RUNNING, None):
@@ -329,16 +335,6 @@ def _is_checkpoint_due(scene: Scene) -> bool:
     if since is None or scene.checkpoint_every is None:
         return False
     return scene.now - since > scene.limits.checkpoint_slack * scene.checkpoint_every
-
-
-def _checkpoint_every(run: Run, rate: float | None) -> timedelta | None:
-    """Return the time in which a further checkpoint is to come; none where nobody can tell."""
-    interval = expected_interval(run)
-    if interval is None:
-        return None
-    if interval.time is not None:
-        return interval.time
-    return timedelta(seconds=(interval.steps or 0) / rate) if rate else None
 
 
 # --- Words ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import hashlib
 from datetime import datetime
 
 from watchkeeper.domain.advised import proposed_with
+from watchkeeper.domain.attempts_told import attempt_line, first_failed, lost_by
 from watchkeeper.domain.causes import CAUSES, INFRASTRUCTURE, UNKNOWN
 from watchkeeper.domain.commands_judgement import Revise
 from watchkeeper.domain.commands_signals import ReceiveSignal
@@ -27,7 +28,6 @@ from watchkeeper.domain.recovery import recover
 from watchkeeper.domain.recovery_case import Case
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.relaunching import asked_of
-from watchkeeper.domain.sources import AttemptState
 from watchkeeper.domain.state import Failure, Run
 
 Outcome = list[RunEvent] | Refused
@@ -115,15 +115,12 @@ def revised_by_attempts(run: Run, check: CheckRecorded) -> list[FailureRevised]:
         return []
     if failure.traced or check.traceback:
         return []
-    told = {AttemptState.PREEMPTED: "preemption", AttemptState.WORKER_FAILED: "node_failure"}
-    ended = [one for one in check.attempts if one.state in told]
-    if not ended:
+    first = first_failed(check)
+    cause = lost_by(first) if first is not None else ""
+    if first is None or not cause:
         return []
-    cause = told[ended[0].state]
-    line = f"attempt {ended[0].attempt} of {ended[0].task}: {ended[0].state.value}"
-    where = f" on {ended[0].node}" if ended[0].node else ""
-    because = f"the orchestrator calls its first failed attempt {ended[0].state.value}"
-    return [_revised(failure, cause, because, (line + where,))]
+    because = f"the orchestrator calls its first failed attempt {first.state.value}"
+    return [_revised(failure, cause, because, (attempt_line(first),))]
 
 
 def _revised(

@@ -7,6 +7,7 @@ replayed from events alone, with all evidence files deleted.
 from typing import TypeGuard
 
 from watchkeeper.domain.advised import proposed_with
+from watchkeeper.domain.attempts_told import told_by_attempts
 from watchkeeper.domain.check import is_older_than_the_run
 from watchkeeper.domain.commands import Command
 from watchkeeper.domain.detectors import (
@@ -196,7 +197,8 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
         return events + planned
     ended_at = job.ended_at or command.now
     wrong = _wrong_numbers(run, check, command)
-    found = witnessed(classify(job, check), check, cause_by_witnesses(run, ended_at))
+    found = told_by_attempts(classify(job, check), check, job)
+    found = witnessed(found, check, cause_by_witnesses(run, ended_at))
     # A short instance was perhaps never checked alive.
     events += identity_at(run, check, command.now)
     evidence = (*found.evidence, *(text for rule, text in wrong if rule in NUMBERS_WRONG))
