@@ -237,7 +237,7 @@ def _numbers(history: dict[str, Any]) -> dict[str, Any]:
     if columns is None:
         return history
     filled: dict[str, Any] = {
-        name: [math.nan if value is None else value for value in cast("list[Any]", column)]
+        name: [math.nan if value is None else value for value in column]
         if isinstance(column, list) and None in column
         else column
         for name, column in columns.items()

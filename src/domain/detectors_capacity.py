@@ -51,7 +51,7 @@ def partial_allocation(run: Run, instance: Instance, check: CheckRecorded, now: 
     alive = check.job is not None and check.job.state in (JobState.RUNNING, JobState.PENDING)
     if told is None or told.wanted is None or told.granted is None or not alive:
         # Without numbers nobody can tell; a cluster that answers without them tells of no want.
-        answered = alive and _is_told(check)
+        answered = alive and (_is_told(check) or _tries_are_told(check))
         return Held(PARTIAL, "H6", Severity.NOTIFY, False if answered else None, "")
     short = told.granted < told.wanted
     since = _short_since(run, instance, check)
@@ -70,6 +70,12 @@ def partial_allocation(run: Run, instance: Instance, check: CheckRecorded, now: 
         f"{part} of what it asked for is granted for more than {render_duration(limit)}{proven}",
         capacity_lines(told),
     )
+
+
+def _tries_are_told(check: CheckRecorded) -> bool:
+    """Say whether the tries of its tasks are known: any that waited would tell what is wanted."""
+    told = [r for r in check.readings if r.source == "attempts"]
+    return bool(told) and all(r.state is SourceState.FRESH for r in told)
 
 
 def _short_since(run: Run, instance: Instance, check: CheckRecorded) -> datetime | None:

@@ -7,7 +7,7 @@ the one that is judged. Nothing is decided here: `decide` and `evolve` do it.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from watchkeeper.domain.commands import ConfirmLaunched, RecordCheck
@@ -42,8 +42,8 @@ JUDGE = Actor(principal="watchkeeper", kind="service")
 """Who checks in a history that is made up."""
 
 BEFORE = timedelta(seconds=120)
-"""How long before its first observation an instance was launched, where nothing says when: the
-first check falls due so long after a submit."""
+"""How long before its first observation an instance was launched at least, where nothing says when:
+the first check falls due so long after a submit."""
 
 _NUMBER = re.compile(r"i([1-9][0-9]{0,5})")
 _NOT_RECORDED = UUID(int=0)
@@ -103,6 +103,7 @@ def begin(contract: Contract) -> Run:
 
 
 _FIRST = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+_LAST = datetime.fromisoformat("2200-01-01T00:00:00+00:00").timestamp()
 
 
 def recorded(run: Run, event: Event) -> Run:
@@ -181,7 +182,9 @@ def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
         )
     if launched_at is None:
         started = seen.job.started_at if seen.job is not None else None
-        launched_at = started if started and started <= seen.at else seen.at - BEFORE
+        signs = () if run.instances else _signs_of_life(seen)
+        launched_at = min((seen.at - BEFORE, *signs))
+        launched_at = started if started and started <= seen.at else launched_at
     decision = run.phase.decision if isinstance(run.phase, Interrupted) else None
     resume_from, resume_step = _resumed(run, decision)
     plan = make_plan(
@@ -211,6 +214,20 @@ def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
     if isinstance(outcome, Refused):
         raise NotJudged(outcome.sentence)
     return _recorded(run, outcome, launched_at, JUDGE)
+
+
+def _signs_of_life(seen: Observation) -> list[datetime]:
+    """Return the times that show that a first instance was there, where nobody says since when."""
+    if seen.job is not None and seen.job.state is JobState.PENDING:
+        return []
+    written = seen.checkpoints.checkpoints if seen.checkpoints is not None else ()
+    times = seen.history.times[:1] if seen.history is not None else ()
+    signs = [
+        *(one.written_at for one in written),
+        *(one.started_at for one in seen.attempts),
+        *(datetime.fromtimestamp(at, UTC) for at in times if _FIRST.timestamp() < at < _LAST),
+    ]
+    return [at for at in signs if at is not None]
 
 
 def _resumed(run: Run, decision: DecisionMade | None) -> tuple[str, int | None]:

@@ -26,7 +26,8 @@ The first two are Ray's (2.60, JobErrorType), the third is that of our `local` o
 """
 
 _NODE_WORDS = re.compile(
-    r"job supervisor actor died|node (?:died|is dead|was terminated)|head node (?:died|is gone)",
+    r"job supervisor actor died|node (?:died|is dead|was terminated)|head node (?:died|is gone)"
+    r"|^worker failed\.?$",
     re.IGNORECASE,
 )
 CLAIM_CONFIDENCE_MIN = 0.6

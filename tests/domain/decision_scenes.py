@@ -19,6 +19,7 @@ from tests.domain.samples import (
 from watchkeeper.domain.commands import Acknowledge, GiveConsent, Stop
 from watchkeeper.domain.commands_manoeuvres import AnnounceAct, RequestRelaunch
 from watchkeeper.domain.events import Action, ActKind
+from watchkeeper.domain.sources import AttemptFacts
 from watchkeeper.domain.values import JobFacts
 
 Given = Callable[[], History]
@@ -123,6 +124,11 @@ def ends(said: JobFacts, **facts: Any) -> When:
 def ends_by(cause: str, **facts: Any) -> When:
     """The instance ends by a cause that triage named."""
     return lambda history: ends_as(history, cause, **(facts or KEEP))
+
+
+def tried(said: JobFacts, *attempts: AttemptFacts) -> When:
+    """The instance ends so, and the orchestrator tells of the tries of its tasks."""
+    return lambda history: look(history, said, attempts=attempts, further=("attempts",), **KEEP)
 
 
 def shows(**facts: Any) -> When:

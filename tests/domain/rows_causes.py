@@ -24,8 +24,10 @@ from tests.domain.decision_scenes import (
     shows,
     then,
     trained,
+    tried,
     unseen,
 )
+from tests.domain.ends import attempt
 from tests.domain.given import Answer, History
 from tests.domain.rule_tables import Cell, Decides
 from tests.domain.samples import (
@@ -40,6 +42,7 @@ from tests.domain.samples import (
     tracker,
 )
 from watchkeeper.domain.events import Action, ActKind, ActProposed, LaunchRequested
+from watchkeeper.domain.sources import AttemptState
 from watchkeeper.domain.values import JobState
 
 R1 = Decides(
@@ -47,6 +50,12 @@ R1 = Decides(
     chosen=(
         Cell("a node is lost", trained(), LOST, RELAUNCH_R1),
         Cell("a signal ended it, for the first time", trained(), ends(killed()), RELAUNCH_R1),
+        Cell(
+            "the orchestrator calls its first failed try preempted",
+            trained(),
+            tried(job(JobState.FAILED), attempt(1, "w-1", state=AttemptState.PREEMPTED)),
+            RELAUNCH_R1,
+        ),
     ),
     boundary=(
         Cell("exit code 1 without a word", trained(), ends(exited(1)), (Action.ESCALATE, "R19")),
@@ -237,6 +246,12 @@ R6 = Decides(
     chosen=(
         Cell("device memory ran out", trained(), OUT_OF_HBM, ASK_R6),
         Cell("data loading failed", trained(), ends_by("data_error"), ASK_R6),
+        Cell(
+            "exit code 137, and the orchestrator's flag for memory",
+            trained(),
+            tried(exited(137), attempt(1, "w-1", oom=True)),
+            ASK_R6,
+        ),
     ),
     boundary=(
         Cell("exit code 137 alone", trained(), ends(exited(137)), (Action.ESCALATE, "R19")),

@@ -221,6 +221,12 @@ R14 = Decides(
     chosen=(
         Cell("a human asked for its stop", asked_to_stop, ends(killed(15)), LEAVE_R14),
         Cell("its lines say that somebody stopped it", trained(), ends_by("user_stopped"), ASK_R14),
+        Cell(
+            "STOPPED, and the orchestrator says by a user",
+            trained(),
+            ends(job(JobState.STOPPED, message="Terminated by user")),
+            ASK_R14,
+        ),
     ),
     boundary=(
         Cell("STOPPED by nobody on record", trained(), ends(job(JobState.STOPPED)), RELAUNCH_R1),
