@@ -17,6 +17,7 @@ from watchkeeper.domain.envelope import Envelope, Event
 from watchkeeper.domain.events import (
     CheckRecorded,
     DecisionMade,
+    EscalationAcknowledged,
     FailureClassified,
     FindingCleared,
     FindingOpened,
@@ -198,7 +199,7 @@ def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
         plan=plan, digest=_DIGEST, approval="", preflight=1, waiver=_WAIVED,
         reason=(decision.rule if decision is not None else "R19") if run.instances else "launch",
     )  # fmt: skip
-    run = _recorded(run, [requested], launched_at, JUDGE)
+    run = _recorded(run, [*_answered(run), requested], launched_at, JUDGE)
     if run.watch.holder is None:
         taken = WatchTaken(
             holder=Holder(principal=JUDGE.principal, host="judge", home="judge"),
@@ -214,6 +215,15 @@ def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
     if isinstance(outcome, Refused):
         raise NotJudged(outcome.sentence)
     return _recorded(run, outcome, launched_at, JUDGE)
+
+
+def _answered(run: Run) -> list[EscalationAcknowledged]:
+    """Return the answers to what was asked about the last end: somebody went on from it."""
+    if not run.instances:
+        return []
+    about = f"{run.instances[-1].plan.instance}: "
+    asked = (one.name for one in run.questions.values() if one.asks.startswith(about))
+    return [EscalationAcknowledged(question=name, answer="relaunch", note="") for name in asked]
 
 
 def _signs_of_life(seen: Observation) -> list[datetime]:

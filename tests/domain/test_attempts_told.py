@@ -21,7 +21,7 @@ HANG = ("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType
 PREEMPTED = {"state": AttemptState.PREEMPTED}
 LOST = {"state": AttemptState.WORKER_FAILED}
 KILLED = {"state": AttemptState.KILLED, "message": "Job exceeded max_task_failures"}
-OOM = {"oom": True, "exit_code": 137, "memory_asked_bytes": 4 * 10**11}
+OOM: dict[str, Any] = {"oom": True, "exit_code": 137, "memory_asked_bytes": 4 * 10**11}
 
 
 def ended(said: JobFacts, *tries: AttemptFacts, lines: tuple[str, ...] = ()) -> Answer:
@@ -114,7 +114,7 @@ def test_a_try_that_failed_long_before_the_end_and_was_retried_is_not_its_cause(
 
 
 def test_the_line_of_the_try_is_cited_with_its_machine_and_memory() -> None:
-    peak = {"memory_peak_bytes": 399 * 10**9}
+    peak: dict[str, Any] = {"memory_peak_bytes": 399 * 10**9}
     failure = ended(exited(137), attempt(3, "w-3", **OOM, **peak)).the(FailureClassified)
     assert any("w-3" in line for line in failure.evidence)
     assert any("asked for 400.0 GB, used 399.0 GB" in line for line in failure.evidence)

@@ -1,0 +1,317 @@
+"""`judge` on what people on call meet: each case says what is expected of the answer, and why."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.judge_scenes import (
+    CHECKPOINTS,
+    CONTRACT,
+    Part,
+    away,
+    bars,
+    clock,
+    ended,
+    job,
+    saved,
+    step_at,
+    tracked,
+    trains,
+    tried,
+    waits,
+)
+from watchkeeper.adapters.cli.judging_lines import row_of
+from watchkeeper.adapters.judge_lines import answer_line
+from watchkeeper.domain.secrets import Scrubber
+
+SCRUBBER = Scrubber(b"k" * 16, {})
+WELL = [trains(180), trains(190)]
+COMPILES = [f"jax._src.compiler Compiling jit(train_step), pass {number}" for number in range(40)]
+HBM = ["Program hbm requirement 98.23G:", "Largest program allocations in hbm:"]
+PREEMPTED: dict[str, Any] = {"attempts": [tried("preempted", 196, node="w-3")]}
+LOST_BEFORE = [trains(100), trains(190), ended(200, **PREEMPTED)]
+STANDING: Part = {
+    "log_lines": bars(1750),
+    "tracker": tracked(1750, 195),
+    "checkpoints": saved(1650),
+}
+RETRYING: Part = {
+    **STANDING,
+    "attempts": [tried("preempted", 196), {"task": "/ann/moe/0", "attempt": 1, "state": "pending"}],
+}
+OWNED = {**CONTRACT, "retries": {"owner": "orchestrator"}}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line, and what is expected of its answer.
+
+    Attributes:
+        name: What is looked at.
+        seen: The observation.
+        expected: Fields of the answer.
+        rules: Rules of the findings that are open, all of them.
+        before: The history.
+        line: Further fields of the line.
+        cause: Of the failure, where one is told.
+    """
+
+    name: str
+    seen: Part
+    expected: Part
+    rules: tuple[str, ...] = ()
+    before: list[Part] = field(default_factory=list[Part])
+    line: Part = field(default_factory=dict[str, Any])
+    cause: str = ""
+
+
+CALM = {"decision": "none", "escalate": False, "notify": False}
+HEALTHY = {**CALM, "health": "healthy"}
+ASKED = {"decision": "alert", "rule": "R17", "escalate": True, "notify": True}
+TOLD = {"decision": "notify", "rule": "R17", "escalate": False, "notify": True}
+
+
+def starts(minute: float, lines: list[str], **parts: Any) -> Part:
+    return {"at": clock(minute), "job": job(), "log_lines": lines, **parts}
+
+
+def second(minute: float, step: int, *lines: str, **parts: Any) -> Part:
+    """The second instance, which went on from step 1600."""
+    return {
+        "at": clock(minute),
+        "instance": "i2",
+        "job": {"state": "running", "started_at": clock(210)},
+        "log_lines": [*lines, *bars(step)],
+        "tracker": tracked(step, minute),
+        "checkpoints": saved(1500, 1650),
+        **parts,
+    }
+
+
+def relaunched(step: int | None) -> Part:
+    told = {"decision": "relaunch", "rule": "R1", "resume_step": step, "escalate": False}
+    return {**told, "notify": True, "health": "unhealthy"}
+
+
+def asks(rule: str) -> Part:
+    return {"decision": "escalate", "rule": rule, "escalate": True, "notify": True}
+
+
+CASES = [
+    Case(
+        "it compiles for 25 min and prints so",
+        starts(26, COMPILES[:26]),
+        HEALTHY,
+        before=[starts(3, COMPILES[:3]), starts(13, COMPILES[:13])],
+    ),
+    Case(
+        "it compiles for 25 min without a word",
+        starts(26, COMPILES[:3], tracker=tracked(None, 25)),
+        HEALTHY,
+        before=[starts(3, COMPILES[:3]), starts(13, COMPILES[:3])],
+    ),
+    Case(
+        "it waits for capacity that comes",
+        waits(40, "(scaling up) Waiting for worker scale-up in scale group 'v5p'", provisioning=1),
+        TOLD,
+        rules=("H6",),
+        before=[waits(20, "Insufficient TPUs (need 8, available 0)", provisioning=1)],
+        line={"launched_at": clock(0)},
+    ),
+    Case(
+        "it waits, and the reason for it changes at each check",
+        waits(55, "Insufficient TPUs (need 8, available 6)"),
+        CALM,
+        rules=("H6",),
+        before=[
+            waits(20, "Insufficient TPUs (need 8, available 0)"),
+            waits(40, "Coscheduling: need 8 workers in same 'tpu-name' group"),
+        ],
+        line={"launched_at": clock(0)},
+    ),
+    Case(
+        "all its tasks wait again while the job is called RUNNING",
+        trains(235, **RETRYING),
+        {**TOLD, "quiet": "waiting_for_capacity"},
+        rules=("H6",),
+        before=[*WELL, *(trains(minute, **RETRYING) for minute in (200, 210, 220, 230))],
+        line={"contract": OWNED},
+    ),
+    Case(
+        "no source answers but the orchestrator",
+        {"at": clock(225), "job": job(), "readings": away("logs", "tracker", "checkpoints")},
+        {"health": "unknown", "quiet": "monitor_blind", "escalate": False},
+        rules=("H1",),
+        before=[
+            *WELL,
+            *(
+                {"at": clock(at), "job": job(), "readings": away("logs", "tracker", "checkpoints")}
+                for at in (200, 210, 220)
+            ),
+        ],
+    ),
+    Case(
+        "the log's pipe is dark and the tracker goes on",
+        trains(220, log_lines=bars(1700)),
+        {**HEALTHY, "quiet": "log_pipe_dark"},
+        before=[*WELL, trains(200, log_lines=bars(1700)), trains(210, log_lines=bars(1700))],
+    ),
+    Case(
+        "the tracker says crashed once, and steps are printed",
+        trains(200, tracker=tracked(1650, 185, state="crashed")),
+        HEALTHY,
+        before=WELL,
+    ),
+    Case(
+        "every source stands still",
+        trains(220, **STANDING),
+        ASKED,
+        rules=("H3",),
+        before=[*WELL, trains(200, **STANDING), trains(210, **STANDING)],
+    ),
+    Case(
+        "the tracker shows another display name",
+        trains(60, tracker=tracked(400, 60, display_name="moe-7b-debug")),
+        ASKED,
+        rules=("H2",),
+        before=[trains(50)],
+    ),
+    Case(
+        "the tracker's clock is three minutes ahead",
+        trains(60, tracker=tracked(400, 63)),
+        HEALTHY,
+        before=[trains(50)],
+    ),
+    Case(
+        "steps are trained again after a preemption",
+        second(225, 1650),
+        HEALTHY,
+        before=[*LOST_BEFORE, second(215, 1610, "Resuming training from step 1650")],
+    ),
+    Case(
+        "a human went on after a bug, from the newest checkpoint",
+        second(225, 1700, "Resuming training from step 1650"),
+        HEALTHY,
+        before=[trains(190), ended(200, "failed", job={"exit_code": 1})],
+    ),
+    Case(
+        "a human went on after a bug, and it starts from scratch",
+        second(225, 20, "Starting from scratch"),
+        {**ASKED, "health": "degraded"},
+        # It is not where it was to be, and its line is one that the contract forbids.
+        rules=("H17", "H17"),
+        before=[trains(190), ended(200, "failed", job={"exit_code": 1})],
+        line={
+            "contract": {**CONTRACT, "policy": {"lines_forbidden": ["Starting from scratch"]}},
+        },
+    ),
+    Case(
+        "a first instance goes on from what the contract names",
+        trains(60, log_lines=["Resuming training from step 9000", *bars(400)]),
+        HEALTHY,
+        line={"contract": {**CONTRACT, "initialize_from": f"{CHECKPOINTS}/step-9000"}},
+        before=[trains(50)],
+    ),
+    Case(
+        "a gradient norm alone is infinite",
+        trains(200, tracker=tracked(1800, 200, metrics={"train/loss": 2, "grad_norm": "Infinity"})),
+        ASKED,
+        rules=("H7",),
+        before=WELL,
+    ),
+    Case(
+        "NaN stands in a line of MaxText only",
+        trains(200, tracker=None, log_lines=["completed step: 1800, seconds: 6.0, loss: nan"]),
+        ASKED,
+        rules=("H7", "H13"),
+        before=[trains(190, tracker=None, log_lines=["completed step: 1700, loss: 2.41"])],
+    ),
+    Case(
+        "the compiler reports the memory of a live job",
+        trains(200, log_lines=[*bars(1800), *HBM]),
+        TOLD,
+        rules=("H13",),
+        before=WELL,
+    ),
+    Case("a disk has 15 % left", trains(200, hosts=[{"host": "w-3", "total_bytes": 100,
+        "free_bytes": 15}]), TOLD, rules=("H15",), before=WELL),
+    Case(
+        "an instance that was replaced still writes",
+        trains(200, others=[{"job": "/ann/moe-old", "state": "running", "run": "moe-7b"}]),
+        TOLD,
+        rules=("H12",),
+        before=WELL,
+    ),
+    Case(
+        "preempted, by the orchestrator's word on its try alone",
+        ended(200, **PREEMPTED),
+        relaunched(1650),
+        before=WELL,
+        cause="preemption",
+    ),
+    Case(
+        "preempted, and the newest checkpoint is half written",
+        ended(200, **PREEMPTED, checkpoints=saved(1500, half=1650)),
+        relaunched(1500),
+        before=WELL,
+        cause="preemption",
+    ),
+    Case(
+        "exit code 137, and nobody says why",
+        ended(200, job={"exit_code": 137, "message": "killed by SIGKILL (possibly OOM)"}),
+        relaunched(1650),
+        before=WELL,
+        cause="unknown",
+    ),
+    Case(
+        "exit code 133, and the orchestrator says that memory ran out",
+        ended(200, job={"exit_code": 133, "message": "Exit code 133: OOM killed (container)"}),
+        asks("R6"),
+        before=WELL,
+        cause="host_oom",
+    ),
+    Case("the compiler's report ends it", ended(200, "failed", *HBM, job={"exit_code": 1}),
+        asks("R6"), before=WELL, cause="hbm_oom"),
+    Case(
+        "stopped, by the orchestrator's sentence",
+        ended(200, "stopped", job={"message": "Terminated by user"}),
+        asks("R14"),
+        before=WELL,
+        cause="user_stopped",
+    ),
+    Case(
+        "a bare end, long after its checkpoint",
+        {
+            "at": clock(200),
+            "job": {"state": "failed", "exit_code": 137},
+            "checkpoints": saved(1500, 1650),
+        },
+        relaunched(1650),
+        cause="unknown",
+    ),
+    Case("the orchestrator has no answer at its end", trains(200, job=None, readings=[{
+        "source": "orchestrator", "state": "unavailable", "reason": "timed out"}]), CALM,
+        before=WELL),
+    Case("the orchestrator does not know the job", {"at": clock(200), "job": {
+        "state": "not_found"}}, {"decision": "alert", "rule": "R19", "escalate": True},
+        rules=("R19",), before=WELL),
+    Case("success, with a noisy shutdown", ended(200, "succeeded", "Traceback (most recent call "
+        "last):", "BrokenPipeError: [Errno 32] Broken pipe"), {"decision": "verify", "rule": "R15",
+        "health": "healthy", "escalate": False}, before=WELL),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_it_is_judged_as_whoever_is_on_call_would(case: Case) -> None:
+    line = {"contract": CONTRACT, **case.line, "history": case.before, "observation": case.seen}
+    answer = row_of(answer_line(json.dumps({"id": case.name, **line}), SCRUBBER))
+    assert sorted(one["rule"] for one in answer["findings"]) == sorted(case.rules)
+    assert {name: answer[name] for name in case.expected} == case.expected
+    assert (answer["failure"] or {}).get("cause", "") == case.cause
+
+
+def test_a_scene_shows_the_step_of_its_minute() -> None:
+    answer = row_of(answer_line(json.dumps({"observation": trains(60)}), SCRUBBER))
+    assert answer["progress"]["step"] == step_at(60) == 400
