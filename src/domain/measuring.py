@@ -152,7 +152,7 @@ def _series(
         return series, _before(run, instance, newest, series.turns)
     newest = progress.step if progress is not None else None
     before = _before(run, instance, newest, 0)
-    return series_of_checks(run, instance, seen, tracker, before.own), before
+    return series_of_checks(run, instance, seen, tracker, before.own, progress), before
 
 
 def _compares(run: Run, instance: Instance) -> bool:

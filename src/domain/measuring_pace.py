@@ -28,6 +28,8 @@ def pace_of(
 ) -> Pace | None:
     """Return how fast training goes by cadences, beside its baseline; none where nobody tells.
 
+    Where only the checks' own steps tell it, none while it is as fast as ever.
+
     Args:
         series: What was logged.
         limits: The run's.
@@ -50,6 +52,10 @@ def pace_of(
     # The rounded one is what is recorded: so the rules can count again from the record.
     baseline = significant(baseline) if baseline is not None else None
     low = 0 if baseline is None else _low(bins, (1 - limits.throughput_drop) * baseline)[0]
+    told = any(found.rule == "H4" for found in run.findings.values())
+    if series.times is None and "throughput" not in series.names and not low and not told:
+        # Steps from check to check are recorded anyway: they are a pace again when one is low.
+        return None
     return Pace(
         metric=name,
         baseline=baseline,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from watchkeeper.domain.events_watch import Progress
 from watchkeeper.domain.metric_names import recognise
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress import progress_of
@@ -14,6 +15,9 @@ from watchkeeper.domain.series import FINITE_ROLES, NO_STEPS, NO_VALUES, Series
 from watchkeeper.domain.state import Instance, Run, contract_of
 from watchkeeper.domain.state_trail import PastCheck
 from watchkeeper.domain.values import TrackerFacts
+
+ROUNDING_SHARE = 20
+"""How many times its rounding a step must move before a pace is told from it."""
 
 CHECKS_MAX = 32
 """Earlier checks that stand in for a history that nobody has."""
@@ -32,6 +36,7 @@ def series_of_checks(
     seen: Observation,
     tracker: TrackerFacts | None,
     earlier: Sequence[PastCheck],
+    progress: Progress | None = None,
 ) -> Series | None:
     """Put a series together from earlier checks and from what is shown now; none without any.
 
@@ -41,6 +46,7 @@ def series_of_checks(
         seen: The observation.
         tracker: The tracker's facts where they are fresh and of this stretch.
         earlier: The earlier checks of this stretch, oldest first.
+        progress: The step that the check shows: where no metric tells a throughput, steps do.
     """
     stated = contract_of(run).detect.metrics
     shown = shown_losses(seen, instance)
@@ -65,7 +71,29 @@ def series_of_checks(
             names.setdefault("loss", "loss")
     if not rows:
         return None
-    return _series(_merged(rows), names, shown)
+    paces = _paces(earlier, seen, progress) if "throughput" not in names else []
+    return _series(_merged(rows), names, shown, paces)
+
+
+def _paces(
+    earlier: Sequence[PastCheck], seen: Observation, progress: Progress | None
+) -> list[tuple[float, float]]:
+    """Return times and steps a second from check to check, where the step moved enough to tell."""
+    points = [(one.at.timestamp(), one.step) for one in earlier[-CHECKS_MAX:]]
+    if progress is not None:
+        points.append((seen.at.timestamp(), progress.step))
+    enough = max(1, ROUNDING_SHARE * progress.uncertainty) if progress is not None else 1
+    found: list[tuple[float, float]] = []
+    last: tuple[float, int] | None = None
+    for at, step in points:
+        if step is None:
+            continue
+        if last is None:
+            last = (at, step)
+        elif step - last[1] >= enough and at > last[0]:
+            found.append((at, (step - last[1]) / (at - last[0])))
+            last = (at, step)
+    return found
 
 
 def _values(
@@ -81,14 +109,23 @@ def _values(
     return values
 
 
-def _series(rows: list[_Row], names: dict[str, str], shown: list[tuple[Line, int]]) -> Series:
+def _series(
+    rows: list[_Row],
+    names: dict[str, str],
+    shown: list[tuple[Line, int]],
+    paces: list[tuple[float, float]],
+) -> Series:
     roles = sorted({role for row in rows for role in row.values})
     bad = {
         role: tuple(row.step for row in rows if not np.isfinite(row.values.get(role, 0.0)))
         for role in FINITE_ROLES
         if role in roles
     }
-    timed = [row for row in rows if "throughput" in row.values and not np.isnan(row.at)]
+    timed = [
+        (row.at, row.values["throughput"])
+        for row in rows
+        if "throughput" in row.values and not np.isnan(row.at)
+    ] or paces
     return Series(
         source="logs" if shown else "checks",
         steps=np.array([row.step for row in rows], dtype=np.int64),
@@ -98,8 +135,8 @@ def _series(rows: list[_Row], names: dict[str, str], shown: list[tuple[Line, int
         before_steps=NO_STEPS,
         before_losses=NO_VALUES,
         bad={role: found for role, found in bad.items() if found},
-        pace_times=np.array([row.at for row in timed]) if timed else None,
-        pace_values=np.array([row.values["throughput"] for row in timed]) if timed else None,
+        pace_times=np.array([at for at, _ in timed]) if timed else None,
+        pace_values=np.array([value for _, value in timed]) if timed else None,
         slack=max((line.loss_slack for line, _ in shown), default=0.0),
         mfu=next((row.values["mfu"] for row in reversed(rows) if "mfu" in row.values), None),
     )
