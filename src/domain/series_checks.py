@@ -16,9 +16,6 @@ from watchkeeper.domain.state import Instance, Run, contract_of
 from watchkeeper.domain.state_trail import PastCheck
 from watchkeeper.domain.values import TrackerFacts
 
-ROUNDING_SHARE = 20
-"""How many times its rounding a step must move before a pace is told from it."""
-
 CHECKS_MAX = 32
 """Earlier checks that stand in for a history that nobody has."""
 
@@ -78,11 +75,10 @@ def series_of_checks(
 def _paces(
     earlier: Sequence[PastCheck], seen: Observation, progress: Progress | None
 ) -> list[tuple[float, float]]:
-    """Return times and steps a second from check to check, where the step moved enough to tell."""
+    """Return times and steps a second from check to check, where the step moved."""
     points = [(one.at.timestamp(), one.step) for one in earlier[-CHECKS_MAX:]]
     if progress is not None:
         points.append((seen.at.timestamp(), progress.step))
-    enough = max(1, ROUNDING_SHARE * progress.uncertainty) if progress is not None else 1
     found: list[tuple[float, float]] = []
     last: tuple[float, int] | None = None
     for at, step in points:
@@ -90,7 +86,7 @@ def _paces(
             continue
         if last is None:
             last = (at, step)
-        elif step - last[1] >= enough and at > last[0]:
+        elif step > last[1] and at > last[0]:
             found.append((at, (step - last[1]) / (at - last[0])))
             last = (at, step)
     return found
