@@ -101,6 +101,27 @@ def observation_page() -> str:
     return "\n".join(_page()) + "\n"
 
 
+_JOB_WORDS = (
+    ("`pending`", "PENDING, BUILDING", "PENDING"),
+    ("`running`", "RUNNING, also while all its tasks wait again", "RUNNING"),
+    ("`succeeded`", "SUCCEEDED", "SUCCEEDED"),
+    ("`failed`", "FAILED, WORKER_FAILED, UNSCHEDULABLE", "FAILED"),
+    ("`stopped`", "KILLED", "STOPPED"),
+    ("`not_found`", "the controller's answer `not_found`, never an empty one", "no such job"),
+    ("`unknown`", "any other; reached, and it cannot tell", "any other"),
+)
+_TRY_WORDS = (
+    ("`pending`", "PENDING", "PENDING_CREATION, RESTARTING, PENDING_NODE_ASSIGNMENT"),
+    ("`running`", "ASSIGNED, BUILDING, RUNNING", "ALIVE, RUNNING"),
+    ("`succeeded`", "SUCCEEDED", "FINISHED, an actor out of scope"),
+    ("`failed`", "FAILED", "FAILED, an actor that died by itself"),
+    ("`killed`", "KILLED, COSCHED_FAILED", "RAY_KILL, a cancelled task"),
+    ("`preempted`", "PREEMPTED", ""),
+    ("`worker_failed`", "WORKER_FAILED", "NODE_DIED, NODE_PREEMPTED, LOCAL_RAYLET_DIED"),
+    ("`unknown`", "MISSING, any other", "any other"),
+)
+
+
 def _page() -> Iterator[str]:
     yield "<!-- Written by scripts/generate_schemas.py from the code; do not edit. -->"
     yield "# Observation"
@@ -132,6 +153,7 @@ def _page() -> Iterator[str]:
     for row in _SOURCES:
         yield f"| {' | '.join(row)} |"
     yield ""
+    yield from _words()
     yield "## Fields"
     schema = observation_schema()
     parts: dict[str, dict[str, Any]] = schema["$defs"]
@@ -142,6 +164,22 @@ def _page() -> Iterator[str]:
         else:
             allowed = ", ".join(f"`{value}`" for value in parts[name].get("enum", ()))
             yield from ("", f"### {name}", "", f"One of {allowed}.")
+
+
+def _words() -> Iterator[str]:
+    yield "## Words of orchestrators"
+    yield ""
+    yield (
+        "States are written in these words, in lower case. A state that stands in no row is"
+        " `unknown`: it is never an end."
+    )
+    for heading, rows in (("`job.state`", _JOB_WORDS), ("state of an attempt", _TRY_WORDS)):
+        yield ""
+        yield f"| {heading} | Iris | Ray |"
+        yield "|---|---|---|"
+        for row in rows:
+            yield f"| {' | '.join(row)} |"
+    yield ""
 
 
 def _fields(name: str, described: dict[str, Any]) -> Iterator[str]:

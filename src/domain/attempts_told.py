@@ -97,12 +97,13 @@ def told_by_attempts(found: Classified, check: CheckRecorded, job: JobFacts) -> 
     if first is not None and cause and (dark or found.cause in _OF_A_LOST_PEER):
         print_ = fingerprint(job, f"attempt {first.state.value}")
         return _named(found, cause, Outlook.RETRY, print_, (attempt_line(first),), first)
-    if dark and job.state is JobState.STOPPED:
-        return _stopped(found, check, job)
-    return _by_words(found, job, first) if dark else found
+    if not dark:
+        return found
+    stopped = _stopped(found, check, job) if job.state is JobState.STOPPED else None
+    return stopped or _by_words(found, job, first)
 
 
-def _stopped(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified:
+def _stopped(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified | None:
     """Take a STOPPED that nobody on record asked for as a person's, where its words say so.
 
     Such words mislead at times; so the DRI is asked (R14), and nothing goes on by itself.
@@ -110,7 +111,7 @@ def _stopped(found: Classified, check: CheckRecorded, job: JobFacts) -> Classifi
     claims = (*check.claims, *claims_in(_lines(job.message)))
     said = next((one for one in claims if one.signature == STOPPED_BY_A_PERSON), None)
     if said is None or said.confidence < CLAIM_CONFIDENCE_MIN:
-        return found
+        return None
     cited = f"{said.label} ({said.signature}): {said.line}"
     print_ = fingerprint(job, said.line)
     return replace(
@@ -128,11 +129,15 @@ def _by_words(found: Classified, job: JobFacts, first: AttemptFacts | None) -> C
         cited = f"{claim.label} ({claim.signature}): {claim.line}"
         named = _named(found, claim.label, claim.outlook, print_, (cited,), first)
         return replace(named, confidence=claim.confidence, rules=(claim.signature,))
-    no_facts = job.signal is None and job.exit_code is None
-    if first is None or first.signal is None or not no_facts:
+    if first is None or job.signal is not None or job.exit_code is not None:
         return found
+    # Where the job's own end says nothing, as of one that is ended once a task failed, its try's does.
     lines = (*found.evidence, attempt_line(first))
-    return replace(found, outlook=Outlook.RETRY_ONCE, evidence=lines, task=first.task)
+    if first.signal is not None:
+        return replace(found, outlook=Outlook.RETRY_ONCE, evidence=lines, task=first.task)
+    if first.exit_code:
+        return replace(found, outlook=Outlook.ASK, evidence=lines, task=first.task)
+    return found
 
 
 def _claim(claims: Iterable[CauseClaim]) -> CauseClaim | None:

@@ -74,6 +74,8 @@ def cause(answer: Answer) -> str:
         ),
         # Only the try knows how it ended.
         (FAILED, [{"signal": 9}], (), "unknown", Outlook.RETRY_ONCE),
+        # An orchestrator that ends the job once a task failed calls it stopped.
+        (job(JobState.STOPPED), [{"exit_code": 1}, KILLED], (), "unknown", Outlook.ASK),
         # Nobody on record stopped it, and the words mislead at times: the DRI is asked.
         (
             job(JobState.STOPPED, message="Terminated by user"),
