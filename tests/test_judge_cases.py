@@ -9,6 +9,7 @@ import pytest
 from tests.judge_scenes import (
     CHECKPOINTS,
     CONTRACT,
+    FINAL,
     Part,
     away,
     bars,
@@ -98,6 +99,12 @@ def relaunched(step: int | None) -> Part:
 def asks(rule: str) -> Part:
     return {"decision": "escalate", "rule": rule, "escalate": True, "notify": True}
 
+
+VERIFIED = {"decision": "verify", "rule": "R15", "health": "healthy", "escalate": False}
+LAST: dict[str, Any] = {
+    "tracker": tracked(FINAL - 1, 5020, state="finished"),
+    "checkpoints": saved(49_500, FINAL),
+}
 
 CASES = [
     Case(
@@ -297,9 +304,32 @@ CASES = [
     Case("the orchestrator does not know the job", {"at": clock(200), "job": {
         "state": "not_found"}}, {"decision": "alert", "rule": "R19", "escalate": True},
         rules=("R19",), before=WELL),
-    Case("success, with a noisy shutdown", ended(200, "succeeded", "Traceback (most recent call "
-        "last):", "BrokenPipeError: [Errno 32] Broken pipe"), {"decision": "verify", "rule": "R15",
-        "health": "healthy", "escalate": False}, before=WELL),
+    Case(
+        "success, with a noisy shutdown",
+        ended(5024, "succeeded", "Traceback (most recent call last):", "BrokenPipeError", **LAST),
+        VERIFIED,
+        before=[trains(5010)],
+    ),
+    Case(
+        "success, and the final checkpoint is half written",
+        ended(5024, "succeeded", **{**LAST, "checkpoints": saved(49_500, half=FINAL)}),
+        VERIFIED,
+        rules=("H11",),
+        before=[trains(5010)],
+    ),
+    Case(
+        "success far from the last step",
+        ended(200, "succeeded", tracker=tracked(1760, 196, state="finished")),
+        VERIFIED,
+        rules=("H11",),
+        before=WELL,
+    ),
+    Case(
+        "success, and nobody was asked for its artefacts",
+        {"at": clock(200), "job": job("succeeded", ended_at=clock(198))},
+        VERIFIED,
+        before=WELL,
+    ),
 ]  # fmt: skip
 
 
@@ -309,7 +339,8 @@ def test_it_is_judged_as_whoever_is_on_call_would(case: Case) -> None:
     answer = row_of(answer_line(json.dumps({"id": case.name, **line}), SCRUBBER))
     assert sorted(one["rule"] for one in answer["findings"]) == sorted(case.rules)
     assert {name: answer[name] for name in case.expected} == case.expected
-    assert (answer["failure"] or {}).get("cause", "") == case.cause
+    failure: Part = answer["failure"] or {}
+    assert failure.get("cause", "") == case.cause
 
 
 def test_a_scene_shows_the_step_of_its_minute() -> None:

@@ -204,7 +204,9 @@ def _filled(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
         whole["job"] = _signalled({"submission_id": "judged", **whole["job"]})
     if isinstance(whole.get("attempts"), list):
         tries: list[Any] = whole["attempts"]
-        whole["attempts"] = [_signalled(one) if isinstance(one, dict) else one for one in tries]
+        whole["attempts"] = [
+            _signalled(found) if (found := _object(one)) is not None else one for one in tries
+        ]
     if isinstance(whole.get("tracker"), dict):
         own = {"tracker_id": contract.tracker.id, "display_name": contract.tracker.display_name}
         clock = {} if told else {"heartbeat_at": at}
@@ -236,13 +238,15 @@ def _numbers(history: dict[str, Any]) -> dict[str, Any]:
     columns = _object(history.get("columns"))
     if columns is None:
         return history
-    filled: dict[str, Any] = {
-        name: [math.nan if value is None else value for value in column]
-        if isinstance(column, list) and None in column
-        else column
-        for name, column in columns.items()
-    }
-    return {**history, "columns": filled}
+    return {**history, "columns": {name: _column(held) for name, held in columns.items()}}
+
+
+def _column(held: object) -> object:
+    if not isinstance(held, list):
+        return held
+    column = cast("list[object]", held)
+    # Looking for one is ten times as fast as copying ten thousand.
+    return [math.nan if value is None else value for value in column] if None in column else column
 
 
 def _contract(given: object, first: dict[str, Any] | None) -> Contract:

@@ -131,7 +131,7 @@ def _by_words(found: Classified, job: JobFacts, first: AttemptFacts | None) -> C
         return replace(named, confidence=claim.confidence, rules=(claim.signature,))
     if first is None or job.signal is not None or job.exit_code is not None:
         return found
-    # Where the job's own end says nothing, as of one that is ended once a task failed, its try's does.
+    # The end of a job that is ended once a task failed says nothing; that of the task's try does.
     lines = (*found.evidence, attempt_line(first))
     if first.signal is not None:
         return replace(found, outlook=Outlook.RETRY_ONCE, evidence=lines, task=first.task)

@@ -29,6 +29,7 @@ from watchkeeper.domain.events import (
     WatchTaken,
 )
 from watchkeeper.domain.evolve import evolve
+from watchkeeper.domain.judging_ends import lacking
 from watchkeeper.domain.launching import plan_first_instance
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.people import Actor
@@ -143,7 +144,9 @@ def judge(run: Run, seen: Observation, launched_at: datetime | None = None) -> J
         raise NotJudged(outcome.sentence)
     check = outcome[0]
     assert isinstance(check, CheckRecorded), "a check comes before what follows from it"
-    return Judged(_recorded(run, outcome, seen.at, JUDGE), check, tuple(outcome))
+    run = _recorded(run, outcome, seen.at, JUDGE)
+    lacks = lacking(run, seen)
+    return Judged(_recorded(run, lacks, seen.at, JUDGE), check, (*outcome, *lacks))
 
 
 def escalates(judged: Judged) -> bool:
