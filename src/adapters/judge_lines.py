@@ -14,8 +14,8 @@ from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.judge_bounds import check_bounds, check_time
-from watchkeeper.adapters.line_id import checked_id
 from watchkeeper.adapters.judge_problems import model_of, problem
+from watchkeeper.adapters.line_id import checked_id
 from watchkeeper.domain.contract import NOBODY_SAYS, Contract, checkpoint_root_of
 from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.exits import exit_facts
