@@ -5,6 +5,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -93,14 +94,14 @@ def _timed(
 
 def _fill(filled: _Ledger) -> None:
     events = payload().events(RUN_EVENTS)
-    with opened_at(filled.place) as store:
+    with closing(opened_at(filled.place)) as store:
         for run in range(max(1, filled.number // RUN_EVENTS)):
             fill(store, f"run/r{run}", events[: min(RUN_EVENTS, filled.number)])
 
 
 def _by_narrow(filled: _Ledger) -> None:
     tallies: dict[str, Tally] = {}
-    with opened_at(filled.place) as store:
+    with closing(opened_at(filled.place)) as store:
         for one in NarrowReader({CHECK: ("health", "metrics")}).all(store):
             tallies.setdefault(one.stream, Tally()).take(one.data.health, one.data.metrics)
     checks = sum(tally.checks for tally in tallies.values())
@@ -108,13 +109,13 @@ def _by_narrow(filled: _Ledger) -> None:
 
 
 def _sizes(filled: _Ledger) -> None:
-    with opened_at(filled.place) as store, filled.views("sizes") as views:
+    with closing(opened_at(filled.place)) as store, filled.views("sizes") as views:
         built = rebuild(store, views, SIZES, HOLDER)
         assert built.position == filled.number, built
 
 
 def _status(filled: _Ledger) -> None:
-    with opened_at(filled.place) as store, filled.views("status") as views:
+    with closing(opened_at(filled.place)) as store, filled.views("status") as views:
         done = rebuild_status(store, views, HOLDER)
         assert done.runs == max(1, filled.number // RUN_EVENTS), done
 
