@@ -23,6 +23,7 @@ from tests.judge_scenes import (
     tried,
     waits,
 )
+from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.judging_lines import row_of
 from watchkeeper.adapters.judge_lines import answer_line
 from watchkeeper.domain.secrets import Scrubber
@@ -346,3 +347,47 @@ def test_it_is_judged_as_whoever_is_on_call_would(case: Case) -> None:
 def test_a_scene_shows_the_step_of_its_minute() -> None:
     answer = row_of(answer_line(json.dumps({"observation": trains(60)}), SCRUBBER))
     assert answer["progress"]["step"] == step_at(60) == 400
+
+
+def test_null_in_a_history_is_a_step_without_that_value() -> None:
+    columns = {"train/loss": [2.5, None, 2.4], "eval/loss": [None, None, 2.6]}
+    seen = trains(60, history={"steps": [100, 200, 300], "columns": columns})
+    answer = row_of(answer_line(json.dumps({"contract": CONTRACT, "observation": seen}), SCRUBBER))
+    assert (answer["health"], answer["findings"]) == ("healthy", [])
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            {"contract": {"tracker": {"kind": "jsonl", "project": "moe"}}},
+            'contract.tracker.project: got "moe"; only a tracker with kind: wandb has this; say so,'
+            " or leave it out",
+        ),
+        (
+            {"contract": {"final_step": 5155}},
+            "contract.final_step: got 5155, expected an object; see docs/contract.md",
+        ),
+        (
+            {"observation": trains(60, log_lines="a line")},
+            'observation.log_lines: got "a line", expected a list',
+        ),
+        (
+            {"observation": trains(60, at="2026-11-20T01:00:00", readings=[])},
+            'observation.at: got "2026-11-20T01:00:00", expected a time with its zone, such as'
+            " 2026-11-21T01:36:10Z",
+        ),
+        (
+            {"observation": trains(60, job={"state": "KILLED"})},
+            "observation.job.state: got \"KILLED\", expected 'not_found', 'pending', 'running',"
+            " 'succeeded', 'failed', 'stopped' or 'unknown'; docs/observation.md says which of them"
+            " another word, such as KILLED, is",
+        ),
+    ],
+    ids=["a key of another kind", "a number for an object", "a text", "no zone", "another's word"],
+)
+def test_what_is_wrong_is_told_so_that_it_can_be_written_right(line: Part, told: str) -> None:
+    whole = {"observation": trains(60), **line}
+    with pytest.raises(BadLine) as caught:
+        answer_line(json.dumps(whole), SCRUBBER)
+    assert str(caught.value) == told

@@ -16,6 +16,7 @@ from watchkeeper.domain.kept_sources import BURST
 from watchkeeper.domain.sources import AttemptFacts, AttemptState
 from watchkeeper.domain.triage import (
     CLAIM_CONFIDENCE_MIN,
+    RAISED,
     Classified,
     fingerprint,
     signal_name,
@@ -38,6 +39,8 @@ _SAYS_MORE = frozenset({"hbm_oom", "host_oom", "disk_full", NUMERICAL})
 _NOT_BY_WORDS = UNKNOWN | {"host_oom", "user_stopped"}
 """What a sentence of the orchestrator alone does not prove: an end by SIGKILL is "possibly OOM"."""
 
+
+_SIGKILL = 9
 
 STOPPED_BY_A_PERSON = "stop.by-user"
 """The signature of sentences that say so in words; an interrupt alone has many senders."""
@@ -123,7 +126,8 @@ def _stopped(found: Classified, check: CheckRecorded, job: JobFacts) -> Classifi
 
 def _by_words(found: Classified, job: JobFacts, first: AttemptFacts | None) -> Classified:
     said = (*(_lines(first.message) if first is not None else ()), *_lines(job.message))
-    claim = _claim(claims_in(said))
+    killed = job.signal == _SIGKILL
+    claim = _claim(claims_in(said), _NOT_BY_WORDS | RAISED if killed else _NOT_BY_WORDS)
     if claim is not None:
         print_ = fingerprint(job, claim.line)
         cited = f"{claim.label} ({claim.signature}): {claim.line}"
@@ -140,9 +144,9 @@ def _by_words(found: Classified, job: JobFacts, first: AttemptFacts | None) -> C
     return found
 
 
-def _claim(claims: Iterable[CauseClaim]) -> CauseClaim | None:
+def _claim(claims: Iterable[CauseClaim], barred: frozenset[str]) -> CauseClaim | None:
     sure = (one for one in claims if one.confidence >= CLAIM_CONFIDENCE_MIN)
-    return next((one for one in sure if one.label not in _NOT_BY_WORDS), None)
+    return next((one for one in sure if one.label not in barred), None)
 
 
 def _named(

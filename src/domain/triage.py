@@ -37,7 +37,7 @@ _SETTLES_NOTHING = frozenset({"unknown", "benign", "user_stopped"})
 
 _SIGKILL = 9
 
-_RAISED = frozenset(
+RAISED = frozenset(
     {
         "code_bug",
         "config_error",
@@ -128,7 +128,7 @@ def told_cause(check: CheckRecorded) -> CauseClaim | None:
     """
     job = check.job
     killed = job is not None and job.signal == _SIGKILL and not check.traceback
-    barred = _SETTLES_NOTHING | _RAISED if killed else _SETTLES_NOTHING
+    barred = _SETTLES_NOTHING | RAISED if killed else _SETTLES_NOTHING
     told = (claim for claim in check.claims if claim.confidence >= CLAIM_CONFIDENCE_MIN)
     return next((claim for claim in told if claim.label not in barred), None)
 

@@ -18,6 +18,7 @@ FAILED = job(JobState.FAILED)
 SILENT_EXIT = exited(1)
 NAME_ERROR = ("Traceback (most recent call last):", "NameError: name 'x' is not defined")
 HANG = ("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE)",)
+NO_MODULE = "NameError: name 'log_summry' is not defined"
 PREEMPTED = {"state": AttemptState.PREEMPTED}
 LOST = {"state": AttemptState.WORKER_FAILED}
 KILLED = {"state": AttemptState.KILLED, "message": "Job exceeded max_task_failures"}
@@ -72,6 +73,9 @@ def cause(answer: Answer) -> str:
             "preemption",
             Outlook.RETRY,
         ),
+        # What a program raises is no reason for somebody else's SIGKILL.
+        (FAILED, [{"message": NO_MODULE}], (), "code_bug", Outlook.ASK),
+        (killed(), [{"message": NO_MODULE}], (), "unknown", Outlook.RETRY_ONCE),
         # Only the try knows how it ended.
         (FAILED, [{"signal": 9}], (), "unknown", Outlook.RETRY_ONCE),
         # An orchestrator that ends the job once a task failed calls it stopped.
