@@ -19,6 +19,7 @@ from watchkeeper.adapters.judge_lines import answer_line
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.projections.cloud_event import type_name
 
 DOCS = Path(__file__).parents[1] / "docs" / "judgement.md"
 SCRUBBER = Scrubber(b"k" * 16, {"TOKEN": "tops3cret-value"})
@@ -110,6 +111,22 @@ def test_recorded_events_are_a_history_too() -> None:
         row = judged(history=rows, observation=seen[-1].model_dump(mode="json"))
         assert history.decision is not None
         assert (row["decision"], row["why"]) == ("relaunch", history.decision.because)
+
+
+def test_a_run_s_events_may_come_as_a_subscriber_gets_them_between_those_of_its_effects() -> None:
+    history, seen = stories()[0]
+    checks = [n for n, one in enumerate(history.events) if isinstance(one.data, CheckRecorded)]
+    rows: list[dict[str, Any]] = []
+    for one in history.events[: checks[-1]]:
+        state = one.envelope.model_dump(mode="json", serialize_as_any=True)
+        rows.append({"type": type_name(one.data.topic), "data": state})
+        effect = {"effect": "submit", "key": "k", "target": "t", "attempt": 1}
+        rows.append({"type": type_name("effects.attempted.1"), "data": {**state, "data": effect}})
+    row = judged(history=rows, observation=seen[-1].model_dump(mode="json"))
+    assert (row["decision"], row["rule"]) == ("relaunch", "R1")
+    listed = [{"topic": "run.drafted.1", "at": LATER, "actor": "demo", "summary": "drafted"}]
+    with pytest.raises(BadLine, match=r"history\[0\].data: got \(empty\), .* subscribe --run"):
+        judged(history=listed, observation=RUNNING)
 
 
 def test_a_history_may_hold_relaunches_and_they_use_up_the_budget() -> None:

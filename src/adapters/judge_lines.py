@@ -324,6 +324,11 @@ def _folded(rows: Sequence[dict[str, Any]], given: object) -> Run:
     run: Run | None = None
     for number, row in enumerate(rows):
         place = f"history[{number}]"
+        if run is not None and _is_of_another_stream(row):
+            continue  # What a subscriber to a run is told of its roots and effects, too.
+        if _topic(row) in type_of and _object(row.get("data")) is None:
+            told = "the event's data, as `watchkeeper subscribe --run RUN --no-follow` prints it"
+            raise BadLine(problem(f"{place}.data", row.get("data"), told))
         try:
             event = _event(row, (run.version if run else 0) + 1)
             if run is None:
@@ -342,9 +347,18 @@ def _folded(rows: Sequence[dict[str, Any]], given: object) -> Run:
     return replace(run, contract=model_of(Contract, merged, "contract"))
 
 
-def _event(row: dict[str, Any], version: int) -> Event:
+def _topic(row: Mapping[str, Any]) -> str:
     name = str(row.get("topic") or row.get("type"))
-    topic = _TOPICS.get(name, name)
+    return _TOPICS.get(name, name)
+
+
+def _is_of_another_stream(row: Mapping[str, Any]) -> bool:
+    topic = _topic(row)
+    return topic in type_of and not topic.startswith("run.")
+
+
+def _event(row: dict[str, Any], version: int) -> Event:
+    topic = _topic(row)
     data = row.get("data")
     state = _object(data)
     if state is None or "event_id" not in state:
