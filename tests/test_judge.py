@@ -270,6 +270,12 @@ def test_a_command_may_be_a_line_and_wandb_needs_no_url() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["iris", "kubernetes"])
+def test_a_run_of_an_orchestrator_that_the_watch_does_not_know_is_judged(kind: str) -> None:
+    row = judged(contract={"orchestrator": {"kind": kind, "job": "/team/run"}}, observation=RUNNING)
+    assert row["health"] == "healthy"
+
+
 def test_secrets_are_taken_out_before_anything_is_judged() -> None:
     lines = ["RuntimeError: cannot log in with tops3cret-value"]
     ended = {"state": "failed", "exit_code": 1, "message": "exit 1 of tops3cret-value"}

@@ -148,6 +148,7 @@ policy:
   tracker_id: {policy.tracker_id}
   approvals: {policy.approvals}
   oom: {policy.oom}
+  distributed: {policy.distributed}
   temporary_retention: {policy.temporary_retention}
   stopped: {policy.stopped}
   startup_forbidden: {policy.startup_forbidden}

@@ -111,6 +111,7 @@ CONTRACT: Mapping[str, Field] = {
     ),
     "policy.tracker_id": Field("per_run or per_attempt", "per_run"),
     "policy.oom": Field("ask or one_bounded_fix", "ask"),
+    "policy.distributed": Field("ask or retry_once", "ask"),
     "policy.approvals": Field("standing or each", "standing"),
     "policy.temporary_retention": Field("one of ten_or_more, up_to_five and any", "any"),
     "policy.stopped": Field("failure or needs_waiver", "failure"),

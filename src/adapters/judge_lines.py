@@ -253,10 +253,22 @@ def _contract(given: object, first: dict[str, Any] | None) -> Contract:
     """Return a contract of what is given, what is seen first, and what is left."""
     stated = _stated(given)
     merged = _merged(_merged(DEFAULT_CONTRACT, _shown_first(first or {})), stated)
+    if _runs_elsewhere(stated):
+        merged["orchestrator"] = DEFAULT_CONTRACT["orchestrator"]
     tracker = _object(merged["tracker"])
     if tracker is not None:
         merged["tracker"] = _of_wandb(tracker, _object(stated.get("tracker")) or {})
     return model_of(Contract, _split(merged), "contract")
+
+
+def _runs_elsewhere(stated: Mapping[str, Any]) -> bool:
+    """Say whether a contract names an orchestrator that the watch does not know, such as Iris.
+
+    Nothing is judged by it, only by what the observation says, so it is no reason to refuse.
+    """
+    own = _object(stated.get("orchestrator")) or {}
+    kind = own.get("kind")
+    return isinstance(kind, str) and kind not in ("ray", "local")
 
 
 def _of_wandb(tracker: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

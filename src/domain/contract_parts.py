@@ -23,6 +23,7 @@ launched are named by the contract."""
 
 PolicyTrackerId = Literal["per_run", "per_attempt"]
 PolicyOom = Literal["ask", "one_bounded_fix"]
+PolicyDistributed = Literal["ask", "retry_once"]
 PolicyTemporaries = Literal["ten_or_more", "up_to_five", "any"]
 PolicyStopped = Literal["failure", "needs_waiver"]
 PolicyStartup = Literal["alert", "end_with_consent"]
@@ -56,6 +57,9 @@ class PolicyPart(Value):
         oom: What follows out of memory, where a witness names it. `ask`: the DRI is asked at once
             (R6). `one_bounded_fix`: one relaunch with nothing changed (R1), then the DRI is asked
             (R12).
+        distributed: What follows a collective that timed out or a peer that was lost, where nothing
+            says why. `ask`: the DRI is asked at once (R6). `retry_once`: one relaunch with nothing
+            changed (R1); the same again is asked about (R2).
         approvals: What an approval covers. `standing`: the relaunches that R1 decides as well.
             `each`: a human approves every relaunch, in answer to a question. Read by R19 and L11.
         temporary_retention: How many temporary checkpoints are kept: `ten_or_more` for deep
@@ -76,6 +80,7 @@ class PolicyPart(Value):
 
     tracker_id: PolicyTrackerId | None = None
     oom: PolicyOom | None = None
+    distributed: PolicyDistributed | None = None
     approvals: PolicyApprovals | None = None
     temporary_retention: PolicyTemporaries | None = None
     stopped: PolicyStopped | None = None

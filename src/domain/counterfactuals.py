@@ -252,6 +252,8 @@ _ALTERATIONS: tuple[_Alteration, ...] = (
 _SWITCHES = (
     ("oom", "ask"),
     ("oom", "one_bounded_fix"),
+    ("distributed", "ask"),
+    ("distributed", "retry_once"),
     ("approvals", "standing"),
     ("approvals", "each"),
     ("startup_forbidden", "alert"),

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from watchkeeper.domain.contract import Contract, Lane
 from watchkeeper.domain.contract_parts import (
     PolicyApprovals,
+    PolicyDistributed,
     PolicyOom,
     PolicyStartup,
     PolicyStopped,
@@ -25,10 +26,13 @@ class Policy:
     stopped: PolicyStopped
     startup_forbidden: PolicyStartup
     approvals: PolicyApprovals = "standing"
+    distributed: PolicyDistributed = "ask"
 
 
 _HERO = Policy("per_run", "ask", "ten_or_more", "needs_waiver", "end_with_consent")
-_DAILY = Policy("per_run", "one_bounded_fix", "any", "needs_waiver", "alert")
+_DAILY = Policy(
+    "per_run", "one_bounded_fix", "any", "needs_waiver", "alert", distributed="retry_once"
+)
 _CANARY = Policy("per_run", "ask", "any", "failure", "alert")
 _ORDINARY = Policy("per_run", "ask", "any", "needs_waiver", "alert")
 
@@ -56,6 +60,7 @@ def policy_of(contract: Contract) -> Policy:
         stopped=stated.stopped or lane.stopped,
         startup_forbidden=stated.startup_forbidden or lane.startup_forbidden,
         approvals=stated.approvals or lane.approvals,
+        distributed=stated.distributed or lane.distributed,
     )
 
 

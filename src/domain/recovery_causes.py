@@ -114,11 +114,17 @@ def r6(case: Case) -> DecisionMade | None:
         because = "a failure of data loading, which can change what is trained on"
     elif failure.cause == "collective_hang" and case.outlook is Outlook.ASK:
         because = "a distributed failure that does not pass by itself"
+    elif failure.cause == "collective_hang" and _asks_of_distributed(case):
+        because = "a distributed failure, which is not retried unasked (policy.distributed is ask)"
     elif failure.cause == "code_bug" or _unclear(case):
         because = _traced(case)
     else:
         return None
     return answer(case, Action.ESCALATE, "R6", because, proposes=_changed_words(case))
+
+
+def _asks_of_distributed(case: Case) -> bool:
+    return policy_of(contract_of(case.run)).distributed == "ask"
 
 
 def _unclear(case: Case) -> bool:

@@ -19,7 +19,7 @@ _QUESTION = "it changes no decision, only what the DRI is asked about a wrong st
 
 _STEPS = "detect.loss_steps, detect.sustained_steps, detect.skipped_steps"
 _LIVE = "live.checkpoint_slack, live.checkpoint_write, live.disk_warn, live.disk_alert"
-_POLICY = "policy.oom, policy.approvals"
+_POLICY = "policy.oom, policy.distributed, policy.approvals"
 
 NOT_FROM_THE_RECORD: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

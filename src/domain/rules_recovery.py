@@ -71,9 +71,9 @@ RECOVERY_RULES = (
         "R6",
         "memory, data, or code that trains",
         "A witness names memory as what the run ended for want of, and `policy.oom` is `ask` (a "
-        "bare SIGKILL or exit 137 is no witness); or data loading failed, or a collective that "
-        "does not pass by itself, or a trace is unclear or lies in code that can change the "
-        "trajectory.",
+        "bare SIGKILL or exit 137 is no witness); or a collective timed out or a peer was lost "
+        "without a reason, and `policy.distributed` is `ask`; or data loading failed, or a trace "
+        "is unclear or lies in code that can change the trajectory.",
         "Ask the DRI; do not relaunch. What changes the trajectory goes on as a new run with "
         "`watchkeeper supersede`.",
         _CAUSES,

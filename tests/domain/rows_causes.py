@@ -246,6 +246,7 @@ R6 = Decides(
     chosen=(
         Cell("device memory ran out", trained(), OUT_OF_HBM, ASK_R6),
         Cell("data loading failed", trained(), ends_by("data_error"), ASK_R6),
+        Cell("a collective timed out", trained(), ends_by("collective_hang"), ASK_R6),
         Cell(
             "exit code 137, and the orchestrator's flag for memory",
             trained(),
@@ -259,6 +260,12 @@ R6 = Decides(
             "memory ran out once, and policy.oom allows one attempt",
             trained(policy={"oom": "one_bounded_fix"}),
             OUT_OF_HBM,
+            RELAUNCH_R1,
+        ),
+        Cell(
+            "a collective timed out once, and policy.distributed allows one attempt",
+            trained(policy={"distributed": "retry_once"}),
+            ends_by("collective_hang"),
             RELAUNCH_R1,
         ),
     ),

@@ -357,7 +357,7 @@ def test_a_relaunch_records_what_is_at_stake_and_progress_rules_out_code_and_dat
 def test_the_same_failure_again_rules_out_what_was_new(
     nodes: tuple[str, ...], out: set[Hypothesis]
 ) -> None:
-    history = story(Running)
+    history = running(policy={"distributed": "retry_once"})
     before = ("w-3",) if nodes else ()
     ends_as(history, "collective_hang", nodes=before, step=1100, **KEEP)
     history.relaunch()

@@ -16,6 +16,7 @@ def test_every_lane_has_its_switches_and_a_contract_overrules_each() -> None:
     stated: dict[str, Any] = {
         "tracker_id": "per_attempt",
         "oom": "one_bounded_fix",
+        "distributed": "retry_once",
         "temporary_retention": "up_to_five",
         "stopped": "needs_waiver",
         "startup_forbidden": "end_with_consent",

@@ -226,7 +226,7 @@ def test_an_outlook_is_never_bolder_than_its_cause_allows(cause: str, outlook: O
         ("node_failure", (Action.RELAUNCH, "R1")),
         ("controller_failure", (Action.RELAUNCH, "R1")),
         ("network_storage_transient", (Action.RELAUNCH, "R1")),
-        ("collective_hang", (Action.RELAUNCH, "R1")),
+        ("collective_hang", (Action.ESCALATE, "R6")),
         ("unknown", (Action.ESCALATE, "R19")),
         ("hbm_oom", (Action.ESCALATE, "R6")),
         ("host_oom", (Action.ESCALATE, "R6")),

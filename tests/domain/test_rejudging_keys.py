@@ -57,6 +57,14 @@ def out_of_memory() -> Sequence[Event]:
     return history.events
 
 
+def hung() -> Sequence[Event]:
+    history = History().launch(contract(policy={"distributed": "ask"}))
+    history.train(1000, wait=2 * MINUTES, found=KEPT)
+    said = "[rank3]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5)"
+    history.fail(exited(1), step=1100, found=KEPT, lines=(said,))
+    return history.events
+
+
 def ended() -> Sequence[Event]:
     history = History().launch().train(1000, wait=15 * MINUTES, found=KEPT)
     history.fail(killed(), step=1100, found=KEPT)
@@ -80,6 +88,7 @@ JUDGED: dict[str, tuple[object, Callable[[], Sequence[Event]]]] = {
     "live.disk_warn": (0.001, stood_still),
     "live.disk_alert": (0.001, stood_still),
     "policy.oom": ("one_bounded_fix", out_of_memory),
+    "policy.distributed": ("retry_once", hung),
     "policy.approvals": ("each", ended),
 }
 """A key's other value, and a run in which it decides something."""
