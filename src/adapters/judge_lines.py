@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, cast
+from typing import Any, cast, get_args
 from uuid import uuid4
 
 from pydantic import AwareDatetime, TypeAdapter, ValidationError
@@ -16,7 +16,7 @@ from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.judge_bounds import check_bounds, check_time
 from watchkeeper.adapters.judge_problems import model_of, problem
 from watchkeeper.adapters.line_id import checked_id
-from watchkeeper.domain.contract import NOBODY_SAYS, Contract, checkpoint_root_of
+from watchkeeper.domain.contract import NOBODY_SAYS, Contract, OrchestratorPart, checkpoint_root_of
 from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.exits import exit_facts
 from watchkeeper.domain.judging import Judged, NotJudged, begin, judge, recorded
@@ -61,6 +61,9 @@ _READ_FROM = {
     "hosts": ("hosts",),
 }
 """By which parts of an observation a source that has no reading is known to have answered."""
+
+_KINDS = get_args(OrchestratorPart.model_fields["kind"].annotation)
+"""Orchestrators that the watch knows."""
 
 _WHOLE = frozenset({"env", "final_step"})
 """Parts of a contract that are not completed: half of one with half of another says nothing."""
@@ -268,7 +271,7 @@ def _runs_elsewhere(stated: Mapping[str, Any]) -> bool:
     """
     own = _object(stated.get("orchestrator")) or {}
     kind = own.get("kind")
-    return isinstance(kind, str) and kind not in ("ray", "local")
+    return isinstance(kind, str) and kind not in _KINDS
 
 
 def _of_wandb(tracker: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
