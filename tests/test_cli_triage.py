@@ -274,3 +274,27 @@ def test_a_large_log_shows_on_a_terminal_how_far_it_is_read(
     assert b"node_failure" in done.stdout
     assert b"reading" not in done.stdout
     assert (b"reading" in said and b"100%" in said) is shown
+
+
+@pytest.mark.parametrize(("lines", "wording"), [(1, True), (100, False)])
+def test_it_starts_without_what_only_a_home_or_a_wording_needs(
+    tmp_path: Path, lines: int, wording: bool
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("step 7 loss 2.1\n" * (lines - 1) + f"{ECC}\n")
+    told = (
+        "import sys; from watchkeeper.adapters.cli import run; run(sys.argv[1:]);"
+        " print(*sys.modules)"
+    )
+    done = subprocess.run(
+        (sys.executable, "-c", told, "triage", str(log)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    modules = set(done.stdout.splitlines()[-1].split())
+    assert "node_failure" in done.stdout
+    assert "watchkeeper.domain.log_verdict" in modules
+    assert modules & {"watchkeeper.ledger", "eventsourcing", "watchkeeper.domain.decide"} == set()
+    assert ("numpy" in modules) is wording

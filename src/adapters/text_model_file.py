@@ -8,8 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from watchkeeper.domain.excerpts import concluded, triage_excerpt
 from watchkeeper.domain.signatures.model import Label
+from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.text_model import TextModel, Weights
+from watchkeeper.domain.triage_context import Context
+from watchkeeper.domain.triage_text import Triage
 
 FORM = 1
 """How the file is laid out; raised where an older reader would misread it."""
@@ -22,6 +26,16 @@ def text_model() -> TextModel:
     """Return the model that this version of watchkeeper came with."""
     packaged = resources.files("watchkeeper.adapters").joinpath(_FILE)
     return unpacked(packaged.read_bytes())
+
+
+def excerpt_read(text: str, context: Context | None) -> Triage:
+    """Triage a text, also by its wording where it is an excerpt."""
+    return triage_excerpt(text, context, text_model())
+
+
+def excerpt_concluded(scanner: Scanner) -> Triage:
+    """Judge an excerpt that a scanner has read, by its wording as well."""
+    return concluded(scanner, model=text_model())
 
 
 def unpacked(content: bytes) -> TextModel:

@@ -6,12 +6,12 @@ as people paste it into a chat or an issue, is mostly words that no signature li
 
 from dataclasses import replace
 
-from watchkeeper.domain.last_lines import unexplained
+from watchkeeper.domain.log_verdict import by_signatures, is_excerpt
 from watchkeeper.domain.signatures.model import OUTLOOKS, Label
-from watchkeeper.domain.signatures.scanner import TAIL_BYTES, Scanner
+from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.speech import manners_of
 from watchkeeper.domain.text_model import TextModel, likelihoods, rules_told, scores_of
-from watchkeeper.domain.triage_context import Context
+from watchkeeper.domain.triage_context import Context, tells_of_its_end
 from watchkeeper.domain.triage_text import (
     EVIDENCE_MAX,
     LINE_MAX,
@@ -19,15 +19,15 @@ from watchkeeper.domain.triage_text import (
     Told,
     Triage,
     fingerprint_of,
-    told_by,
-    verdict_of,
 )
-
-EXCERPT_LINES_MAX = 60
-"""A longer text is a log."""
 
 WORDING = "text.wording"
 """Stands among the rules where the wording decided, and not a signature."""
+
+CALM_LINES_MAX = 12
+"""In a longer text what signatures call a failure stays one, whatever its wording: the model has
+learnt from texts of 1 to 6 lines, and a log's many harmless lines would outvote the few that tell.
+"""
 
 _SECOND_MIN = 0.1
 """A class that is less likely is no other reading."""
@@ -49,17 +49,14 @@ def concluded(
     scanner: Scanner, context: Context | None = None, model: TextModel | None = None
 ) -> Triage:
     """Judge what a scanner has kept; of an excerpt also the wording, where a model is given."""
-    told = told_by(scanner, context)
-    found = verdict_of(told, scanner, context)
-    if scanner.blank:
-        # There is no line to show, and no word to read.
+    told, found = by_signatures(scanner, context)
+    known_around = any(claim.number == 0 for claim in told) or tells_of_its_end(context)
+    if scanner.blank or model is None or known_around or not is_excerpt(scanner):
+        # Of nothing to read there is no line to show, and no word to read.
         return found
-    if not told and scanner.lines > EXCERPT_LINES_MAX:
-        return unexplained(scanner) or found
-    known_around = any(claim.number == 0 for claim in told)
-    if model is None or known_around or not _is_excerpt(scanner):
-        return found
-    return _reread(found, told, scanner.tail.decode("utf-8", "replace"), model)
+    read = _reread(found, told, scanner.tail.decode("utf-8", "replace"), model)
+    calmed = read.label is Label.BENIGN and found.label is not Label.BENIGN
+    return found if calmed and scanner.lines > CALM_LINES_MAX else read
 
 
 def signs_of(text: str, told: list[Told], root: Label) -> frozenset[str]:
@@ -71,10 +68,6 @@ def signs_of(text: str, told: list[Told], root: Label) -> frozenset[str]:
         root: The class that they conclude.
     """
     return manners_of(text) | rules_told(((one.rule, one.label, one.rank) for one in told), root)
-
-
-def _is_excerpt(scanner: Scanner) -> bool:
-    return scanner.lines <= EXCERPT_LINES_MAX and len(scanner.tail) < TAIL_BYTES
 
 
 def _reread(found: Triage, told: list[Told], text: str, model: TextModel) -> Triage:

@@ -16,7 +16,10 @@ ALARMING = (
 STARTING = ("sing run", "output path", "checkpoint from", "resuming", "scratch")
 """One of these stands, in small letters, in every line that tells how training began."""
 
-_WORDS = (*ALARMING, *STARTING)
+RAISING = ("traceback (most", 'file "')
+"""One of these stands, in small letters, in a line with which a traceback begins."""
+
+_WORDS = (*ALARMING, *STARTING, *RAISING)
 _MATCHER = BytesAhoCorasick([word.encode() for word in _WORDS], implementation=Implementation.DFA)
 
 

@@ -12,6 +12,7 @@ from watchkeeper.domain.claims import CauseClaim
 from watchkeeper.domain.events import CheckRecorded, Outlook
 from watchkeeper.domain.memory import memory_cause
 from watchkeeper.domain.values import JobFacts, JobState
+from watchkeeper.domain.volatile import normalise
 
 INFRASTRUCTURE_ENDS = frozenset(
     {
@@ -50,13 +51,6 @@ RAISED = frozenset(
 """Causes by which a program ends itself: nobody sends a SIGKILL for them, so that a line of one,
 without a traceback, is what stood in the log when somebody else killed the process."""
 
-_VOLATILE = (
-    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.I), "<id>"),
-    (re.compile(r"\b0x[0-9a-f]+\b", re.I), "<address>"),
-    (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{6,}\b", re.I), "<id>"),
-    (re.compile(r"\d+"), "#"),
-    (re.compile(r"\s+"), " "),
-)
 _ERROR_LINE = re.compile(r"^\s*(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b")
 
 
@@ -179,17 +173,6 @@ def fingerprint(job: JobFacts, error: str) -> str:
     infrastructure = job.error_type if job.error_type in INFRASTRUCTURE_ENDS else ""
     parts = (job.state.value, kind, infrastructure or "", normalise(error))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
-
-
-def normalise(text: str) -> str:
-    """Take out what changes between two showings of one failure.
-
-    >>> normalise("ValueError: step 1100 at 0x7f2a bad id 3f9c22aa")
-    'ValueError: step # at <address> bad id <id>'
-    """
-    for pattern, replacement in _VOLATILE:
-        text = pattern.sub(replacement, text)
-    return text.strip()
 
 
 def last_error_line(lines: tuple[str, ...]) -> str:

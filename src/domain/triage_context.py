@@ -1,6 +1,6 @@
 """What is known around a text, and what that alone says about a cause."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
@@ -93,16 +93,13 @@ def facts_of(context: Context | None) -> list[Fact]:
     if context is None:
         return []
     facts = _ends(context)
-    for rule, words in (
-        ("context.state", context.state),
-        ("context.error-type", context.error_type),
-        ("context.message", context.message),
-    ):
-        facts += _said(rule, words)
+    facts += _named("context.state", context.state)
+    facts += _classed("context.error-type", context.error_type)
+    facts += _said("context.message", context.message)
     first = first_failed(context.attempts)
     if first is not None:
-        for words in (first.state, first.message):
-            facts += _said(f"context.attempt:{first.task}"[:60], words)
+        rule = f"context.attempt:{first.task}"[:60]
+        facts += [*_named(rule, first.state), *_said(rule, first.message)]
         if first.exit_code not in (None, 0):
             facts.append(
                 Fact(
@@ -129,7 +126,9 @@ def tells_of_no_failure(context: Context | None) -> bool:
     """
     if context is None:
         return False
-    if context.exit_code == 0 or context.message.strip() or context.error_type.strip():
+    if context.exit_code == 0 or context.message.strip():
+        return True
+    if context.error_type.upper() in _ENDED_WELL:
         return True
     states = [context.state, *(one.state for one in context.attempts)]
     told = [state.upper() for state in states if state]
@@ -137,6 +136,23 @@ def tells_of_no_failure(context: Context | None) -> bool:
         return True
     ended = context.exit_code is not None or context.signal is not None
     return bool(context.planned_acts) and (ended or bool(told))
+
+
+def ended_well(context: Context | None) -> bool:
+    """Say whether a context tells of a success: exit code 0 or a state of one, and no fact against.
+
+    Args:
+        context: What is known around a text.
+    """
+    if context is None or context.exit_code not in (None, 0) or facts_of(context):
+        return False
+    state = context.state.upper()
+    return state in _ENDED_WELL or (context.exit_code == 0 and not state)
+
+
+def tells_of_its_end(context: Context | None) -> bool:
+    """Say whether a context without facts tells how it ended: well, or as was announced."""
+    return context is not None and (ended_well(context) or bool(context.planned_acts))
 
 
 def _ends(context: Context) -> list[Fact]:
@@ -195,6 +211,30 @@ def _said(rule: str, words: str) -> list[Fact]:
     ]
 
 
+def _named(rule: str, state: str) -> list[Fact]:
+    """Read a state, which orchestrators write in capitals, `preempted` and `NODE_LOST` among them.
+
+    Of one that no signature knows as it is written, the words are read.
+    """
+    forms = (state, state.upper(), state.replace("_", " ").lower())
+    for form in forms:
+        found = _said(rule, form)
+        if found:
+            return [replace(fact, says=state) for fact in found]
+    return []
+
+
+def _classed(rule: str, error_type: str) -> list[Fact]:
+    """Read the orchestrator's class of an end: one that nobody knows is a failure all the same."""
+    label = _CLASSES.get(error_type.upper())
+    if label is not None:
+        return [Fact(label, Rank.SPECIFIC, rule, error_type)]
+    found = _named(rule, error_type)
+    if found or not error_type.strip() or error_type.upper() in _ENDED_WELL:
+        return found
+    return [Fact(Label.UNKNOWN, Rank.MARK, rule, error_type)]
+
+
 def first_failed(attempts: tuple[Attempt, ...]) -> Attempt | None:
     """Return the attempt that ended badly before all others; its siblings are collateral."""
     bad = [one for one in attempts if one.state.upper() not in _FINE]
@@ -203,6 +243,16 @@ def first_failed(attempts: tuple[Attempt, ...]) -> Attempt | None:
         return min(timed, key=lambda one: one.ended_at.timestamp() if one.ended_at else 0.0)
     return bad[0] if bad else None
 
+
+_CLASSES = {
+    "NODE_PREEMPTED": Label.PREEMPTION,
+    "LOCAL_RAYLET_DIED": Label.NODE_FAILURE,
+    "JOB_SUPERVISOR_ACTOR_START_FAILURE": Label.CONTROLLER_FAILURE,
+    "JOB_SUPERVISOR_ACTOR_START_TIMEOUT": Label.CONTROLLER_FAILURE,
+    "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE": Label.CONTROLLER_FAILURE,
+    "RUNTIME_ENV_SETUP_FAILURE": Label.CONFIG_ERROR,
+}
+"""Ray's classes of an end that no signature reads: `JobErrorType`, and why an actor died (2.60)."""
 
 _ENDED_WELL = frozenset({"SUCCEEDED", "SUCCESS", "FINISHED", "COMPLETED", "JOB_STATE_SUCCEEDED"})
 _FINE = frozenset(

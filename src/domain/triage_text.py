@@ -14,8 +14,14 @@ from watchkeeper.domain.signatures.matcher import bare
 from watchkeeper.domain.signatures.model import OUTLOOKS, Label, Rank, outlook_of
 from watchkeeper.domain.signatures.scanner import Hit, Scanner
 from watchkeeper.domain.signatures.trends import runs_away
-from watchkeeper.domain.triage import normalise
-from watchkeeper.domain.triage_context import Context, Fact, facts_of, tells_of_no_failure
+from watchkeeper.domain.triage_context import (
+    Context,
+    Fact,
+    ended_well,
+    facts_of,
+    tells_of_no_failure,
+)
+from watchkeeper.domain.volatile import normalise
 
 EVIDENCE_MAX = 8
 LINE_MAX = 300
@@ -178,10 +184,22 @@ def told_by(scanner: Scanner, context: Context | None = None) -> list[Told]:
         outlook = OUTLOOKS[Label.NUMERICAL]
         number = scanner.lines
         told.append(Told(Label.NUMERICAL, Rank.SPECIFIC, number, "nan.trend", running, outlook, ()))
+    told = [one for one in told if one.rank > _harmless_up_to(context)]
     told += [_from_fact(fact) for fact in facts_of(context)]
     if not told or _is_enumeration(told, scanner):
         return []
     return _root_first(told)
+
+
+def _harmless_up_to(context: Context | None) -> int:
+    """Return the rank up to which a text's claims are none, by what is known of its end.
+
+    After a success they are the noise of a shutdown, unless a line names a cause. A stop that was
+    announced leaves its marks.
+    """
+    if ended_well(context):
+        return Rank.SYMPTOM
+    return Rank.MARK if context is not None and context.planned_acts else Rank.MARK - 1
 
 
 def _is_enumeration(claims: list[Told], scanner: Scanner) -> bool:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from watchkeeper.adapters.text_model_file import text_model
 from watchkeeper.domain.events_decisions import Outlook
-from watchkeeper.domain.excerpts import EXCERPT_LINES_MAX, WORDING, concluded, triage_excerpt
+from watchkeeper.domain.excerpts import CALM_LINES_MAX, WORDING, concluded, triage_excerpt
+from watchkeeper.domain.log_verdict import EXCERPT_LINES_MAX
 from watchkeeper.domain.signatures import CAUSES
 from watchkeeper.domain.signatures.model import OUTLOOKS, Label
 from watchkeeper.domain.signatures.scanner import Scanner
@@ -46,6 +47,21 @@ def test_where_the_wording_decides_it_says_so_and_keeps_what_signatures_say() ->
     assert found.evidence[0].line in (STEP, ECC)
     assert len(found.fingerprint) == 8
     assert 0.9 < found.confidence < 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "label", "expected"),
+    [
+        (CALM_LINES_MAX, Label.BENIGN, Label.BENIGN),
+        (CALM_LINES_MAX + 1, Label.BENIGN, Label.NODE_FAILURE),
+        (CALM_LINES_MAX + 1, Label.DATA_ERROR, Label.DATA_ERROR),
+    ],
+)
+def test_a_failure_in_a_longer_text_is_not_talked_away(
+    lines: int, label: Label, expected: Label
+) -> None:
+    text = "\n".join([ECC, *[STEP] * (lines - 1)])
+    assert read(text, label=label).label is expected
 
 
 def test_where_both_agree_the_signature_is_the_ground() -> None:

@@ -10,9 +10,9 @@ from watchkeeper.domain.triage import (
     describe_end,
     fingerprint,
     last_error_line,
-    normalise,
 )
 from watchkeeper.domain.values import JobFacts, JobState
+from watchkeeper.domain.volatile import normalise
 
 TRACEBACK = ("Traceback (most recent call last):", "ValueError: loss is not finite at step 1100")
 

@@ -99,10 +99,12 @@ def test_texts_that_nobody_read_are_not_read_worse_than_measured() -> None:
     samples = samples_of(CORPUS / "field_blind.jsonl")
     model = text_model()
     found = measures(samples, [triage_excerpt(one.text, one.context, model) for one in samples])
-    assert found["macro_f1"] >= 0.81
-    assert found["benign_given_a_class"] <= 0.16
-    assert found["benign_called_unknown"] <= 0.04
-    assert found["failures_called_benign"] <= 0.10
+    # Of 88 harmless texts 16 get a class; it was 13 with half of the texts to learn from. What was
+    # gained for it, on these and on 2,174 held-back ones of threads, stands there, too.
+    assert found["macro_f1"] >= 0.84
+    assert found["benign_given_a_class"] <= 0.19
+    assert found["benign_called_unknown"] <= 0.02
+    assert found["failures_called_benign"] <= 0.085
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -213,6 +215,13 @@ def test_of_nothing_to_read_nothing_is_known(text: str, context: Context | None)
         (Context(exit_code=137, oom_killed=True), "host_oom"),
         (Context(exit_code=1), "unknown"),
         (Context(exit_code=0, state="FAILED"), "unknown"),
+        (Context(state="preempted"), "preemption"),
+        (Context(attempts=(Attempt(task="0", state="preempted"),)), "preemption"),
+        (Context(error_type="NODE_PREEMPTED"), "preemption"),
+        (Context(error_type="JOB_SUPERVISOR_ACTOR_START_TIMEOUT"), "controller_failure"),
+        (Context(error_type="RUNTIME_ENV_SETUP_FAILURE"), "config_error"),
+        (Context(error_type="ClassOfNobodyHere"), "unknown"),
+        (Context(error_type="Completed"), "benign"),
     ],
 )
 def test_of_nothing_to_read_what_is_known_around_tells(
@@ -252,6 +261,32 @@ def test_white_space_after_a_text_does_not_make_it_blank() -> None:
 def test_what_is_known_around_a_text_counts(context: Context, label: str, outlook: Outlook) -> None:
     found = triage_text("the last lines say nothing", context)
     assert (found.label.value, found.outlook) == (label, outlook)
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "label"),
+    [
+        ("BrokenPipeError: [Errno 32] Broken pipe", Context(state="SUCCEEDED"), "benign"),
+        ("BrokenPipeError: [Errno 32] Broken pipe", Context(exit_code=0), "benign"),
+        ("Traceback (most recent call last):\nValueError: x", Context(exit_code=0), "benign"),
+        ("BrokenPipeError: [Errno 32] Broken pipe", Context(state="FAILED"), "failure"),
+        ("BrokenPipeError: [Errno 32]", Context(exit_code=0, state="FAILED"), "failure"),
+        ("CUDA out of memory. Tried to allocate 2.00 GiB", Context(exit_code=0), "hbm_oom"),
+        ("SIGTERM received, shutting down", Context(planned_acts=("swap",)), "benign"),
+        ("CUDA out of memory", Context(planned_acts=("swap",)), "hbm_oom"),
+        ("SIGTERM received, shutting down", Context(phase="training"), "unknown"),
+        (
+            "Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE)",
+            Context(attempts=(Attempt(task="3", state="preempted"),)),
+            "preemption",
+        ),
+    ],
+)  # fmt: skip
+def test_after_a_success_or_as_announced_weak_words_are_noise(
+    text: str, context: Context, label: str
+) -> None:
+    found = triage_excerpt(text, context, text_model()).label
+    assert found.value == label if label != "failure" else found is not Label.BENIGN
 
 
 def test_the_first_failed_task_is_the_cause_and_its_siblings_are_collateral() -> None:

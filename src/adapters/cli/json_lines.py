@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 import click
 
 from watchkeeper.adapters.bad_input import BadLine, visible
-from watchkeeper.adapters.cli.common import Leave, leave_quietly
+from watchkeeper.adapters.cli.leaving import Leave, leave_quietly
 from watchkeeper.adapters.text_input import Arriving, NotText, text_of
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -11,7 +11,6 @@ import click
 from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from watchkeeper.adapters.bad_input import BadLine
-from watchkeeper.adapters.cli.common import Leave, json_errors
 from watchkeeper.adapters.cli.context_keys import KeysTold
 from watchkeeper.adapters.cli.json_lines import (
     answer_each,
@@ -20,9 +19,10 @@ from watchkeeper.adapters.cli.json_lines import (
     log_argument,
     opened,
 )
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.line_id import LineId
-from watchkeeper.adapters.text_model_file import text_model
-from watchkeeper.domain.excerpts import concluded, triage_excerpt
+from watchkeeper.adapters.load import load
+from watchkeeper.domain.log_verdict import by_signatures, is_excerpt
 from watchkeeper.domain.signatures.scanner import Scanner
 from watchkeeper.domain.triage_context import Context
 from watchkeeper.domain.triage_text import NOTHING_READ, Triage
@@ -31,6 +31,9 @@ _DOOR = "watchkeeper triage"
 
 LINE_BYTES_MAX = 32 * 1024 * 1024
 """A longer line of JSON is refused: give such a text as FILE, which is read piece by piece."""
+
+_WORDING = "text_model_file"
+"""What reads wordings computes with NumPy; a whole log is read without."""
 
 _PIECE_BYTES = 1024 * 1024
 _BAR_FROM_BYTES = 64 * 1024 * 1024
@@ -102,7 +105,8 @@ def _answer(line: bytes, keys: KeysTold) -> dict[str, Any]:
         told = f'{shown!r} is no JSON ({error}); expected {{"id": ..., "text": ...}}'
         raise BadLine(told) from error
     keys.look(held)
-    return _row(asked.id, triage_excerpt(asked.text, asked.context, text_model()))
+    found: Triage = load(_WORDING, "excerpt_read")(asked.text, asked.context)
+    return _row(asked.id, found)
 
 
 def _row(name: str | int, found: Triage) -> dict[str, Any]:
@@ -137,7 +141,10 @@ def _scanned(source: BinaryIO, size: int) -> tuple[Triage, int]:
             scanner.feed(piece)
             if bar is not None:
                 bar.update(len(piece))
-    found = concluded(scanner, model=text_model())
+    scanner.finish()
+    if not is_excerpt(scanner):
+        return by_signatures(scanner)[1], scanner.lines
+    found: Triage = load(_WORDING, "excerpt_concluded")(scanner)
     return found, scanner.lines
 
 
