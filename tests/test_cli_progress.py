@@ -92,6 +92,7 @@ def test_a_bare_bar_beside_a_loss_tells_the_step(text: str) -> None:
     (answer,) = answers(run("--jsonl", "-", given=asked({"id": 1, "text": text})))
     shown = (answer["step"], answer["maximum"], answer["phase"])
     assert shown == (1860, 5155, "training")
+    assert answer["loss"] == 2.3121
 
 
 def test_a_log_s_bare_bars_tell_steps_once_a_loss_stands_beside_them(tmp_path: Path) -> None:

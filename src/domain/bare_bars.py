@@ -45,7 +45,9 @@ def bare_maxima(
         does: the one that was shown before. Where several stand beside losses none is taken by
         them: a bar that may be another one's is no step.
     """
-    if not any("%|" in line for line in lines):
+    whole = "\n".join(lines)
+    # One character is looked for ten times as fast as two.
+    if "%" not in whole or "%|" not in whole:
         return NO_BARS
     bars = [(step, top) for step, top in map(_bar, _pieces(lines)) if top]
     fit = {top for _, top in bars if final is not None and top in (final, final - 1)}

@@ -64,8 +64,9 @@ def epoch_count(text: str) -> EpochCount | None:
     # Lightning's bar counts from 0 and shows the last epoch's number; fairseq pads with zeros.
     from_zero = "\u2022" in text
     padded = len(found["epoch"]) > 1 and found["epoch"].startswith("0")
-    from_one = (epochs is not None or padded or found["word"] is not None) and not from_zero
-    return _made(found, int(found["epoch"]), epochs, from_one=from_one)
+    composer = "][batch=" in found[0]
+    from_one = epochs is not None or padded or composer or found["word"] is not None
+    return _made(found, int(found["epoch"]), epochs, from_one=from_one and not from_zero)
 
 
 def keras_count(text: str) -> EpochCount | None:

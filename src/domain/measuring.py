@@ -1,7 +1,6 @@
 """Measures a check: from what was logged to the bounded statistics that the detectors read."""
 
 import math
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -18,6 +17,7 @@ from watchkeeper.domain.measured import (
     NotFinite,
     Shift,
 )
+from watchkeeper.domain.measuring_lines import bad_lines
 from watchkeeper.domain.measuring_pace import pace_of
 from watchkeeper.domain.measuring_resume import is_settled, overlap_of
 from watchkeeper.domain.metric_names import falls_on_collapse
@@ -45,12 +45,6 @@ SHIFT_MIN = 0.05
 
 SKIPPED_WINDOW = timedelta(minutes=15)
 """Practice counts skipped optimizer steps over 15 min."""
-
-_NO_NUMBER = re.compile(r"\b(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
-"""As a word: every second log line says INFO."""
-
-_COUNTED = "nan iterations"
-"""Each progress line of Megatron-LM counts them; that says nothing of the loss in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +88,7 @@ def measure(
         tracker = None
     series, before = _series(run, instance, seen, tracker, progress)
     if series is None:
-        lines = _from_lines(seen, None, before, instance)
+        lines = bad_lines(run, instance, seen, {}, before.last)
         return Measured(segment=before.segment, not_finite=lines)
     steps = series.steps
     mark = max((m for m in (series.highest_before, highest) if m is not None), default=None)
@@ -108,6 +102,7 @@ def measure(
     new_from = before.last.last_step + 1 if before.last and before.last.last_step is not None else 0
     pick = _Pick(series, max(warm_from, -1 if mark is None else mark + 1), new_from, before, limits)
     not_finite = _not_finite(series, new_from)
+    printed = bad_lines(run, instance, seen, series.bad, before.last)
     return Measured(
         points=int(steps.size),
         source=series.source,
@@ -127,7 +122,7 @@ def measure(
         shift=_shift(pick, before.own[-1].at.timestamp() if before.own else 0.0),
         pace=pace_of(series, limits, seen, contract, run),
         mfu=significant(series.mfu) if series.mfu is not None else None,
-        not_finite=(*not_finite, *_from_lines(seen, series, before, instance))[:NOT_FINITE_MAX],
+        not_finite=(*not_finite, *printed)[:NOT_FINITE_MAX],
         skipped=_skipped(series, seen),
         resume=overlap_of(run, instance, seen, series, before.last, mark, before.segment),
         losses=_samples(series, new_from),
@@ -308,53 +303,6 @@ def _not_finite(series: Series, new_from: int) -> tuple[NotFinite, ...]:
             )
         )
     return tuple(found)
-
-
-def _from_lines(
-    seen: Observation, series: Series | None, before: Before, instance: Instance
-) -> tuple[NotFinite, ...]:
-    """Return a loss that the output shows as no number, where the tracker does not show it yet."""
-    if series is not None and "loss" in series.bad:
-        return ()
-    # Plain words first: an expression over a whole tail costs a tenth of the check.
-    whole = "\n".join(seen.log_lines).lower()
-    harmless = (("nan", _COUNTED), ("inf", "info"))
-    if all(
-        word not in whole or whole.count(word) == whole.count(around) for word, around in harmless
-    ):
-        return ()
-    own = instance.plan.resume_step or 0
-    bad: list[int] = []
-    since = 0
-    for text in seen.log_lines:
-        if "loss" not in text.lower():
-            continue
-        if not _NO_NUMBER.search(text):
-            since += 1
-            continue
-        shown = parse_progress(text)
-        if shown is None or shown.loss is None or shown.step < own:
-            continue
-        if math.isfinite(shown.loss):
-            since += 1
-            continue
-        bad.append(shown.step)
-        since = 0
-    if not bad:
-        return ()
-    known = before.last.not_finite if before.last is not None else ()
-    until = max((one.last_step for one in known if one.line), default=-1)
-    return (
-        NotFinite(
-            metric="loss",
-            count=len(bad),
-            first_step=bad[0],
-            last_step=bad[-1],
-            new=sum(1 for step in bad if step > until),
-            finite_since=since,
-            line=True,
-        ),
-    )
 
 
 def _skipped(series: Series, seen: Observation) -> int | None:

@@ -5,13 +5,17 @@ carries an uncertainty, and a rounded maximum is never taken for the final step.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pydantic import NonNegativeInt
 
 from watchkeeper.domain.bare_bars import NO_BARS, read_in
-from watchkeeper.domain.progress_lines import Line
+from watchkeeper.domain.own_forms import BLOCKS
+from watchkeeper.domain.progress_lines import Line, read_line
 from watchkeeper.domain.values import Step, Value
+
+BLOCK_MAX = 60
+"""Lines of a block at most: Composer writes some 30 values, OLMo some 20."""
 
 _RESUMING = re.compile(r"\bResuming training from step:?\s+(?P<step>\d{1,15})\b")
 _FROM_SCRATCH = re.compile(r"\bStarting from scratch\b")
@@ -87,6 +91,22 @@ def progress_of(shown: Line) -> Progress | None:
     if shown.in_epoch and (shown.epochs or 1) > 1:
         maximum = None
     return Progress(step=step, uncertainty=shown.uncertainty, maximum=maximum, loss=shown.loss)
+
+
+def progress_at(lines: Sequence[str], place: int) -> Progress | None:
+    """Read a progress line of a log, and a loss whose step stands above it in the same block.
+
+    Args:
+        lines: A log's tail, oldest first.
+        place: Which of them is read.
+    """
+    shown = parse_progress(lines[place])
+    alone = read_line(lines[place]) if shown is None else None
+    if alone is None or alone.format not in BLOCKS or alone.loss is None:
+        return shown
+    above = map(parse_progress, reversed(lines[max(place - BLOCK_MAX, 0) : place]))
+    step = next((one for one in above if one is not None), None)
+    return None if step is None else step.model_copy(update={"loss": alone.loss})
 
 
 def parse_startup(lines: Iterable[str]) -> StartupProof:

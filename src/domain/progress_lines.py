@@ -1,7 +1,7 @@
 """Reads one line of a training log, in the shapes that training frameworks write.
 
 Levanter and tqdm bars, Megatron and NeMo, DeepSpeed, Hugging Face's dictionaries, Lightning, plain
-`key=value`, JSON lines. A bar that is not of training (an evaluation, a download) is no progress.
+`key=value`, JSON lines, `own_forms`. A bar of an evaluation or a download is no progress.
 """
 
 import json
@@ -11,11 +11,13 @@ from functools import lru_cache
 from typing import Literal, cast
 
 from watchkeeper.domain.epoch_counts import epoch_count, keras_count
+from watchkeeper.domain.own_forms import Printed, own_form
 from watchkeeper.domain.progress_numbers import (
     NUMBER,
     count_of,
     float_of,
     loss_of,
+    maximum_of,
     number_of,
     rate_of,
     slack_of,
@@ -32,7 +34,7 @@ _BAR = re.compile(
     r"(?P<what>(?:^|[\w\])])[^|%]{0,120}?)\s*(?:\d{1,3}%)?\|[^|]*\|\s*(?P<counts>\S+)"
 )
 _COUNTS = re.compile(_COUNT.format("step") + r"/(?:" + _COUNT.format("maximum") + r"|\?|\S+?)$")
-_UNSTARTED = re.compile(r"-/\d")
+_UNSTARTED = re.compile(r"-/" + _COUNT.format("maximum") + "$")
 _TRAINING_BAR = re.compile(
     r"(?:^|\s)(?:train|training|train(?:ing)? steps?|steps?|iterations?|(?:train(?:ing)? )?epoch"
     r"(?:\s+\[?\d+(?:/\d+)?\]?)?)\s*:?\s*:?$",
@@ -139,6 +141,8 @@ def read_line(line: str) -> Line | None:
         text = _ANSI.sub("", text)
     if "Progress on:" in text:
         return _levanter(text)
+    if own := own_form(text):
+        return _of_own_form(own)
     if "%|" in text and (found := _bar(text)):
         return found
     lower = text.lower()
@@ -151,6 +155,11 @@ def read_line(line: str) -> Line | None:
     if "step" in lower or "iter" in lower or "updates" in lower or "batch" in lower:
         return _key_value(text)
     return None
+
+
+def _of_own_form(own: Printed) -> Line:
+    shown = (own.format, own.phase, own.step, own.uncertainty, own.maximum)
+    return Line(*shown, own.maximum is not None, own.loss, own.slack, own.rate, own.epoch)
 
 
 def _in_epoch(text: str, lower: str) -> Line | None:
@@ -197,11 +206,10 @@ def _levanter(text: str) -> Line | None:
     found = _LEVANTER.search(text)
     if found is None:
         return None
-    what = found["what"]
-    if what != "train":
+    if (what := found["what"]) != "train":
         return Line("levanter", "evaluation") if _EVALUATION.match(what) else None
-    if _UNSTARTED.match(found["counts"]):
-        return Line("levanter", "not_started")
+    if unstarted := _UNSTARTED.match(found["counts"]):
+        return Line("levanter", "not_started", None, 0, *maximum_of(*unstarted.groups("")))
     return _counted(text, "levanter", found["counts"], found.end())
 
 
@@ -239,12 +247,8 @@ def _counted(text: str, name: str, counts: str, end: int) -> Line | None:
     if found is None:
         return None
     step, uncertainty = count_of(found["step"], found["step_scale"])
-    maximum, exact = None, False
-    if found["maximum"] is not None:
-        maximum = count_of(found["maximum"], found["maximum_scale"])[0]
-        # Below 1,000 tqdm shows every digit, with zeros behind the point: 86.0 is 86.
-        decimals = found["maximum"].partition(".")[2].strip("0")
-        exact = not found["maximum_scale"] and not decimals
+    top = found["maximum"]
+    maximum, exact = maximum_of(top, found["maximum_scale"]) if top else (None, False)
     loss, slack = loss_of(text, end)
     return Line(
         format=name,
@@ -269,7 +273,7 @@ def _megatron(text: str) -> Line | None:
     if _EVALUATION.search(text[: found.start()]):
         return Line("megatron", "evaluation")
     loss, slack = loss_of(text, found.end())
-    known = _GLOBAL_STEP.search(text, found.end())
+    known = _GLOBAL_STEP.search(text, found.end()) if "global_step" in text else None
     return Line(
         format="nemo" if known is not None else "megatron",
         phase="training",
@@ -284,7 +288,7 @@ def _megatron(text: str) -> Line | None:
 
 
 def _epoch_shown(text: str) -> float | None:
-    found = _EPOCH_SHOWN.search(text)
+    found = _EPOCH_SHOWN.search(text) if "epoch" in text.lower() else None
     if found is None:
         return None
     return float(found["epoch"]) if "." in found["epoch"] else int(found["epoch"])
@@ -329,12 +333,12 @@ def _dictionary(text: str) -> Line | None:
 
 
 def _hugging_face(body: str) -> Line | None:
-    if "'eval_" in body and "'loss'" not in body:
+    if ("'eval_" in body and "'loss'" not in body) or body.startswith("{'eval': {"):
         return Line("hugging_face", "evaluation")
     found = re.search(r"'loss':\s*'?(?P<loss>" + NUMBER + r")", body, re.IGNORECASE)
     if found is None or "'train_runtime'" in body:
         return None
-    step = re.search(r"'(?:step|global_step)':\s*(?P<step>\d{1,15})", body)
+    step = re.search(r"'(?:(?:global_|train_)?step)':\s*(?P<step>\d{1,15})", body)
     return Line(
         format="hugging_face",
         phase="training",

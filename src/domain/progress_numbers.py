@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import dataclass
 
 _SCALES = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9}
 """Powers of ten of the suffixes that tqdm writes (`format_sizeof`, divisor 1,000)."""
@@ -22,11 +23,25 @@ _SECONDS_PER_STEP = re.compile(
 )
 _A_NUMBER = re.compile(NUMBER)
 _DIGITS = re.compile(r"[0-9]{1,15}")
+_OPEN_BAR = re.compile(
+    r"(?:^|[\s\]])(?P<what>[A-Za-z][A-Za-z ]{0,40}:)\s+(?P<step>\d{1,15}(?:\.\d{1,6})?)"
+    r"(?P<scale>[kKMG]?)it \[(?=\d+:\d\d)"
+)
 _DECIMALS = re.compile(r"\.(\d+)")
+
+
+_LOSS_NAME_MAX = len("training/crossentropy_")
+"""Characters of a loss's name before its last word, at most."""
 
 
 def loss_of(text: str, start: int = 0) -> tuple[float | None, float]:
     """Return the first loss of training from a place on, and half of its last printed digit."""
+    if text.isascii():
+        # The expression is slow to begin: it is tried from where the first name can begin.
+        at = text.lower().find("loss", start)
+        if at < 0:
+            return None, 0.0
+        start = max(start, at - _LOSS_NAME_MAX)
     found = _LOSS.search(text, start)
     return (number_of(found["loss"]), slack_of(found["loss"])) if found else (None, 0.0)
 
@@ -43,7 +58,9 @@ def slack_of(digits: str) -> float:
 
 def rate_of(text: str, start: int = 0) -> float | None:
     """Return the steps per second that are shown from a place on; none where none are."""
-    found = _RATE.search(text, start)
+    # Each of its units has one of these, and a line of thirty numbers is tried at each of them.
+    shown = "/s" in text or "s/" in text
+    found = _RATE.search(text, start) if shown else None
     if found is not None:
         value = float(found["value"])
         if found["unit"] in ("it/s", "ba/s", "step/s", "steps/s"):
@@ -60,6 +77,17 @@ def rate_of(text: str, start: int = 0) -> float | None:
 def number_of(digits: str) -> float:
     """Return a number as it is printed, also with commas, NaN and infinities."""
     return float(digits.replace(",", ""))
+
+
+def maximum_of(number: str, scale: str) -> tuple[int, bool]:
+    """Return the maximum of a bar, and whether it was printed in full.
+
+    >>> maximum_of("2.38", "k"), maximum_of("86.0", "")
+    ((2380, False), (86, True))
+    """
+    # Below 1,000 tqdm shows every digit, with zeros behind the point: 86.0 is 86.
+    decimals = number.partition(".")[2].strip("0")
+    return count_of(number, scale)[0], not scale and not decimals
 
 
 def count_of(digits: str, scale: str) -> tuple[int, int]:
@@ -99,3 +127,28 @@ def whole_of(value: object) -> int | None:
     if isinstance(value, float) and not value.is_integer():
         return None
     return int(value) if 0 <= value < 1e15 else None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBar:
+    """A bar of tqdm that was told no maximum.
+
+    Attributes:
+        what: The words before it.
+        step: The count.
+        uncertainty: How far the true count may lie from it.
+        end: Where it ends in the text.
+    """
+
+    what: str
+    step: int
+    uncertainty: int
+    end: int
+
+
+def open_bar(text: str) -> OpenBar | None:
+    """Read a bar such as `train: 2384it [2:26:40, 4.3s/it, loss=0.644]`."""
+    found = _OPEN_BAR.search(text)
+    if found is None:
+        return None
+    return OpenBar(found["what"], *count_of(found["step"], found["scale"]), found.end())

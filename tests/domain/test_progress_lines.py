@@ -33,6 +33,14 @@ TRAINING = [
         ("tqdm", 1167, 0, 9540, True, 2.31, 0.323625),
     ),
     (
+        "train: 2384it [2:26:40,  4.3s/it, loss=0.644]",
+        ("tqdm", 2384, 0, None, False, 0.644, 0.232558),
+    ),
+    (
+        "Training steps: 1.86kit [2:26:40, 2.0it/s]",
+        ("tqdm", 1860, 5, None, False, None, 2.0),
+    ),
+    (
         "Epoch 0:  62%|██████▏   | 1167/1860 [10:02<05:33,  2.08it/s, v_num=0, train_loss=2.310]",
         ("lightning", 1167, 0, 1860, True, 2.31, 2.08),
     ),
@@ -109,8 +117,31 @@ def test_an_evaluation_and_what_has_not_begun_are_no_progress(text: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("counts", "maximum", "exact"),
+    [
+        ("-/2384", 2384, True),
+        ("-/86.0it", 86, True),
+        ("-/2.38kit", 2380, False),
+        ("-/?", None, False),
+    ],
+)
+def test_a_bar_that_has_not_begun_shows_its_maximum(
+    counts: str, maximum: int | None, *, exact: bool
+) -> None:
+    line = read_line(f"Progress on:train {counts} rate:- remaining:? elapsed:00:00 postfix:-")
+    if maximum is None:
+        assert line is None
+        return
+    assert line is not None
+    assert (line.phase, line.step) == ("not_started", None)
+    assert (line.maximum, line.maximum_exact) == (maximum, exact)
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        "Evaluating: 120it [00:41,  2.9it/s]",
+        "Reading files: 120it [00:41,  2.9it/s]",
         "Downloading shards: 100%|██████████| 30/30 [00:41<00:00,  1.40s/it]",
         "Map (num_proc=8):  12%|█▏        | 1000/8000 [00:10<00:50, 123 examples/s]",
         "Tokenizing:  12%|█▏        | 1.2k/8.00k [00:10<00:50, 123it/s]",
@@ -202,7 +233,8 @@ OLMO = "2026-01-01 10:00:00.123 host:0 olmo.train:1005 INFO [step=100/739328,epo
         ("Epoch(train)  [3][ 100/1251]  lr: 1.0e-02  eta: 1:00:00  loss: 2.3", 3, 100, 1251, 2602),
         ("Train: 3 [ 100/1251 (  8%)]  Loss: 2.345 (2.40)  Time: 0.300s", 3, 100, 1251, 3853),
         ("| epoch   3 |   200/ 2983 batches | lr 5.00 | loss  5.67 | ppl 290", 3, 200, 2983, 9149),
-        ("[epoch=1][batch=100/4800]:", 1, 100, 4800, 4900),
+        # Composer's console counts epochs from 1: it prints `cur_epoch + 1`.
+        ("[epoch=2][batch=100/4800]:", 2, 100, 4800, 4900),
         ("Epoch 3/9 ━━━━━━ 90/200 0:00:10 • 0:00:12 9.00it/s train_loss: 0.3", 3, 90, 200, 690),
         ("Epoch 3/10:  45%|████▌     | 90/200 [00:10<00:12, 9.0it/s, loss=1]", 3, 90, 200, 490),
         ("train    Epoch   2:   10%|██▌    | 100/1000 [02:00<18:00, 1.2s/ba, loss/train/total=2]",

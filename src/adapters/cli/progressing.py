@@ -3,7 +3,6 @@
 import math
 from collections import deque
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -11,7 +10,6 @@ import click
 from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError, model_validator
 
 from watchkeeper.adapters.bad_input import BadLine
-from watchkeeper.adapters.cli.common import Leave, json_errors
 from watchkeeper.adapters.cli.json_lines import (
     answer_each,
     leave_if,
@@ -21,9 +19,11 @@ from watchkeeper.adapters.cli.json_lines import (
     opened,
     write_row,
 )
+from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.line_id import LineId
-from watchkeeper.domain.bare_bars import NO_BARS, bare_maxima, is_loss_alone, read_bare, read_in
+from watchkeeper.domain.bare_bars import NO_BARS, bare_maxima
 from watchkeeper.domain.epoch_counts import epoch_header
+from watchkeeper.domain.newest_line import newest_line
 from watchkeeper.domain.progress_lines import LINE_MAX, Line, in_epoch_of
 
 _DOOR = "watchkeeper progress"
@@ -92,33 +92,7 @@ def _answer(line: bytes) -> dict[str, Any]:
     text = asked.line if asked.line is not None else asked.text
     assert text is not None, "one of the two is there"
     bars = bare_maxima(tuple(text.splitlines()), None)
-    return _row(asked.id, _newest(text, bars))
-
-
-def _newest(text: str, bars: frozenset[int]) -> Line | None:
-    """Return what the newest line says that says something; training comes before the rest.
-
-    Beside a loss without a step, a bare bar of the same text tells the step.
-    """
-    found: Line | None = None
-    lines = text.splitlines() or [text]
-    for at, line in reversed(tuple(enumerate(lines))):
-        shown = read_in(line, bars)
-        if shown is not None and shown.phase == "training":
-            if is_loss_alone(shown):
-                return _with_step(shown, text, bars)
-            above = (epoch_header(one) for one in reversed(lines[:at]))
-            return in_epoch_of(shown, next((one for one in above if one is not None), None))
-        found = found or shown
-    return found
-
-
-def _with_step(loss: Line, text: str, bars: frozenset[int]) -> Line:
-    lines = (read_bare(line, bars) for line in reversed(text.splitlines()))
-    bar = next((line for line in lines if line is not None), None)
-    if bar is None:
-        return loss
-    return replace(bar, format=loss.format, loss=loss.loss, loss_slack=loss.loss_slack)
+    return _row(asked.id, newest_line(text, bars))
 
 
 def _answer_log(log: BinaryIO) -> int:
@@ -138,7 +112,7 @@ def _answer_log(log: BinaryIO) -> int:
             # A line of a loss or an evaluation is what tells bars apart.
             bars = bare_maxima(tuple(tail), None) if "{'" in text else bars
         header = epoch_header(text) or header
-        shown = _newest(text, bars)
+        shown = newest_line(text, bars)
         if shown is not None:
             shown = in_epoch_of(shown, header)
             write_row(_row(number, shown))
