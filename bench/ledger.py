@@ -1,6 +1,7 @@
 """What the ledger costs, against the bare driver and against the library's defaults.
 
     uv run python -m bench.ledger [--json] [--quick] [--store postgresql] [--rebuild N]
+    uv run python -m bench.ledger --audit RUNS [--jobs N] [--store postgresql]
 
 All parts of a comparison are measured one right after the other, again and again; the median of
 these paired ratios is what counts, so that a slow or busy machine does not matter. The payload is a
@@ -12,13 +13,14 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.ledger_append import SIZES, appends, decisions, latency, processes
+from bench.ledger_append import SIZES, Found, appends, decisions, latency, processes
 from bench.ledger_audit import AUDITS, audit
 from bench.ledger_catch_up import CATCH_UPS, catch_up
+from bench.ledger_cores import ALL_CORES, audit_by_cores
 from bench.ledger_postgres import server_of_ours, settings_of
 from bench.ledger_read import loads, rebuild, replay, sizes
 from bench.ledger_rebuild import rebuilds
@@ -37,6 +39,7 @@ TARGETS = {
     "small checks, replay, every field and a frozen state, of the default style": 2.5,
     **dict.fromkeys(CATCH_UPS, 30.0),
     **dict.fromkeys(AUDITS, 10.0),
+    **dict.fromkeys(ALL_CORES, 10.0),
 }
 """What is aimed at on SQLite; see docs/performance.md for what is reached."""
 
@@ -44,6 +47,7 @@ TARGETS_POSTGRES = {
     **{f"append, {size} a save, of the library": 1.7 for size in SIZES},
     "append, 8 threads, of the library's 8": 1.7,
     **dict.fromkeys(CATCH_UPS, 30.0),
+    **dict.fromkeys(ALL_CORES, 10.0),
 }
 """What is aimed at on PostgreSQL."""
 
@@ -60,8 +64,7 @@ def measure(store: str, folder: Path, *, quick: bool) -> dict[str, Any]:
     found |= processes(store, folder, made, 1 if quick else 3, 0.5)
     found |= replay(store, folder, made, repetitions, number)
     found |= replay_small(store, folder, repetitions, number)
-    if store == "sqlite":
-        found |= audit(store, folder, made, repetitions, 2 if quick else 20)
+    found |= audit(store, folder, made, repetitions, 2 if quick else 20)
     found |= decisions(store, folder, made, repetitions, 100 if quick else 1_000)
     found |= catch_up(store, folder, made, repetitions, 1_000 if quick else 5_000)
     found |= latency(store, folder, made, 100 if quick else 500)
@@ -88,6 +91,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="N",
         help="only fill a ledger with N events and rebuild it: 5000000 take minutes",
     )
+    parser.add_argument(
+        "--audit",
+        type=int,
+        metavar="RUNS",
+        help="only audit a ledger of so many runs of 500 events by all cores: 2000 take minutes",
+    )
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="processes of --audit; the default is all cores"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="wk-bench-") as folder:
@@ -108,7 +120,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _figures(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what the server was set to, and all figures."""
     if options.rebuild:
-        return _rebuilds(options.store, folder, options.rebuild)
+        return _alone(options.store, lambda store: rebuilds(store, folder, options.rebuild))
+    if options.audit:
+        rounds = 1 if options.quick else 3
+        return _alone(
+            options.store,
+            lambda store: audit_by_cores(
+                store, folder, payload(), rounds, options.audit, options.jobs
+            ),
+        )
     if options.store == "sqlite":
         return {}, measure("sqlite", folder, quick=options.quick)
     if options.store != POSTGRES:
@@ -123,13 +143,14 @@ def _figures(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Any],
     return {"server": settings}, found
 
 
-def _rebuilds(store: str, folder: Path, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def _alone(store: str, act: Callable[[str], Found]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the server was set to, and the figures of one thing."""
     if store == "sqlite":
-        return {}, rebuilds(store, folder, number)
+        return {}, act(store)
     if store != POSTGRES:
-        return {"server": settings_of(store)}, rebuilds(store, folder, number)
+        return {"server": settings_of(store)}, act(store)
     with server_of_ours(fsync=True) as url:
-        return {"server": settings_of(url)}, rebuilds(url, folder, number)
+        return {"server": settings_of(url)}, act(url)
 
 
 def _effort(*, quick: bool) -> tuple[int, float]:

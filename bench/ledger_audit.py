@@ -40,12 +40,44 @@ AUDITS = tuple(f"{prefix}{_AUDIT}, of the default style" for prefix in ("", "sma
 
 def audit(store: str, folder: Path, payload: Payload, repetitions: int, runs: int) -> Found:
     """Compare audits of many runs with replays of all of them."""
+    found: Found = {}
+    for prefix, small_checks in KINDS.items():
+        take, ours = taker(small_checks=small_checks), opened(store, folder)
+        for run in range(runs):
+            fill(ours, f"run/{run}", events_of(payload, small_checks=small_checks))
+        application, ids = library_runs(store, folder, payload, runs, small_checks=small_checks)
+        ways: dict[str, Callable[[], object]] = {
+            "default": partial(replay_all, application, ids),
+            "audit": partial(audit_part, ours, take, 0, runs * EVENTS),
+        }
+        said = {"audit": f"{prefix}{_AUDIT}"}
+        found |= replayed(ways, store, repetitions, runs * EVENTS, said)
+        ours.close()
+        application.close()
+    return found
+
+
+KINDS = {"": False, "small checks, ": True}
+"""What comparisons of either payload begin with."""
+
+Take = Callable[[Recorded, Tally], None]
+
+
+def events_of(payload: Payload, *, small_checks: bool) -> list[tuple[str, bytes]]:
+    """Return the events of a run."""
+    if not small_checks:
+        return list(payload.events(EVENTS))
+    return [
+        (TOPIC, SmallStored(at=AT, data=small(place)).model_dump_json().encode())
+        for place in range(EVENTS)
+    ]
+
+
+def taker(*, small_checks: bool) -> Take:
+    """Return what takes the needed fields of a stored event."""
     reader = NarrowReader({CHECK: ("health", "metrics")})
     wire = msgspec.defstruct("Wire", [("data", struct_of(SmallCheck, ("verdict", "loss")))])
     decoder: Any = msgspec.json.Decoder(wire)
-    states = [
-        SmallStored(at=AT, data=small(place)).model_dump_json().encode() for place in range(EVENTS)
-    ]
 
     def checked(recorded: Recorded, tally: Tally) -> None:
         found = reader.read(recorded)
@@ -56,51 +88,42 @@ def audit(store: str, folder: Path, payload: Payload, repetitions: int, runs: in
         data: Any = decoder.decode(recorded.state).data
         tally.take(data.verdict, {"loss": data.loss})
 
-    def library_small() -> SmallRun:
-        run = SmallRun()
-        for place in range(EVENTS - 1):
-            run.record(**small(place).model_dump(mode="json"))
-        return run
+    return checked_small if small_checks else checked
 
-    def library() -> CheckedRun:
+
+def library_runs(
+    store: str, folder: Path, payload: Payload, runs: int, *, small_checks: bool
+) -> tuple[Application[UUID], list[UUID]]:
+    """Save so many runs in the library's default style."""
+
+    def made() -> SmallRun | CheckedRun:
+        if small_checks:
+            tiny = SmallRun()
+            for place in range(EVENTS - 1):
+                tiny.record(**small(place).model_dump(mode="json"))
+            return tiny
         run = CheckedRun()
         for place in range(EVENTS - 1):
             run.record(**library_data(payload.checks[place % len(payload.checks)]))
         return run
 
-    found: Found = {}
-    for prefix, events, take, make in (
-        ("", payload.events(EVENTS), checked, library),
-        ("small checks, ", [(TOPIC, state) for state in states], checked_small, library_small),
-    ):
-        ours = opened(store, folder)
-        for run in range(runs):
-            fill(ours, f"run/{run}", events)
-        application = library_application(store, folder)
-        made = [make() for _ in range(runs)]
-        application.save(*made)
-        ids = [one.id for one in made]
-        ways: dict[str, Callable[[], object]] = {
-            "default": partial(_replayed, application, ids),
-            "audit": partial(_audited, ours, take, runs),
-        }
-        said = {"audit": f"{prefix}{_AUDIT}"}
-        found |= replayed(ways, store, repetitions, runs * EVENTS, said)
-        ours.close()
-        application.close()
-    return found
+    application = library_application(store, folder)
+    all_runs = [made() for _ in range(runs)]
+    application.save(*all_runs)
+    return application, [one.id for one in all_runs]
 
 
-def _replayed(application: Application[UUID], ids: Sequence[UUID]) -> None:
+def replay_all(application: Application[UUID], ids: Sequence[UUID]) -> None:
+    """Replay runs in the library's default style."""
     for one in ids:
         application.repository.get(one)
 
 
-def _audited(store: EventStore, take: Callable[[Recorded, Tally], None], runs: int) -> None:
+def audit_part(store: EventStore, take: Take, after: int, last: int) -> int:
+    """Audit the runs that lie between two positions, which begin and end there; count them."""
     heads: dict[str, Head] = {}
     tallies: dict[str, Tally] = {}
-    after = 0
-    while page := store.read_all(after=after, limit=READ_PAGE):
+    while page := store.read_all(after=after, limit=min(READ_PAGE, last - after)):
         _, streams, versions, topics, states, hashes = zip(*page, strict=True)
         links = zip(streams, streams, versions, topics, states, hashes, strict=True)
         assert follow(heads, links) == len(page), after
@@ -110,4 +133,7 @@ def _audited(store: EventStore, take: Callable[[Recorded, Tally], None], runs: i
                 tally = tallies[recorded.stream] = Tally()
             take(recorded, tally)
         after = page[-1].position
-    assert [version for version, _ in heads.values()] == [EVENTS] * runs, heads
+        if after == last:
+            break
+    assert {version for version, _ in heads.values()} == {EVENTS}, heads
+    return len(heads)

@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 
 from eventsourcing.application import Application
 from eventsourcing.domain import Aggregate, event
-from eventsourcing.persistence import StoredEvent
+from eventsourcing.persistence import Recording, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
 from tests.domain.given import History
@@ -190,10 +190,25 @@ class CheckedRun(Aggregate):
         self.lowest = min(self.lowest, metrics["loss"])
 
 
+class OneByOne(Application[UUID]):
+    """An application that saves one aggregate at a time.
+
+    The library's recorder on PostgreSQL takes minutes for 10,000 events of one save, and two
+    seconds for twenty saves of 500.
+    """
+
+    def save(self, *objs: Any, **kwargs: Any) -> list[Recording[UUID]]:
+        """Save them in order, and return what was recorded."""
+        recorded: list[Recording[UUID]] = []
+        for one in objs:
+            recorded += super().save(one, **kwargs)
+        return recorded
+
+
 def library_application(store: str, folder: Path) -> Application[UUID]:
     """Return an application on the library's own recorder."""
     if store != "sqlite":
-        return Application[UUID](env=library_environment(store))
+        return OneByOne(env=library_environment(store))
     environment = {
         "PERSISTENCE_MODULE": "eventsourcing.sqlite",
         "SQLITE_DBNAME": str(folder / f"{uuid4().hex}.db"),

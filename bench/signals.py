@@ -203,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stack.callback(stop_pubsub, process)
         os.environ["PUBSUB_EMULATOR_HOST"] = address
         create_home(folder / "home")
-        office = stack.enter_context(open_office(folder / "home"))
+        office = stack.enter_context(open_office(folder / "home", create=True))
         draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=RUN))
         taken(office.ledger.handle(RUN, draft))
         alone = taking(office, options.taken)

@@ -7,7 +7,8 @@ so the trailers of pushed logbook commits and seal tags are compared with the ch
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from watchkeeper.domain.contract import logbook_path_of, logbook_remote_of
@@ -28,6 +29,8 @@ from watchkeeper.projections.status_live import live_rows
 _HEAD = re.compile(r"^(\d+) sha256:([0-9a-f]{64})$")
 _NEWER = "newer than this code"
 """In the words of `Undecodable` for what a later release wrote."""
+
+_AT_ONCE = nullcontext()
 
 _MARK = re.compile(r"«redacted:[^»]+»")
 
@@ -60,7 +63,31 @@ class Report:
         return 2 if self.unchecked else 0
 
 
-def audit(store: EventStore, outside: Outside, report: Report, *, remotes: bool) -> None:
+LOOKS = 3
+"""Looks at a run whose rows differ while others append to it, before it is called unchecked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The live rows of status.
+
+    Attributes:
+        rows: By run and part.
+        newest: The newest event as they began to be read. What is younger they may not tell of.
+    """
+
+    rows: Mapping[tuple[str, str], str]
+    newest: int
+
+
+def audit(
+    store: EventStore,
+    outside: Outside,
+    report: Report,
+    *,
+    remotes: bool,
+    told: Callable[[int, int], None] = lambda _done, _whole: None,
+) -> None:
     """Verify every history in a store.
 
     Args:
@@ -68,27 +95,66 @@ def audit(store: EventStore, outside: Outside, report: Report, *, remotes: bool)
         outside: For the git remotes that witnessed the histories.
         report: Filled in.
         remotes: Compare with the remotes, too.
+        told: Called with how many runs were verified, and of how many.
     """
-    views = {(row.run, row.part): row.row for row in live_rows(store.status_rows())}
-    known: set[tuple[str, str]] = set()
-    for stream in store.streams("run/"):
-        slug = stream.removeprefix("run/")
-        report.runs += 1
-        run, recorded, events = _read_run(store, slug, report)
-        effects = _effects(store, slug, report)
-        known |= {(slug, "run"), (slug, "effects")}
-        if isinstance(run, Unreadable):
-            _unreadable(f"{slug}: unreadable after event {run.version}", run.why, report)
-            continue
-        _compare_view(views, (slug, "run"), status_row(run), report)
-        if effects is not None and effects.version:
-            _compare_view(views, (slug, "effects"), effects_row(effects), report)
-        _decisions_cite_evidence(slug, events, report)
-        if remotes and effects is not None and effects.pushed is not None:
-            _witnessed(outside, run, recorded, events, report)
+    rows, slugs = rows_of(store), slugs_of(store)
+    for done, slug in enumerate(slugs, 1):
+        audit_run(store, outside, rows, slug, report, remotes=remotes)
+        told(done, len(slugs))
+    audit_rest(store, rows, slugs, report)
+
+
+def rows_of(store: EventStore) -> Rows:
+    """Read the rows of status that histories are compared with."""
+    newest = store.newest()
+    return Rows({(row.run, row.part): row.row for row in live_rows(store.status_rows())}, newest)
+
+
+def slugs_of(store: EventStore) -> list[str]:
+    """Return the runs that have a history, in the order in which they are verified."""
+    return [stream.removeprefix("run/") for stream in store.streams("run/")]
+
+
+def audit_run(
+    store: EventStore,
+    outside: Outside,
+    rows: Rows,
+    slug: str,
+    report: Report,
+    *,
+    remotes: bool,
+    turn: AbstractContextManager[object] = _AT_ONCE,
+) -> None:
+    """Verify the history of one run.
+
+    Args:
+        store: Opened after its bytes were verified.
+        outside: For the git remotes that witnessed it.
+        rows: The live rows of status.
+        slug: The run.
+        report: Filled in.
+        remotes: Compare with the remotes, too.
+        turn: Held while remotes are asked: their mirrors are for one process at a time.
+    """
+    report.runs += 1
+    run, recorded, events = _read_run(store, slug, report)
+    effects = _effects(store, slug, report)
+    if isinstance(run, Unreadable):
+        _unreadable(f"{slug}: unreadable after event {run.version}", run.why, report)
+        return
+    _compare_views(store, rows, run, effects, report)
+    _decisions_cite_evidence(slug, events, report)
+    if remotes and effects is not None and effects.pushed is not None:
+        with turn:
+            _witnessed(store, outside, run, recorded, events, report)
             _milestones(outside, run, effects, report)
-    for row in views.keys() - known:
-        report.problems.append(f"{row[0]}: a status row without a history")
+
+
+def audit_rest(store: EventStore, rows: Rows, slugs: Sequence[str], report: Report) -> None:
+    """Verify what belongs to no run with a history, after all that do."""
+    known = {(slug, part) for slug in slugs for part in ("run", "effects")}
+    for run, _ in sorted(rows.rows.keys() - known):
+        report.problems.append(f"{run}: a status row without a history")
     _shared(store, report)
 
 
@@ -145,13 +211,39 @@ def _shared(store: EventStore, report: Report) -> None:
         _unreadable("people", str(error), report)
 
 
-def _compare_view(
-    views: dict[tuple[str, str], str], key: tuple[str, str], expected: object, report: Report
+def _compare_views(
+    store: EventStore, rows: Rows, run: Run, effects: Effects | None, report: Report
 ) -> None:
-    """Every projection equals its rebuild."""
-    found = views.get(key)
+    """Every projection equals its rebuild. What a watch appends meanwhile is looked at again."""
+    again = Report([], [])
+    for _ in range(LOOKS):
+        found = [*_differing(rows, (run.slug, "run"), status_row(run))]
+        if effects is not None and effects.version:
+            found += _differing(rows, (run.slug, "effects"), effects_row(effects))
+        streams = (run_stream(run.slug), effects_stream(run.slug))
+        if not found or all(_last(store, stream) <= rows.newest for stream in streams):
+            report.problems += found
+            return
+        rows = rows_of(store)
+        later, effects = _read_run(store, run.slug, again)[0], _effects(store, run.slug, again)
+        if isinstance(later, Unreadable):
+            break
+        run = later
+    report.unchecked.append(
+        f"{run.slug}: its rows of status cannot be compared while so much is appended to it"
+    )
+
+
+def _last(store: EventStore, stream: str) -> int:
+    """Return the position of a stream's last event; 0 when it is empty."""
+    version, _ = store.head(stream)
+    return store.read(stream, after=version - 1, limit=1)[0].position if version else 0
+
+
+def _differing(rows: Rows, key: tuple[str, str], expected: object) -> Iterator[str]:
+    found = rows.rows.get(key)
     if found is None:
-        report.problems.append(f"{key[0]}: the {key[1]} row of status is missing")
+        yield f"{key[0]}: the {key[1]} row of status is missing"
         return
     try:
         there, rebuilt = json.loads(found), json.loads(json.dumps(expected))
@@ -163,7 +255,7 @@ def _compare_view(
     except ValueError:
         same = False
     if not same:
-        report.problems.append(f"{key[0]}: the {key[1]} row of status differs from the history")
+        yield f"{key[0]}: the {key[1]} row of status differs from the history"
 
 
 def _decisions_cite_evidence(slug: str, events: Iterable[Event], report: Report) -> None:
@@ -173,6 +265,7 @@ def _decisions_cite_evidence(slug: str, events: Iterable[Event], report: Report)
 
 
 def _witnessed(
+    store: EventStore,
     outside: Outside,
     run: Run,
     recorded: list[Recorded],
@@ -200,6 +293,10 @@ def _witnessed(
         report.problems.append(f"{run.slug}: commit {newest.commit[:8]} names no readable head")
         return
     version, digest = int(match[1]), match[2]
+    if version > len(recorded):
+        # A watch may have appended and pushed since the history was read.
+        recorded = store.read(run_stream(run.slug))
+        events = [decode(r.stream, r.version, r.topic, r.state) for r in recorded]
     if version > len(recorded):
         ahead = f"the remote witnessed event {version}, the ledger ends at {len(recorded)}"
         report.problems.append(f"{run.slug}: {ahead}")

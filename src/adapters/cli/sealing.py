@@ -7,6 +7,7 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.acts import verify_outcome
+from watchkeeper.adapters.auditing import audit_home
 from watchkeeper.adapters.cli.common import (
     Leave,
     act_if_alone,
@@ -23,12 +24,13 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.cli.manoeuvring import step_of
 from watchkeeper.adapters.cli.progress import progress
-from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, open_home
+from watchkeeper.adapters.processes import ProcessLost, cores
 from watchkeeper.adapters.store.choosing import open_ledger, verify_ledger
+from watchkeeper.adapters.store.parts import Jobs
 from watchkeeper.adapters.views_file import FILE, snapshots
 from watchkeeper.adapters.views_scratch import ScratchFile
-from watchkeeper.audit import Report, audit, check_evidence
+from watchkeeper.audit import Report, check_evidence
 from watchkeeper.comparing import compare_views
 from watchkeeper.domain.events import SealBlocked
 from watchkeeper.domain.milestone import milestone_tag
@@ -108,25 +110,21 @@ def _seal_milestone(run: str, step: int, home: Path, as_json: bool, principal: s
 
 @click.command()
 @click.option("--offline", is_flag=True, help="Do not compare with the git remotes.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Use at most N processes; the default is the cores at hand, at most 8. A small ledger "
+    "needs one.",
+)
 @home_option
 @json_errors
-def verify(offline: bool, home: Path, as_json: bool) -> None:
+def verify(offline: bool, jobs: int | None, home: Path, as_json: bool) -> None:
     """Verify bytes, chains, histories, views and witnesses: 0 intact, 1 broken, 2 cannot tell."""
     place = open_home(home)
     started = clock.Timer()
     report = Report([], [])
-    chosen = store_of(place)
-    checked = verify_ledger(chosen, place.ledger)
-    report.problems += [problem.message for problem in checked.problems]
-    if not report.problems:
-        try:
-            with open_ledger(chosen, place.ledger) as opened:
-                audit(opened.store, Adapters(place), report, remotes=not offline)
-                _compare(place, opened.store, report, quiet=as_json)
-        except StoreFailure as error:
-            # The bytes were just found whole: that they can't be opened here proves nothing.
-            report.unchecked.append(str(error))
-    report.notes += checked.notes
+    _verify_ledger(place, report, jobs or cores(), offline=offline, quiet=as_json)
     check_evidence(_kept(place), report)
     document = {
         "intact": report.exit_code == 0,
@@ -148,6 +146,31 @@ def verify(offline: bool, home: Path, as_json: bool) -> None:
     say(as_json, document, "\n".join(lines))
     if report.exit_code:
         leave_quietly(report.exit_code)
+
+
+def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quiet: bool) -> None:
+    """Verify the bytes, and where they are whole what they say."""
+    chosen = store_of(home)
+    try:
+        with progress("proving events", quiet=quiet) as show:
+            checked = verify_ledger(chosen, home.ledger, Jobs(jobs, told=show))
+    except ProcessLost as error:
+        report.unchecked.append(str(error))
+        return
+    report.problems += [problem.message for problem in checked.problems]
+    if not report.problems:
+        try:
+            with open_ledger(chosen, home.ledger) as opened:
+                with progress("verifying runs", quiet=quiet) as show:
+                    audit_home(
+                        home, chosen, opened.store, report,
+                        remotes=not offline, jobs=Jobs(jobs, told=show),
+                    )  # fmt: skip
+                _compare(home, opened.store, report, quiet=quiet)
+        except StoreFailure as error:
+            # The bytes were just found whole: that they can't be opened here proves nothing.
+            report.unchecked.append(str(error))
+    report.notes += checked.notes
 
 
 def _compare(home: Home, store: EventStore, report: Report, *, quiet: bool) -> None:

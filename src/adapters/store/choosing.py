@@ -11,12 +11,14 @@ from pathlib import Path
 from eventsourcing.persistence import ApplicationRecorder
 
 from watchkeeper.adapters.ledger_choice import postgres_part
+from watchkeeper.adapters.ledger_gone import no_ledger
 from watchkeeper.adapters.load import load
+from watchkeeper.adapters.store.parts import ALONE, Jobs
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import StoreReport, verify_store
-from watchkeeper.event_store import EventStore
+from watchkeeper.event_store import EventStore, StoreFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +37,16 @@ def open_ledger(
 
     Args:
         chosen: URL of a PostgreSQL server; empty for the file.
-        file: The file in the home. It is created when there is none.
-        create: Make the schema on the server, too, when there is none: a mistyped name would
-            otherwise begin a second ledger.
+        file: The file in the home.
+        create: Make the file, or the schema on the server, when there is none: a mistyped name
+            would otherwise begin a second ledger.
 
     Raises:
         StoreFailure: It could not be opened; the message says what to do.
     """
     if not chosen:
+        if not create and not file.exists():
+            raise StoreFailure(no_ledger(file.parent) or f"{file}: there is no ledger.")
         with open_store(file) as store:
             yield OpenLedger(store, SqliteRecorder(store))
         return
@@ -51,18 +55,22 @@ def open_ledger(
         yield OpenLedger(store, load("store.postgres_recorder", "PostgresRecorder")(store))
 
 
-def verify_ledger(chosen: str, file: Path) -> StoreReport:
+def verify_ledger(chosen: str, file: Path, jobs: Jobs = ALONE) -> StoreReport:
     """Prove a ledger's bytes, wherever it is kept.
 
     Args:
         chosen: URL of a PostgreSQL server; empty for the file.
         file: The file in the home.
+        jobs: How many processes may be used; what is found is the same.
 
     Raises:
         StoreFailure: Nothing can be said; the message says why.
     """
     if not chosen:
-        return verify_store(file)
+        if not file.exists() and (gone := no_ledger(file.parent)):
+            raise StoreFailure(gone)
+        return verify_store(file, jobs)
     address = parse_address(chosen)
-    report: StoreReport = postgres_part("postgres_verify", "verify_postgres", chosen)(address)
+    verify = postgres_part("postgres_verify", "verify_postgres", chosen)
+    report: StoreReport = verify(address, jobs=jobs)
     return report

@@ -1,7 +1,7 @@
 """What can be wrong in the content of a store, found over one connection that reads it."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -15,7 +15,7 @@ from watchkeeper.adapters.store.schema import (
     expected_objects,
     schema_objects,
 )
-from watchkeeper.domain.chain import GENESIS, chain_hash, follow
+from watchkeeper.domain.chain import GENESIS, Head, chain_hash, follow
 
 PROBLEMS_MAX = 100
 """After so many problems the check stops: one broken page can make thousands."""
@@ -34,6 +34,12 @@ UNDECIDED = frozenset(
     }
 )
 """Errors that say nothing about the content."""
+
+_EVENTS = "SELECT id, stream, version, topic, state, hash FROM events NOT INDEXED ORDER BY id"
+_PART = (
+    "SELECT id, stream, version, topic, state, hash FROM events NOT INDEXED "
+    "WHERE id BETWEEN ? AND ? ORDER BY id"
+)
 
 _ANSWER = TypeAdapter(dict[str, tuple[StrictInt, StrictInt]])
 
@@ -76,13 +82,36 @@ class Problem:
     version: int | None = None
 
 
+Row = tuple[Any, ...]
+"""Position, stream, version, topic, bytes and hash of an event, as they are stored."""
+
+
+def _untold(_events: int) -> None:
+    """Tell nobody how far it is."""
+
+
 @dataclass(slots=True)
 class Seen:
-    """What the walk over all events has seen so far, by the streams' row ids."""
+    """What the walk over all events has seen so far.
 
-    names: dict[int, str] = field(default_factory=dict[int, str])
-    heads: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
+    Attributes:
+        names: Of streams, by row id.
+        topics: Names of topics, by row id.
+        heads: Where each stream is, by row id.
+        events: How many.
+        newest: The position of the last one.
+        proved: By several processes: in the structure and in all events up to there nothing is
+            wrong.
+        told: Called with how many events there are by now.
+    """
+
+    names: dict[int, Any] = field(default_factory=dict[int, Any])
+    topics: dict[int, Any] = field(default_factory=dict[int, Any])
+    heads: dict[int, Head] = field(default_factory=dict[int, Head])
     events: int = 0
+    newest: int = 0
+    proved: bool = False
+    told: Callable[[int], None] = _untold
 
 
 def lenient_text(raw: bytes) -> str:
@@ -105,7 +134,7 @@ def content_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Pro
     Raises:
         sqlite3.Error: It could not be read, for a reason that says nothing about the content.
     """
-    for check in (_schema_problems, _structure_problems, _event_problems, _key_problems):
+    for check in (schema_problems, _structure_problems, _event_problems, _key_problems):
         try:
             yield from check(connection, seen)
         except SQLITE_ERRORS as error:
@@ -114,7 +143,8 @@ def content_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Pro
             yield damaged(error)
 
 
-def _schema_problems(connection: sqlite3.Connection, _: Seen) -> Iterator[Problem]:
+def schema_problems(connection: sqlite3.Connection, _: Seen) -> Iterator[Problem]:
+    """Say what is not as watchkeeper creates it."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != APPLICATION_ID:
         yield Problem(
@@ -132,35 +162,51 @@ def _schema_problems(connection: sqlite3.Connection, _: Seen) -> Iterator[Proble
             )
 
 
-def _structure_problems(connection: sqlite3.Connection, _: Seen) -> Iterator[Problem]:
+def _structure_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Problem]:
+    if not seen.proved:
+        yield from integrity_problems(connection)
+        yield from reference_problems(connection)
+
+
+def integrity_problems(connection: sqlite3.Connection) -> Iterator[Problem]:
+    """Say what SQLite finds wrong in the trees of its tables and indexes."""
     for (message,) in connection.execute(f"PRAGMA integrity_check({PROBLEMS_MAX})"):
         if message != "ok":
             yield Problem(ProblemKind.FILE, f"SQLite finds the file damaged: {message}.")
+
+
+def reference_problems(connection: sqlite3.Connection) -> Iterator[Problem]:
+    """Say which rows name others that are not there."""
     for table, row, parent, _index in connection.execute("PRAGMA foreign_key_check"):
         yield Problem(ProblemKind.FILE, f"Row {row} of {table} names no row of {parent}.")
 
 
 def _event_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Problem]:
     """Walk all events in the order in which they were committed."""
+    if not seen.proved:
+        read_names(connection, seen)
+        for page in event_pages(connection):
+            yield from page_problems(seen, page, row_problems)
+    yield from _end_problems(connection, seen)
+
+
+def read_names(connection: sqlite3.Connection, seen: Seen) -> None:
+    """Read what streams and topics are called."""
     seen.names = dict(connection.execute("SELECT id, name FROM streams"))
-    topics = dict(connection.execute("SELECT id, name FROM topics"))
-    rows = connection.execute(
-        "SELECT id, stream, version, topic, state, hash FROM events NOT INDEXED ORDER BY id"
-    )
-    newest = 0
-    for page in _pages(rows):
-        taken = right_events(seen, topics, newest, page)
-        # One by one only from the first event on of which anything is wrong.
-        before = page[taken - 1][0] if taken else newest
-        for row in page[taken:]:
-            yield from _row_problems(seen, topics, before, row)
-            before = row[0]
-        newest = page[-1][0]
-    yield from _end_problems(connection, seen, newest)
+    seen.topics = dict(connection.execute("SELECT id, name FROM topics"))
 
 
-def _pages(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-    page: list[tuple[Any, ...]] = []
+def event_pages(
+    connection: sqlite3.Connection, part: tuple[int, int] | None = None
+) -> Iterator[list[Row]]:
+    """Give events by pages, in the order in which they were committed.
+
+    Args:
+        connection: To the store.
+        part: First and last position; none for all there are.
+    """
+    rows = connection.execute(_EVENTS) if part is None else connection.execute(_PART, part)
+    page: list[Row] = []
     try:
         for row in rows:
             page.append(row)
@@ -176,18 +222,33 @@ def _pages(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
         yield page
 
 
-def _row_problems(
-    seen: Seen, topics: Mapping[int, object], before: int, row: tuple[Any, ...]
+def page_problems(
+    seen: Seen, page: Sequence[Row], one_by_one: Callable[[Seen, Row], Iterator[Problem]]
 ) -> Iterator[Problem]:
+    """Take in the next events, and find what is wrong with them.
+
+    Args:
+        seen: What was seen before.
+        page: Some rows.
+        one_by_one: Takes in an event and finds what is wrong with it, whatever it holds.
+    """
+    # One by one only from the first event on of which anything is wrong.
+    for row in page[right_events(seen, page) :]:
+        if row[0] != seen.newest + 1:
+            yield Problem(
+                ProblemKind.POSITION,
+                f"Position {row[0]} follows {seen.newest}: events between them were removed.",
+            )
+        seen.newest = row[0]
+        seen.events += 1
+        yield from one_by_one(seen, row)
+    seen.told(seen.events)
+
+
+def row_problems(seen: Seen, row: Row) -> Iterator[Problem]:
     """Check one event, whatever it holds."""
     position, stream_id, version, topic_id, state, chain = row
-    if position != before + 1:
-        yield Problem(
-            ProblemKind.POSITION,
-            f"Position {position} follows {before}: events between them were removed.",
-        )
-    seen.events += 1
-    match seen.names.get(stream_id), version, topics.get(topic_id), state, chain:
+    match seen.names.get(stream_id), version, seen.topics.get(topic_id), state, chain:
         case str(), int(), str(topic), bytes(), bytes() if len(chain) == len(GENESIS):
             yield from link_problems(seen, stream_id, version, topic, state, chain)
         case _:
@@ -197,32 +258,25 @@ def _row_problems(
             )
 
 
-def right_events(
-    seen: Seen, topics: Mapping[int, Any], newest: int, page: Sequence[tuple[Any, ...]]
-) -> int:
-    """Take in the events at the beginning of a page that follow what was seen; say how many.
-
-    Args:
-        seen: What was seen before.
-        topics: Their names by row id.
-        newest: The position before the page.
-        page: Rows of position, stream, version, topic, bytes and hash.
-    """
+def right_events(seen: Seen, page: Sequence[Row]) -> int:
+    """Take in the events at the beginning of a page that follow what was seen; say how many."""
+    if not page:
+        return 0
     positions, streams, versions, kinds, states, hashes = zip(*page, strict=True)
     stored_so = (
-        positions == tuple(range(newest + 1, newest + 1 + len(page)))
+        positions == tuple(range(seen.newest + 1, seen.newest + 1 + len(page)))
         and set(map(type, versions)) == {int}
         and set(map(type, states)) == {bytes}
         and {type(seen.names.get(one)) for one in set(streams)} == {str}
-        and {type(topics.get(one)) for one in set(kinds)} == {str}
+        and {type(seen.topics.get(one)) for one in set(kinds)} == {str}
     )
     if not stored_so:
         return 0
     names = map(seen.names.__getitem__, streams)
-    topic_names = map(topics.__getitem__, kinds)
-    links = zip(streams, names, versions, topic_names, states, hashes, strict=True)
-    taken = follow(seen.heads, links)
+    topics = map(seen.topics.__getitem__, kinds)
+    taken = follow(seen.heads, zip(streams, names, versions, topics, states, hashes, strict=True))
     seen.events += taken
+    seen.newest += taken
     return taken
 
 
@@ -253,12 +307,11 @@ def link_problems(
     seen.heads[stream_id] = (version, chain)
 
 
-def end_problems(seen: Seen, newest: int, given: object) -> Iterator[Problem]:
+def end_problems(seen: Seen, given: object) -> Iterator[Problem]:
     """Check what is there at the end: each stream has events, and nothing follows the newest.
 
     Args:
         seen: All events.
-        newest: The position of the last one.
         given: The last position that was given out.
     """
     for stream_id, stream in seen.names.items():
@@ -266,11 +319,11 @@ def end_problems(seen: Seen, newest: int, given: object) -> Iterator[Problem]:
             yield Problem(
                 ProblemKind.POSITION, f"{stream}: all of its events were removed.", stream
             )
-    if given != newest:
+    if given != seen.newest:
         yield Problem(
             ProblemKind.POSITION,
-            f"The newest event is at position {newest}, but {given} is the last one given out: "
-            "the newest events were removed, or some were added by something else.",
+            f"The newest event is at position {seen.newest}, but {given} is the last one given "
+            "out: the newest events were removed, or some were added by something else.",
         )
 
 
@@ -299,9 +352,9 @@ def misplaced(key: str, position: int, last: int) -> Problem:
     )
 
 
-def _end_problems(connection: sqlite3.Connection, seen: Seen, newest: int) -> Iterator[Problem]:
+def _end_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Problem]:
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
-    yield from end_problems(seen, newest, 0 if row is None else row[0])
+    yield from end_problems(seen, 0 if row is None else row[0])
 
 
 def _key_problems(connection: sqlite3.Connection, seen: Seen) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 """SQLite's errors in words: what failed, that nothing was stored, and what to do."""
 
+import os
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -38,6 +39,8 @@ _ADVICE = {
 }
 
 
+_WRITES = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN}
+
 SqliteError = sqlite3.Error | UnicodeDecodeError
 """What a statement may raise: the second when SQLite's own message quotes damaged bytes."""
 
@@ -67,9 +70,26 @@ def failure(error: SqliteError, path: Path, doing: str) -> StoreFailure:
         path: The store.
         doing: What was under way, such as `append`.
     """
-    advice = _ADVICE.get(primary_code(error), _OTHERWISE)
+    code = primary_code(error)
+    advice = (code in _WRITES and not_writable(path)) or _ADVICE.get(code, _OTHERWISE)
     kind = StoreAway if is_locked(error) else StoreFailure
     return kind(f"{path}: {doing} failed: {error}. Nothing was stored. {advice}")
+
+
+def not_writable(path: Path) -> str:
+    """Say that a store is only not to be written where it is; empty where it may, or is not there.
+
+    SQLite needs to write beside a store even to read it.
+    """
+    writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    if writable or not os.access(path, os.R_OK):
+        return ""
+    what = "The file" if os.access(path.parent, os.W_OK) else "This folder"
+    return (
+        f"{what} can't be written to; nothing says that the ledger is damaged. Check that this "
+        "user may write the file and its folder and that the disk is mounted writable; or copy the "
+        "whole folder to where you may write, and name the copy with --home."
+    )
 
 
 def is_locked(error: SqliteError) -> bool:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from watchkeeper.adapters.store.database import Database
-from watchkeeper.adapters.store.failures import failures_named
+from watchkeeper.adapters.store.failures import failures_named, not_writable
 from watchkeeper.adapters.store.lock import USE_LIMIT, UseLock
 from watchkeeper.adapters.store.log import log_problem
 from watchkeeper.adapters.store.rest import (
@@ -44,8 +44,8 @@ def open_database(path: Path, *, busy_limit: timedelta) -> Database:
     if path.exists() and not os.access(path, os.W_OK):
         # SQLite would open it for reading and refuse at the first write.
         raise StoreFailure(
-            f"{path}: it may not be written. Nothing was stored. Check that this user may write "
-            "the file, and that its disk is mounted writable; `watchkeeper verify` only reads."
+            f"{path}: it may not be written. Nothing was stored. "
+            + (not_writable(path) or "Check that this user may read and write the file.")
         )
     try:
         lock = UseLock(path, create=True)
@@ -63,10 +63,11 @@ def open_database(path: Path, *, busy_limit: timedelta) -> Database:
 
 
 def _not_opened(path: Path, error: OSError) -> StoreFailure:
-    return StoreFailure(
-        f"{path}: open failed: {error}. Nothing was stored. Check that this user may write in its "
-        "folder and that the disk is mounted writable, then try again."
+    advice = not_writable(path) or (
+        "Check that this user may write in its folder and that the disk is mounted writable, then "
+        "try again."
     )
+    return StoreFailure(f"{path}: open failed: {error}. Nothing was stored. {advice}")
 
 
 def _enter(path: Path, lock: UseLock, busy_limit: timedelta) -> None:

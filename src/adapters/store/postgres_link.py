@@ -3,12 +3,12 @@
 import logging
 import os
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Condition, Event, Lock, Thread, local
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -21,11 +21,14 @@ from watchkeeper.adapters.store.postgres_failures import (
     failure,
     is_lost,
 )
+from watchkeeper.adapters.store.postgres_names import rows_of
 from watchkeeper.adapters.store.postgres_schema import Marks, marks_of, prepare
 from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
 from watchkeeper.event_store import StoreAway, StoreFailure
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+
+_Read = TypeVar("_Read")
 
 _CUT_EVERY = timedelta(milliseconds=250)
 """How often it is looked for connections that hang."""
@@ -207,7 +210,11 @@ class Links:
     def read(
         self, doing: str, query: LiteralString, parameters: tuple[object, ...]
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query that changes nothing; it is asked again after a lost link.
+        """Return the rows of a query that changes nothing; errors are those of `read_by`."""
+        return self.read_by(doing, lambda connection: rows_of(connection, query, parameters))
+
+    def read_by(self, doing: str, act: Callable[[Connection], _Read]) -> _Read:
+        """Return what an act that changes nothing reads; it is done again after a lost link.
 
         Raises:
             StoreFailure: The server refused, or could not be reached within `Limits.reconnect`.
@@ -215,8 +222,8 @@ class Links:
         deadline, backoff = self.patience(), ExponentialBackoff()
         while True:
             try:
-                with self.borrowed() as connection, connection.cursor(binary=True) as cursor:
-                    return cursor.execute(query, parameters, prepare=True).fetchall()
+                with self.borrowed() as connection:
+                    return act(connection)
             except psycopg.Error as error:
                 if not is_lost(error) or deadline.expired():
                     raise self.failure(error, doing) from error

@@ -14,6 +14,8 @@ from watchkeeper.adapters.store.postgres_schema import prepare
 
 _LOOK = Limits(
     connect=timedelta(seconds=5),
+    # Before the statement's, so that who holds a lock is not told as a server under load.
+    lock=timedelta(seconds=5),
     statement=timedelta(seconds=10),
     answer=timedelta(seconds=15),
     reconnect=timedelta(0),

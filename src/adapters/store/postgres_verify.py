@@ -8,12 +8,9 @@ the server has checksums of its own.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any, LiteralString
 
 import psycopg
-from psycopg import sql
 
 from watchkeeper.adapters.store.content import (
     PROBLEMS_MAX,
@@ -23,23 +20,30 @@ from watchkeeper.adapters.store.content import (
     answer_versions,
     end_problems,
     kept_problem,
-    link_problems,
     misplaced,
-    right_events,
+    page_problems,
 )
+from watchkeeper.adapters.store.parts import ALONE, Jobs
 from watchkeeper.adapters.store.postgres_address import Address
-from watchkeeper.adapters.store.postgres_link import LIMITS, Connection, Limits, Links
+from watchkeeper.adapters.store.postgres_link import LIMITS, Connection, Limits
+from watchkeeper.adapters.store.postgres_parts import View, prove_ledger
 from watchkeeper.adapters.store.postgres_schema import (
     FUNCTIONS,
     MIGRATIONS,
     TRIGGERS,
     schema_version,
 )
+from watchkeeper.adapters.store.postgres_walk import (
+    PAGE,
+    Asking,
+    asking_at,
+    event_pages,
+    export,
+    read_names,
+    row_problems,
+)
 from watchkeeper.adapters.store.verify import StoreReport
 from watchkeeper.event_store import StoreFailure
-
-PAGE = 2_000
-"""Events fetched at once by the walk over all."""
 
 COLUMNS = {
     "migrations": ("version integer", "ran_at timestamp with time zone"),
@@ -68,7 +72,12 @@ CONSTRAINTS = {
 
 
 def verify_postgres(
-    address: Address, *, limits: Limits = LIMITS, snapshot: str = "", alone: bool = False
+    address: Address,
+    *,
+    limits: Limits = LIMITS,
+    snapshot: str = "",
+    alone: bool = False,
+    jobs: Jobs = ALONE,
 ) -> StoreReport:
     """Check a whole ledger on a server. Changes nothing, and makes nobody wait.
 
@@ -79,48 +88,23 @@ def verify_postgres(
         limits: How long things may take.
         snapshot: Look at what another transaction sees, by the name that it exported.
         alone: The caller has the ledger alone, as while it restores one.
+        jobs: How many processes may be used; what is found is the same.
 
     Raises:
-        StoreFailure: Nothing can be said: no such ledger, not readable, or of a newer watchkeeper.
+        StoreFailure: Nothing can be said: no such ledger, not readable, of a newer watchkeeper, or
+            a process that verified a part of it was killed.
     """
-    links = Links(address, limits, alone=alone)
     seen = Seen()
-    try:
-        connection = links.connect()
-        try:
-            # One snapshot for all checks, whatever is appended meanwhile.
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            if snapshot:
-                named = sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot))
-                connection.execute(named)
-            asking = _Asking(links, connection)
-            _refuse_unknown(connection, links.where)
-            found = list(islice(_problems(asking, seen), PROBLEMS_MAX))
-            notes = _notes(asking, address.schema)
-        finally:
-            connection.close()
-    except psycopg.Error as error:
-        raise links.failure(error, "verify", "Nothing was changed.") from error
-    finally:
-        links.close()
+    with asking_at(address, limits, snapshot, alone=alone) as asking:
+        _refuse_unknown(asking.connection, asking.links.where)
+        if jobs.number > 1:
+            view = View(address, limits, alone, snapshot or export(asking))
+            _prove(asking, view, seen, jobs)
+        found = list(islice(_problems(asking, seen), PROBLEMS_MAX))
+        notes = _notes(asking, address.schema)
     if len(found) >= PROBLEMS_MAX:
         notes.append(f"stopped after {PROBLEMS_MAX} problems")
     return StoreReport(tuple(found), tuple(notes), False, len(seen.names), seen.events)
-
-
-@dataclass(frozen=True, slots=True)
-class _Asking:
-    """A connection in a transaction that only reads, cut when an answer stays out."""
-
-    links: Links
-    connection: Connection
-
-    def rows(self, query: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
-        with (
-            self.links.cut_when_late(self.connection),
-            self.connection.cursor(binary=True) as cursor,
-        ):
-            return cursor.execute(query, parameters).fetchall()
 
 
 def _refuse_unknown(connection: Connection, where: str) -> None:
@@ -136,7 +120,19 @@ def _refuse_unknown(connection: Connection, where: str) -> None:
         )
 
 
-def _problems(asking: _Asking, seen: Seen) -> Iterator[Problem]:
+def _prove(asking: Asking, view: View, seen: Seen, jobs: Jobs) -> None:
+    """Have the events proved by several processes, where nothing is wrong with their tables."""
+    try:
+        asking.connection.execute("SAVEPOINT proved")
+        checks = (_table_problems, _guard_problems)
+        if not any(True for check in checks for _ in check(asking, seen)):
+            prove_ledger(asking, view, seen, jobs)
+    except (psycopg.ProgrammingError, psycopg.errors.InternalError_):
+        # Whoever checks one thing after the other meets it, too, and says it.
+        asking.connection.execute("ROLLBACK TO SAVEPOINT proved")
+
+
+def _problems(asking: Asking, seen: Seen) -> Iterator[Problem]:
     for check in (_table_problems, _guard_problems, _event_problems, _key_problems):
         try:
             # A savepoint: what a missing table makes fail must not end the other checks.
@@ -152,7 +148,7 @@ def _problems(asking: _Asking, seen: Seen) -> Iterator[Problem]:
             )
 
 
-def _table_problems(asking: _Asking, _: Seen) -> Iterator[Problem]:
+def _table_problems(asking: Asking, _: Seen) -> Iterator[Problem]:
     versions = [version for (version,) in asking.rows(_MIGRATIONS_RUN)]
     if versions != list(range(1, len(versions) + 1)):
         yield Problem(ProblemKind.SCHEMA, f"The migrations that ran are {versions!r}.")
@@ -170,7 +166,7 @@ def _table_problems(asking: _Asking, _: Seen) -> Iterator[Problem]:
             )
 
 
-def _guard_problems(asking: _Asking, _: Seen) -> Iterator[Problem]:
+def _guard_problems(asking: Asking, _: Seen) -> Iterator[Problem]:
     there = {
         (table, trigger): (function, enabled)
         for table, trigger, function, enabled in asking.rows(_TRIGGERS_THERE)
@@ -190,38 +186,17 @@ def _guard_problems(asking: _Asking, _: Seen) -> Iterator[Problem]:
             )
 
 
-def _event_problems(asking: _Asking, seen: Seen) -> Iterator[Problem]:
+def _event_problems(asking: Asking, seen: Seen) -> Iterator[Problem]:
     """Walk all events in the order in which they were committed."""
-    seen.names = dict(asking.rows("SELECT id, name FROM streams"))
-    topics = dict(asking.rows("SELECT id, name FROM topics"))
-    newest = 0
-    while True:
-        page = asking.rows(_EVENTS, newest, PAGE)
-        taken = right_events(seen, topics, newest, page) if page else 0
-        newest = page[taken - 1][0] if taken else newest
-        # One by one only from the first event on of which anything is wrong.
-        for position, stream_id, version, topic_id, state, chain in page[taken:]:
-            if position != newest + 1:
-                yield Problem(
-                    ProblemKind.POSITION,
-                    f"Position {position} follows {newest}: events between them were removed.",
-                )
-            newest = position
-            seen.events += 1
-            if stream_id not in seen.names or topic_id not in topics:
-                yield Problem(
-                    ProblemKind.FILE,
-                    f"The event at position {position} names a stream or topic that is not there.",
-                )
-                continue
-            yield from link_problems(seen, stream_id, version, topics[topic_id], state, chain)
-        if len(page) < PAGE:
-            break
+    if not seen.proved:
+        read_names(asking, seen)
+        for page in event_pages(asking):
+            yield from page_problems(seen, page, row_problems)
     counted = asking.rows("SELECT position FROM counter")
-    yield from end_problems(seen, newest, counted[0][0] if len(counted) == 1 else "nothing")
+    yield from end_problems(seen, counted[0][0] if len(counted) == 1 else "nothing")
 
 
-def _key_problems(asking: _Asking, seen: Seen) -> Iterator[Problem]:
+def _key_problems(asking: Asking, seen: Seen) -> Iterator[Problem]:
     ids = {name: stream_id for stream_id, name in seen.names.items()}
     after = ""
     while True:
@@ -242,7 +217,7 @@ def _key_problems(asking: _Asking, seen: Seen) -> Iterator[Problem]:
             return
 
 
-def _notes(asking: _Asking, schema: str) -> list[str]:
+def _notes(asking: Asking, schema: str) -> list[str]:
     notes = [
         "a server has no whole-file digest: whether indexes agree with their tables is told by "
         f"`pg_amcheck --schema={schema} --heapallindexed`"
@@ -277,9 +252,6 @@ WHERE c.relnamespace = current_schema()::regnamespace AND NOT t.tgisinternal"""
 
 _FUNCTIONS_THERE = """SELECT proname::text, prosrc FROM pg_proc
 WHERE pronamespace = current_schema()::regnamespace"""
-
-_EVENTS = """SELECT id, stream, version, topic, state, hash FROM events
-WHERE id > %s ORDER BY id LIMIT %s"""
 
 _KEYS = """SELECT k.key, k.answer, k.position, (
     SELECT max(e.id) FROM json_each(k.answer::json) AS a

@@ -25,6 +25,7 @@ from watchkeeper.adapters.store.content import (
 from watchkeeper.adapters.store.failures import SQLITE_ERRORS, failure, primary_code
 from watchkeeper.adapters.store.lock import UseLock
 from watchkeeper.adapters.store.log import log_problem
+from watchkeeper.adapters.store.parts import ALONE, Jobs, prove_file
 from watchkeeper.adapters.store.rest import REST_BYTES_MAX, rest_path, rest_problem, unsettled
 from watchkeeper.adapters.store.schema import (
     APPLICATION_ID,
@@ -54,14 +55,19 @@ class StoreReport:
     events: int
 
 
-def verify_store(path: Path) -> StoreReport:
+def verify_store(path: Path, jobs: Jobs = ALONE) -> StoreReport:
     """Check a whole store file. Changes no file, and makes nobody else wait for long.
 
     While another process, or this one, has the store open, the events are checked but not the
     whole file; so close it before. Contents of events and status rows are the caller's to check.
 
+    Args:
+        path: The store's file.
+        jobs: How many processes may be used; what is found is the same.
+
     Raises:
-        StoreFailure: Nothing can be said: no such file, not readable, or of a newer watchkeeper.
+        StoreFailure: Nothing can be said: no such file, not readable, of a newer watchkeeper, or a
+            process that verified a part of it was killed.
     """
     if not path.is_file():
         raise StoreFailure(f"{path}: there is no store to verify. Name the store's file.")
@@ -69,19 +75,19 @@ def verify_store(path: Path) -> StoreReport:
         lock = UseLock(path, create=False)
     except FileNotFoundError:
         # A copy that nobody has opened since. An auditor may not be allowed to create the lock.
-        return _verify_unused(path, None)
+        return _verify_unused(path, None, jobs)
     except OSError as error:
         raise _unreadable(path, error) from error
     try:
         if lock.own():
-            return _verify_unused(path, lock)
+            return _verify_unused(path, lock, jobs)
     finally:
         lock.close()
     note = "not at rest: it is open in a process, so the whole-file digest was not checked"
-    return _report(path, "mode=ro", [], [note])
+    return _report(path, "mode=ro", [], [note], jobs)
 
 
-def _verify_unused(path: Path, lock: UseLock | None) -> StoreReport:
+def _verify_unused(path: Path, lock: UseLock | None, jobs: Jobs) -> StoreReport:
     problems: list[Problem] = []
     notes: list[str] = []
     try:
@@ -103,11 +109,11 @@ def _verify_unused(path: Path, lock: UseLock | None) -> StoreReport:
         # Others may open the store from here on; only reading the whole file had to be alone.
         lock.share()
     if not crashed:
-        report = _report(path, "immutable=1", problems, notes)
+        report = _report(path, "immutable=1", problems, notes, jobs)
         if _fingerprint(path) == before:
             return report
     # SQLite reads its log along with the file, or someone began to write meanwhile.
-    return _report(path, "mode=ro", problems, notes)
+    return _report(path, "mode=ro", problems, notes, jobs)
 
 
 def _note_without_rest(path: Path) -> str:
@@ -131,7 +137,9 @@ def _unreadable(path: Path, error: OSError) -> StoreFailure:
     )
 
 
-def _report(path: Path, parameters: str, problems: list[Problem], notes: list[str]) -> StoreReport:
+def _report(
+    path: Path, parameters: str, problems: list[Problem], notes: list[str], jobs: Jobs
+) -> StoreReport:
     """Check the content over one connection; add to what was found about the file before."""
     seen = Seen()
     found = list(problems)
@@ -143,6 +151,7 @@ def _report(path: Path, parameters: str, problems: list[Problem], notes: list[st
             connection.execute("BEGIN")
             if not found:
                 _refuse_if_newer(connection, path)
+                prove_file(connection, path, parameters, seen, jobs)
             found += islice(content_problems(connection, seen), PROBLEMS_MAX)
         finally:
             connection.close()

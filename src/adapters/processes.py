@@ -1,0 +1,293 @@
+"""Several processes of this machine for one piece of work, for as long as a command needs them.
+
+Each gets one task after the other over a pipe of its own. Not `ProcessPoolExecutor`: before Python
+3.14 it cannot be ended in the middle of a task, it leaves its processes behind when it is killed
+itself, and they share a lock that a killed one may hold for ever. Not `multiprocessing.Pool`: it
+replaces a killed process and forgets the task, so that its answer never comes.
+
+They are started anew (`spawn`), never forked: whoever calls has threads and open stores.
+"""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnContext, SpawnProcess
+from types import ModuleType
+from typing import Any, NoReturn, TypeVar
+
+from watchkeeper import clock
+from watchkeeper.clock import Deadline
+from watchkeeper.event_store import StoreFailure
+
+JOBS_MAX = 8
+"""Processes where no number is given: more gain little, and each takes 100 MB."""
+
+START_LIMIT = timedelta(seconds=60)
+"""How long a process may take until it can be given a task; most take half a second."""
+
+GRACE = timedelta(seconds=2)
+"""How long a process that is told to end may take, before it is killed."""
+
+TELL_EVERY = timedelta(milliseconds=200)
+"""How often a process tells how far it is."""
+
+Given = TypeVar("Given")
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+Tell = Callable[[int], None]
+"""Takes how much more was done."""
+
+Work = Callable[[Given, Iterator[Task], Tell], Iterator[Answer]]
+"""What a process does: a function of an imported module that yields one answer for each task."""
+
+_READY, _TOLD, _ANSWERED, _FAILED = "ready", "told", "answered", "failed"
+
+
+class ProcessLost(StoreFailure):
+    """A process ended, or did not begin, before it answered: nothing is known of its part."""
+
+
+def cores() -> int:
+    """Return how many processes may run at once where no number is given."""
+    return min(len(os.sched_getaffinity(0)), JOBS_MAX)
+
+
+def in_processes(
+    work: Work[Given, Task, Answer],
+    given: Given,
+    tasks: Sequence[Task],
+    number: int,
+    told: Tell = lambda _more: None,
+) -> Generator[tuple[int, Answer], None, None]:
+    """Have tasks done by several processes, and give each answer as it comes.
+
+    It ends only when every task is answered. Close the generator, and all processes are ended.
+
+    Args:
+        work: What each process does.
+        given: What every process is given.
+        tasks: Given out in their order, to whoever is free.
+        number: Of processes, at most.
+        told: Called with how much more was done.
+
+    Yields:
+        The number of a task, from 0, and its answer.
+
+    Raises:
+        ProcessLost: A process ended before it answered.
+        StoreFailure: As a process met it; so is any other exception.
+    """
+    context = multiprocessing.get_context("spawn")
+    workers: list[_Worker] = []
+    try:
+        _start(context, work, given, min(number, len(tasks)), workers)
+        yield from _answers(workers, tasks, told)
+    finally:
+        _end(workers)
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    """A process, our end of its pipe, and the number of the task that it has."""
+
+    process: SpawnProcess
+    pipe: Connection
+    task: int | None = None
+    ready: bool = False
+    begun: Deadline = field(default_factory=lambda: Deadline.after(START_LIMIT))
+
+
+def _start(
+    context: SpawnContext,
+    work: Work[Any, Any, Any],
+    given: object,
+    number: int,
+    workers: list[_Worker],
+) -> None:
+    # It would be started below, and let interrupts through again.
+    resource_tracker.ensure_running()
+    with _interrupts_held(), _without_main():
+        for _ in range(number):
+            try:
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(theirs, work, given), daemon=True)
+                workers.append(_Worker(process, ours))
+                process.start()
+            except OSError as error:
+                raise ProcessLost(
+                    f"a process for a part of the work could not be started: {error}. Nothing is "
+                    "known of its part. Try again with a smaller `--jobs`."
+                ) from error
+            # Theirs alone: so the end of a process is the end of its pipe.
+            theirs.close()
+
+
+@contextmanager
+def _interrupts_held() -> Generator[None, None, None]:
+    """Start processes to which Ctrl-C at the terminal means nothing: whoever started them acts."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _without_main() -> Generator[None, None, None]:
+    """Start processes that do not run the program's own file again, as `spawn` would have them.
+
+    What they do lies in a module of its own, and importing the program may take seconds.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _answers(
+    workers: Sequence[_Worker], tasks: Sequence[Task], told: Tell
+) -> Generator[tuple[int, Any], None, None]:
+    left = iter(range(len(tasks)))
+    busy = {worker.pipe: worker for worker in workers}
+    for worker in workers:
+        _give(worker, next(left), tasks)
+    while busy:
+        for pipe in wait(list(busy), timeout=1):
+            assert isinstance(pipe, Connection)
+            worker = busy[pipe]
+            kind, said = _received(worker)
+            match kind:
+                case "ready":
+                    worker.ready = True
+                case "told":
+                    told(said)
+                case "answered":
+                    done, following = worker.task, next(left, None)
+                    assert done is not None, "only one that has a task answers"
+                    if following is None:
+                        del busy[pipe]
+                    else:
+                        _give(worker, following, tasks)
+                    yield done, said
+                case _:
+                    raise said
+        for worker in busy.values():
+            if not worker.ready and worker.begun.expired():
+                _lost(worker, f"did not begin within {START_LIMIT.total_seconds():g} s")
+
+
+def _give(worker: _Worker, number: int, tasks: Sequence[object]) -> None:
+    worker.task = number
+    # That it is gone is met where its answer is awaited.
+    with suppress(OSError):
+        worker.pipe.send((tasks[number],))
+
+
+def _received(worker: _Worker) -> tuple[str, Any]:
+    try:
+        kind, said = worker.pipe.recv()
+    except (EOFError, OSError, pickle.UnpicklingError):
+        worker.process.join(GRACE.total_seconds())
+        _lost(worker, _ended_by(worker.process.exitcode))
+    return kind, said
+
+
+def _ended_by(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"ended with exit code {code} before it answered"
+    name = signal.Signals(-code).name
+    return f"was ended by {name} before it answered, as by somebody, or where memory ran out"
+
+
+def _lost(worker: _Worker, how: str) -> NoReturn:
+    raise ProcessLost(
+        f"process {worker.process.pid}, which had a part of the work, {how}. Nothing is known of "
+        "its part. Try again, with `--jobs 1` where memory is short."
+    )
+
+
+def _end(workers: Sequence[_Worker]) -> None:
+    """End all processes, in the middle of whatever they do, and wait until they are gone."""
+    started = [worker.process for worker in workers if worker.process.pid is not None]
+    for process in started:
+        process.terminate()
+    grace = Deadline.after(GRACE)
+    for process in started:
+        process.join(grace.remaining().total_seconds())
+        if process.is_alive():
+            process.kill()
+            process.join()
+    for worker in workers:
+        worker.pipe.close()
+
+
+def _serve(pipe: Connection, work: Work[Any, Any, Any], given: object) -> None:
+    """Do what is asked over a pipe, in a process of its own."""
+    signal.signal(signal.SIGTERM, _leave)
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+
+    def tasks() -> Iterator[Any]:
+        while True:
+            yield pipe.recv()[0]
+
+    try:
+        pipe.send((_READY, None))
+        for answer in work(given, tasks(), _Telling(pipe)):
+            pipe.send((_ANSWERED, answer))
+    except Exception as error:  # noqa: BLE001 - Raised again by whoever started this.
+        with suppress(OSError):
+            pipe.send((_FAILED, _carried(error)))
+
+
+def _carried(error: Exception) -> Exception:
+    """Return an error that the other process can read."""
+    if isinstance(error, BrokenPipeError):
+        # There it would say that the reader of the command's output left, which is no failure.
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - Whatever an exception's own code raises.
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+@dataclass(slots=True)
+class _Telling:
+    """Tells how much was done, not too often."""
+
+    pipe: Connection
+    more: int = 0
+    due: Deadline = field(default_factory=lambda: Deadline.after(timedelta(0)))
+
+    def __call__(self, more: int) -> None:
+        self.more += more
+        if self.due.expired():
+            self.pipe.send((_TOLD, self.more))
+            self.more, self.due = 0, Deadline.after(TELL_EVERY)
+
+
+def _leave(_signal: int, _frame: object) -> NoReturn:
+    """End as after an exception, so that what this process started is ended, too."""
+    raise SystemExit(1)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "it was started by a process"
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+    clock.sleep(GRACE)
+    # In the middle of a call that no signal ends.
+    os._exit(1)

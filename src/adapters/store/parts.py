@@ -1,0 +1,312 @@
+"""The proof of a store by several processes: who walks which events, and what they find, joined.
+
+Each process walks a part of the positions by the same code as one that walks all of them, and
+supposes where each stream is before its part. Only where everything was as supposed, and nothing is
+wrong in any part, are the events proved. Anything else is no finding but a question: then one
+process walks all events in their order, and what that one finds is told. So several processes can
+say no more than "nothing is wrong", and never that without an answer to every part.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeVar
+
+from watchkeeper.adapters.processes import Tell, Work, in_processes
+from watchkeeper.adapters.store.content import (
+    Problem,
+    Row,
+    Seen,
+    event_pages,
+    integrity_problems,
+    lenient_text,
+    page_problems,
+    read_names,
+    reference_problems,
+    row_problems,
+    schema_problems,
+)
+from watchkeeper.adapters.store.failures import SQLITE_ERRORS
+from watchkeeper.adapters.store.schema import connect
+from watchkeeper.domain.chain import GENESIS, Head
+
+PART_EVENTS = 100_000
+"""Fewest events of a part: below two parts of so many, starting processes costs more than it saves.
+
+Measured by `bench.ledger --audit`; see docs/performance.md.
+"""
+
+Given = TypeVar("Given")
+
+
+_PARTS_EACH = 4
+"""Parts for each process, so that a slow one does not keep all others waiting at the end."""
+
+_LOWEST = -(2**63)
+"""The lowest position that a row can have in SQLite, planted or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """How many processes may be used.
+
+    Attributes:
+        number: Of processes, at most.
+        part: Fewest events of a part.
+        told: Called with how many events were walked, and of how many.
+    """
+
+    number: int = 1
+    part: int = PART_EVENTS
+    told: Callable[[int, int], None] = lambda _done, _whole: None
+
+
+ALONE = Jobs()
+"""One process for everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some positions.
+
+    Attributes:
+        after: The position before the first.
+        last: The last one.
+    """
+
+    after: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """A part in which nothing is wrong, if all before it is as supposed.
+
+    Attributes:
+        after: The newest position before it, as supposed.
+        newest: The newest position in it.
+        events: How many it has.
+        supposed: Where each of its streams was before it; none for one that begins in it.
+        heads: Where they are after it.
+    """
+
+    after: int
+    newest: int
+    events: int
+    supposed: Mapping[int, Head | None]
+    heads: Mapping[int, Head]
+
+
+Task = Part | str
+"""A part to walk, or the name of something else that has to be right."""
+
+
+def parts_of(newest: int, jobs: Jobs) -> list[Part]:
+    """Divide positions into parts; none where one process does better.
+
+    >>> parts_of(10, Jobs(2, part=3))
+    [Part(after=0, last=3), Part(after=3, last=6), Part(after=6, last=10)]
+    >>> parts_of(5, Jobs(2, part=3))
+    []
+    """
+    number = min(newest // jobs.part, jobs.number * _PARTS_EACH)
+    if jobs.number < 2 or number < 2:
+        return []
+    bounds = [newest * place // number for place in range(number + 1)]
+    return [Part(after, last) for after, last in pairwise(bounds)]
+
+
+def walk(
+    seen: Seen,
+    part: Part,
+    pages: Iterable[Sequence[Row]],
+    one_by_one: Callable[[Seen, Row], Iterator[Problem]],
+    heads_before: Callable[[Mapping[int, int]], Mapping[int, Head]],
+) -> Walked | None:
+    """Walk the events of a part; none as soon as anything is not as it should be.
+
+    Args:
+        seen: The names alone.
+        part: Which positions.
+        pages: Their events, in order.
+        one_by_one: As `page_problems` has it.
+        heads_before: Tells of streams, each with the version that it goes on with in this part,
+            where they were before it. What it says is compared with what was found there.
+    """
+    seen.newest = part.after
+    supposed: dict[int, Head | None] = {}
+    for page in pages:
+        begin = {row[1]: row[2] for row in reversed(page) if row[1] not in supposed}
+        if begin:
+            found: Mapping[int, Head] = heads_before(begin) if part.after else {}
+            seen.heads.update(found)
+            supposed.update((stream, found.get(stream)) for stream in begin)
+        for _problem in page_problems(seen, page, one_by_one):
+            return None
+    return Walked(part.after, seen.newest, seen.events, supposed, seen.heads)
+
+
+def join(seen: Seen, walked: Walked) -> bool:
+    """Take in a part after all that come before it; not where anything is not as it supposed."""
+    if walked.after != seen.newest:
+        return False
+    if any(seen.heads.get(stream) != head for stream, head in walked.supposed.items()):
+        return False
+    seen.heads.update(walked.heads)
+    seen.newest = walked.newest
+    seen.events += walked.events
+    return True
+
+
+def proved_by(
+    work: Work[Given, Task, Walked | bool],
+    given: Given,
+    others: Sequence[str],
+    parts: Sequence[Part],
+    seen: Seen,
+    jobs: Jobs,
+) -> bool:
+    """Have all parts walked by processes, and join what they say.
+
+    Args:
+        work: Answers each task: a part as `walk` does, with no for none; another with yes or no.
+        given: What each process is given.
+        others: What has to be right besides; done first, as it takes longest.
+        parts: All positions.
+        seen: Has the names; has where all streams are afterwards, if all is proved.
+        jobs: How many processes.
+
+    Returns:
+        Whether nothing is wrong. If not, nothing was taken in, and nothing is known.
+
+    Raises:
+        ProcessLost: A process did not answer.
+        StoreFailure: As a process met it.
+    """
+    done, following = 0, 0
+    waiting: dict[int, Walked] = {}
+    open_tasks = set(range(len(others) + len(parts)))
+
+    def told(more: int) -> None:
+        nonlocal done
+        done += more
+        jobs.told(done, parts[-1].last)
+
+    tasks: list[Task] = [*others, *parts]
+    with closing(in_processes(work, given, tasks, jobs.number, told)) as answers:
+        for number, answer in answers:
+            open_tasks.discard(number)
+            if isinstance(answer, Walked):
+                waiting[number - len(others)] = answer
+            elif not answer:
+                break
+            while (walked := waiting.pop(following, None)) is not None and join(seen, walked):
+                following += 1
+            if walked is not None:
+                break
+    if following == len(parts) and not open_tasks:
+        return True
+    seen.heads, seen.events, seen.newest = {}, 0, 0
+    return False
+
+
+def told_by(tell: Tell) -> Callable[[int], None]:
+    """Return what tells how many more events there are whenever it is told how many there are."""
+    before = 0
+
+    def told(events: int) -> None:
+        nonlocal before
+        tell(events - before)
+        before = events
+
+    return told
+
+
+def prove_file(
+    connection: sqlite3.Connection, path: Path, parameters: str, seen: Seen, jobs: Jobs
+) -> None:
+    """Have the structure and the events of a file proved by processes, where that pays.
+
+    What they prove is marked in `seen`; else nothing is.
+
+    Args:
+        connection: In the read transaction that is verified.
+        path: The store.
+        parameters: With which the connection was opened.
+        seen: Empty.
+        jobs: How many processes.
+
+    Raises:
+        StoreFailure: A process did not answer.
+    """
+    try:
+        newest = connection.execute("SELECT max(id) FROM events").fetchone()[0]
+        parts = parts_of(newest, jobs) if isinstance(newest, int) else []
+        seen.told = lambda events: jobs.told(events, newest)
+        if not parts or any(True for _ in schema_problems(connection, seen)):
+            return
+        read_names(connection, seen)
+    except SQLITE_ERRORS:
+        # Whoever checks one thing after the other meets it, too, and says it.
+        return
+    others = (_INTEGRITY, _REFERENCES)
+    seen.proved = proved_by(_work_on_file, _File(path, parameters), others, parts, seen, jobs)
+
+
+_INTEGRITY, _REFERENCES = "integrity", "references"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    parameters: str
+
+
+def _work_on_file(given: _File, tasks: Iterator[Task], tell: Tell) -> Iterator[Walked | bool]:
+    """Answer tasks over one connection, in one read transaction.
+
+    A row of record is never changed, and no position beyond those that the first process saw is
+    asked for: so a snapshot that is some appends newer than that one's holds the same.
+    """
+    try:
+        with closing(connect(given.path, parameters=given.parameters)) as connection:
+            connection.text_factory = lenient_text
+            connection.execute("BEGIN")
+            seen = Seen()
+            read_names(connection, seen)
+            for task in tasks:
+                match task:
+                    case Part():
+                        names = Seen(seen.names, seen.topics, told=told_by(tell))
+                        yield _walk_file(connection, names, task) or False
+                    case str() if task == _INTEGRITY:
+                        yield next(integrity_problems(connection), None) is None
+                    case _:
+                        yield next(reference_problems(connection), None) is None
+    except SQLITE_ERRORS:
+        yield False
+
+
+def _walk_file(connection: sqlite3.Connection, seen: Seen, part: Part) -> Walked | None:
+    def heads_before(begin: Mapping[int, int]) -> dict[int, Head]:
+        found: dict[int, Head] = {}
+        for stream, version in begin.items():
+            row = connection.execute(_HEAD_BEFORE, (stream, version, part.after)).fetchone()
+            if row is not None and can_be_head(*row):
+                found[stream] = row
+        return found
+
+    first = part.after + 1 if part.after else _LOWEST
+    pages = event_pages(connection, (first, part.last))
+    return walk(seen, part, pages, row_problems, heads_before)
+
+
+def can_be_head(version: object, chain: object) -> bool:
+    """Say whether a stored version and hash can be those of a stream's head."""
+    return isinstance(version, int) and isinstance(chain, bytes) and len(chain) == len(GENESIS)
+
+
+_HEAD_BEFORE = "SELECT version, hash FROM events WHERE stream = ? AND version = ? - 1 AND id <= ?"

@@ -1,0 +1,104 @@
+"""Names of streams and topics, which rows of events hold by their numbers.
+
+Joined to a page by the server they cost as much as the page: it sorts all its bytes once more. So
+they are asked for once and kept as long as the connection that gave them. What number a name has
+never changes, and no restore puts another ledger in the place of one that has a connection.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+from weakref import WeakKeyDictionary
+
+import psycopg
+
+from watchkeeper.adapters.store.postgres_arrays import bigints
+from watchkeeper.event_store import StoreFailure
+
+KEPT = 10_000
+"""Names of streams kept for each connection, a megabyte: then they are asked for anew."""
+
+_STREAMS = "SELECT id, name FROM streams WHERE id = ANY(%s::bigint[])"
+
+_TOPICS = "SELECT id, name FROM topics WHERE id = ANY(%s::bigint[])"
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    streams: dict[int, str] = field(default_factory=dict[int, str])
+    topics: dict[int, str] = field(default_factory=dict[int, str])
+
+
+class Names:
+    """What the connections of one store have been told. A connection is used by one thread."""
+
+    def __init__(self, where: str) -> None:
+        """Know nothing of the ledger, which `where` names in words."""
+        self._where = where
+        self._known = WeakKeyDictionary[Connection, _Known]()
+
+    def topics(self, connection: Connection, numbers: set[int]) -> Mapping[int, str]:
+        """Return the names of topics, and maybe of more.
+
+        Raises:
+            StoreFailure: One has no name.
+            psycopg.Error: The server refused, or is lost.
+        """
+        return self._named(connection, _TOPICS, numbers, self._of(connection).topics)
+
+    def both(
+        self, connection: Connection, rows: Sequence[tuple[Any, ...]]
+    ) -> tuple[Mapping[int, str], Mapping[int, str]]:
+        """Return the names of streams and of topics of rows of position, stream, version, topic.
+
+        Errors are those of `topics`.
+        """
+        known = self._of(connection)
+        return (
+            self._named(connection, _STREAMS, {row[1] for row in rows}, known.streams),
+            self._named(connection, _TOPICS, {row[3] for row in rows}, known.topics),
+        )
+
+    def _of(self, connection: Connection) -> _Known:
+        known = self._known.get(connection)
+        if known is None:
+            known = self._known[connection] = _Known()
+        return known
+
+    def _named(
+        self,
+        connection: Connection,
+        query: LiteralString,
+        numbers: set[int],
+        known: dict[int, str],
+    ) -> Mapping[int, str]:
+        missing = numbers - known.keys()
+        if not missing:
+            return known
+        if len(known) + len(missing) > KEPT:
+            known.clear()
+            missing = numbers
+        known.update(rows_of(connection, query, (bigints(sorted(missing)),)))
+        nameless = missing - known.keys()
+        if nameless:
+            # A join would leave its events out without a word.
+            raise StoreFailure(
+                f"{self._where}: an event's stream or topic has the number {min(nameless)}, which "
+                "has no name: the ledger is damaged. Run `watchkeeper ledger verify`; restore a "
+                "backup."
+            )
+        return known
+
+
+def rows_of(
+    connection: Connection, query: LiteralString, parameters: tuple[object, ...]
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a query, in binary and prepared.
+
+    Raises:
+        psycopg.Error: The server refused, or is lost.
+    """
+    with connection.cursor(binary=True) as cursor:
+        return cursor.execute(query, parameters, prepare=True).fetchall()

@@ -1,0 +1,98 @@
+"""The proof of a ledger on PostgreSQL by several processes, all of which see one snapshot."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import psycopg
+
+from watchkeeper.adapters.processes import Tell
+from watchkeeper.adapters.store.content import Seen
+from watchkeeper.adapters.store.parts import (
+    Jobs,
+    Part,
+    Task,
+    Walked,
+    parts_of,
+    proved_by,
+    told_by,
+    walk,
+)
+from watchkeeper.adapters.store.postgres_address import Address
+from watchkeeper.adapters.store.postgres_link import Limits
+from watchkeeper.adapters.store.postgres_walk import (
+    Asking,
+    asking_at,
+    event_pages,
+    read_names,
+    row_problems,
+)
+from watchkeeper.domain.chain import Head
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is verified, for another process.
+
+    Attributes:
+        address: Where the ledger is.
+        limits: How long things may take.
+        alone: The caller has the ledger alone.
+        snapshot: The name under which the view was exported.
+    """
+
+    address: Address
+    limits: Limits
+    alone: bool
+    snapshot: str
+
+
+def prove_ledger(asking: Asking, view: View, seen: Seen, jobs: Jobs) -> None:
+    """Have the events proved by processes, where that pays; what they prove is marked in `seen`.
+
+    Args:
+        asking: In the transaction that is verified, which stays open meanwhile.
+        view: For each of them.
+        seen: Empty.
+        jobs: How many processes.
+
+    Raises:
+        StoreFailure: A process did not answer, or could not reach the server.
+    """
+    newest = asking.rows("SELECT coalesce(max(id), 0) FROM events")[0][0]
+    seen.told = lambda events: jobs.told(events, newest)
+    parts = parts_of(newest, jobs)
+    if not parts:
+        return
+    read_names(asking, seen)
+    seen.proved = proved_by(_work, view, (), parts, seen, jobs)
+
+
+def _work(view: View, tasks: Iterator[Task], tell: Tell) -> Iterator[Walked | bool]:
+    """Walk parts over one connection."""
+    with asking_at(view.address, view.limits, view.snapshot, alone=view.alone) as asking:
+        try:
+            seen = Seen()
+            read_names(asking, seen)
+            for part in tasks:
+                assert isinstance(part, Part), "nothing else is asked"
+                names = Seen(seen.names, seen.topics, told=told_by(tell))
+                yield _walk(asking, names, part) or False
+        except (psycopg.ProgrammingError, psycopg.errors.InternalError_):
+            # About what is stored: whoever walks alone meets it, too, and says it.
+            yield False
+
+
+def _walk(asking: Asking, seen: Seen, part: Part) -> Walked | None:
+    def heads_before(begin: Mapping[int, int]) -> dict[int, Head]:
+        places = {stream: version - 1 for stream, version in begin.items() if version > 0}
+        rows = asking.rows(_HEADS_BEFORE, list(places), list(places.values()), part.after)
+        return {stream: (version, chain) for stream, version, chain in rows}
+
+    pages = event_pages(asking, (part.after + 1, part.last))
+    return walk(seen, part, pages, row_problems, heads_before)
+
+
+_HEADS_BEFORE = """SELECT e.stream, e.version, e.hash
+FROM unnest(%s::bigint[], %s::bigint[]) AS a (stream, version)
+JOIN events AS e ON e.stream = a.stream AND e.version = a.version
+WHERE e.id <= %s AND octet_length(e.hash) = 32"""

@@ -1,0 +1,74 @@
+"""Work for processes that never answer, or answer badly: for tests of what becomes of them.
+
+As a program it has some such processes, and waits for them: python -m tests.adapters.stuck_work DIR
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.adapters import stuck_work
+from watchkeeper.adapters.processes import Tell, in_processes
+from watchkeeper.event_store import StoreFailure
+
+NUMBER = 3
+
+SLOW = "WATCHKEEPER_TEST_SLOW_START"
+if SLOW in os.environ:
+    time.sleep(60)
+
+
+def doubled(given: int, tasks: Iterator[int], tell: Tell) -> Iterator[int]:
+    for task in tasks:
+        tell(1)
+        yield given * task
+
+
+def stuck(folder: str, tasks: Iterator[object], _: Tell) -> Iterator[bool]:
+    """Take a task, leave the process's number, and never answer."""
+    next(tasks)
+    Path(folder, str(os.getpid())).touch()
+    while True:
+        time.sleep(60)
+        yield from ()
+
+
+def stuck_file(given: Any, tasks: Iterator[object], tell: Tell) -> Iterator[bool]:
+    """The same, in the place of what proves a file."""
+    yield from stuck(str(given.path.parent / "stuck"), tasks, tell)
+
+
+def stuck_home(given: Any, tasks: Iterator[object], tell: Tell) -> Iterator[bool]:
+    """The same, in the place of what verifies histories."""
+    yield from stuck(str(given.home / "stuck"), tasks, tell)
+
+
+def ill(how: str, tasks: Iterator[int], _: Tell) -> Iterator[int]:
+    """Answer the first task, and then not."""
+    yield next(tasks)
+    match how:
+        case "refuses":
+            raise StoreFailure("the disk is gone")
+        case "leaves":
+            os._exit(0)
+        case "stops":
+            return
+        case "breaks":
+            raise BrokenPipeError("what it asked is gone")
+        case _:
+            raise _Odd(1, 2)
+
+
+class _Odd(Exception):
+    """Cannot be read again where it was sent."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} is not {two}")
+
+
+if __name__ == "__main__":
+    for _ in in_processes(stuck_work.stuck, sys.argv[1], range(NUMBER), NUMBER):
+        pass

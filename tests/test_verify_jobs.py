@@ -1,0 +1,229 @@
+"""`watchkeeper verify --jobs N`: the same answer by several processes, or one that says why not."""
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import Any, cast
+
+import pytest
+
+from tests.adapters import stuck_work
+from tests.adapters.test_processes import gone, stuck_in
+from tests.command_line import Cli
+from tests.histories import told
+from tests.office import watch_until
+from tests.projections.tales import TALES
+from tests.stores import ON_BOTH, ON_FILE, store_at
+from tests.test_reactor import HOUR, all_pushed, drafts, office, site
+from tests.training import Site
+from watchkeeper import audit
+from watchkeeper.adapters import auditing
+from watchkeeper.adapters.auditing import audit_home
+from watchkeeper.adapters.cli import sealing
+from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.home import create_home, open_home
+from watchkeeper.adapters.store import parts
+from watchkeeper.adapters.store.parts import Jobs
+from watchkeeper.audit import Report
+from watchkeeper.domain.envelope import encode
+from watchkeeper.domain.evolve import fold
+from watchkeeper.event_store import EventStore, StatusRow, Write
+from watchkeeper.status_building import rows_of_run
+
+__all__ = ["office", "site"]
+
+
+@pytest.fixture(autouse=True)
+def _small_ledgers_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auditing, "EVENTS_EACH", 1)
+    monkeypatch.setattr(sealing, "Jobs", partial(Jobs, part=10))
+
+
+def answer(cli: Cli, jobs: int) -> tuple[int, dict[str, Any]]:
+    said = cli("verify", "--offline", "--json", "--jobs", str(jobs))
+    return said.code, {name: value for name, value in said.json.items() if name != "elapsed_s"}
+
+
+@ON_BOTH
+def test_of_every_history_and_row_several_processes_find_what_one_finds(
+    cli: Cli, home: Path
+) -> None:
+    with store_at(home) as store:
+        slugs = told(store)
+    whole = answer(cli, 1)
+    assert whole == answer(cli, 2)
+    assert (whole[0], whole[1]["runs"]) == (0, len(slugs))
+    with store_at(home) as store:
+        for number, slug in enumerate(slugs):
+            version, _ = store.head(f"run/{slug}")
+            match number % 5:
+                case 0:
+                    store.append([], status=[StatusRow(slug, "run", '{"phase":"other"}')])
+                case 1:
+                    bad = ("run.check_recorded.1", b"{}")
+                    store.append([Write(f"run/{slug}", version, (bad,))])
+                case 2:
+                    state = store.read(f"run/{slug}")[-1].state
+                    later = ("run.note_added.9", state)
+                    store.append([Write(f"run/{slug}", version, (later,))])
+                case 3:
+                    store.append([], status=[StatusRow(f"ghost-{slug}", "run", "{}")])
+                case _:
+                    pass
+    broken = answer(cli, 1)
+    assert broken == answer(cli, 3)
+    code, document = broken
+    assert code == 1
+    assert len(document["problems"]) >= 3 * (len(slugs) // 5)
+    assert len(document["unchecked"]) >= len(slugs) // 5
+
+
+def found(office: Office, jobs: int) -> Report:
+    report = Report([], [])
+    store = office.ledger.store
+    audit_home(office.home, office.home.store, store, report, remotes=True, jobs=Jobs(jobs))
+    return report
+
+
+def test_what_remotes_witnessed_is_compared_by_each_process_in_its_turn(
+    office: Office, site: Site
+) -> None:
+    names = drafts(office, site, 4)
+    watch_until(office, lambda _: all_pushed(office, names), every=HOUR)
+    alone = found(office, 1)
+    assert alone == found(office, 3)
+    assert (alone.exit_code, alone.runs) == (0, len(names))
+    shutil.rmtree(site.remote)
+    away = found(office, 3)
+    assert (away.exit_code, len(away.unchecked)) == (2, len(names))
+    assert [text.partition(":")[0] for text in away.unchecked] == names
+
+
+@pytest.mark.parametrize("step", ["proof", "histories"])
+@ON_FILE
+def test_where_a_process_is_killed_nothing_can_be_told(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    with store_at(home) as store:
+        told(store, ["held", "crash_loop"])
+    folder = home / "stuck"
+    folder.mkdir()
+    if step == "proof":
+        monkeypatch.setattr(parts, "_work_on_file", stuck_work.stuck_file)
+    else:
+        monkeypatch.setattr(auditing, "_work", stuck_work.stuck_home)
+    caught: list[Any] = []
+
+    def kill_one() -> None:
+        caught.extend(stuck_in(folder, 2))
+        caught[0].kill()
+
+    killer = Thread(target=kill_one)
+    killer.start()
+    said = cli("verify", "--offline", "--jobs", "2")
+    killer.join()
+    assert said.code == 2
+    assert said.out.startswith("cannot tell:")
+    assert "was ended by SIGKILL before it answered" in said.out
+    assert "intact" not in said.out
+    assert gone(caught)
+
+
+def half_told(store: EventStore) -> tuple[str, Callable[[], None]]:
+    """Record a tale without its last event; return the slug, and what appends that one."""
+    history = TALES["held"]()
+    slug = history.run.slug
+    events = history.events
+
+    def record(number: int) -> None:
+        run = fold(slug, events[: number + 1])
+        made = encode(events[number].envelope)
+        store.append([Write(f"run/{slug}", number, (made,))], status=rows_of_run(run))
+
+    for number in range(len(events) - 1):
+        record(number)
+    return slug, lambda: record(len(events) - 1)
+
+
+@ON_BOTH
+def test_what_a_watch_appends_meanwhile_is_no_difference(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_home(home)
+    with store_at(home) as store:
+        _, append = half_told(store)
+        rows_of, due = audit.rows_of, [append]
+
+        def then_appended(asked: EventStore) -> audit.Rows:
+            rows = rows_of(asked)
+            if due:
+                due.pop()()
+            return rows
+
+        monkeypatch.setattr(audit, "rows_of", then_appended)
+        report = Report([], [])
+        audit.audit(store, cast(Any, None), report, remotes=False)
+        assert not due
+        assert (report.exit_code, report.runs) == (0, 1), report.problems + report.unchecked
+
+
+@ON_BOTH
+def test_a_row_that_differs_is_found_beside_what_is_appended_meanwhile(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_home(home)
+    with store_at(home) as store:
+        slug, append = half_told(store)
+        rows_of, due = audit.rows_of, [append]
+
+        def then_appended(asked: EventStore) -> audit.Rows:
+            rows = rows_of(asked)
+            if due:
+                due.pop()()
+                store.append([], status=[StatusRow(slug, "run", '{"phase":"other"}')])
+            return rows
+
+        monkeypatch.setattr(audit, "rows_of", then_appended)
+        report = Report([], [])
+        audit.audit(store, cast(Any, None), report, remotes=False)
+        assert report.problems == [f"{slug}: the run row of status differs from the history"]
+
+
+def test_a_run_that_is_always_appended_to_is_not_called_intact(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_home(home)
+    with store_at(home) as store:
+        slug, append = half_told(store)
+        rows = audit.rows_of(store)
+        append()
+
+        def of_before(_: EventStore) -> audit.Rows:
+            return rows
+
+        monkeypatch.setattr(audit, "rows_of", of_before)
+        report = Report([], [])
+        audit.audit(store, cast(Any, None), report, remotes=False)
+        assert (report.exit_code, report.problems) == (2, [])
+        assert report.unchecked[0].startswith(f"{slug}: its rows of status cannot be compared")
+
+
+def test_a_run_that_is_drafted_as_an_audit_begins_is_no_row_without_a_history(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_home(home)
+    with store_at(home) as store:
+        told(store, ["held", "crash_loop"])
+        slugs_of = audit.slugs_of
+
+        def then_drafted(asked: EventStore) -> list[str]:
+            slugs = slugs_of(asked)
+            told(store, ["stood_still"])
+            return slugs
+
+        monkeypatch.setattr(auditing, "slugs_of", then_drafted)
+        report = Report([], [])
+        audit_home(open_home(home), "", store, report, remotes=False, jobs=Jobs(2))
+        assert (report.exit_code, report.runs) == (0, 2), report.problems + report.unchecked
