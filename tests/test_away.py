@@ -110,12 +110,12 @@ def test_a_watch_waits_for_its_server_and_goes_on(
     open_postgres(parse_address(url), create=True).close()
     home, told = tmp_path / "home", tmp_path / "told"
     create_home(home)
-    with open_office(home) as office:
+    with open_office(home, create=True) as office:
         requested(office, tiny_contract(site, "patient", steps=100_000))
     with told.open("wb") as errors, watching(home, errors) as end:
 
         def checks() -> int:
-            with open_office(home) as office:
+            with open_office(home, create=True) as office:
                 return len(data_of(office, "patient", CheckRecorded))
 
         wait_for(lambda: checks() > 0, LIMIT.total_seconds())

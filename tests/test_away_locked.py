@@ -8,16 +8,22 @@ import sys
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.command_line import Cli, launch, written
 from tests.office import LIMIT, data_of, requested, watch_until
 from tests.stores import ON_BOTH, ON_FILE
 from tests.test_watch import Faulty
 from tests.training import Site, tiny_contract
+from watchkeeper import clock
+from watchkeeper.adapters.cli import locking
+from watchkeeper.adapters.cli import status as cli_status
 from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.ledger_choice import store_of_home
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_schema import marks_of
@@ -157,3 +163,53 @@ def test_a_file_that_cannot_even_be_read_is_called_locked_and_not_damaged(tmp_pa
     assert "Another process holds it" in told["says"]
     assert "backup" not in told["says"]
     assert verify_store(home / "ledger.db").problems == ()
+
+
+@ON_FILE
+def test_status_of_a_file_that_cannot_be_read_says_who_has_it_and_shows_no_empty_fleet(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_status, "_BUSY_S", 0.2)
+    with closing(sqlite3.connect(home / "ledger.db", isolation_level=None)) as held:
+        held.execute("PRAGMA locking_mode = EXCLUSIVE")
+        held.execute("BEGIN EXCLUSIVE")
+        for words in (["status"], ["status", "--all"], ["status", "a-run"]):
+            told = cli(*words)
+            assert (told.code, told.out) == (2, "")
+            assert "database is locked" in told.err
+            assert "Another process holds it: wait for that one or end it" in told.err
+        told = cli("status", "--json")
+    assert (told.code, told.json["exit"]) == (2, 2)
+    assert "Another process holds it" in told.json["error"]
+    assert "runs" not in told.json
+
+
+@ON_BOTH
+def test_status_says_that_the_ledger_is_locked_where_a_watch_runs_and_checks_are_late(
+    cli: Cli, home: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch(cli, written(home.parent, tiny_contract(site, "late", steps=100_000)), "late")
+    # What the command then waits for is the lock alone.
+    monkeypatch.setattr(locking, "_LIMIT", timedelta(seconds=1))
+
+    def told() -> tuple[str, list[str]]:
+        return cli("status").out, cli("status", "--json").json["ledger_wrong"]
+
+    later = clock.now() + timedelta(hours=2)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    with holders() as held:
+        said, wrong = told()
+        assert "monitor stale" in said
+        assert ("ledger:" in said, wrong) == (False, [])
+        with watch_lock(open_home(home), "watch"):
+            assert ("ledger:" in told()[0], told()[1]) == (False, [])
+            held.append(Holder(home))
+            said, wrong = told()
+        [why] = wrong
+        assert f"ledger: {why}" in said
+        assert "Another process holds it" in why
+        # No watch runs: that is why they are late.
+        assert told()[1] == []
+        # Nor does one that was killed, and left its name.
+        (home / "watch.lock").write_text("watch 1\n")
+        assert told()[1] == []

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from watchkeeper.adapters import watched
+from watchkeeper.adapters.ledger_gone import no_home
 from watchkeeper.adapters.listening import FILE as SIGNALS_FILE
 from watchkeeper.domain.state import Run
 from watchkeeper.ports import Unavailable
@@ -91,7 +93,7 @@ class Home:
     @property
     def watch_lock(self) -> Path:
         """Locked by the process that acts for the home; holds what it is and its pid."""
-        return self.path / "watch.lock"
+        return self.path / watched.WATCH_LOCK
 
     @property
     def watch_log(self) -> Path:
@@ -166,8 +168,7 @@ def open_home(path: Path) -> Home:
         key = bytes.fromhex(found["key"])
         return Home(path, str(found["deployment"]), key, str(found.get("store", "")))
     except FileNotFoundError as error:
-        hint = f"no watchkeeper home at {path}: run `watchkeeper init --home {path}`"
-        raise HomeProblem(hint) from error
+        raise HomeProblem(no_home(path)) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HomeProblem(f"{marker} cannot be read ({error}): restore it from a backup") from error
 
@@ -210,7 +211,7 @@ def watch_lock(
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise HomeInUse(_held_by(file)) from error
+            raise HomeInUse(watched.held_by(file)) from error
         os.ftruncate(file, 0)
         os.pwrite(file, f"{role} {os.getpid()}\n".encode(), 0)
         try:
@@ -223,24 +224,7 @@ def watch_lock(
 
 def is_watched(home: Home) -> bool:
     """Say whether a watch runs in the home; a command that acts for a moment is none."""
-    try:
-        file = os.open(home.watch_lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        if not _held_by(file).startswith("watch "):
-            return False
-        # Only a watch that was killed leaves its name without the lock, so it is seldom taken.
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(file)
-    return False
-
-
-def _held_by(file: int) -> str:
-    return os.pread(file, 64, 0).decode(errors="replace").strip() or "unknown"
+    return watched.is_watched(home.path)
 
 
 def _write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:

@@ -44,6 +44,32 @@ def chosen_store(
     return named.replace(HOME_MARK, f"{deployment}_{hashlib.sha256(key).hexdigest()[:_DIGITS]}")
 
 
+def store_to_keep(given: str | None, environ: Mapping[str, str]) -> str | None:
+    """Return what a home that is made keeps of its ledger's place, without a password.
+
+    Args:
+        given: `--store`; none when it was not given.
+        environ: The environment, whose WATCHKEEPER_STORE is kept as well: the next shell lacks it.
+
+    Returns:
+        A URL, nothing for the file in the home, or none where neither names any.
+    """
+    named = given or environ.get(VARIABLE, "")
+    if not named:
+        return None
+    if named == IN_THE_HOME:
+        return ""
+    if not load("store.postgres_address", "parse_address")(sample_of(named)).password:
+        return named
+    bare: str = load("store.postgres_address", "without_password")(named)
+    return bare
+
+
+def sample_of(store: str) -> str:
+    """Return a store's name as some home would read it, to see whether it can be one."""
+    return store.replace(HOME_MARK, "0" * 6 + "_" + "0" * _DIGITS)
+
+
 def own_to_home(given: str | None, environ: Mapping[str, str], kept: str) -> bool:
     """Say whether the store's name holds the home's, so that no other home can mean it."""
     return HOME_MARK in (given or environ.get(VARIABLE, "") or kept)

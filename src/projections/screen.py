@@ -8,9 +8,15 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
-from watchkeeper.projections.figures import count, elapsed
+from watchkeeper.projections.figures import count, elapsed, time_of
 from watchkeeper.projections.quoting import cut, one_line
-from watchkeeper.projections.status_rows import SETTLED, PermissionRow, RunRow
+from watchkeeper.projections.status_rows import (
+    BUFFERED_STATE,
+    SETTLED,
+    FindingRow,
+    PermissionRow,
+    RunRow,
+)
 from watchkeeper.projections.views import (
     Fleet,
     Need,
@@ -80,7 +86,7 @@ def render_run(view: View, now: datetime, width: int = WIDTH) -> str:
         return "\n".join([f"{view.run}   unreadable", *_reasons(view.needs, now, width)])
     since = when(row["since"])
     head = f"{view.run}   {row['lane']}   {view.phase}"
-    head += f" since {_time(since, now)} ({elapsed(now - since)})" if since is not None else ""
+    head += f" since {time_of(since, now)} ({elapsed(now - since)})" if since is not None else ""
     lines = [head, *(f" {name:<11} {text}" for name, text in _details(view, row, now) if text)]
     if view.needs:
         lines += ["", "NEEDS YOU", *_reasons(view.needs, now, width)]
@@ -92,13 +98,22 @@ def _needing(view: View, now: datetime, width: int) -> list[str]:
     lane = row["lane"] if row is not None else ""
     progress = row["progress"] if row is not None else ""
     head = f"  {view.run:<24} {lane:<9} {view.phase:<12} {progress}".rstrip()
-    return [cut(head, width), *_reasons(view.needs, now, width)]
+    lines = [cut(head, width), *_reasons(view.needs, now, width)]
+    # A human took it, and it is as true as it was.
+    findings = row["findings"] if row is not None else []
+    taken = [found for found in findings if "acknowledged" in found]
+    return lines + [cut(f"    open: {one_line(_finding(found))}", width) for found in taken]
+
+
+def _finding(found: FindingRow) -> str:
+    taken = f", acknowledged as {found['acknowledged']}" if "acknowledged" in found else ""
+    return f"{found['summary']} ({found['rule']}, {found['severity']}{taken})"
 
 
 def _reasons(needs: tuple[Need, ...], now: datetime, width: int) -> list[str]:
     lines: list[str] = []
     for need in needs[:_NEEDS_SHOWN]:
-        since = f"since {_time(need.since, now)}: " if need.since is not None else ""
+        since = f"since {time_of(need.since, now)}: " if need.since is not None else ""
         lines += textwrap.wrap(
             since + one_line(need.says),
             max(width, _WRAPPED_MIN),
@@ -146,7 +161,10 @@ def _note(row: RunRow) -> str:
     decision = row["decision"]
     if decision is not None:
         parts.append(f"{decision['action']} ({decision['rule']})")
-    parts += [f"{found['summary']} ({found['rule']})" for found in row["findings"]]
+    parts += [
+        _finding(found) if "acknowledged" in found else f"{found['summary']} ({found['rule']})"
+        for found in row["findings"]
+    ]
     silent = [name for name, state in row["sources"].items() if state not in SETTLED]
     if silent and row["due"] is not None:
         parts.append(f"no fresh answer from {', '.join(silent)}")
@@ -201,12 +219,15 @@ def _footer(seen: Fleet, width: int) -> list[str]:
     watch = ", ".join(f"{who} holds {count(n, 'run')}" for who, n in holders.items())
     parts = [f"WATCH  {watch or 'nothing to watch'}, {stale or 'none'} late."]
     silent: Counter[str] = Counter()
+    buffers = False
     for view in watched:
         if view.row is not None:
             sources = view.row["sources"].items()
             silent.update(name for name, state in sources if state not in SETTLED)
+            buffers = buffers or any(state == BUFFERED_STATE for _, state in sources)
     troubles = ", ".join(f"{name} silent for {count(n, 'run')}" for name, n in silent.items())
-    parts.append(f"SOURCES  {troubles or 'all answer'}.")
+    answer = "all answer or buffer" if buffers else "all answer"
+    parts.append(f"SOURCES  {troubles or answer}.")
     again = f", {seen.retried} tried again" if seen.retried else ""
     errors = _errors([view.row for view in seen.runs if view.row is not None])
     keeper = [cut(f"KEEPER  {errors}", width)] if errors else []
@@ -262,7 +283,7 @@ def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
         ("sources", _sources(row)),
         ("tracker", f"{row['tracker_id']} {row['tracker_url']}".strip()),
         ("decided", decided),
-        *(("finding", f"{f['summary']} ({f['rule']}, {f['severity']})") for f in row["findings"]),
+        *(("finding", _finding(found)) for found in row["findings"]),
         *(_permission(held, now) for held in row.get("permissions", [])),
         ("seal", row["tag"] and f"{row['tag']} on {row['commit'][:8]}"),
         *(("milestone", tag) for tag in row.get("milestones", [])),
@@ -288,7 +309,7 @@ def _permission(held: PermissionRow, now: datetime) -> tuple[str, str]:
     until = when(held["until"])
     if until is not None and until <= now:
         return held["kind"], ""
-    ends = f", until {_time(until, now)}" if until is not None else ""
+    ends = f", until {time_of(until, now)}" if until is not None else ""
     return held["kind"], f"{held['name']} by {held['by']}: {one_line(held['what'])}{ends}"
 
 
@@ -298,7 +319,7 @@ def _checked(view: View, row: RunRow, now: datetime) -> str:
         return ""
     text = f"{elapsed(now - last)} ago" if last is not None else "not yet"
     if due is not None and row["due"] is not None:
-        text += f", next {_time(due, now)}" if due > now else f", due since {_time(due, now)}"
+        text += f", next {time_of(due, now)}" if due > now else f", due since {time_of(due, now)}"
     return text + (", monitor stale" if view.monitor_stale else "")
 
 
@@ -318,18 +339,11 @@ def _watch(row: RunRow, now: datetime) -> str:
         return f"ended: {one_line(row['watch_ended'])}"
     if "kept_for" in row:
         end = when(row["lease_until"])
-        kept = f", kept until {_time(end, now)}" if end is not None else ""
+        kept = f", kept until {time_of(end, now)}" if end is not None else ""
         return f"handed to {row['kept_for']}, not taken yet{kept}"
     if not row["holder"]:
         because = f": {one_line(row['declined_because'])}" if "declined_because" in row else ""
         return f"declined by contract{because}" if row["declined"] else "nobody"
     lease = when(row["lease_until"])
-    until = f", lease until {_time(lease, now)}" if lease is not None else ""
+    until = f", lease until {time_of(lease, now)}" if lease is not None else ""
     return f"{row['holder']}{until}, token {row['token']}"
-
-
-def _time(at: datetime, now: datetime) -> str:
-    """Write a time in the zone of `now`, with its day unless it is today."""
-    local = at.astimezone(now.tzinfo)
-    form = "%H:%M %Z" if local.date() == now.date() else "%Y-%m-%d %H:%M %Z"
-    return local.strftime(form)

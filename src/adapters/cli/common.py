@@ -1,6 +1,5 @@
 """What the commands share: options, the open home, and how they speak."""
 
-import functools
 import getpass
 import json
 import os
@@ -10,13 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
 from eventsourcing.persistence import ApplicationRecorder
 
 from watchkeeper import clock
-from watchkeeper.adapters.bad_input import BadInput, problem_rows, render_problems
+from watchkeeper.adapters.bad_input import BadInput, render_problems
+from watchkeeper.adapters.cli import leaving
 from watchkeeper.adapters.cli.remote import ServerSaid
 from watchkeeper.adapters.cli.storing import given_store
 from watchkeeper.adapters.compose import Adapters
@@ -50,14 +50,9 @@ Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
 
-class Leave(Exception):
-    """Ends a command with a sentence and an exit code; `more` is told to programs."""
-
-    def __init__(self, message: str, code: int, more: dict[str, Any] | None = None) -> None:
-        """Keep all of it."""
-        super().__init__(message)
-        self.code = code
-        self.more = more or {}
+Leave = leaving.Leave
+json_errors = leaving.json_errors
+leave_quietly = leaving.leave_quietly
 
 
 def home_option(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
@@ -253,35 +248,3 @@ def exit_of(error: Exception) -> tuple[str, int] | None:
             return f"no answer from {error}", 2
         case _:
             return None
-
-
-def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Tell of errors as one JSON object on standard output when `--json` was given."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
-        try:
-            return command(*args, **kwargs)
-        except (
-            Leave, BadInput, HomeProblem, StoreFailure, Undecodable, VersionConflict, KeyReused,
-            Unavailable, ServerSaid, ViewsFailure, BuildHeld,
-        ) as error:  # fmt: skip
-            if not kwargs.get("as_json"):
-                raise
-            told = exit_of(error)
-            assert told is not None, "all of these have their own words"
-            message, code = told
-            document: dict[str, Any] = {"error": message, "exit": code}
-            if isinstance(error, Leave):
-                document |= error.more
-            if isinstance(error, BadInput):
-                document["problems"] = problem_rows(error.problems)
-            click.echo(json.dumps(document, ensure_ascii=False))
-            leave_quietly(code)
-
-    return wrapped
-
-
-def leave_quietly(code: int) -> NoReturn:
-    """End with an exit code; what was to be said is said."""
-    raise click.exceptions.Exit(code)

@@ -46,8 +46,8 @@ from watchkeeper.adapters.demo.scene import (
     start_fault,
     start_live_fault,
 )
-from watchkeeper.adapters.home import Home, create_home, watch_lock
-from watchkeeper.adapters.ledger_choice import HOME_MARK, own_to_home
+from watchkeeper.adapters.home import Home, create_home, keep_store, watch_lock
+from watchkeeper.adapters.ledger_choice import HOME_MARK, own_to_home, store_to_keep
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.audit import Report, audit
@@ -66,7 +66,6 @@ LIMIT = timedelta(minutes=10)
 """The demo gives up after this; it takes one to two minutes."""
 
 STOP_LIMIT = timedelta(seconds=20)
-
 
 _LOOPBACK = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\]):\d{1,5}/?")
 _KEY = "de30" * 10
@@ -157,7 +156,7 @@ def demo(
     _check_server(tracker, wandb_url)
     if signals != "none":
         load("cli.demo_signals", "check_emulator")(orchestrator)
-    folder = home or Path(tempfile.mkdtemp(prefix="watchkeeper-demo-"))
+    folder = (home or Path(tempfile.mkdtemp(prefix="watchkeeper-demo-"))).expanduser().absolute()
     teller = Teller()
     # Whoever ends the demo, Ctrl-C or a supervisor: everything it started ends with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -243,7 +242,7 @@ def _made_up_key() -> Generator[None, None, None]:
 
 def _guide(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[str, Any]:
     home, scene = _set_up(folder, cast, teller, stack)
-    office = stack.enter_context(open_office(home.path))
+    office = stack.enter_context(open_office(home.path, create=True))
     stack.callback(_stop_what_lives, office, teller)
     load("cli.tour", "take_tour")(office, scene, stack)
     report = Report([], [])
@@ -253,7 +252,7 @@ def _guide(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[s
 
 def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[str, Any]:
     home, scene = _set_up(folder, cast, teller, stack)
-    office = stack.enter_context(open_office(home.path))
+    office = stack.enter_context(open_office(home.path, create=True))
     stack.enter_context(watch_lock(home, "watch"))
     stack.callback(_stop_what_lives, office, teller)
     log_to(office)
@@ -310,10 +309,12 @@ def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple
     home = create_home(folder)
     if store_of(home) and not own_to_home(given_store(), os.environ, home.store):
         raise Leave(
-            f"a demo makes a home of its own, and this ledger may be another's: end the URL with "
+            "a demo makes a home of its own, and this ledger may be another's: end the URL with "
             f"#demo_{HOME_MARK}",
             4,
         )
+    if kept := store_to_keep(given_store(), os.environ):
+        home = keep_store(home, kept)
     add_human(home.principals, "demo", "the demo itself, simulating a DRI")
     teller.tell(f"home {home.path}")
     part = OrchestratorPart(kind="local", address=str(home.jobs), cluster="demo")

@@ -23,6 +23,8 @@ def writing(path: Path) -> Generator[IO[bytes], None, None]:
 
     It is readable for its owner alone, as a backup is: it holds everything that was ever recorded.
     """
+    if not path.parent.is_dir():
+        raise Leave(f"{path.parent} is no folder: create it, or name another file", 4)
     new = path.with_name(f"{path.name}.new")
     try:
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "wb") as raw:

@@ -1,6 +1,7 @@
 """`init` and `doctor`: make a home, and say whether it is well."""
 
 import getpass
+import os
 import shutil
 import sqlite3
 import sys
@@ -26,14 +27,22 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.cli.deliveries import late_deliveries, read_deliveries
 from watchkeeper.adapters.cli.lagging import view_problems
-from watchkeeper.adapters.cli.storing import given_store
+from watchkeeper.adapters.cli.locking import why_locked
+from watchkeeper.adapters.cli.storing import given_store, store_named
 from watchkeeper.adapters.cli.viewing import lags_of
 from watchkeeper.adapters.home import Home, create_home, is_watched, keep_store, open_home
-from watchkeeper.adapters.ledger_choice import IN_THE_HOME, chosen_store, postgres_part
+from watchkeeper.adapters.ledger_choice import (
+    VARIABLE,
+    chosen_store,
+    postgres_part,
+    store_of_home,
+    store_to_keep,
+)
+from watchkeeper.adapters.ledger_gone import found_remains, no_ledger
 from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.choosing import open_ledger
-from watchkeeper.adapters.store.failures import failure, is_locked
+from watchkeeper.adapters.store.failures import failure, is_locked, not_writable
 from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
 from watchkeeper.domain.envelope import Undecodable, decode
 from watchkeeper.domain.freshness import stale_since
@@ -60,8 +69,11 @@ _BUSY_S = 5.0
 @json_errors
 def init(home: Path, as_json: bool, human: tuple[str, ...]) -> None:
     """Make a home: ledger, principals, folders. At a terminal, list the OS user as a human."""
-    made = create_home(home)
-    made, ledger = _made_ledger(made)
+    place = home.expanduser().absolute()
+    on_file = not store_named(home) and not store_of_home(place, None, {})
+    if on_file and (found := found_remains(place)):
+        raise Leave(found, 3)
+    made, ledger = _made_ledger(create_home(home))
     for listed in human or ((getpass.getuser(),) if sys.stdin.isatty() else ()):
         add_human(made.principals, listed)
     humans = [n for n, p in read_principals(made.principals).items() if p.kind == "human"]
@@ -109,7 +121,7 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
     else:
         with open_office(home) as office:
             runs = count(len(office.ledger.slugs()), "run")
-            held = _locked(office)
+            held = why_locked(office.ledger.store)
             checks.append(("ledger", not held, held or f"{where}, {runs}"))
             checks += _watch_checks(office)
             if record:
@@ -134,36 +146,25 @@ def _made_ledger(home: Home) -> tuple[Home, str]:
     Raises:
         Leave: The home's events lie in another ledger, which would be out of sight.
     """
-    given = given_store()
+    kept = store_to_keep(given_store(), os.environ)
     with open_ledger(store_of(home), home.ledger, create=True) as opened:
         newest, kind = opened.store.newest(), opened.store.kind
         runs = count(len(opened.store.streams("run/")), "run")
-    kept = "" if given in (None, IN_THE_HOME) else given or ""
-    if given is not None and kept != home.store:
+    if kept is not None and kept != home.store:
         before = chosen_store(None, {}, home.store, home.deployment, home.key)
         if before or home.ledger.exists():
             with open_ledger(before, home.ledger) as opened:
                 there = opened.store.newest()
             if there > newest:
                 raise Leave(
-                    f"{home.path}: its ledger has {count(there, 'event')}, the one that --store "
-                    f"names has {newest}. Nothing was changed. Move them first: "
+                    f"{home.path}: its ledger has {count(there, 'event')}, the one that --store or "
+                    f"{VARIABLE} names has {newest}. Nothing was changed. Move them first: "
                     "`watchkeeper ledger export`, then `watchkeeper --store URL ledger import`.",
                     3,
                 )
         home = keep_store(home, kept)
     name = name_of_ledger(home)
     return home, name if kind == "sqlite" else f"{name}, {runs}"
-
-
-def _locked(office: Office) -> str:
-    """Say that nothing can be appended, since another process keeps the ledger to itself."""
-    try:
-        # As a watch asks that waits for it (`away`): what is locked can be read all the while.
-        office.ledger.store.append([])
-    except StoreFailure as error:
-        return str(error)
-    return ""
 
 
 def _watch_checks(office: Office) -> list[tuple[str, bool, str]]:
@@ -278,6 +279,10 @@ def _recorded(office: Office, principal: str | None) -> str:
 
 def _ledger_problem(path: Path) -> str:
     """Say why the ledger can't be used, or nothing; the whole proof is for `verify`."""
+    if not path.exists():
+        return no_ledger(path.parent)
+    if held := not_writable(path):
+        return f"{path}: {held}"
     advice = "run `watchkeeper verify`, and restore the ledger from a backup"
     uri = f"{path.as_uri()}?mode=ro"
     try:

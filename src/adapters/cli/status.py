@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import sqlite3
 from contextlib import closing
 from dataclasses import asdict
@@ -14,14 +15,18 @@ import click
 from watchkeeper import clock
 from watchkeeper.adapters.cli.deliveries import late_deliveries
 from watchkeeper.adapters.cli.lagging import told_of_home
+from watchkeeper.adapters.cli.locking import locked_of_home
 from watchkeeper.adapters.cli.remote import ServerSaid, server_option
 from watchkeeper.adapters.cli.storing import store_named
 from watchkeeper.adapters.ledger_choice import postgres_part
+from watchkeeper.adapters.ledger_gone import no_home, no_ledger
 from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.load import load
+from watchkeeper.adapters.watched import is_watched
 from watchkeeper.event_store import StoreFailure
 from watchkeeper.projections.limits import long_histories
 from watchkeeper.projections.screen import (
+    Fleet,
     document,
     fleet,
     render_fleet,
@@ -72,10 +77,16 @@ def status(
             signals = [row for _, _, row in sources]
             told = {**document(seen), "publishing_late": late, "signals": signals}
             told |= {"views": views, "views_wrong": behind}
+            told["ledger_wrong"] = _ledger_wrong(seen, home, server)
+            told["watch_wrong"] = _no_watch(seen, home, server)
             told["long_histories"] = [says for _, says in long_histories(seen.runs)]
             click.echo(json.dumps(told, ensure_ascii=False))
             return
         click.echo(render_fleet(seen, now, width, everything=everything))
+        for says in _no_watch(seen, home, server):
+            click.echo(f"watch: {says}")
+        for says in _ledger_wrong(seen, home, server):
+            click.echo(f"ledger: {says}")
         for says in late:
             click.echo(f"publishing to {says}")
         for _, says in long_histories(seen.runs):
@@ -92,6 +103,25 @@ def status(
         _leave(as_json, says, 3)
     detail = json.dumps(run_document(view), ensure_ascii=False)
     click.echo(detail if as_json else render_run(view, now, width))
+
+
+def _ledger_wrong(seen: Fleet, home: Path, server: str | None) -> list[str]:
+    """Say why checks are late though a watch runs: it waits for whoever keeps the ledger locked."""
+    if server or not any(view.monitor_stale for view in seen.runs):
+        return []
+    says = locked_of_home(home.expanduser(), store_named(home))
+    return [says] if says else []
+
+
+def _no_watch(seen: Fleet, home: Path, server: str | None) -> list[str]:
+    """Say at once that no watch runs here; what was killed goes on holding its runs for a while."""
+    holders = [v.row["holder"] for v in seen.runs if v.row is not None and v.row["due"]]
+    if store_named(home):
+        # On a server's ledger those of other hosts may be watched well.
+        holders = [one for one in holders if one.endswith(f"@{socket.gethostname()}")]
+    if server or not holders or is_watched(home.expanduser()):
+        return []
+    return ["no watch process runs on this host: watchkeeper watch"]
 
 
 def _sources(home: Path, now: datetime) -> list[tuple[bool, str, dict[str, Any]]]:
@@ -112,11 +142,13 @@ def _read(home: Path, run: str | None, as_json: bool) -> list[Row]:
         return _read_server(chosen, run, as_json)
     ledger = home.expanduser() / "ledger.db"
     if not ledger.exists():
-        _leave(as_json, f"no watchkeeper home at {home}: run `watchkeeper init --home {home}`", 4)
+        gone = no_ledger(home.expanduser().absolute())
+        _leave(as_json, f"the ledger: {gone}" if gone else no_home(home), 2 if gone else 4)
     try:
         return read_rows(ledger, run)
     except sqlite3.Error as error:
-        _leave(as_json, f"the ledger cannot be read ({error}): try `watchkeeper verify`", 2)
+        says = str(load("store.failures", "failure")(error, ledger, "read"))
+        _leave(as_json, f"the ledger: {says}", 2)
 
 
 def _read_server(url: str, run: str | None, as_json: bool) -> list[Row]:

@@ -7,7 +7,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from watchkeeper.adapters.ledger_choice import IN_THE_HOME, store_of_home
+from watchkeeper.adapters.ledger_choice import IN_THE_HOME, sample_of, store_of_home
 from watchkeeper.adapters.load import load
 
 Parameters = ParamSpec("Parameters")
@@ -48,7 +48,7 @@ def _without_password(
     if not value or value == IN_THE_HOME:
         return value
     try:
-        address = load("store.postgres_address", "parse_address")(value)
+        address = load("store.postgres_address", "parse_address")(sample_of(value))
     except load("store.postgres_address", "StoreFailure") as error:
         raise click.UsageError(f"--store: {error}") from error
     if address.password:

@@ -38,12 +38,15 @@ from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_pb import (
 from watchkeeper.domain.commands import Acknowledge
 from watchkeeper.domain.envelope import decode
 from watchkeeper.ledger import run_stream
-from watchkeeper.projections.events_table import event_row
+from watchkeeper.projections.event_data import whole_row
 from watchkeeper.projections.screen import View, fleet
 from watchkeeper.projections.status_live import live_rows
 
 EVENTS_MAX = 500
 """Events in one answer; whoever wants more asks again."""
+
+PAGE_CHARS = 4_000_000
+"""Characters of rows in one answer, unless a single row has more."""
 
 KEY_LENGTH_MAX = 200
 TEXT_LENGTH_MAX = 20_000
@@ -175,17 +178,15 @@ def list_events(office: Office, request: ListEventsRequest) -> ListEventsRespons
     limit = max(0, min(limit, head - after))
     stored = office.ledger.store.read(stream, after=after, limit=limit) if limit else []
     events = [decode(r.stream, r.version, r.topic, r.state) for r in stored]
-    return ListEventsResponse(
-        events=[
-            Event(
-                seq=event.version,
-                topic=event.data.topic,
-                row_json=json.dumps(event_row(event), ensure_ascii=False),
-            )
-            for event in events
-        ],
-        more=after + len(events) < head,
-    )
+    page: list[Event] = []
+    left = PAGE_CHARS
+    for event in events:
+        row = json.dumps(whole_row(event), ensure_ascii=False)
+        left -= len(row)
+        if page and left < 0:
+            break
+        page.append(Event(seq=event.version, topic=event.data.topic, row_json=row))
+    return ListEventsResponse(events=page, more=after + len(page) < head)
 
 
 def acknowledge(office: Office, request: AcknowledgeRequest) -> AcknowledgeResponse:

@@ -1,0 +1,55 @@
+"""A home whose ledger's file is not there: what is left of it, and how it comes back. No client."""
+
+from pathlib import Path
+
+LEDGER = "ledger.db"
+
+_OURS = ("deployment.json", "views.db", "ledger.db-wal", "ledger.db.rest")
+"""One of these says that a folder is, or was, a home."""
+
+_USED = ("views.db", "ledger.db-wal", "ledger.db.rest", "runs", "evidence")
+"""These come to be only where events were recorded."""
+
+
+def remains(home: Path) -> list[str]:
+    """Return the files of a home that are in a folder without a ledger's file; none in others."""
+    if (home / LEDGER).exists() or not any((home / name).exists() for name in _OURS):
+        return []
+    return [name for name in dict.fromkeys((*_OURS, *_USED)) if (home / name).exists()]
+
+
+def no_ledger(home: Path) -> str:
+    """Say that a home has no ledger, and how it gets it back; empty where it has, or is no home."""
+    left = remains(home)
+    if not left:
+        return ""
+    was = "is gone" if any(name in _USED for name in left) else "is not there"
+    return (
+        f"{home / LEDGER} {was}: this home has no ledger, only {', '.join(left)}. Nothing was "
+        f"changed. {_restore(home)}`; where its ledger is on a server, name that with --store URL "
+        "before the command or in WATCHKEEPER_STORE."
+    )
+
+
+def no_home(home: Path) -> str:
+    """Say that there is no home, or that only the remains of one are there."""
+    hint = f"no watchkeeper home at {home}: run `watchkeeper init --home {home}`"
+    return no_ledger(home) or hint
+
+
+def found_remains(home: Path) -> str:
+    """Say to whoever makes a home that one was there, with events; empty where there was none."""
+    used = [name for name in remains(home) if name in _USED]
+    if not used:
+        return ""
+    return (
+        f"{home} holds the remains of a home whose ledger, {LEDGER}, is gone: {', '.join(used)}. "
+        f"Nothing was changed. {_restore(home)}`; or make the new home in another folder, with "
+        "--home, or move these files away first."
+    )
+
+
+def _restore(home: Path) -> str:
+    """Begin to say what brings it back; the command in backquotes is still open."""
+    marker = "" if (home / "deployment.json").exists() else "its deployment.json first, then "
+    return f"Put a backup back: {marker}`watchkeeper ledger restore FILE --home {home}"

@@ -1,0 +1,217 @@
+"""Homes without their ledger: which commands make one, and what is said where one was lost."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.status import WATCHKEEPER, fill
+from tests.command_line import Cli, written
+from tests.missing import cannot_have
+from tests.postgres import PostgresServer
+from tests.stores import ON_FILE
+from tests.training import Site, tiny_contract
+from watchkeeper.adapters.home import create_home
+
+pytestmark = ON_FILE
+
+COMMANDS = (
+    ["status"], ["status", "--json"], ["note", "tiny", "hi"], ["verify"], ["events", "tiny"],
+    ["logbook", "tiny"], ["subscribe", "--no-follow"], ["ledger", "stats"],
+    ["ledger", "export", "-o", "-"], ["watch"],
+)  # fmt: skip
+
+
+@pytest.fixture
+def used(cli: Cli, home: Path, site: Site, tmp_path: Path) -> Path:
+    """A home with one run, and with views."""
+    assert cli("launch", written(tmp_path, tiny_contract(site, "tiny"))).code == 3
+    assert cli("ledger", "catch-up").code == 0
+    return home
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_only_init_makes_a_ledger(cli_without_home: Cli, home: Path, words: list[str]) -> None:
+    create_home(home)
+    told = cli_without_home(*words)
+    assert told.code == 2
+    assert f"{home / 'ledger.db'} is not there: this home has no ledger" in told.said
+    assert "where its ledger is on a server, name that with --store URL" in told.said
+    assert "watchkeeper init" not in told.said
+    assert not (home / "ledger.db").exists()
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_ledger_that_was_lost_is_told_with_how_it_comes_back(
+    used: Path, cli: Cli, words: list[str]
+) -> None:
+    (used / "ledger.db").unlink()
+    told = cli(*words)
+    assert told.code == 2
+    assert "is gone: this home has no ledger, only deployment.json, views.db" in told.said
+    assert f"`watchkeeper ledger restore FILE --home {used}`" in told.said
+    assert "watchkeeper init" not in told.said
+    assert not (used / "ledger.db").exists()
+
+
+def test_doctor_tells_of_the_lost_ledger_and_the_advice_of_all_holds(
+    used: Path, cli: Cli, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    assert cli("ledger", "backup", str(copy)).code == 0
+    (used / "ledger.db").unlink()
+    checks = {row["check"]: row for row in cli("doctor", "--json").json["checks"]}
+    assert not checks["ledger"]["ok"]
+    assert "is gone: this home has no ledger" in checks["ledger"]["says"]
+    assert cli("ledger", "restore", str(copy)).code == 0
+    assert "tiny" in cli("status", "--all").out
+
+
+def test_init_says_that_it_found_the_remains_of_a_home(used: Path, cli: Cli) -> None:
+    (used / "ledger.db").unlink()
+    refused = cli("init", "--human", "dri")
+    assert refused.code == 3
+    assert "holds the remains of a home whose ledger, ledger.db, is gone: views.db" in refused.err
+    assert "ledger restore FILE" in refused.err
+    assert not (used / "ledger.db").exists()
+
+
+def test_remains_without_their_marker_are_no_new_home(used: Path, cli: Cli) -> None:
+    (used / "ledger.db").unlink()
+    (used / "deployment.json").unlink()
+    for words in (["status"], ["note", "tiny", "hi"], ["init"]):
+        told = cli(*words)
+        assert told.code in (2, 3, 4)
+        assert "its deployment.json first, then `watchkeeper ledger restore FILE" in told.said
+    assert not (used / "deployment.json").exists()
+
+
+def test_a_folder_of_others_is_no_remains(cli_without_home: Cli, home: Path) -> None:
+    (home / "runs").mkdir(parents=True)
+    assert "run `watchkeeper init" in cli_without_home("status").said
+    assert cli_without_home("init").code == 0
+
+
+@pytest.mark.postgres
+def test_init_keeps_the_server_that_the_variable_names_for_the_next_shell(
+    cli_without_home: Cli, home: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHKEEPER_STORE", postgres_url)
+    made = cli_without_home("init", "--human", "dri")
+    assert made.code == 0
+    monkeypatch.delenv("WATCHKEEPER_STORE")
+    assert json.loads((home / "deployment.json").read_text())["store"] == postgres_url
+    assert cli_without_home("status").code == 0
+    assert cli_without_home("note", "tiny", "hi").code == 3
+    assert not (home / "ledger.db").exists()
+
+
+@pytest.mark.postgres
+def test_a_password_in_the_variable_is_not_kept(
+    cli_without_home: Cli, home: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHKEEPER_STORE", postgres_url.replace("@", ":s3cr3t-pw@", 1))
+    assert cli_without_home("init").code == 0
+    assert json.loads((home / "deployment.json").read_text())["store"] == postgres_url
+
+
+@pytest.mark.postgres
+def test_init_takes_a_schema_for_each_home_by_the_option(
+    cli_without_home: Cli, home: Path, postgres_server: PostgresServer
+) -> None:
+    before = postgres_server.schemas()
+    made = cli_without_home("--store", f"{postgres_server.url}#t_{{home}}", "init")
+    assert made.code == 0
+    assert json.loads((home / "deployment.json").read_text())["store"].endswith("#t_{home}")
+    assert cli_without_home("status").code == 0
+    [schema] = postgres_server.schemas() - before
+    assert schema.startswith("t_")
+    postgres_server.drop({schema})
+
+
+@pytest.mark.postgres
+@pytest.mark.git
+def test_a_demo_under_the_variable_is_found_by_the_next_shell(
+    cli_without_home: Cli, tmp_path: Path, postgres_server: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    before = postgres_server.schemas()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WATCHKEEPER_STORE", f"{postgres_server.url}#demo_{{home}}")
+    words = ("demo", "--orchestrator", "local", "--tracker", "jsonl", "--fault", "none")
+    # A relative folder: the jobs that it starts have another working directory.
+    played = cli_without_home(*words, "--home", "there")
+    assert played.code == 0, played.said
+    monkeypatch.delenv("WATCHKEEPER_STORE")
+    assert "demo-lm" in cli_without_home("status", "--all", "--home", "there").out
+    assert not (tmp_path / "there" / "ledger.db").exists()
+    shutil.rmtree(tmp_path / "there")
+    postgres_server.drop(postgres_server.schemas() - before)
+
+
+def test_an_export_into_no_folder_says_what_a_backup_says(
+    used: Path, cli: Cli, tmp_path: Path
+) -> None:
+    said = [
+        cli("ledger", *words, str(tmp_path / "no" / "x"))
+        for words in (["export", "-o"], ["backup"])
+    ]
+    assert [one.code for one in said] == [4, 4]
+    assert said[0].err == said[1].err
+    assert "is no folder: create it, or name another file" in said[0].err
+
+
+HOLDS = """
+import sys, time
+from pathlib import Path
+from watchkeeper.adapters.home import open_home, watch_lock
+with watch_lock(open_home(Path(sys.argv[1])), "watch"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_status_says_at_once_that_a_watch_was_killed(cli: Cli, home: Path) -> None:
+    # Runs that somebody holds and that are not late, as a killed watch leaves them.
+    fill(home, 12)
+    words = [sys.executable, "-c", HOLDS, str(home)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as watch:
+        assert watch.stdout is not None
+        assert watch.stdout.readline() == b"held\n"
+        assert "no watch process" not in cli("status").out
+        assert cli("status", "--json").json["watch_wrong"] == []
+        watch.kill()
+    assert "watch: no watch process runs on this host: watchkeeper watch" in cli("status").out
+    assert len(cli("status", "--json").json["watch_wrong"]) == 1
+
+
+def _read_only(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command where the home is a read-only mount, which holds for root as well."""
+    mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+    command = [sys.executable, "-c", WATCHKEEPER, *words, "--home", str(home)]
+    return subprocess.run(
+        ["unshare", "-m", "sh", "-c", mount, str(home), *command],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def _can_mount(folder: Path) -> bool:
+    mount = ["unshare", "-m", "mount", "--bind", str(folder), str(folder)]
+    return bool(shutil.which("unshare")) and subprocess.run(mount, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["verify"], ["status"], ["why", "tiny"]])
+def test_a_home_that_cannot_be_written_is_not_called_damaged(
+    used: Path, words: list[str], request: pytest.FixtureRequest
+) -> None:
+    if not _can_mount(used):
+        cannot_have(request.config, "mount", "no right to mount a folder read-only")
+    told = _read_only(used, *words)
+    said = told.stdout + told.stderr
+    assert told.returncode in (1, 2), said
+    assert "This folder can't be written to; nothing says that the ledger is damaged." in said
+    assert "restore" not in said
+    assert "watchkeeper verify" not in said
