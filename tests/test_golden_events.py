@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from tests.golden_events import DIGESTS, FOLDER, data_of, digest_of, digests, path_of
+from tests.golden_events import DIGESTS, FOLDER, data_of, digest_of, digests, lacking, path_of
 from watchkeeper.domain.chain import GENESIS, chain_hash
 from watchkeeper.domain.envelope import Event, decode, encode
 from watchkeeper.domain.events import CheckRecorded
@@ -33,6 +33,12 @@ def whole(event: Event) -> Any:
 def test_every_topic_has_a_golden_file(topic: str) -> None:
     says = f"{topic} has no golden file: uv run python -m tests.golden_events"
     assert path_of(topic).exists(), says
+
+
+@pytest.mark.parametrize("topic", sorted(type_of))
+def test_every_field_of_a_topic_says_something_in_one_of_its_golden_files(topic: str) -> None:
+    says = f"{topic}: in no golden file stands: uv run python -m tests.golden_events"
+    assert lacking(topic) == set(), says
 
 
 @pytest.mark.parametrize("name", sorted(digests()))
