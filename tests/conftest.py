@@ -16,6 +16,7 @@ from tests.missing import (
     pytest_testnodedown,
 )  # fmt: skip
 from tests.office import office
+from tests.on_postgres import pytest_addoption, pytest_configure
 from tests.postgres import (
     chosen_store,
     postgres_server,
@@ -45,7 +46,9 @@ __all__ = [
     "pubsub_project",
     "pubsub_server",
     "pubsub_to_stop",
+    "pytest_addoption",
     "pytest_collection_modifyitems",
+    "pytest_configure",
     "pytest_sessionfinish",
     "pytest_terminal_summary",
     "pytest_testnodedown",

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -30,6 +30,8 @@ START_LIMIT = timedelta(seconds=60)
 STOP_LIMIT = timedelta(seconds=30)
 USER = "test"
 TEST_STORE = "WATCHKEEPER_TEST_STORE"
+KEPT_ON_SERVER = ("kept on", "postgresql")
+"""Property of the report of a test after which the server had another ledger."""
 
 _NUMBERS = itertools.count()
 
@@ -121,7 +123,7 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def schemas(self) -> set[str]:
-        """Return the names of all schemas of homes."""
+        """Return the names of all schemas of homes, and of what a run keeps where its homes are."""
         rows = self.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 't_')")
         return {str(name) for (name,) in rows}
 
@@ -179,9 +181,17 @@ def free_port() -> int:
         return port
 
 
-def new_schema() -> str:
+def new_schema(beginning: str = "t") -> str:
     """Return the name of a schema that no other test of any worker has."""
-    return f"t{os.getpid()}_{next(_NUMBERS)}"
+    return f"{beginning}{os.getpid()}_{next(_NUMBERS)}"
+
+
+def kind_of_run() -> str:
+    """Return where homes are kept whose test chooses nothing: `sqlite` or `postgresql`."""
+    kind = os.environ.get(TEST_STORE, "sqlite")
+    if kind not in ("sqlite", "postgresql"):
+        raise pytest.UsageError(f"{TEST_STORE}: {kind}, expected sqlite or postgresql")
+    return kind
 
 
 @pytest.fixture(scope="session")
@@ -207,7 +217,7 @@ def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
 @pytest.fixture(scope="session", autouse=True)
 def store_of_this_run(request: pytest.FixtureRequest) -> Iterator[None]:
     """With WATCHKEEPER_TEST_STORE=postgresql: every home of every process has a schema there."""
-    if os.environ.get(TEST_STORE, "sqlite") == "sqlite":
+    if kind_of_run() == "sqlite":
         yield
         return
     server: PostgresServer = request.getfixturevalue("postgres_server")
@@ -218,14 +228,17 @@ def store_of_this_run(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def chosen_store(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, store_of_this_run: None
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+    store_of_this_run: None,
 ) -> Iterator[str]:
     """Where the homes of a test keep their ledgers: `sqlite` or `postgresql`.
 
     A test, or a whole file, asks for one or for both with `tests.stores.ON_FILE` or `ON_BOTH`; else
     it is as in the whole run. Schemas that came with the test go with it.
     """
-    kind = getattr(request, "param", None) or os.environ.get(TEST_STORE, "sqlite")
+    kind = getattr(request, "param", None) or kind_of_run()
     if kind == "sqlite":
         monkeypatch.delenv(VARIABLE, raising=False)
         yield kind
@@ -236,7 +249,10 @@ def chosen_store(
     before = server.schemas()
     yield kind
     with contextlib.suppress(psycopg.Error):
-        server.drop(server.schemas() - before)
+        made = server.schemas() - before
+        if made:
+            record_property(*KEPT_ON_SERVER)
+        server.drop(made)
 
 
 def _each_home_s(server: PostgresServer) -> str:

@@ -100,7 +100,7 @@ def place_of_run(folder: Path) -> Place:
     url = os.environ.get(VARIABLE, "")
     if not url:
         return Place(str(folder / "ledger.db"))
-    return Place(f"{url.partition('#')[0]}#{new_schema()}")
+    return Place(f"{url.partition('#')[0]}#{new_schema('t_run')}")
 
 
 @pytest.fixture
