@@ -15,7 +15,7 @@ from watchkeeper.launches import submit
 
 
 def main(home: Path) -> None:
-    with open_office(home) as office:
+    with open_office(home, create=True) as office:
         print("open", flush=True)
         for line in sys.stdin:
             run = office.ledger.run(line.strip())

@@ -32,7 +32,7 @@ LIMIT = timedelta(seconds=60)
 def office(tmp_path: Path) -> Iterator[Office]:
     """An open home; whatever was started below the test's folder ends with the test."""
     create_home(tmp_path / "home")
-    with open_office(tmp_path / "home") as opened:
+    with open_office(tmp_path / "home", create=True) as opened:
         yield opened
     end_processes(tmp_path)
 

@@ -26,7 +26,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw4J1yq8yFq1I="
 def make_home(path: Path, runs: Sequence[str] = ("a-run", "b-run"), notes: int = 3) -> Path:
     """Make a home whose runs were drafted and given notes, in turn, by real commands."""
     home = create_home(path)
-    with open_office(home.path) as office:
+    with open_office(home.path, create=True) as office:
         for slug in runs:
             draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=slug))
             taken(office.ledger.handle(slug, draft))
@@ -61,7 +61,7 @@ def recorded(office: Office) -> list[CloudEvent]:
 
 def events_of(home: Path) -> list[CloudEvent]:
     """Return every event of a home that nobody has open here."""
-    with open_office(home) as office:
+    with open_office(home, create=True) as office:
         return recorded(office)
 
 

@@ -57,7 +57,7 @@ def main() -> None:
 
     message_type: Any = Message
     message_type.ack_with_response = ack
-    with open_office(Path(sys.argv[1])) as office, told_to_stop() as stop:
+    with open_office(Path(sys.argv[1]), create=True) as office, told_to_stop() as stop:
         inbox = Inbox(office.ledger, office.recorder, office.home, parse_plain)
         stored = office.ledger.store.append
 

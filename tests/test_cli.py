@@ -122,6 +122,13 @@ def test_the_whole_life_by_commands(cli: Cli, launched: str, site: Site) -> None
     assert len(early.out) < len(book.out)
     rows = cli("events", launched, "--json").json["events"]
     assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
+    told = [json.loads(line) for line in cli("subscribe", "--no-follow").out.splitlines()]
+    stored = [one for one in told if one["subject"].startswith("runs/tiny/")]
+    assert [(row["event_id"], row["data"]) for row in rows] == [
+        (one["id"], one["data"]["data"]) for one in stored
+    ]
+    assert rows[-3:] == cli("events", launched, "--last", "3", "--json").json["events"]
+    assert rows[5:] == cli("events", launched, "--after", "5", "--json").json["events"]
     steps = cli("checkpoints", launched, "--json").json["checkpoints"]
     assert [row["step"] for row in steps] == sorted(row["step"] for row in steps)
     state = json.loads((Path(str(cli_home(cli))) / "runs/tiny/monitoring_state.json").read_text())

@@ -89,8 +89,9 @@ def test_a_cause_is_revised_by_a_human_and_decided_anew(
     cli: Cli, site: Site, tmp_path: Path
 ) -> None:
     slug = stopped_by_a_typo(cli, site, tmp_path)
-    rows = cli("events", slug, "--json").json["events"]
-    failure = next(row["seq"] for row in rows if row["topic"] == "run.failure_classified.1")
+    # As people read it: with --json the events hold the run's own traceback, too.
+    rows = [line.split() for line in cli("events", slug).out.splitlines()]
+    failure = next(row[0] for row in rows if row[3] == "run.failure_classified")
     why = ("--cause", "node_failure", "--reason", "Xid 79 on that host")
     agent = cli("revise", slug, str(failure), *why, "--as", "codex")
     assert (agent.code, "Only a human" in agent.err) == (3, True)

@@ -39,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def draft(home: Path, slug: str) -> None:
-    with open_office(home) as office:
+    with open_office(home, create=True) as office:
         command = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=slug))
         taken(office.ledger.handle(slug, command))
 

@@ -71,7 +71,7 @@ def test_another_policy_lists_the_decisions_that_change_and_records_nothing(
     assert any("restart budget" in words for words in changed["would"])
     page = cli("whatif", ended_badly, "--policy", other).out
     assert "  was    escalate (" in page
-    assert "  would  escalate (R3): the restart budget is used up" in page
+    assert "  would  escalate (R3): the restart budget is 0 (retries.budget)" in page
     assert cli("events", ended_badly, "--json").out == before
 
 

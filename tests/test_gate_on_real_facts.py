@@ -107,7 +107,7 @@ Arrange = Callable[[Place], Contract | Asked | GateFinding]
 @pytest.fixture
 def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
     create_home(tmp_path / "home")
-    with open_office(tmp_path / "home") as office, ExitStack() as held:
+    with open_office(tmp_path / "home", create=True) as office, ExitStack() as held:
         add_human(office.home.principals, "dri")
         yield Place(office, make_site(tmp_path), tmp_path, request, held)
 
@@ -407,12 +407,17 @@ CASES = (
 )  # fmt: skip
 
 
+HEADS = {"L8": "ray_head", "L10": "tpu_head"}
+"""Whose cases ask for a head, by name: no collection sees it, and one worker shall start it."""
+
+
+def marks(case: Case) -> list[pytest.MarkDecorator]:
+    found = [getattr(pytest.mark, name) for name in case.marks]
+    return [*found, pytest.mark.xdist_group(HEADS[case.rule])] if "ray" in case.marks else found
+
+
 @pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(c, id=f"{c.rule}-{c.kind}", marks=[getattr(pytest.mark, m) for m in c.marks])
-        for c in CASES
-    ],
+    "case", [pytest.param(c, id=f"{c.rule}-{c.kind}", marks=marks(c)) for c in CASES]
 )
 def test_a_rule_judges_what_was_really_read(place: Place, case: Case) -> None:
     arranged = case.arrange(place)

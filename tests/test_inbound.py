@@ -133,7 +133,7 @@ def test_disorder_and_repeats_leave_the_run_as_the_ordered_stream_does(
     chance.shuffle(wild)
     known: list[Claims] = []
     for name, stream in (("ordered", ordered), ("wild", wild)):
-        with open_office(create_home(tmp_path / name).path) as office:
+        with open_office(create_home(tmp_path / name).path, create=True) as office:
             draft(office)
             inbox = inbox_of(office)
             for one in stream:

@@ -32,7 +32,7 @@ SUBJECTS = 40
 @pytest.fixture
 def office(tmp_path: Path) -> Iterator[Office]:
     create_home(tmp_path / "home")
-    with open_office(tmp_path / "home") as opened:
+    with open_office(tmp_path / "home", create=True) as opened:
         yield opened
 
 

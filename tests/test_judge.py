@@ -20,6 +20,7 @@ from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.projections.cloud_event import type_name
+from watchkeeper.projections.event_data import whole_row
 
 DOCS = Path(__file__).parents[1] / "docs" / "judgement.md"
 SCRUBBER = Scrubber(b"k" * 16, {"TOKEN": "tops3cret-value"})
@@ -106,6 +107,7 @@ def test_recorded_events_are_a_history_too() -> None:
              "data": one.envelope.model_dump(mode="json", serialize_as_any=True)}
             for one in before
         ],
+        [{**whole_row(one)} for one in before],
     )  # fmt: skip
     for rows in shapes:
         row = judged(history=rows, observation=seen[-1].model_dump(mode="json"))
@@ -125,7 +127,9 @@ def test_a_run_s_events_may_come_as_a_subscriber_gets_them_between_those_of_its_
     row = judged(history=rows, observation=seen[-1].model_dump(mode="json"))
     assert (row["decision"], row["rule"]) == ("relaunch", "R1")
     listed = [{"topic": "run.drafted.1", "at": LATER, "actor": "demo", "summary": "drafted"}]
-    with pytest.raises(BadLine, match=r"history\[0\].data: got \(empty\), .* subscribe --run"):
+    with pytest.raises(
+        BadLine, match=r"history\[0\].data: got \(empty\), .* `watchkeeper events RUN --json`"
+    ):
         judged(history=listed, observation=RUNNING)
 
 
@@ -201,14 +205,38 @@ def test_what_the_first_observation_shows_is_the_identity() -> None:
     assert row["escalate"] is True
 
 
-def test_an_unavailable_orchestrator_is_no_end() -> None:
-    away = {
-        "at": "2026-11-21T01:10:00Z",
-        "readings": [{"source": "orchestrator", "state": "unavailable", "reason": "no answer"}],
-    }
-    row = judged(history=[RUNNING], observation=away)
-    assert (row["health"], row["decision"], row["failure"]) == ("healthy", "none", None)
-    assert "orchestrator unavailable" in row["because"]
+@pytest.mark.parametrize(
+    ("before", "shown", "states", "health"),
+    [
+        ([RUNNING], {}, {}, "unknown"),
+        ([RUNNING], {}, {"tracker": "unavailable", "logs": "unavailable"}, "unknown"),
+        ([RUNNING], {}, {"tracker": "stale"}, "unknown"),
+        ([], {}, {"tracker": "unavailable"}, "unknown"),
+        ([RUNNING], {}, {"checkpoints": "fresh"}, "healthy"),
+        ([RUNNING], {"tracker": {"step": 1900}}, {}, "healthy"),
+        ([RUNNING], {"tracker": {"step": 1900}}, {"tracker": "fresh"}, "healthy"),
+        ([RUNNING], {"log_lines": ["step=1900 loss=2.0"]}, {}, "healthy"),
+        ([RUNNING, FAILED], {}, {}, "unhealthy"),
+    ],
+)
+@pytest.mark.parametrize("at", ["2026-11-21T02:10:00Z", "2026-11-22T18:00:00Z"])
+def test_an_unavailable_orchestrator_is_no_end_and_without_any_answer_nobody_can_tell(
+    at: str,
+    before: list[dict[str, Any]],
+    shown: dict[str, Any],
+    states: dict[str, str],
+    health: str,
+) -> None:
+    others = [{**AWAY, "source": name, "state": state} for name, state in states.items()]
+    row = judged(history=before, observation={"at": at, "readings": [AWAY, *others], **shown})
+    assert (row["health"], row["failure"]) == (health, None)
+    assert row["because"] == "orchestrator unavailable: no answer"
+
+
+def test_a_watch_keeps_on_record_the_health_that_was_known_while_no_source_answers() -> None:
+    line = {"id": "x", "history": [RUNNING], "observation": {"at": LATER, "readings": [AWAY]}}
+    answer = answer_line(json.dumps(line), SCRUBBER)
+    assert answer.judged.check.health.value == "healthy"
 
 
 def test_the_root_is_that_of_the_first_listing_that_names_one() -> None:
@@ -245,6 +273,7 @@ def test_what_runs_again_after_its_end_has_no_findings_that_nothing_shows(
     again: dict[str, Any] = {
         "at": "2026-11-21T02:10:00Z",
         "job": {"state": "running", **named},
+        "instance": "i1",
         "tracker": {"step": 1950, "tracker_id": "other", "metrics": {"loss": float("nan")}},
     }
     row = judged(history=[RUNNING, FAILED], observation=again)
@@ -264,7 +293,11 @@ def test_a_complete_checkpoint_whose_metadata_names_no_step_is_refused_with_the_
 def test_a_command_may_be_a_line_and_wandb_needs_no_url() -> None:
     wandb = {"kind": "wandb", "entity": "e", "project": "p", "id": "abc"}
     seen = {**RUNNING, "tracker": {"step": 5, "tracker_id": "abc", "display_name": "abc"}}
-    line = {"contract": {"tracker": wandb, "command": "python -m t"}, "observation": seen}
+    line = {
+        "id": "x",
+        "contract": {"tracker": wandb, "command": "python -m t"},
+        "observation": seen,
+    }
     assert answer_line(json.dumps(line), SCRUBBER).judged.run.instances[0].plan.command == (
         "python", "-m", "t",
     )  # fmt: skip
@@ -307,52 +340,61 @@ def test_the_page_names_every_field_of_an_answer() -> None:
         ("nope", "no JSON"),
         ("[1]", "got a list, expected an object with id and observation"),
         ('{"id": 1}', "observation: got (empty), expected an object"),
+        ("{}", "id: is missing; expected text or an integer"),
+        ('{"id": null, "observation": 5}', "id: null: expected text or an integer"),
         ('{"observaton": {}}', "observaton: no such field; did you mean observation?"),
-        ('{"observation": {"job": null}}', "observation.at: is missing; expected a value"),
+        ('{"id": 1, "observation": {"job": null}}', "observation.at: is missing; expected a value"),
         (
-            '{"observation": {"at": "2026-11-21T01:00:00Z", "job": {"state": "runing"}}}',
+            '{"id": 1, "observation": {"at": "2026-11-21T01:00:00Z", "job": {"state": "runing"}}}',
             "observation.job.state: got \"runing\", expected 'not_found', 'pending', 'running'",
         ),
         (
-            '{"observation": {"at": "2026-11-21T01:00:00Z", "stepp": 1}}',
+            '{"id": 1, "observation": {"at": "2026-11-21T01:00:00Z", "stepp": 1}}',
             "observation.stepp: no such field",
         ),
-        ('{"observation": {"at": "2026-11-21T01:00:00"}}', "observation.at: got"),
+        ('{"id": 1, "observation": {"at": "2026-11-21T01:00:00"}}', "observation.at: got"),
         (
-            '{"observation": {"at": "2026-11-21T01:00:00Z"}, "contract": {"lane": "heroic"}}',
+            '{"id": 1, "observation": {"at": "2026-11-21T01:00:00Z"},'
+            ' "contract": {"lane": "heroic"}}',
             "contract.lane: got \"heroic\", expected 'hero', 'daily', 'canary' or 'ordinary'",
         ),
         (
-            '{"observation": {"at": "2026-11-21T01:00:00Z"}, "launched_at": "noon"}',
+            '{"id": 1, "observation": {"at": "2026-11-21T01:00:00Z"}, "launched_at": "noon"}',
             'launched_at: got "noon", expected a time',
         ),
         (
-            '{"observation": {"at": "2026-11-21T01:00:00Z"}, "history": [{"at": "x"}]}',
+            '{"id": 1, "observation": {"at": "2026-11-21T01:00:00Z"}, "history": [{"at": "x"}]}',
             'history[0].at: got "x"',
         ),
         (
-            '{"observation": {"at": "2026-11-21T01:00:00Z"}, "history": [{"topic": "run.x.1"}]}',
+            '{"id": 1, "observation": {"at": "2026-11-21T01:00:00Z"},'
+            ' "history": [{"topic": "run.x.1"}]}',
             "history[0]: run.x.1 is not an event of watchkeeper",
         ),
         (
-            json.dumps({"history": [RUNNING], "observation": {**RUNNING, "instance": "i2"}}),
+            json.dumps(
+                {"id": "x", "history": [RUNNING], "observation": {**RUNNING, "instance": "i2"}}
+            ),
             "observation: instance is i2, and i1 was not seen to end before",
         ),
         (
-            json.dumps({"history": [{**RUNNING, "at": LATER}], "observation": RUNNING}),
+            json.dumps({"id": "x", "history": [{**RUNNING, "at": LATER}], "observation": RUNNING}),
             'observation.at: got "2026-11-21T01:00:00+00:00", expected a time from 2026-11-21T02',
         ),
         (
-            json.dumps({"observation": RUNNING, "launched_at": LATER}),
+            json.dumps({"id": "x", "observation": RUNNING, "launched_at": LATER}),
             'launched_at: got "2026-11-21T02:00:00+00:00", expected a time up to 2026-11-21T01',
         ),
         (
-            json.dumps({"observation": {**FAILED, "readings": [AWAY]}}),
+            json.dumps({"id": "x", "observation": {**FAILED, "readings": [AWAY]}}),
             'observation.readings.0.state: got "unavailable", expected fresh or stale beside',
         ),
         (
             json.dumps(
-                {"observation": {**RUNNING, "readings": [{**AWAY, "source": "orchestrater"}]}}
+                {
+                    "id": "x",
+                    "observation": {**RUNNING, "readings": [{**AWAY, "source": "orchestrater"}]},
+                }
             ),
             'observation.readings.0.source: got "orchestrater", expected one of orchestrator, logs',
         ),

@@ -13,7 +13,6 @@ from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.cli.common import Office
 from watchkeeper.adapters.contract_file import contract_to_yaml
 from watchkeeper.adapters.git.worktree import read_worktree
-from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.launch_source import parse_config
 from watchkeeper.domain.commands import DraftRun
 from watchkeeper.domain.contract import Contract
@@ -232,7 +231,7 @@ def test_a_dry_run_shows_no_secret_that_the_gate_refuses(
     command = (*made.command, f"--hub={token}")
     file = tmp_path / "tiny.yaml"
     file.write_text(contract_to_yaml(made.model_copy(update={"command": command})))
-    create_home(tmp_path / "other")
+    assert run(["init", "--home", str(tmp_path / "other")]) == 0
     for form in ([], ["--json"]):
         where = ["--home", str(tmp_path / "other"), "--dry-run", "--all", *form]
         assert run(["launch", str(file), *where]) == 3

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.git, pytest.mark.timeout(400)]
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Office, Site]]:
     folder = tmp_path_factory.mktemp("races")
     create_home(folder / "home").jobs.mkdir(exist_ok=True)
-    with open_office(folder / "home") as office:
+    with open_office(folder / "home", create=True) as office:
         yield office, make_site(folder)
     end_processes(folder)
 

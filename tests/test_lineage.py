@@ -46,7 +46,7 @@ def rolled_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rolled]:
     folder = tmp_path_factory.mktemp("lineage")
     site = make_site(folder)
     create_home(folder / "home")
-    with open_office(folder / "home") as office:
+    with open_office(folder / "home", create=True) as office:
         requested(office, tiny_contract(site, "back", steps=300))
         watch_until(office, lambda runs: max(runs["back"].checkpoints, default=0) >= 50)
         put(site, 25, 24)

@@ -36,7 +36,7 @@ def test_the_watch_records_what_is_published_and_drains_at_its_end(
     tmp_path: Path, pubsub_project: str, words: tuple[str, ...]
 ) -> None:
     home = create_home(tmp_path / "home")
-    with open_office(home.path) as office:
+    with open_office(home.path, create=True) as office:
         draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=RUN))
         taken(office.ledger.handle(RUN, draft))
     subscription = subscribed(pubsub_project)
@@ -58,7 +58,7 @@ def test_the_watch_records_what_is_published_and_drains_at_its_end(
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=300))
     try:
         publish(subscription, *(plain_message(number, RUN) for number in range(3)))
-        with open_office(home.path) as office:
+        with open_office(home.path, create=True) as office:
             backoff.wait_until_or_raise(
                 lambda: len(received(office)) == 3, LIMIT, "recording what was published"
             )

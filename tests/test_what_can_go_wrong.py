@@ -143,7 +143,7 @@ def test_a_bundle_of_another_commit_is_blocked(desk: Desk) -> None:
 
 def test_an_output_root_that_another_run_holds_is_blocked(desk: Desk) -> None:
     root = str(desk.site.folder / "shared")
-    with open_office(desk.home) as office:
+    with open_office(desk.home, create=True) as office:
         requested(office, tiny_contract(desk.site, "first", output=root))
     promised = tiny_contract(desk.site, "second", output=f"{root}/below")
     desk.assert_blocked(promised, "L3", "is held by first")
@@ -244,7 +244,7 @@ def test_a_relaunch_under_another_configuration_is_blocked_and_asked_about(
     )
     git(desk.site.checkout, "push", "--quiet", "origin", "main")
     create_home(tmp_path / "other")
-    with open_office(tmp_path / "other") as office:
+    with open_office(tmp_path / "other", create=True) as office:
         promised = changed(
             tiny_contract(desk.site, "drifts", steps=400, die="kill@20"), "code",
             git_sha=sha, worktree=str(desk.site.checkout), config=(config,), ignore=("configs/*",),

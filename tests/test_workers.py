@@ -44,11 +44,13 @@ def suite(tmp_path: Path) -> Path:
 
 
 def run_suite(suite: Path, *arguments: str, require: str = "") -> tuple[int, str]:
-    options = ("-p", "no:cacheprovider", "--dist", "loadgroup")
+    options = ("-p", "xdist", "-p", "no:cacheprovider", "--dist", "loadgroup")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *arguments],
         env={
             **{name: text for name, text in os.environ.items() if "PYTEST" not in name},
+            # Other plugins of this environment take most of a start, and each worker is one.
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PYTHONPATH": str(Path(__file__).parents[1]),
             "WATCHKEEPER_REQUIRE": require,
         },

@@ -8,9 +8,10 @@ import pytest
 WORKERS_MORE = 1
 """Workers more than processors: most tests wait for a process that they started."""
 
-ONE_WORKER = ("ray_head",)
-"""Fixtures of a whole run that one worker alone shall pay for: a Ray head is ten processes and
-half a GiB. A Cloud Storage or S3 server is a second and 60 MB, which each worker may have."""
+ONE_WORKER = ("ray_head", "station", "rolled_back")
+"""Fixtures that one worker alone shall pay for: a Ray head is ten processes and half a GiB, as is
+the station of `test_ray_bridge`, and a run that is rolled back and sealed takes ten seconds. A
+Cloud Storage or S3 server is a second and 60 MB, which each worker may have."""
 
 SLOWEST = (
     "test_tour.py", "test_demo.py", "test_demo_trackers.py", "test_kill_watch.py",

@@ -2,52 +2,41 @@
 
 import json
 import math
-import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, cast, get_args
-from uuid import uuid4
+from typing import Any, cast
 
 from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.judge_bounds import check_bounds, check_time
+from watchkeeper.adapters.judge_contract import (
+    an_object,
+    contract_for,
+)
+from watchkeeper.adapters.judge_events import after_a_person, folded, is_event, is_record
 from watchkeeper.adapters.judge_problems import model_of, problem
-from watchkeeper.adapters.line_id import checked_id
-from watchkeeper.domain.contract import NOBODY_SAYS, Contract, OrchestratorPart, checkpoint_root_of
-from watchkeeper.domain.envelope import Event, Undecodable, decode
+from watchkeeper.adapters.line_id import ID_EXPECTED, checked_id
+from watchkeeper.domain.contract import checkpoint_root_of
 from watchkeeper.domain.exits import exit_facts
-from watchkeeper.domain.judging import Judged, NotJudged, begin, judge, recorded
+from watchkeeper.domain.judging import (
+    Judged,
+    NotJudged,
+    begin,
+    judge,
+    next_instance,
+    tracker_id_of,
+)
 from watchkeeper.domain.observation import Observation
-from watchkeeper.domain.registry import type_of
 from watchkeeper.domain.secrets import Scrubber
 from watchkeeper.domain.state import Run, contract_of
 from watchkeeper.domain.values import JobState, SourceState
 from watchkeeper.observe import scrubbed
-from watchkeeper.projections.cloud_event import type_name
 
 KEYS = ("id", "contract", "history", "observation", "launched_at")
 """What a line may hold; whatever else it holds is left alone."""
-
-DEFAULT_CONTRACT: Mapping[str, Any] = {
-    "run": "judged",
-    "lane": "ordinary",
-    "dri": "dri",
-    "goal": "not stated",
-    "stop": "not stated",
-    "issue": "none",
-    "command": ["not-stated"],
-    "orchestrator": {"kind": "ray", "address": "http://127.0.0.1:8265"},
-    "code": {"remote": "not-stated", "git_sha": "0" * 40},
-    "tracker": {"url": "not-stated", "id": "judged", "display_name": "judged", "resume": "allow"},
-    "output_root": "not-stated",
-    "final_step": {"value": 1, "source": NOBODY_SAYS},
-    "retries": {"owner": "watchkeeper"},
-    "watch": {"holder": "watchkeeper"},
-}
-"""What a contract says that a line leaves out; see docs/judgement.md."""
 
 _READ_FROM = {
     "orchestrator": ("job",),
@@ -62,14 +51,9 @@ _READ_FROM = {
 }
 """By which parts of an observation a source that has no reading is known to have answered."""
 
-_KINDS = get_args(OrchestratorPart.model_fields["kind"].annotation)
-"""Orchestrators that the watch knows."""
-
-_WHOLE = frozenset({"env", "final_step"})
-"""Parts of a contract that are not completed: half of one with half of another says nothing."""
+_ENDS = (JobState.FAILED.value, JobState.STOPPED.value)
 
 _TIME: TypeAdapter[AwareDatetime] = TypeAdapter(AwareDatetime)
-_TOPICS = {type_name(topic): topic for topic in type_of} | {topic: topic for topic in type_of}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +61,11 @@ class Answer:
     """A line's answer.
 
     Attributes:
-        name: The line's own id, as it was given; none where it has none.
+        name: The line's own id, as it was given.
         judged: What the observation amounts to.
     """
 
-    name: str | int | None
+    name: str | int
     judged: Judged
 
 
@@ -97,31 +81,49 @@ def answer_line(text: str, scrubber: Scrubber) -> Answer:
     """
     line = _parsed(text)
     name = _id(line)
-    seen = _object(line.get("observation"))
+    seen = an_object(line.get("observation"))
     if seen is None:
         told = "an object as `schema observation` describes"
         raise BadLine(problem("observation", line.get("observation"), told))
     before: Any = line.get("history") or []
     if not isinstance(before, list):
         raise BadLine(problem("history", before, "a list of observations or events"))
-    rows = [_object(row) for row in cast("list[object]", before)]
-    events = [row for row in rows if row is not None and ("topic" in row or "type" in row)]
+    rows = [an_object(row) for row in cast("list[object]", before)]
     launched_at = _time(line, "launched_at")
-    if events and len(events) != len(rows):
-        raise BadLine(problem("history", "both", "either observations or recorded events"))
-    if events:
-        run, earlier = _folded(events, line.get("contract")), []
+    if is_record(rows):
+        run, earlier = folded(rows, line.get("contract")), []
     else:
-        first = _with_root([*rows, seen])
-        run, earlier = begin(_contract(line.get("contract"), first)), rows
+        first = _with_root([*(row for row in rows if not is_event(row)), seen])
+        run, earlier = begin(contract_for(line.get("contract"), first)), rows
+    listed: object = None
     for number, row in enumerate(earlier):
-        run = _judged(run, row, f"history[{number}]", launched_at, scrubber).run
-    return Answer(name, _judged(run, seen, "observation", launched_at, scrubber))
+        if row is not None and is_event(row):
+            run = after_a_person(run, row, f"history[{number}]")
+            continue
+        shown = _with_listing(row, listed)
+        listed = (shown or {}).get("checkpoints") or listed
+        run = _judged(run, shown, f"history[{number}]", launched_at, scrubber).run
+    shown = _with_listing(seen, listed)
+    return Answer(name, _judged(run, shown, "observation", launched_at, scrubber))
 
 
-def _id(line: dict[str, Any]) -> str | int | None:
+def _with_listing(row: dict[str, Any] | None, listed: object) -> dict[str, Any] | None:
+    """Return an end that says nothing of the checkpoints with those that were listed before.
+
+    Whoever writes what a source answered, with `readings`, has said that nobody listed them.
+    """
+    job = an_object((row or {}).get("job")) or {}
+    if row is None or job.get("state") not in _ENDS or {"checkpoints", "readings"} & row.keys():
+        return row
+    return {**row, "checkpoints": listed} if listed is not None else row
+
+
+def _id(line: dict[str, Any]) -> str | int:
+    if "id" not in line:
+        # Nobody could tell which line an answer without one belongs to.
+        raise BadLine(f"id: is missing; {ID_EXPECTED}")
     try:
-        return checked_id(line["id"]) if "id" in line else None
+        return checked_id(line["id"])
     except ValueError as error:
         raise BadLine(f"id: {error}") from error
 
@@ -129,14 +131,9 @@ def _id(line: dict[str, Any]) -> str | int | None:
 def _with_root(rows: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
     """Return the first observation, with the first listing that names its root."""
     first = {**(rows[0] or {})}
-    listings = (_object(row.get("checkpoints")) for row in rows if row is not None)
+    listings = (an_object(row.get("checkpoints")) for row in rows if row is not None)
     named = next((one for one in listings if one is not None and one.get("root")), None)
     return {**first, "checkpoints": named} if named is not None else first
-
-
-def _object(value: object) -> dict[str, Any] | None:
-    """Return an object as such; none for anything else."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -200,31 +197,96 @@ def _sensible(seen: Observation, place: str, launched_at: datetime | None, run: 
 def _filled(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in what an observation from elsewhere need not say."""
     whole = {**row}
-    contract, at = contract_of(run), row.get("at")
-    whole.setdefault("instance", run.instances[-1].plan.instance if run.instances else "i1")
-    told = "readings" in whole
+    contract = contract_of(run)
+    whole.setdefault("instance", _instance(run, row.get("job")))
     if isinstance(whole.get("job"), dict):
         whole["job"] = _signalled({"submission_id": "judged", **whole["job"]})
     if isinstance(whole.get("attempts"), list):
         tries: list[Any] = whole["attempts"]
         whole["attempts"] = [
-            _signalled(found) if (found := _object(one)) is not None else one for one in tries
+            _signalled(found) if (found := an_object(one)) is not None else one for one in tries
         ]
     if isinstance(whole.get("tracker"), dict):
-        own = {"tracker_id": contract.tracker.id, "display_name": contract.tracker.display_name}
-        clock = {} if told else {"heartbeat_at": at}
-        whole["tracker"] = {**own, "state": "running", **clock, **whole["tracker"]}
+        agreed = tracker_id_of(run, str(whole["instance"]))
+        own = {"tracker_id": agreed, "display_name": contract.tracker.display_name}
+        whole["tracker"] = _alive({**own, "state": "running", **whole["tracker"]}, whole)
     if isinstance(whole.get("checkpoints"), dict):
         whole["checkpoints"] = {"root": checkpoint_root_of(contract), **whole["checkpoints"]}
     if isinstance(whole.get("history"), dict):
         whole["history"] = _numbers(whole["history"])
-    if not told:
-        whole["readings"] = [
-            {"source": source, "state": "fresh", "clock": at}
-            for source, parts in _READ_FROM.items()
-            if any(whole.get(part) is not None for part in parts)
-        ]
+    whole["readings"] = _readings(whole)
     return whole
+
+
+def _readings(row: Mapping[str, Any]) -> object:
+    """Return what each source answered; one of which a part is there, and no reading, is fresh.
+
+    An empty part beside readings says nothing: whoever writes them names what answered.
+    """
+    told = "readings" in row
+    said: object = _timed(row) if told else list[object]()
+    if not isinstance(said, list):
+        return said
+    try:
+        now = _TIME.validate_python(row.get("at"))
+    except ValidationError:
+        now = None  # It is told once, as what is wrong with the observation.
+    silent = [
+        {"source": source, "state": "fresh", "clock": now}
+        for source, parts in _READ_FROM.items()
+        if any(row.get(part) or (not told and row.get(part) is not None) for part in parts)
+        and _reading(row, source) is None
+    ]
+    return [*cast("list[object]", said), *silent]
+
+
+def _alive(tracker: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a tracker shows a time, where it shows a step, and nobody says when it was logged.
+
+    Whoever calls it fresh says that it is of this instance.
+    """
+    shows = tracker.get("step") is not None
+    if tracker.get("heartbeat_at") is not None:
+        return tracker
+    said = _reading(row, "tracker")
+    if said is None:
+        named = "heartbeat_at" in tracker and not shows
+        return tracker if named else {**tracker, "heartbeat_at": row.get("at")}
+    if not shows or said.get("state") != SourceState.FRESH.value:
+        return tracker
+    return {**tracker, "heartbeat_at": said.get("clock") or row.get("at")}
+
+
+def _reading(row: Mapping[str, Any], source: str) -> dict[str, Any] | None:
+    readings = row.get("readings")
+    if not isinstance(readings, list):
+        return None
+    found = (an_object(one) for one in cast("list[object]", readings))
+    return next((one for one in found if one is not None and one.get("source") == source), None)
+
+
+def _timed(row: Mapping[str, Any]) -> object:
+    """Return the readings; a history that is called fresh and bears no clock is of now."""
+    said = _reading(row, "history")
+    held = an_object(row.get("history")) or {}
+    readings: object = row["readings"]
+    if not isinstance(readings, list):
+        return readings
+    if said is None or said.get("state") != SourceState.FRESH.value or not held.get("steps"):
+        return cast("list[object]", readings)
+    if said.get("clock") is not None:
+        return cast("list[object]", readings)
+    now = {**said, "clock": row.get("at")}
+    return [now if one is said else one for one in cast("list[object]", readings)]
+
+
+def _instance(run: Run, job: object) -> str:
+    told = an_object(job) or {}
+    try:
+        began = _TIME.validate_python(told.get("started_at"))
+    except ValidationError:
+        began = None  # It is told as what is wrong with the observation, if it is.
+    return next_instance(run, told, began)
 
 
 def _signalled(end: dict[str, Any]) -> dict[str, Any]:
@@ -237,11 +299,27 @@ def _signalled(end: dict[str, Any]) -> dict[str, Any]:
 
 
 def _numbers(history: dict[str, Any]) -> dict[str, Any]:
-    """Take null for a step that has no such value: JSON proper has no NaN to say it with."""
-    columns = _object(history.get("columns"))
+    """Take null for a step that has no such value: JSON proper has no NaN to say it with.
+
+    Where `not_finite` is left out, the text NaN in a column is a NaN that was logged: whoever has
+    gaps writes null, or leaves Python's NaN as it stands.
+    """
+    columns = an_object(history.get("columns"))
     if columns is None:
         return history
-    return {**history, "columns": {name: _column(held) for name, held in columns.items()}}
+    told = {**history, "columns": {name: _column(held) for name, held in columns.items()}}
+    steps = history.get("steps")
+    if "not_finite" in history or not isinstance(steps, list):
+        return told
+    logged = {name: _said_nan(cast("list[object]", steps), held) for name, held in columns.items()}
+    return {**told, "not_finite": {name: at for name, at in logged.items() if at}}
+
+
+def _said_nan(steps: list[object], held: object) -> list[object]:
+    column = cast("list[object]", held) if isinstance(held, list) else []
+    if "NaN" not in column:
+        return []
+    return [step for step, value in zip(steps, column, strict=False) if value == "NaN"]
 
 
 def _column(held: object) -> object:
@@ -250,140 +328,6 @@ def _column(held: object) -> object:
     column = cast("list[object]", held)
     # Looking for one is ten times as fast as copying ten thousand.
     return [math.nan if value is None else value for value in column] if None in column else column
-
-
-def _contract(given: object, first: dict[str, Any] | None) -> Contract:
-    """Return a contract of what is given, what is seen first, and what is left."""
-    stated = _stated(given)
-    merged = _merged(_merged(DEFAULT_CONTRACT, _shown_first(first or {})), stated)
-    if _runs_elsewhere(stated):
-        merged["orchestrator"] = DEFAULT_CONTRACT["orchestrator"]
-    tracker = _object(merged["tracker"])
-    if tracker is not None:
-        merged["tracker"] = _of_wandb(tracker, _object(stated.get("tracker")) or {})
-    return model_of(Contract, _split(merged), "contract")
-
-
-def _runs_elsewhere(stated: Mapping[str, Any]) -> bool:
-    """Say whether a contract names an orchestrator that the watch does not know, such as Iris.
-
-    Nothing is judged by it, only by what the observation says, so it is no reason to refuse.
-    """
-    own = _object(stated.get("orchestrator")) or {}
-    kind = own.get("kind")
-    return isinstance(kind, str) and kind not in _KINDS
-
-
-def _of_wandb(tracker: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill in where W&B keeps the run: nothing is asked there, so nothing of it is judged."""
-    named = "url" not in own and any(own.get(name) for name in ("entity", "project"))
-    kind = tracker.get("kind", "wandb" if named else "jsonl")
-    if kind != "wandb":
-        return tracker
-    found = {name: value for name, value in tracker.items() if name != "url" or "url" in own}
-    missing = {"dir": "/not-stated"}
-    if tracker.get("mode", "online") == "online":
-        missing = {"entity": "not-stated", "project": "not-stated"}
-    return {**missing, **found, "kind": kind}
-
-
-def _stated(given: object) -> dict[str, Any]:
-    stated = _object({} if given is None else given)
-    if stated is None:
-        raise BadLine(problem("contract", given, "an object with keys of a contract"))
-    return stated
-
-
-def _split(document: dict[str, Any]) -> dict[str, Any]:
-    command = document.get("command")
-    if not isinstance(command, str):
-        return document
-    try:
-        return {**document, "command": shlex.split(command)}
-    except ValueError as error:
-        raise BadLine(problem("contract.command", command, f"shell words ({error})")) from error
-
-
-def _shown_first(first: dict[str, Any]) -> dict[str, Any]:
-    """Return what the first observation shows of an identity, for what nobody states."""
-    found: dict[str, Any] = {}
-    tracker = _object(first.get("tracker")) or {}
-    shown_as = {"id": tracker.get("tracker_id"), "display_name": tracker.get("display_name")}
-    found["tracker"] = {name: value for name, value in shown_as.items() if value}
-    if tracker.get("final_step"):
-        found["final_step"] = {"value": tracker["final_step"], "source": "the tracker"}
-    root = (_object(first.get("checkpoints")) or {}).get("root")
-    if isinstance(root, str) and root:
-        folder = root.rstrip("/")
-        found["checkpoints"] = {"root": folder}
-        found["output_root"] = folder.removesuffix("/checkpoints") or folder
-    return found
-
-
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of both; those of a part are merged, what is one fact is taken whole."""
-    whole = {**below}
-    for name, value in above.items():
-        old, new = _object(whole.get(name)), _object(value)
-        is_part = old is not None and new is not None and name not in _WHOLE
-        whole[name] = {**(old or {}), **(new or {})} if is_part else value
-    return whole
-
-
-def _folded(rows: Sequence[dict[str, Any]], given: object) -> Run:
-    """Return the run that recorded events amount to, under the contract given where there is one.
-
-    Raises:
-        BadLine: One of them is no event of a run, or does not fit.
-    """
-    run: Run | None = None
-    for number, row in enumerate(rows):
-        place = f"history[{number}]"
-        if run is not None and _is_of_another_stream(row):
-            continue  # What a subscriber to a run is told of its roots and effects, too.
-        if _topic(row) in type_of and _object(row.get("data")) is None:
-            told = "the event's data, as `watchkeeper subscribe --run RUN --no-follow` prints it"
-            raise BadLine(problem(f"{place}.data", row.get("data"), told))
-        try:
-            event = _event(row, (run.version if run else 0) + 1)
-            if run is None:
-                promised = getattr(event.data, "contract", None)
-                if not isinstance(promised, Contract):
-                    raise BadLine(problem(place, row.get("topic"), "run.drafted.1 as the first"))
-                run = Run(promised.run)
-            run = recorded(run, event)
-        except (Undecodable, NotJudged) as error:
-            raise BadLine(f"{place}: {error}") from error
-    assert run is not None, "there is at least one event"
-    if given is None:
-        return run
-    document = contract_of(run).model_dump(mode="json", exclude_defaults=True)
-    merged = _split(_merged(document, _stated(given)))
-    return replace(run, contract=model_of(Contract, merged, "contract"))
-
-
-def _topic(row: Mapping[str, Any]) -> str:
-    name = str(row.get("topic") or row.get("type"))
-    return _TOPICS.get(name, name)
-
-
-def _is_of_another_stream(row: Mapping[str, Any]) -> bool:
-    topic = _topic(row)
-    return topic in type_of and not topic.startswith("run.")
-
-
-def _event(row: dict[str, Any], version: int) -> Event:
-    topic = _topic(row)
-    data = row.get("data")
-    state = _object(data)
-    if state is None or "event_id" not in state:
-        at = row.get("occurred_at") or row.get("at") or row.get("time")
-        state = {
-            "event_id": str(uuid4()), "occurred_at": at, "recorded_at": row.get("recorded_at", at),
-            "actor": row.get("actor") or {"principal": "watchkeeper", "kind": "service"},
-            "cause": None, "correlation": "judged", "key": None, "data": data,
-        }  # fmt: skip
-    return decode("run/judged", version, topic, json.dumps(state).encode())
 
 
 def _time(line: Mapping[str, Any], name: str) -> datetime | None:

@@ -39,7 +39,7 @@ from watchkeeper.domain.state import (
     is_moving,
 )
 from watchkeeper.domain.stopping_points import sooner
-from watchkeeper.domain.tail_words import ALARMING, STARTING, words_in
+from watchkeeper.domain.tail_words import ALARMING, RAISING, STARTING, words_in
 from watchkeeper.domain.tracker_doubts import TrackerFit
 from watchkeeper.domain.tracker_fit import disbelieved, fit_of
 from watchkeeper.domain.tracker_links import TrackerLink, merged_links, parse_tracker_links
@@ -85,6 +85,7 @@ _ALARMING = re.compile(
 )
 """Lines worth keeping. A metric's name such as `eval/error` is none of them."""
 _TRACEBACK = "Traceback (most recent call last)"
+_RAISING = frozenset(RAISING)
 
 
 def summarise(
@@ -125,8 +126,8 @@ def summarise(
         tracker_links=_links(run, seen),
         evidence=_evidence(seen, words),
         claims=claims_in(seen.log_lines),
-        raised=raised_in(seen.log_lines),
-        traceback=any(_TRACEBACK in line for line in seen.log_lines),
+        raised=raised_in(seen.log_lines) if words & _RAISING else None,
+        traceback=bool(words & _RAISING) and any(_TRACEBACK in line for line in seen.log_lines),
         checkpoints_complete=complete,
         checkpoints_incomplete=incomplete,
         new_checkpoints=new,
@@ -232,7 +233,10 @@ def _checkpoints(
     # What is older than all that a full state remembers was validated, and would be again for ever.
     full = len(run.checkpoints) >= CHECKPOINTS_KEPT
     oldest = min(run.checkpoints) if full else -1
-    new = [c for c in done if c.step not in run.checkpoints and c.step > oldest]
+    # What was validated is looked at again where its metadata names another step by now.
+    told_else = [c for c in done if c.metadata_step not in (None, c.step)]
+    new = [c for c in done if c.step not in run.checkpoints or c in told_else]
+    new = [c for c in new if c.step > oldest]
     return (
         tuple(c.step for c in done[-CHECKPOINTS_MAX:]),
         tuple(half[-INCOMPLETE_MAX:]),
@@ -284,8 +288,8 @@ def _health(
     if job is None:
         reason = next((r.reason for r in readings if r.source == "orchestrator"), "not asked")
         # Where nobody can tell any more, nobody can call it well either.
-        blind = MONITOR_BLIND in open_kinds and run.health is Health.HEALTHY
-        health = Health.UNKNOWN if blind else run.health
+        said = Health.UNKNOWN if open_kinds == [MONITOR_BLIND] else Health.DEGRADED
+        health = said if open_kinds and run.health is Health.HEALTHY else run.health
         return health, f"orchestrator unavailable: {reason}"
     match job.state:
         case JobState.SUCCEEDED:

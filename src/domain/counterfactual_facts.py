@@ -4,8 +4,10 @@ Each is only proposed here: `counterfactuals` asks the rules with it, and tells 
 """
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 from watchkeeper.domain.detect_limits import limits_of
+from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.live_limits import live_limits_of
 from watchkeeper.domain.liveness import Liveness, Quiet
@@ -47,6 +49,11 @@ _LIVE: tuple[tuple[str, str, object], ...] = (
 def limits_otherwise(run: Run) -> Iterator[tuple[str, Parts]]:
     """Yield each limit of a run with a value that nothing passes, and its name and value now."""
     contract = contract_of(run)
+    waits = render_duration(contract.watch.pending_notify)
+    yield (
+        f"watch.pending_notify were larger than {waits}",
+        {"watch": {"pending_notify": timedelta.max}},
+    )
     for part, now, limits in (
         ("detect", limits_of(contract), _DETECT),
         ("live", live_limits_of(contract), _LIVE),
@@ -98,6 +105,24 @@ def _known(run: Run, instance: Instance, check: CheckRecorded) -> _Seen:
         return None
     running = job.model_copy(update={"state": JobState.RUNNING})
     return "the orchestrator had called it running", _with(check, job=running)
+
+
+def _begun(run: Run, instance: Instance, check: CheckRecorded) -> _Seen:
+    del run, instance
+    job = check.job
+    if job is None or job.state is not JobState.PENDING:
+        return None
+    running = job.model_copy(update={"state": JobState.RUNNING})
+    return "the orchestrator had begun it", _with(check, job=running)
+
+
+def _brought_up(run: Run, instance: Instance, check: CheckRecorded) -> _Seen:
+    del run, instance
+    told = check.capacity
+    if told is None or told.provisioning != 0:
+        return None
+    coming = told.model_copy(update={"provisioning": 1})
+    return "a machine was being brought up", _with(check, capacity=coming)
 
 
 def _agreed_identity(run: Run, instance: Instance, check: CheckRecorded) -> _Seen:
@@ -235,6 +260,8 @@ _SEEN: tuple[Callable[[Run, Instance, CheckRecorded], _Seen], ...] = (
     _moved,
     _explained,
     _known,
+    _begun,
+    _brought_up,
     _agreed_identity,
     _fitting,
     _no_shortage,

@@ -72,8 +72,8 @@ def decided_otherwise(scene: Scene, decision: DecisionMade) -> list[Otherwise]:
     told: list[Otherwise] = []
     for fact, altered in _altered(scene, decision.rule):
         after = _decision(_verdict(altered))
-        before = (decision.action, decision.rule, decision.resume_step)
-        if after is None or (after.action, after.rule, after.resume_step) != before:
+        # Another step to resume from is no other decision: it would read as what was decided.
+        if after is None or (after.action, after.rule) != (decision.action, decision.rule):
             told.append(Otherwise(fact, after))
     return told
 

@@ -67,7 +67,8 @@ def partial_allocation(run: Run, instance: Instance, check: CheckRecorded, now: 
         "H6",
         Severity.ALERT if wedged else Severity.NOTIFY,
         holds,
-        f"{part} of what it asked for is granted for more than {render_duration(limit)}{proven}",
+        f"{part} of what it asked for has been granted for more than {render_duration(limit)}"
+        f"{proven}",
         capacity_lines(told),
     )
 

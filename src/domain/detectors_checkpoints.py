@@ -117,7 +117,7 @@ def checkpoint_incomplete(run: Run, check: CheckRecorded, now: datetime) -> Held
         for one, since in stuck
     )
     named = ", ".join(f"step-{one.step}" for one, _ in stuck[-3:])
-    summary = f"{named} written for more than {render_duration(allowed)} and not complete"
+    summary = f"not complete after more than {render_duration(allowed)} of writing: {named}"
     about = named
     return Held(INCOMPLETE, "H5", Severity.ALERT, bool(stuck), summary, lines[-8:], about)
 
@@ -151,10 +151,11 @@ def rollback_coverage(run: Run, check: CheckRecorded, now: datetime) -> Held:
     again = last is not None and last.listed and _is_few(last.left, known_then, keep)
     soon = _expiring(run, check, now)
     holds = True if soon or (few and again) else None if few else False
-    lines = [f"keep_last is {keep}, {left} complete are left"] if few else []
+    complete = f"{left} complete checkpoint{'' if left == 1 else 's'} left"
+    lines = [f"keep_last is {keep}, {complete}"] if few else []
     lines += [f"gone: {', '.join(f'step-{step}' for step in gone)}"] if few and gone else []
     lines += [soon] if soon else []
-    summary = f"rollback coverage: {left} complete checkpoints left, {wanted} are to be kept"
+    summary = f"rollback coverage: {complete}, {wanted} are to be kept"
     if soon and not few:
         summary = f"rollback coverage: {soon}"
     return Held(COVERAGE, "H5", Severity.ALERT, holds, summary, tuple(lines))

@@ -156,8 +156,13 @@ def _bad_line(one: NotFinite) -> str:
         if one.first_step == one.last_step
         else f"{one.count} points from step {one.first_step} to {one.last_step}"
     )
-    after = f"; {one.finite_since} finite points since" if one.finite_since else "; none since"
-    return f"{one.metric} is NaN or infinite {where}: {steps}{after}"
+    return f"{one.metric} is NaN or infinite {where}: {steps}; {_since(one.finite_since)}"
+
+
+def _since(finite: int) -> str:
+    if not finite:
+        return "still so at its newest point"
+    return f"{finite} finite point{'s' if finite > 1 else ''} since"
 
 
 def _sustained(run: Run, measured: Measured, limits: Limits) -> tuple[Held, ...]:
@@ -267,6 +272,7 @@ def _level_summary(level: Level, long: int, name: str, measured: Measured) -> st
     worst = level.peak if level.peak is not None else level.newest
     spans = round(long * (measured.stride or 1.0))
     side = "below" if level.limit < level.expected else "above"
+    begins = "has been" if level.open_stretch else "was"
     ended = "" if level.open_stretch else f", until step {level.stretch_to}"
     apart = (
         f"{_number(worst / level.expected)} times"
@@ -276,8 +282,8 @@ def _level_summary(level: Level, long: int, name: str, measured: Measured) -> st
         else side
     )
     return (
-        f"{name} is {apart} what is expected for about {spans} steps{ended}: {_number(worst)}, "
-        f"expected {_number(level.expected)}"
+        f"{name} {begins} {apart} what is expected for about {spans} steps{ended}: "
+        f"{_number(worst)}, expected {_number(level.expected)}"
     )
 
 
@@ -297,7 +303,11 @@ def _level_lines(level: Level, measured: Measured, needed: int) -> tuple[str, ..
         f"now: {_number(level.newest)} at step {measured.last_step}, median of the newest points "
         f"{_number(level.current)}"
     )
-    lines.append(f"{_SOURCES[measured.source]}, a point every {_number(measured.stride)} steps")
+    stride = measured.stride
+    every = (
+        "" if stride is None else f" every {_number(stride)} steps" if stride != 1 else " a step"
+    )
+    lines.append(f"{_SOURCES[measured.source]}" + (f", a point{every}" if every else ""))
     return tuple(lines)
 
 

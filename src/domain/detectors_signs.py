@@ -4,10 +4,8 @@ from watchkeeper.domain.claims import CauseClaim
 from watchkeeper.domain.detectors_liveness import moves
 from watchkeeper.domain.events import CheckRecorded, Severity
 from watchkeeper.domain.held import Held
+from watchkeeper.domain.keeper_alarms import LOG_SIGNATURE
 from watchkeeper.domain.values import JobState, SourceState
-
-LOG_SIGNATURE = "log_signature"
-"""The finding that the log of a live job shows the signature of a failure."""
 
 CONFIDENCE_MIN = 0.5
 """A claim below this is a hint, and opens nothing on a job that lives."""

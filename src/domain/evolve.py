@@ -52,6 +52,7 @@ from watchkeeper.domain.evolve_people import permitted
 from watchkeeper.domain.evolve_watch import SeenCheck, checked, evolve_watch
 from watchkeeper.domain.keeper import counted
 from watchkeeper.domain.misfit import Misfit, finished_or_misfit, last_instance_or_misfit
+from watchkeeper.domain.open_questions import acknowledged, question_of
 from watchkeeper.domain.phases import (
     PHASES,
     Abandoned,
@@ -73,7 +74,6 @@ from watchkeeper.domain.repeated import failed_again
 from watchkeeper.domain.replacing import copied
 from watchkeeper.domain.state import (
     UNACCOUNTED,
-    Question,
     Run,
     Unreadable,
     Watch,
@@ -221,18 +221,16 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
                 return replace(run, phase=replace(run.phase, decision=data), judgement=judgement)
             return run
         case EscalationRaised():
-            question = Question(data.question, data.rule, data.asks, at)
             return replace(
                 run,
-                questions={**run.questions, data.question: question},
+                questions={**run.questions, data.question: question_of(run, data, at)},
                 questions_raised=run.questions_raised + 1,
             )
         case EscalationAcknowledged():
             if data.question not in run.questions:
                 raise Misfit(f"{data.question} is not open")
-            open_ = {name: q for name, q in run.questions.items() if name != data.question}
             answered = accepted(run.judgement, run.questions[data.question].rule)
-            return replace(run, questions=open_, judgement=answered)
+            return replace(acknowledged(run, data.question), judgement=answered)
         case NoteAdded() | CorrectionRecorded():
             return run
         case StopRequested():

@@ -22,6 +22,7 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.evolve_judgement import gained
 from watchkeeper.domain.evolve_manoeuvres import with_rejection
 from watchkeeper.domain.misfit import Misfit, last_instance_or_misfit
+from watchkeeper.domain.open_questions import answered_by_clearing, asked_anew
 from watchkeeper.domain.phases import (
     Running,
     Stabilizing,
@@ -73,12 +74,13 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
             links = {**run.tracker_links, data.link.tracker_id: data.link}
             return replace(run, tracker_links=links)
         case FindingOpened():
-            return replace(run, findings={**run.findings, data.kind: data})
+            return asked_anew(replace(run, findings={**run.findings, data.kind: data}), data.kind)
         case FindingRaised():
-            return replace(run, findings={**run.findings, data.kind: _louder(data)})
+            louder = replace(run, findings={**run.findings, data.kind: _louder(data)})
+            return asked_anew(louder, data.kind)
         case FindingCleared():
             left = {kind: found for kind, found in run.findings.items() if kind != data.kind}
-            return replace(run, findings=left)
+            return answered_by_clearing(replace(run, findings=left), data.kind, event.at)
         case CheckpointValidated():
             checkpoint = Checkpoint(data.step, data.path, data.kind, event.version, data.written_at)
             kept = {**run.checkpoints, data.step: checkpoint}

@@ -8,6 +8,7 @@ from watchkeeper.domain.commands_manoeuvres import DeclineWatch, HandOver
 from watchkeeper.domain.contract import cadence_of
 from watchkeeper.domain.contract_tracker import tracker_place
 from watchkeeper.domain.events import Holder, Packet, RunEvent, WatchEnded, WatchHandedOver
+from watchkeeper.domain.open_questions import describe_question
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.permissions import not_a_human
 from watchkeeper.domain.phases import Finished, Interrupted, Running, Stabilizing, phase_name
@@ -110,7 +111,7 @@ def packet_of(run: Run) -> Packet:
         tracker=" / ".join(dict.fromkeys(names)),
         tracker_url=tracker_url_of(run),
         findings=tuple(f"{f.summary} ({f.rule})" for f in run.findings.values()),
-        questions=tuple(f"{q.name} ({q.rule}): {q.asks}" for q in run.questions.values()),
+        questions=tuple(describe_question(run, q) for q in run.questions.values()),
         planned=tuple(describe_act(act) for act in run.manoeuvres.acts.values()),
         waiting=_waiting(run),
         next_due=run.watch.next_due if _is_looked_at(run) else None,

@@ -5,22 +5,25 @@ the one that is judged. Nothing is decided here: `decide` and `evolve` do it.
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from watchkeeper.domain.commands import ConfirmLaunched, RecordCheck
 from watchkeeper.domain.contract import Contract
 from watchkeeper.domain.decide import decide
+from watchkeeper.domain.detectors import answers_at
 from watchkeeper.domain.envelope import Envelope, Event
 from watchkeeper.domain.events import (
+    Action,
     CheckRecorded,
     DecisionMade,
     EscalationAcknowledged,
     FailureClassified,
     FindingCleared,
     FindingOpened,
+    FixPushed,
     Health,
     Holder,
     LaunchRequested,
@@ -29,16 +32,18 @@ from watchkeeper.domain.events import (
     WatchTaken,
 )
 from watchkeeper.domain.evolve import evolve
+from watchkeeper.domain.held import Held
 from watchkeeper.domain.judging_ends import lacking
 from watchkeeper.domain.launching import plan_first_instance
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import Interrupted
-from watchkeeper.domain.plan import make_plan
+from watchkeeper.domain.phases import Finished, Interrupted
+from watchkeeper.domain.plan import make_plan, own_tracker_id
 from watchkeeper.domain.recovery import launch_source, newest_resumable
 from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.standing_decision import standing
 from watchkeeper.domain.state import Question, Run, contract_of
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.values import JobState, SourceState
 
 JUDGE = Actor(principal="watchkeeper", kind="service")
 """Who checks in a history that is made up."""
@@ -51,6 +56,9 @@ _NUMBER = re.compile(r"i([1-9][0-9]{0,5})")
 _NOT_RECORDED = UUID(int=0)
 _DIGEST = "0" * 64
 _WAIVED = "w-judge"
+_FIX = "f" * 40
+_SAME_START = timedelta(minutes=1)
+"""How far one job's start may differ from check to check."""
 
 
 class NotJudged(Exception):
@@ -65,17 +73,32 @@ class Judged:
         run: The run after the check.
         check: The check.
         events: All that the check caused, itself included.
+        answers: What the detectors said at the check.
     """
 
     run: Run
     check: CheckRecorded
     events: tuple[RunEvent, ...]
+    answers: tuple[Held, ...] = ()
+
+    def after(self, further: Sequence[RunEvent], at: datetime) -> "Judged":
+        """Return the same with further events."""
+        run = _recorded(self.run, further, at, JUDGE)
+        return replace(self, run=run, events=(*self.events, *further))
 
     @property
     def decision(self) -> DecisionMade | None:
         """The decision that was made at this check; none where nothing was to be decided."""
         made = [event for event in self.events if isinstance(event, DecisionMade)]
         return made[-1] if made else None
+
+    @property
+    def stands(self) -> DecisionMade | None:
+        """The decision that holds after this check, made at it or before; none where all is well.
+
+        Whoever asks about one observation wants to know what now, not only what is new.
+        """
+        return self.decision or standing(self.run, self.check)
 
     @property
     def failure(self) -> FailureClassified | None:
@@ -89,6 +112,20 @@ class Judged:
         return tuple(event for event in self.events if isinstance(event, FindingOpened))
 
     @property
+    def findings(self) -> tuple[FindingOpened, ...]:
+        """The findings that are open after this check, or were opened by it, in its words.
+
+        What is recorded of a finding that stands is of when it opened: how long nothing moved, say,
+        was then another time. Where this check cannot tell, that is all there is.
+        """
+        known = self.run.findings
+        # One that ended with its instance in this very check is told as well: it is why.
+        over = (found for found in self.opened if found.kind not in known)
+        says = {answer.kind: answer for answer in self.answers if answer.holds}
+        told = (_in_words_of(found, says.get(found.kind)) for found in known.values())
+        return (*told, *over)
+
+    @property
     def cleared(self) -> tuple[FindingCleared, ...]:
         """The findings that cleared at this check."""
         return tuple(event for event in self.events if isinstance(event, FindingCleared))
@@ -97,6 +134,12 @@ class Judged:
     def asked(self) -> tuple[Question, ...]:
         """The questions to the DRI that are open after this check."""
         return tuple(self.run.questions.values())
+
+
+def _in_words_of(found: FindingOpened, says: Held | None) -> FindingOpened:
+    if says is None:
+        return found
+    return found.model_copy(update={"summary": says.summary, "evidence": says.evidence})
 
 
 def begin(contract: Contract) -> Run:
@@ -136,6 +179,9 @@ def judge(run: Run, seen: Observation, launched_at: datetime | None = None) -> J
     """
     if not run.instances or run.instances[-1].plan.instance != seen.instance:
         run = _launched(run, seen, launched_at)
+    if isinstance(run.phase, Finished) and run.last_check is not None and _is_over(seen):
+        # What finished is not checked again; its artefacts may have come since.
+        return Judged(run, run.last_check.event, ()).after(lacking(run, seen), seen.at)
     command = RecordCheck(
         now=seen.at, actor=JUDGE, token=run.watch.token, observation=seen, digest=_DIGEST
     )
@@ -144,9 +190,14 @@ def judge(run: Run, seen: Observation, launched_at: datetime | None = None) -> J
         raise NotJudged(outcome.sentence)
     check = outcome[0]
     assert isinstance(check, CheckRecorded), "a check comes before what follows from it"
+    # They were asked already; asked again only where they have anything to say beside the record.
+    answers = answers_at(run, run.instances[-1], check, seen.at) if run.findings else ()
     run = _recorded(run, outcome, seen.at, JUDGE)
-    lacks = lacking(run, seen)
-    return Judged(_recorded(run, lacks, seen.at, JUDGE), check, (*outcome, *lacks))
+    return Judged(run, check, tuple(outcome), answers).after(lacking(run, seen), seen.at)
+
+
+def _is_over(seen: Observation) -> bool:
+    return seen.job is None or seen.job.state is JobState.SUCCEEDED
 
 
 def escalates(judged: Judged) -> bool:
@@ -167,11 +218,19 @@ def health_of(judged: Judged) -> Health:
     """Return a check's health for whoever sees this one check only.
 
     What is recorded of a job that cannot be accounted for keeps the health that was known before,
-    until the next check: beside the finding that this one opened it would read as well.
+    until the next check: beside the finding that this one opened it would read as well. Where no
+    source answers, a watch keeps it until H1 opens: whoever asks once would take it for an answer.
     """
     check = judged.check
     lost = check.job is not None and check.job.state in (JobState.NOT_FOUND, JobState.UNKNOWN)
-    return Health.UNKNOWN if lost and check.health is Health.HEALTHY else check.health
+    nobody = lost or (check.job is None and _is_blank(check))
+    return Health.UNKNOWN if nobody and check.health is Health.HEALTHY else check.health
+
+
+def _is_blank(check: CheckRecorded) -> bool:
+    """Say whether a check shows nothing of now: no fresh answer of any source, and no step."""
+    fresh = any(reading.state is SourceState.FRESH for reading in check.readings)
+    return not fresh and check.progress is None
 
 
 def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
@@ -202,7 +261,8 @@ def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
         plan=plan, digest=_DIGEST, approval="", preflight=1, waiver=_WAIVED,
         reason=(decision.rule if decision is not None else "R19") if run.instances else "launch",
     )  # fmt: skip
-    run = _recorded(run, [*_answered(run), requested], launched_at, JUDGE)
+    since: list[RunEvent] = [*_fixed(run, decision), *_answered(run), requested]
+    run = _recorded(run, since, launched_at, JUDGE)
     if run.watch.holder is None:
         taken = WatchTaken(
             holder=Holder(principal=JUDGE.principal, host="judge", home="judge"),
@@ -218,6 +278,50 @@ def _launched(run: Run, seen: Observation, launched_at: datetime | None) -> Run:
     if isinstance(outcome, Refused):
         raise NotJudged(outcome.sentence)
     return _recorded(run, outcome, launched_at, JUDGE)
+
+
+def next_instance(run: Run, job: Mapping[str, object], began: datetime | None) -> str:
+    """Return which instance an observation is of that does not name it.
+
+    That is the newest, and after its end the next one, where the job shows that it was launched:
+    it lives, or it bears another id or a later start than the one that ended.
+
+    Args:
+        run: The run before the check.
+        job: The orchestrator's word as it was written, in part.
+        began: Its start, where that is told.
+    """
+    if not run.instances:
+        return "i1"
+    last = run.instances[-1]
+    number = _NUMBER.fullmatch(last.plan.instance)
+    if number is None or last.end is None or not isinstance(run.phase, Interrupted):
+        return last.plan.instance
+    named = job.get("submission_id")
+    other = bool(named) and named != last.end.submission_id
+    lives = job.get("state") in (JobState.PENDING.value, JobState.RUNNING.value) and not named
+    before = last.launched_at
+    later = began is not None and before is not None and began > before + _SAME_START
+    return f"i{int(number[1]) + 1}" if other or lives or later else last.plan.instance
+
+
+def tracker_id_of(run: Run, instance: str) -> str:
+    """Return the tracker id that an instance is to log under, whether it was launched or not."""
+    number = _NUMBER.fullmatch(instance)
+    contract = contract_of(run)
+    return own_tracker_id(contract, int(number[1])) if number else contract.tracker.id
+
+
+def _fixed(run: Run, decision: DecisionMade | None) -> list[FixPushed]:
+    """Return the fix that was proposed for a small bug (R5): nobody goes on without one."""
+    if decision is None or decision.rule != "R5" or decision.action is not Action.ESCALATE:
+        return []
+    before = contract_of(run).code.git_sha
+    fix = FixPushed(
+        instance=decision.instance, git_sha=_FIX if before != _FIX else "0" * 40, before=before,
+        changed=(), approval=_WAIVED, identity=_DIGEST, reason="it went on",
+    )  # fmt: skip
+    return [fix]
 
 
 def _answered(run: Run) -> list[EscalationAcknowledged]:

@@ -18,12 +18,13 @@ from watchkeeper.domain.events import (
     FailureRevised,
     FindingCleared,
     FindingOpened,
+    FindingRaised,
     InstanceLaunched,
     LaunchRequested,
     Outlook,
     RunEvent,
 )
-from watchkeeper.domain.keeper_alarms import DUE_BEFORE, TELLING
+from watchkeeper.domain.keeper_alarms import DUE_BEFORE, LOG_SIGNATURE, PRINTED, TELLING
 
 UNKNOWN = "unknown"
 
@@ -51,6 +52,7 @@ class End:
         version: The failure's place in the run's history.
         cause: As it is known by now.
         alarmed: Kinds of findings that were opened while the instance lived.
+        named: Classes of failure that its log showed while it lived, as H13 named them.
         restart: The rule that relaunched after it; empty where none did.
         again: That relaunch failed again in the same way without progress.
         revised: The cause is another than the one it was decided on.
@@ -59,6 +61,7 @@ class End:
     version: int
     cause: str
     alarmed: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
     restart: str = ""
     again: bool = False
     revised: bool = False
@@ -73,12 +76,13 @@ class End:
     @property
     def due(self) -> bool:
         """Whether a finding should have come before it."""
-        return self.cause in DUE_BEFORE
+        return self.cause in DUE_BEFORE or (bool(self.named) and self.cause in PRINTED)
 
     @property
     def missed(self) -> bool:
         """Whether none came that tells of this cause; one of another is no alarm for it."""
-        return self.due and not self.alarmed & DUE_BEFORE[self.cause]
+        told = self.alarmed & DUE_BEFORE.get(self.cause, frozenset()) or self.cause in self.named
+        return self.due and not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ class Keeper:
             before anyone answered.
         alarmed: Kinds of findings that were opened since the newest instance was launched, as far
             as they tell of a cause.
+        named: Classes of failure that H13 named of its log, and that it did not go on after.
         restarted: The newest instance was relaunched by a rule.
         unanswered: Alerts whose question waits, by the finding's rule.
         newest: The newest failure's version; 0 before the first.
@@ -113,6 +118,7 @@ class Keeper:
     pages: int = 0
     pages_needless: int = 0
     alarmed: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
     restarted: bool = False
     unanswered: Mapping[str, str] = field(default_factory=dict[str, str])
     newest: int = 0
@@ -140,10 +146,14 @@ def counted(keeper: Keeper, fact: RunEvent, version: int, *, again: bool) -> Kee
             return _failed(keeper, cause, version, again=again)
         case FailureRevised(failure=failure, cause=cause):
             return revised(keeper, failure, cause)
+        case FindingOpened() | FindingRaised() if fact.kind == LOG_SIGNATURE:
+            return replace(keeper, named=keeper.named | set(fact.about.split(", ")))
+        case FindingCleared() if fact.kind == LOG_SIGNATURE and fact.reason == CLEARED_ITSELF:
+            return _unpaged(replace(keeper, named=frozenset()), fact.rule)
         case FindingOpened(kind=kind) if kind in TELLING:
             return replace(keeper, alarmed=keeper.alarmed | {kind})
         case InstanceLaunched():
-            return replace(keeper, alarmed=frozenset())
+            return replace(keeper, alarmed=frozenset(), named=frozenset())
         case EscalationRaised(rule=rule, question=question):
             waiting = {**keeper.unanswered, question: rule}
             return replace(keeper, pages=keeper.pages + 1, unanswered=waiting)
@@ -152,19 +162,24 @@ def counted(keeper: Keeper, fact: RunEvent, version: int, *, again: bool) -> Kee
             left = {name: rule for name, rule in keeper.unanswered.items() if name != question}
             return replace(keeper, pages_needless=needless, unanswered=left)
         case FindingCleared(rule=rule, reason=reason) if reason == CLEARED_ITSELF:
-            names = [name for name, of in keeper.unanswered.items() if of == rule]
-            left = {name: of for name, of in keeper.unanswered.items() if name not in names}
-            needless = keeper.pages_needless + len(names)
-            return replace(keeper, pages_needless=needless, unanswered=left)
+            return _unpaged(keeper, rule)
         case _:
             return keeper
+
+
+def _unpaged(keeper: Keeper, rule: str) -> Keeper:
+    """Count the questions as needless whose finding cleared by itself, unanswered."""
+    names = [name for name, of in keeper.unanswered.items() if of == rule]
+    left = {name: of for name, of in keeper.unanswered.items() if name not in names}
+    needless = keeper.pages_needless + len(names)
+    return replace(keeper, pages_needless=needless, unanswered=left)
 
 
 def _failed(keeper: Keeper, cause: str, version: int, *, again: bool) -> Keeper:
     before = keeper.ends.get(keeper.newest)
     if before is not None and again and keeper.restarted:
         keeper = _judged(keeper, replace(before, again=True))
-    end = End(version, cause, alarmed=keeper.alarmed)
+    end = End(version, cause, alarmed=keeper.alarmed, named=keeper.named)
     return replace(
         keeper,
         causes=keeper.causes + (cause != UNKNOWN),

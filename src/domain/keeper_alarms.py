@@ -22,7 +22,25 @@ DUE_BEFORE: Mapping[str, frozenset[str]] = MappingProxyType(
         "capacity_wedge": frozenset({"pending", "partial_allocation", "degraded"}),
     }
 )
-"""By cause: the kinds of findings that tell of it. The other causes come without a sign."""
+"""By cause: the kinds of findings that tell of it. One of them is due before such an end."""
+
+PRINTED = frozenset(
+    {
+        "hbm_oom",
+        "code_bug",
+        "config_error",
+        "data_error",
+        "network_storage_transient",
+        "wandb_error",
+        "controller_failure",
+    }
+)
+"""Causes that a process prints. Most often it ends in the same moment, so an alarm is due only
+where the log of the live job showed a failure before, of which H13 named this class or another. All
+else comes from outside, without a sign."""
+
+LOG_SIGNATURE = "log_signature"
+"""H13's kind; what it is about are the classes that it named, with commas between them."""
 
 TELLING = frozenset[str]().union(*DUE_BEFORE.values())
 """The kinds that count at all."""

@@ -3,10 +3,10 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from watchkeeper.domain.bare_bars import bars_of
+from watchkeeper.domain.bare_bars import bars_of, read_in
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.observation import Observation
-from watchkeeper.domain.progress import parse_progress
+from watchkeeper.domain.progress import progress_of
 from watchkeeper.domain.sources import (
     AttemptFacts,
     AttemptState,
@@ -199,14 +199,16 @@ def _maximum(check: CheckRecorded, run: Run, seen: Observation) -> Step | None:
 
 def _maxima(lines: tuple[str, ...], bare: frozenset[Step]) -> list[Step]:
     """Return the exact maxima of the newest progress line and of bars that have not begun."""
-    begins = (_NOT_BEGUN.search(line) for line in lines if "-/" in line)
+    unbegun = lines if "-/" in "\n".join(lines) else ()
+    begins = (_NOT_BEGUN.search(line) for line in unbegun if "-/" in line)
     found = [int(one["maximum"]) for one in begins if one is not None]
     for line in reversed(lines):
-        shown = parse_progress(line, bare)
-        if shown is None:
-            continue
+        read = read_in(line, bare)
+        shown = progress_of(read) if read is not None else None
+        if read is None or shown is None or (read.format == "composer" and not shown.maximum):
+            continue  # Composer's count stands below the line that shows its maximum.
         # An epoch's bar counts the batches of one epoch.
-        if shown.maximum is not None and "Epoch" not in line:
+        if shown.maximum is not None and not read.in_epoch and "Epoch" not in line:
             found.append(shown.maximum)
         break
     return found

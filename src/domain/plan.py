@@ -147,7 +147,7 @@ def make_plan(
         cluster=contract.orchestrator.cluster,
         git_sha=contract.code.git_sha,
         output_root=contract.output_root,
-        tracker_id=f"{tracker.id}-i{number}" if own else tracker.id,
+        tracker_id=own_tracker_id(contract, number),
         display_name=contract.tracker.display_name,
         final_step=contract.final_step.value,
         resume_from=resume_from,
@@ -155,6 +155,13 @@ def make_plan(
         tracker_base=tracker.id if own else "",
         tracker_env=TRACKER_VARIABLES[tracker.kind] if own else (),
     )
+
+
+def own_tracker_id(contract: Contract, number: int) -> str:
+    """Return the tracker id of an instance: the run's, or its own (`policy.tracker_id`)."""
+    base = contract.tracker.id
+    own = bool(base) and policy_of(contract).tracker_id == "per_attempt"
+    return f"{base}-i{number}" if own else base
 
 
 def tracked(contract: Contract, plan: LaunchPlan) -> Contract:

@@ -33,6 +33,8 @@ def r3(case: Case) -> DecisionMade | None:
         f"the restart budget is used up: {len(spent)} of {retries.budget} "
         f"in {render_duration(retries.window)} brought no new checkpoint, {len(gained)} brought one"
     )
+    if retries.budget == 0:
+        because = "the restart budget is 0 (retries.budget): no rule restarts it"
     told = [_told(one) for one in (*spent, *free)[-4:]]
     return answer(case, Action.ESCALATE, "R3", because, *told)
 

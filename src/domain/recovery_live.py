@@ -51,5 +51,5 @@ def answer_to(found: FindingOpened | FindingRaised, check: CheckRecorded) -> Dec
 
 def _advice(rule: str) -> str:
     if rule in HANGING:
-        return f"Before anything ends it keep {CAPTURE}"
+        return f"Before anything ends it, keep {CAPTURE}"
     return ""

@@ -166,12 +166,23 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An open question to the DRI."""
+    """An open question to the DRI.
+
+    Attributes:
+        instance: The newest instance as it was asked; empty before the first.
+        finding: Kind of the open finding that it is about; empty for none.
+        summary: That finding's sentence.
+        cleared_at: When that finding was cleared; none while it is open.
+    """
 
     name: str
     rule: str
     asks: str
     raised_at: datetime
+    instance: str = ""
+    finding: str = ""
+    summary: str = ""
+    cleared_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +261,7 @@ class Run:
         relaunches: When relaunches were requested, oldest first.
         restarts: Those of them that a rule decided: what a human asked for is no restart.
         questions: Open ones by name, in order of raising.
+        acknowledged: Alerts that are open still, by kind, with the answered question.
         questions_raised: How many were ever raised; names the next one.
         checkpoints: Validated ones by step.
         rejected: Steps that must not be resumed from, with the reason.
@@ -289,6 +301,7 @@ class Run:
     findings: Mapping[str, FindingOpened] = field(default_factory=dict[str, FindingOpened])
     failures: tuple[Failure, ...] = ()
     questions: Mapping[str, Question] = field(default_factory=dict[str, Question])
+    acknowledged: Mapping[str, str] = field(default_factory=dict[str, str])
     questions_raised: int = 0
     consents: tuple[Consent, ...] = ()
     checkpoints: Mapping[int, Checkpoint] = field(default_factory=dict[int, Checkpoint])

@@ -175,13 +175,7 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
         if over or found.kind != DRIFTED
     ]
     if succeeded:
-        decision = DecisionMade(
-            instance=check.instance,
-            action=Action.VERIFY,
-            rule="R15",
-            because="the orchestrator says success; the artefacts are verified before any seal",
-            evidence=(describe_end(job),),
-        )
+        decision = verify_success(check.instance, job)
         return [*events, decision, RunFinished(instance=check.instance, step=step)]
     if run.stop_requested == check.instance:
         decision = DecisionMade(
@@ -222,6 +216,17 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     )
     after = foresee(run, events, command)
     return [*events, *_decide(after, check, evidence, command), *judged_by_end(after)]
+
+
+def verify_success(instance: str, job: JobFacts) -> DecisionMade:
+    """Return what follows from a success: its artefacts are verified (R15)."""
+    return DecisionMade(
+        instance=instance,
+        action=Action.VERIFY,
+        rule="R15",
+        because="the orchestrator says success; the artefacts are verified before any seal",
+        evidence=(describe_end(job),),
+    )
 
 
 def _wrong_numbers(run: Run, check: CheckRecorded, command: Command) -> list[tuple[str, str]]:

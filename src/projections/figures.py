@@ -75,6 +75,13 @@ def _two(amount: int, size: int, large: str, small: str) -> str:
     return f"{whole} {large} {rest} {small}" if rest else f"{whole} {large}"
 
 
+def time_of(at: datetime, now: datetime) -> str:
+    """Write a time in the zone of `now`, with its day unless it is today."""
+    local = at.astimezone(now.tzinfo)
+    form = "%H:%M %Z" if local.date() == now.date() else "%Y-%m-%d %H:%M %Z"
+    return local.strftime(form)
+
+
 def stamp(at: datetime, zone: tzinfo) -> str:
     """Write a time with day and zone, such as `2026-11-18 17:30 UTC`."""
     return at.astimezone(zone).strftime("%Y-%m-%d %H:%M %Z")

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from watchkeeper.domain.contract import cadence_of, seals_itself
 from watchkeeper.domain.effects import Effects
-from watchkeeper.domain.events import Action, DecisionMade
+from watchkeeper.domain.events import Action, DecisionMade, FindingOpened
 from watchkeeper.domain.guarded import open_proposals
 from watchkeeper.domain.handover import tracker_url_of
+from watchkeeper.domain.open_questions import is_answered, since_then, what_asks
 from watchkeeper.domain.outbox import state_of
 from watchkeeper.domain.phases import (
     Abandoned,
@@ -26,7 +27,7 @@ from watchkeeper.domain.phases import (
 )
 from watchkeeper.domain.plan import Verdict, short
 from watchkeeper.domain.progress import render_progress
-from watchkeeper.domain.state import Run, Unreadable, end_asked, last_instance
+from watchkeeper.domain.state import Question, Run, Unreadable, end_asked, last_instance
 from watchkeeper.domain.values import Reading, is_buffered
 from watchkeeper.projections.quoting import cut
 from watchkeeper.projections.status_aside import with_aside
@@ -133,16 +134,8 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         stopping=_stopping(run),
         relaunches=len(run.relaunches),
         decision=_decision(run.phase.decision if isinstance(run.phase, Interrupted) else None),
-        questions=[
-            QuestionRow(
-                name=q.name, rule=q.rule, asks=cut(q.asks, _TEXT_MAX), since=_iso(q.raised_at)
-            )
-            for q in run.questions.values()
-        ],
-        findings=[
-            FindingRow(kind=f.kind, rule=f.rule, severity=f.severity.value, summary=f.summary)
-            for f in run.findings.values()
-        ],
+        questions=[_question(run, q) for q in run.questions.values()],
+        findings=[_finding(run, f) for f in run.findings.values()],
         approval=approval,
         blocked=blocked,
         seal_missing=[cut(name, _TEXT_MAX) for name in run.seal_missing],
@@ -160,6 +153,26 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
     if permissions := _permissions(run):
         row["permissions"] = permissions
     return with_aside(row, run)
+
+
+def _question(run: Run, question: Question) -> QuestionRow:
+    asks = cut(what_asks(run, question), _TEXT_MAX)
+    since = _iso(question.raised_at)
+    row = QuestionRow(name=question.name, rule=question.rule, asks=asks, since=since)
+    if is_answered(run, question):
+        row["answered"] = since_then(run, question)
+    if question.cleared_at is not None:
+        row["cleared"] = _iso(question.cleared_at)
+    return row
+
+
+def _finding(run: Run, found: FindingOpened) -> FindingRow:
+    row = FindingRow(
+        kind=found.kind, rule=found.rule, severity=found.severity.value, summary=found.summary
+    )
+    if found.kind in run.acknowledged:
+        row["acknowledged"] = run.acknowledged[found.kind]
+    return row
 
 
 def _proposals(run: Run) -> list[ProposalRow]:

@@ -18,21 +18,35 @@ SETTLED = ("fresh", BUFFERED_STATE)
 
 
 class QuestionRow(TypedDict):
-    """An open question to the DRI."""
+    """An open question to the DRI.
+
+    Attributes:
+        asks: What it asks; only what it was about once events answered it.
+        answered: What became of it and what runs now, such as `i1 ended; i2 trains`; absent while
+            nothing but a human answers it.
+        cleared: When its finding was cleared; absent while that is open, or where it is about none.
+    """
 
     name: str
     rule: str
     asks: str
     since: str
+    answered: NotRequired[str]
+    cleared: NotRequired[str]
 
 
 class FindingRow(TypedDict):
-    """An open finding."""
+    """An open finding.
+
+    Attributes:
+        acknowledged: The question about it that a human took; absent while none was.
+    """
 
     kind: str
     rule: str
     severity: str
     summary: str
+    acknowledged: NotRequired[str]
 
 
 class DecisionRow(TypedDict):

@@ -9,10 +9,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol, cast
 
-from watchkeeper.projections.figures import count, elapsed
+from watchkeeper.projections.figures import count, elapsed, time_of
 from watchkeeper.projections.quoting import one_line
 from watchkeeper.projections.status_live import live_rows
-from watchkeeper.projections.status_rows import SHAPE, EffectsRow, OutboxRow, RunRow
+from watchkeeper.projections.status_rows import (
+    SHAPE,
+    EffectsRow,
+    OutboxRow,
+    QuestionRow,
+    RunRow,
+)
 
 _STALE_CADENCES = 2
 """More cadences than this without a check, while something is due, are a stale monitor (H1)."""
@@ -255,7 +261,10 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
     for question in row["questions"] if row["phase"] not in _OVER else []:
         answer = " --answer relaunch" if row["phase"] == "interrupted" else ""
         take = f'watchkeeper ack {run} {question["name"]} --note "..."'
-        says = f"{question['asks']} ({question['rule']})"
+        says = f"{question['asks']} ({question['rule']}){_answered(question, now)}"
+        if "answered" in question:
+            yield Need("question", when(question["since"]), says, (take,))
+            continue
         do = (take, f"{take.replace(' --note', answer + ' --note')}") if answer else (take,)
         yield Need("question", when(question["since"]), says, do)
     decided = row["decision"]
@@ -283,11 +292,23 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
     if stale:
         last = when(row["last_check"])
         ago = f"no check for {elapsed(now - last)}" if last is not None else "never checked"
-        says = f"monitor stale: {ago}; the run itself may be well"
+        alerts = any(found["severity"] == "alert" for found in row["findings"])
+        says = f"monitor stale: {ago}; "
+        says += "its alerts are as of then" if alerts else "the run itself may be well"
         yield Need("monitor", last, says, (_take(row, now),))
     if row["seal_missing"] and row["phase"] == "finished":
         says = f"seal blocked: {'; '.join(row['seal_missing'])}"
         yield Need("seal", when(row["since"]), says, (f"watchkeeper seal {run}",))
+
+
+def _answered(question: QuestionRow, now: datetime) -> str:
+    """Say how events answered a question; empty where only a human can."""
+    if "answered" not in question:
+        return ""
+    at = when(question.get("cleared"))
+    cleared = f"cleared {time_of(at, now)}" if at is not None else ""
+    told = "; ".join(part for part in (cleared, question["answered"]) if part)
+    return f"; answered by events: {told}; only to be closed"
 
 
 def _take(row: RunRow, now: datetime) -> str:
@@ -343,7 +364,7 @@ def _retry(at: str, now: datetime) -> str:
 def summary_line(seen: Fleet, now: datetime) -> str:
     """Return the first line: how many need someone, and how old the news is."""
     needing = len(seen.needing)
-    verb = "needs" if needing == 1 else "need"
+    verb = "needs" if needing == 1 or len(seen.runs) == 1 else "need"
     news = "nothing checked yet"
     if seen.checked_at is not None:
         news = f"checked {elapsed(now - seen.checked_at)} ago"

@@ -37,7 +37,7 @@ RUN = "hero"
 @pytest.fixture
 def office(tmp_path: Path) -> Iterator[Office]:
     create_home(tmp_path / "home")
-    with open_office(tmp_path / "home") as opened:
+    with open_office(tmp_path / "home", create=True) as opened:
         draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=RUN))
         taken(opened.ledger.handle(RUN, draft))
         yield opened

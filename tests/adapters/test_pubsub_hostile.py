@@ -38,7 +38,7 @@ LIMIT = timedelta(seconds=150)
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     create_home(tmp_path / "home")
-    with open_office(tmp_path / "home") as office:
+    with open_office(tmp_path / "home", create=True) as office:
         draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=RUN))
         taken(office.ledger.handle(RUN, draft))
     return tmp_path / "home"
@@ -46,7 +46,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def office(home: Path) -> Iterator[Office]:
-    with open_office(home) as opened:
+    with open_office(home, create=True) as opened:
         yield opened
 
 
@@ -127,7 +127,7 @@ def test_a_full_disk_gives_messages_back_and_they_come_again(
         ready(process)
         publish(subscription, *(plain_message(n, RUN) for n in range(4)))
         backoff.wait_until_or_raise(failing, LIMIT, "telling that the ledger cannot be written")
-        with open_office(home) as office:
+        with open_office(home, create=True) as office:
             assert received(office) == []
             process.send_signal(signal.SIGUSR1)
             backoff.wait_until_or_raise(
@@ -137,7 +137,7 @@ def test_a_full_disk_gives_messages_back_and_they_come_again(
         assert process.wait(timeout=90) == 0
     finally:
         ended(process)
-    with open_office(home) as office:
+    with open_office(home, create=True) as office:
         assert Counter(received(office)) == {f"{RUN}-{n}": 1 for n in range(4)}
     assert left(subscription) == 0
 
@@ -177,7 +177,7 @@ def test_a_kill_anywhere_loses_and_doubles_nothing(
     backoff = clock.ExponentialBackoff(maximum=timedelta(seconds=1))
     try:
         ready(process)
-        with open_office(home) as office:
+        with open_office(home, create=True) as office:
             backoff.wait_until_or_raise(
                 lambda: len(received(office)) >= published, LIMIT, "recording all"
             )
@@ -187,7 +187,7 @@ def test_a_kill_anywhere_loses_and_doubles_nothing(
         assert process.wait(timeout=90) == 0
     finally:
         ended(process)
-    with open_office(home) as office:
+    with open_office(home, create=True) as office:
         assert Counter(received(office)) == {f"{RUN}-{n}": 1 for n in range(published)}
     assert left(subscription) == 0
     kept = verify_ledger(store_of_home(home, None, os.environ), home / "ledger.db")

@@ -20,7 +20,7 @@ from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_pb import (
 )
 from watchkeeper.adapters.rpc.service import Service
 from watchkeeper.event_store import Write
-from watchkeeper.projections.events_table import event_row
+from watchkeeper.projections.event_data import whole_row
 
 RUN = "run-00000"
 
@@ -69,11 +69,13 @@ def test_events_come_in_pages_that_leave_out_none(
     assert seqs(ListEventsRequest(run=RUN, after=2**63), office) == ([], False)
 
 
+@pytest.mark.parametrize(("limit", "most"), [("EVENTS_MAX", 4), ("PAGE_CHARS", 9_000)])
 def test_a_client_puts_the_pages_together(
-    office: Office, url: str, monkeypatch: pytest.MonkeyPatch
+    office: Office, url: str, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
-    monkeypatch.setattr(service, "EVENTS_MAX", 4)
-    rows = [json.loads(json.dumps(event_row(one))) for one in office.ledger.history(RUN)]
+    monkeypatch.setattr(service, limit, most)
+    assert 0 < len(service.list_events(office, ListEventsRequest(run=RUN)).events) < 9
+    rows = [json.loads(json.dumps(whole_row(one))) for one in office.ledger.history(RUN)]
     assert client.event_rows(url, RUN, 0, None) == rows
     assert client.event_rows(url, RUN, 3, 6) == rows[3:][-6:]
 

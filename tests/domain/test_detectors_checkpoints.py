@@ -136,7 +136,7 @@ def test_a_folder_without_metadata_is_told_once_a_write_is_over() -> None:
     assert found == [[], [], [], [], ["checkpoint_incomplete"], []]
     told = history.run.findings["checkpoint_incomplete"]
     assert (told.rule, told.severity) == ("H5", Severity.ALERT)
-    assert told.summary == "step-1200 written for more than 30 min and not complete"
+    assert told.summary == "not complete after more than 30 min of writing: step-1200"
 
 
 def test_it_clears_once_it_is_complete_and_is_told_again_for_another_folder() -> None:
@@ -180,7 +180,7 @@ def test_checkpoints_that_vanish_are_told_at_the_second_listing() -> None:
     answer = moves(history, 1150, found=left)
     assert opened(answer) == ["rollback_coverage"]
     told = answer.the(FindingOpened)
-    assert told.summary == "rollback coverage: 1 complete checkpoints left, 2 are to be kept"
+    assert told.summary == "rollback coverage: 1 complete checkpoint left, 2 are to be kept"
     assert "gone: step-900" in told.evidence
     assert opened(moves(history, 1160, without=("checkpoints",))) == []
     assert cleared(moves(history, 1200, found=listing(1000, 1200))) == ["rollback_coverage"]

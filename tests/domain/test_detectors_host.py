@@ -125,6 +125,11 @@ def test_h15_without_an_answer_nothing_opens() -> None:
         # A rounded maximum never counts.
         ([bar("86.0it/4.77kit")], None, []),
         ([bar("86.0it/900it")], None, ["final_step"]),
+        # Composer's count stands below the line that shows its maximum; an epoch's is none.
+        (["[batch=86/900]:", "\t Train time/batch: 85"], None, ["final_step"]),
+        (["[batch=86/5155]:", "\t Train time/batch: 85"], None, []),
+        (["[epoch=1][batch=86/900]:"], None, []),
+        (["1|86|Loss: 2.3:   9%|#    | 86/900 [01:10<11:09,  1.43it/s]"], None, []),
         # The larger one counts: bars of an epoch are shorter.
         ([bar("86.0it/900it")], 5155, []),
     ],

@@ -255,6 +255,49 @@ def test_h7_reads_a_nan_from_the_output_before_the_tracker_shows_it() -> None:
     assert "in the output" in finding(answer).evidence[0]
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        ["[batch=901/4800]:", "\t Train time/batch: 901", "\t Train loss/train/total: nan"],
+        ["INFO [step=901/4800,epoch=0]", "    train/CrossEntropyLoss=nan"],
+    ],
+    ids=["Composer", "OLMo"],
+)
+def test_h7_reads_a_nan_whose_step_stands_above_it(block: list[str]) -> None:
+    run = healthy()
+    answer = run.log().check(lines=block)
+    assert opened(answer) == ["not_finite"]
+    assert "901" in finding(answer).summary
+
+
+MEGATRON = " iteration {}/ 5000 | lm loss: {} | loss scale: {} | grad norm: {} |{}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "metric"),
+    [
+        (["{'loss': nan, 'grad_norm': 1.2, 'epoch': 0.1}"], "loss"),
+        (["{'loss': 0.0, 'grad_norm': nan, 'epoch': 0.1}"], "grad_norm"),
+        (["{'loss': 2.3, 'grad_norm': 1.2, 'epoch': 0.1}"], ""),
+        (["{'eval_loss': nan, 'epoch': 0.1}"], ""),
+        ([MEGATRON.format(901, 2.5, 1.0, "nan", "")], "grad_norm"),
+        ([MEGATRON.format(901, 2.5, "1.0E+00", "inf", "")], "grad_norm"),
+        ([MEGATRON.format(901, 2.5, 65536.0, "inf", "")], ""),
+        ([MEGATRON.format(901, "nan", 65536.0, "inf", "")], "loss"),
+        ([MEGATRON.format(901, 2.5, 1.0, "inf", " number of skipped iterations: 1 |")], ""),
+        ([MEGATRON.format(901, 2.5, 1.0, 1.2, " number of nan iterations: 0 |")], ""),
+        (["OVERFLOW! Skipping step", "step=901 loss=2.5 grad_norm=inf"], ""),
+    ],
+)
+def test_h7_reads_what_frameworks_print_as_no_number(lines: list[str], metric: str) -> None:
+    run = healthy()
+    answer = run.log().check(lines=lines)
+    numbers = [found for found in opened(answer) if found == "not_finite"]
+    assert numbers == (["not_finite"] if metric else [])
+    measured = answer.the(CheckRecorded).measured.not_finite
+    assert [one.metric for one in measured][:1] == ([metric] if metric else [])
+
+
 @pytest.mark.parametrize("level", ["INFO ", "I ", ""])
 def test_h7_counts_the_numbers_after_a_nan_whatever_the_level_of_their_lines(level: str) -> None:
     run = healthy()
@@ -368,7 +411,7 @@ def test_h8_says_where_how_long_and_how_far() -> None:
     lines = "\n".join(found.evidence)
     assert "from step 801 to 900" in lines
     assert "limit 3.75" in lines
-    assert "from the tracker's history, a point every 1 steps" in lines
+    assert "from the tracker's history, a point a step" in lines
 
 
 CALM: dict[str, Callable[[int], float]] = {

@@ -10,12 +10,16 @@ from watchkeeper.domain.commands import Acknowledge
 from watchkeeper.domain.commands_judgement import Revise
 from watchkeeper.domain.events import (
     FailureClassified,
+    FindingCleared,
     FindingOpened,
+    FindingRaised,
+    InstanceLaunched,
     LaunchRequested,
     Outlook,
+    RunEvent,
     Severity,
 )
-from watchkeeper.domain.keeper import Keeper, counted, revised
+from watchkeeper.domain.keeper import CLEARED_ITSELF, Keeper, counted, revised
 from watchkeeper.domain.keeper_alarms import DUE_BEFORE, TELLING
 from watchkeeper.domain.values import JobState
 
@@ -86,6 +90,64 @@ def test_an_alarm_counts_only_for_a_cause_that_it_tells_of(cause: str) -> None:
         keeper = counted(Keeper(), opened, 6, again=False)
         keeper = counted(keeper, failure(cause), 7, again=False)
         assert (keeper.alarms, keeper.alarms_missed) == (1, int(kind not in DUE_BEFORE[cause]))
+
+
+def signature(about: str, kind: str = "log_signature") -> FindingOpened:
+    return FindingOpened(
+        kind=kind, rule="H13", severity=Severity.ALERT, summary="s", evidence=(), about=about
+    )
+
+
+def cleared_signature(reason: str) -> FindingCleared:
+    return FindingCleared(kind="log_signature", rule="H13", reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("before", "cause", "counts"),
+    [
+        # What the log showed was this, or something else.
+        ([signature("data_error")], "data_error", (1, 0)),
+        ([signature("hbm_oom, host_oom")], "hbm_oom", (1, 0)),
+        ([signature("wandb_error")], "data_error", (1, 1)),
+        # It ended with the instance, or with the steps that went on after it.
+        ([signature("data_error"), cleared_signature("i1 ended")], "data_error", (1, 0)),
+        ([signature("wandb_error"), cleared_signature(CLEARED_ITSELF)], "data_error", (0, 0)),
+        # Nothing showed beforehand, so nothing could be told.
+        ([], "data_error", (0, 0)),
+        ([signature("", kind="not_training")], "code_bug", (0, 0)),
+        # What comes from outside has no sign, whatever the log showed.
+        ([signature("wandb_error")], "preemption", (0, 0)),
+        ([signature("wandb_error")], "host_oom", (0, 0)),
+        ([signature("wandb_error")], "unknown", (0, 0)),
+        # H13 tells of a cause that other findings tell of as well.
+        ([signature("numerical_instability")], "numerical_instability", (1, 0)),
+        ([signature("wandb_error")], "numerical_instability", (1, 1)),
+    ],
+)  # fmt: skip
+def test_what_a_live_log_showed_was_named_or_missed(
+    before: list[RunEvent], cause: str, counts: tuple[int, int]
+) -> None:
+    keeper = Keeper()
+    for number, fact in enumerate(before):
+        keeper = counted(keeper, fact, 3 + number, again=False)
+    keeper = counted(keeper, failure("unknown"), 7, again=False)
+    assert (keeper.alarms, keeper.alarms_missed) == (0, 0)
+    keeper = revised(keeper, 7, cause)
+    assert (keeper.alarms, keeper.alarms_missed) == counts
+
+
+def test_what_a_log_shows_later_is_named_as_well_and_a_new_instance_begins_anew() -> None:
+    louder = FindingRaised(
+        kind="log_signature", rule="H13", severity=Severity.ALERT, before=Severity.ALERT,
+        summary="s", evidence=(), about="data_error, wandb_error",
+    )  # fmt: skip
+    keeper = counted(counted(Keeper(), signature("wandb_error"), 3, again=False), louder, 4,
+                     again=False)  # fmt: skip
+    assert keeper.named == {"data_error", "wandb_error"}
+    launched = next(
+        one.data for one in History().launch().events if isinstance(one.data, InstanceLaunched)
+    )
+    assert counted(keeper, launched, 9, again=False).named == frozenset()
 
 
 def test_a_late_checkpoint_is_no_alarm_for_an_end_by_numbers() -> None:

@@ -187,6 +187,28 @@ def test_a_checkpoint_whose_metadata_names_another_step_is_rejected_once() -> No
     assert history.fail(killed(), step=1100, found=wrong).the(DecisionMade).resume_step == 900
 
 
+@pytest.mark.parametrize(
+    ("said", "step"),
+    [(990, 900), (1000, 1000), (None, 1000)],
+    ids=["another step", "the same", "nothing"],
+)
+def test_what_was_validated_is_looked_at_again_where_its_metadata_names_another_step(
+    said: int | None, step: int
+) -> None:
+    history = History().launch().train(1000, found=listing(900, 1000))
+    now = listing(900, checkpoint(1000, metadata_step=said))
+    answer = history.fail(killed(), step=1100, found=now)
+    assert answer.the(DecisionMade).resume_step == step
+    assert len(answer.all(CheckpointRejected)) == (1 if step == 900 else 0)
+
+
+def test_with_nothing_else_left_a_contradicted_checkpoint_is_asked_about() -> None:
+    history = History().launch().train(1000, found=listing(1000))
+    now = listing(checkpoint(1000, metadata_step=990))
+    answer = history.fail(killed(), step=1100, found=now)
+    assert decided(answer) == (Action.ESCALATE, "R10")
+
+
 def test_a_checkpoint_that_retention_removed_is_not_resumed_from() -> None:
     history = History().launch().train(1000, found=listing(900, 1000))
     assert set(history.run.checkpoints) == {900, 1000}

@@ -51,7 +51,7 @@ def test_status_says_buffered_and_calls_nothing_silent() -> None:
     seen = shown(history)
     assert "tracker unavailable (buffered)" in render_run(seen.runs[0], history.now)
     whole = render_fleet(seen, history.now)
-    assert "SOURCES  all answer." in whole
+    assert "SOURCES  all answer or buffer." in whole
     assert "no fresh answer" not in whole
 
 

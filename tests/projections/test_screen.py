@@ -318,3 +318,9 @@ def test_an_end_for_want_of_capacity_needs_someone_though_nothing_is_asked() -> 
     [need] = one(history.now, history.run).needs
     assert "no capacity" in need.says
     assert need.do == ('watchkeeper relaunch r --reason "..."',)
+
+
+def test_one_run_is_spoken_of_as_one() -> None:
+    history = trained()
+    whole = render_fleet(seen(history.now, {"r": history.run}), history.now)
+    assert whole.startswith("0 of 1 run needs someone;")

@@ -5,12 +5,14 @@ from datetime import timedelta
 import pytest
 
 from tests.domain.given import History
+from tests.domain.looking import look
 from tests.domain.rule_page import FINDING_ROWS
 from tests.domain.rule_tables import Row, open_it
 from tests.domain.samples import contract, job, killed, listing
 from tests.projections.tales import TALES, recorded
 from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import DecisionMade, FindingOpened
+from watchkeeper.domain.events import DecisionMade, FindingOpened, FindingRaised
+from watchkeeper.domain.sources import CapacityFacts
 from watchkeeper.domain.values import JobState
 from watchkeeper.projections.why import Why, explain, newest_to_explain, render_why
 
@@ -56,21 +58,57 @@ def test_what_is_said_to_change_a_decision_is_asked_of_the_rules() -> None:
     assert "policy.oom" not in str(why.otherwise), "nothing of memory is in this decision"
 
 
+@pytest.mark.parametrize("tale", TALES)
+def test_no_fact_is_said_to_have_brought_what_was_decided(tale: str) -> None:
+    events = recorded(TALES[tale]())
+    for event in events:
+        data = event.data
+        if not isinstance(data, DecisionMade):
+            continue
+        otherwise = told(events, event.version).otherwise or {}
+        same = {
+            "relaunch": "would have been relaunched if",
+            "escalate": "the DRI would have been asked if",
+        }.get(data.action.value, "-")
+        assert f"{same} ({data.rule})" not in otherwise
+
+
+def test_a_relaunch_is_not_said_to_lack_the_checkpoint_that_it_resumed_from() -> None:
+    history = History().launch()
+    history.train(1000, wait=QUARTER)
+    history.fail(killed(), step=1100, found=listing(900, 1000))
+    why = told(history.events)
+    assert why.rule == "R1"
+    assert "would have been relaunched if (R1)" not in (why.otherwise or {})
+
+
 def test_a_finding_names_its_rule_and_what_would_have_kept_it_closed() -> None:
     history = History().launch()
     history.later(timedelta(minutes=31)).check(job(JobState.PENDING))
     why = told(history.events)
     assert (why.rule, why.headline[:8]) == ("H6", "pending:")
     assert why.otherwise == {
-        "would not have opened if": ("a planned act that expects H6 had been announced",)
+        "would not have opened if": (
+            "the orchestrator had begun it",
+            "watch.pending_notify were larger than 30 min",
+            "a planned act that expects H6 had been announced",
+        )
     }
+
+
+def test_a_wait_that_got_louder_names_what_would_have_kept_it_quiet() -> None:
+    history = History().launch()
+    history.later(timedelta(minutes=31)).check(job(JobState.PENDING))
+    wedge = CapacityFacts(pending_reason="no v5p-8", unmet=("v5p-8",), provisioning=0)
+    look(history, job(JobState.PENDING), capacity=wedge, further=("cluster",))
+    raised = next(e.version for e in history.events if isinstance(e.data, FindingRaised))
+    [facts] = (told(history.events, raised).otherwise or {}).values()
+    assert "a machine was being brought up" in facts
+    assert "the cluster had shown no dead node and no demand that nothing serves" in facts
 
 
 NOT_OF_A_CHECK = {"monitor_stale", "missing_artefacts", "config_drift"}
 """Found by another watch, at a verification, and at the gate."""
-
-ONLY_PLANNED = {"pending"}
-"""Time alone opens it."""
 
 
 @pytest.mark.parametrize(
@@ -82,7 +120,7 @@ def test_every_finding_of_a_check_names_what_would_have_kept_it_closed(row: Row)
     [facts] = why.otherwise.values()
     planned = f"a planned act that expects {row.rule} had been announced"
     assert (planned in facts) is row.rule.startswith("H")
-    assert bool(set(facts) - {planned}) is (row.kind not in ONLY_PLANNED)
+    assert set(facts) - {planned}
     assert len(facts) == len(set(facts)) <= 8
 
 
@@ -100,6 +138,7 @@ def test_every_finding_of_a_check_names_what_would_have_kept_it_closed(row: Row)
         ("disk_low", "live.disk_warn were smaller than 0.2"),
         ("resume_mismatch", "it had resumed from 1000"),
         ("wrong_hardware", "the machines that the contract says"),
+        ("partial_allocation", "watch.pending_notify were larger than 30 min"),
         ("job_unaccounted", "the orchestrator had called it running"),
     ],
 )

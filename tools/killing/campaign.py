@@ -66,7 +66,7 @@ def start_run(campaign: Campaign, *, faulty: bool | None = None) -> None:
     folder = campaign.home / "work" / f"run-{number}"
     scene = set_scene(folder, campaign.code, part, run=f"run-{number}")
     contract = scene.contract
-    with open_office(campaign.home) as office:
+    with open_office(campaign.home, create=True) as office:
         handle(office, contract.run, DraftRun(now=clock.now(), actor=HUMAN, contract=contract))
         checked = not_refused(request_launch(office.desk, contract, HUMAN)).run.preflight
         assert checked is not None, "a request records its preflight"

@@ -216,7 +216,7 @@ def work(options: argparse.Namespace) -> int:
         acts.__dict__["relaunch"] = relaunch_submitting_first
     trigger = Trigger(options.point or "", options.count)
     with (
-        open_office(options.home) as office,
+        open_office(options.home, create=True) as office,
         watch_lock(office.home),
         open_answers(options.home) as answers,
     ):

@@ -10,7 +10,6 @@ import click
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.json_lines import SOURCE, answer_each, opened
 from watchkeeper.adapters.judge_lines import Answer, answer_line
-from watchkeeper.adapters.line_id import ID_EXPECTED
 from watchkeeper.domain.judging import Judged, escalates, health_of, notifies
 from watchkeeper.domain.progress import render_progress
 from watchkeeper.domain.secrets import Scrubber, known_secrets
@@ -43,7 +42,7 @@ def judge(file: Path) -> int:
         bad = answer_each(
             opened(file, stack, "watchkeeper judge --jsonl"),
             LINE_MAX,
-            lambda line: row_of(_named(answer_line(_text(line), scrubber))),
+            lambda line: row_of(answer_line(_text(line), scrubber)),
             "expected one object on each line",
         )
     return EXIT_BAD_INPUT if bad else 0
@@ -56,17 +55,10 @@ def _text(line: bytes) -> str:
         raise BadLine(f"byte {error.start}: expected UTF-8") from error
 
 
-def _named(answer: Answer) -> Answer:
-    """Return an answer as it is; without an id nobody could tell which line it answers."""
-    if answer.name is None:
-        raise BadLine(f"id: is missing; {ID_EXPECTED}")
-    return answer
-
-
 def row_of(answer: Answer) -> dict[str, Any]:
     """Return what is written for a line; see docs/judgement.md."""
     judged = answer.judged
-    check, decision, failure = judged.check, judged.decision, judged.failure
+    check, decision, failure = judged.check, judged.stands, judged.failure
     new = {found.kind for found in judged.opened}
     return {
         "id": answer.name,
@@ -82,7 +74,7 @@ def row_of(answer: Answer) -> dict[str, Any]:
                 "evidence": list(found.evidence),
                 "new": found.kind in new,
             }
-            for found in _findings(judged)
+            for found in judged.findings
         ],
         "cleared": [found.kind for found in judged.cleared],
         "expected": list(check.expected),
@@ -91,6 +83,7 @@ def row_of(answer: Answer) -> dict[str, Any]:
         "decision": decision.action.value if decision is not None else "none",
         "rule": decision.rule if decision is not None else "",
         "why": decision.because if decision is not None else "",
+        "decided_now": judged.decision is not None,
         "resume_step": decision.resume_step if decision is not None else None,
         "escalate": escalates(judged),
         "notify": notifies(judged),
@@ -102,12 +95,6 @@ def row_of(answer: Answer) -> dict[str, Any]:
 
 
 _FAILURE = {"cause", "outlook", "fingerprint", "evidence"}
-
-
-def _findings(judged: Judged) -> list[Any]:
-    # One that ended with its instance in this very check is told as well: it is why.
-    known = judged.run.findings
-    return [*known.values(), *(found for found in judged.opened if found.kind not in known)]
 
 
 def _progress(judged: Judged) -> dict[str, Any] | None:

@@ -1,7 +1,10 @@
 """`events` and `logbook`: what is known, for people and programs."""
 
+import json
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
@@ -17,7 +20,8 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.cli.remote import server_option
 from watchkeeper.adapters.load import load
 from watchkeeper.domain.state import contract_of
-from watchkeeper.projections.events_table import event_row, render_events
+from watchkeeper.projections.event_data import whole_row
+from watchkeeper.projections.events_table import EventRow, event_row, render_events
 from watchkeeper.projections.logbook import render_at
 
 
@@ -31,16 +35,38 @@ from watchkeeper.projections.logbook import render_at
 def events(
     run: str, after: int, last: int | None, home: Path, as_json: bool, server: str | None
 ) -> None:
-    """List RUN's events, one line each, oldest first."""
+    """List RUN's events, one line each, oldest first.
+
+    With --json each has its data, too, as `schema events` describes it. A check has some 5 kB, so
+    take a long history with --after and --last, or one event a line with `subscribe --run RUN`.
+    """
     if server:
         asked = load("rpc.client", "event_rows")(server, run, after, last)
-        say(as_json, {"run": run, "events": asked}, render_events(asked))
+        _list(as_json, run, asked, asked)
         return
     with open_office(home) as office:
-        known_run(office.ledger, run)
-        history = office.ledger.history(run, after=after)
-        rows = [event_row(event) for event in (history[-last:] if last else history)]
-        say(as_json, {"run": run, "events": rows}, render_events(rows))
+        head = known_run(office.ledger, run).version
+        history = office.ledger.history(run, after=max(after, head - last if last else 0))
+        # The history may have grown since the head was read.
+        shown = history[-last:] if last else history
+        _list(as_json, run, map(event_row, shown), map(whole_row, shown))
+
+
+def _list(
+    as_json: bool,
+    run: str,
+    rows: Iterable[EventRow],
+    whole: Iterable[Mapping[str, Any]],
+) -> None:
+    """Print rows for people, or whole ones for a program: row by row, as all may be large."""
+    if not as_json:
+        click.echo(render_events(rows))
+        return
+    click.echo(f'{{"run": {json.dumps(run, ensure_ascii=False)}, "events": [', nl=False)
+    for number, row in enumerate(whole):
+        before = ", " if number else ""
+        click.echo(before + json.dumps(row, ensure_ascii=False), nl=False)
+    click.echo("]}")
 
 
 @click.command()
