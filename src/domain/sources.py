@@ -129,7 +129,8 @@ class HostFacts(Value):
     Attributes:
         host: Its name.
         path: The file system that was measured.
-        total_bytes: Its size.
+        total_bytes: What its jobs can fill: used and free. Blocks that the system keeps for itself
+            are in neither, so that the shares are those of `df`.
         free_bytes: What is free of it.
         mounts: Folders that are to be mounts.
         at: When it was measured.

@@ -82,7 +82,11 @@ def test_disks_and_mounts_of_this_machine_are_measured(
     found = local.hosts(["/proc", str(tmp_path), "/not/there"])
     usage = psutil.disk_usage("/")
     assert found[0].path == "/"
-    assert found[0].total_bytes == usage.total
+    assert found[0].free_bytes is not None
+    assert found[0].total_bytes is not None
+    # The share that `df` shows, also where much of a disk is kept for the system.
+    share = 100 * (1 - found[0].free_bytes / found[0].total_bytes)
+    assert share == pytest.approx(usage.percent, abs=1)
     assert found[0].at is not None
     assert {one.path: one.mounted for one in found[0].mounts} == {
         "/proc": True, str(tmp_path): False, "/not/there": False,
@@ -207,7 +211,8 @@ def test_a_plain_program_on_ray_is_its_entrypoint_alone(ray_head: str) -> None:
 def test_the_disks_of_ray_nodes_are_told(ray_head: str) -> None:
     ray = RayOrchestrator(ray_head)
     found = wait_until(lambda: ray.hosts(["/mnt/gcs"]), "the agent's first measurement")
-    assert found[0].total_bytes == psutil.disk_usage(found[0].path).total
+    usage = psutil.disk_usage(found[0].path)
+    assert found[0].total_bytes == pytest.approx(usage.used + usage.free, rel=0.01)
     assert found[0].mounts == (MountFacts(path="/mnt/gcs", mounted=None),)
     assert found[0].at is not None
 
@@ -317,12 +322,13 @@ def test_nodes_that_are_being_brought_up_are_counted() -> None:
 
 def test_the_fullest_disk_comes_first_and_dead_nodes_have_none() -> None:
     def row(name: str, free: int, state: str = "ALIVE") -> dict[str, Any]:
-        disk = {"total": 100, "free": free}
+        disk = {"total": 200, "used": 100 - free, "free": free}
         return {"hostname": name, "now": 1795260325.9, "disk": {"/": disk, "/tmp/ray": disk},
                 "raylet": {"state": state, "nodeId": name * 8}}  # fmt: skip
 
     answer = {"data": {"summary": [row("a", 50), row("b", 5), row("c", 1, "DEAD")]}}
-    assert [(one.host[:1], one.free_bytes) for one in hosts_of(answer, ())] == [("b", 5), ("a", 50)]
+    told = [(one.host[:1], one.free_bytes, one.total_bytes) for one in hosts_of(answer, ())]
+    assert told == [("b", 5, 100), ("a", 50, 100)]
 
 
 def test_no_job_is_no_other() -> None:

@@ -102,7 +102,7 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
     checks.append(("git", git is not None, git or "not found: install git"))
     place = open_home(home)
     usage = shutil.disk_usage(place.path)
-    free = usage.free / usage.total
+    free = usage.free / (usage.used + usage.free)  # As `df` counts it.
     checks.append(("disk", free > DISK_FREE_MIN, f"{free:.0%} free at {place.path}"))
     people = read_principals(place.principals)
     humans = [name for name, found in people.items() if found.kind == "human"]

@@ -61,7 +61,11 @@ LIVE_FAULTS: Mapping[str, str] = MappingProxyType(
 """What is done to a training that goes on, and the detector that finds it."""
 
 _DETECT = DetectPart(throughput_cadences=3, warmup_steps=100, sustained_steps=20)
+_DISK = LivePart(disk_warn=0.02, disk_alert=0.01)
+"""A demo writes little, and the disk of whoever tries it is often fuller than a host's may be."""
 _LIVE = LivePart(
+    disk_warn=_DISK.disk_warn,
+    disk_alert=_DISK.disk_alert,
     compiling=timedelta(seconds=12),
     stall=timedelta(seconds=9),
     stall_cadences=3,
@@ -223,7 +227,7 @@ def set_scene(
         signals=SignalsPart(roots=heard.roots if heard else ()),
         logbook=LogbookPart(remote=str(code.remote), branch="main"),
         detect=_DETECT if harmed else DetectPart(),
-        live=_LIVE if harmed else LivePart(),
+        live=_LIVE if harmed else _DISK,
     )
     contract_file = folder / f"{run}.yaml"
     contract_file.write_text(contract_to_yaml(contract))

@@ -124,8 +124,8 @@ def disks(jobs: Path, mounts: Sequence[str]) -> tuple[HostFacts, ...]:
         usage = psutil.disk_usage(path)
         found.append(
             HostFacts(
-                host=host, path=path, total_bytes=usage.total, free_bytes=usage.free,
-                mounts=asked, at=now,
+                host=host, path=path, total_bytes=usage.used + usage.free,
+                free_bytes=usage.free, mounts=asked, at=now,
             )
         )  # fmt: skip
     return tuple(found[:HOSTS_MAX])

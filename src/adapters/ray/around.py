@@ -164,7 +164,7 @@ def hosts_of(answer: Mapping[str, Any], mounts: tuple[MountFacts, ...]) -> tuple
         disks: dict[str, dict[str, Any]] = row.get("disk") or {}
         seen: set[tuple[int, int]] = set()
         for path, disk in sorted(disks.items()):
-            sizes = int(disk["total"]), int(disk["free"])
+            sizes = int(disk["used"]) + int(disk["free"]), int(disk["free"])
             if sizes in seen:
                 continue  # The same disk under another path.
             seen.add(sizes)
