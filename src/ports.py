@@ -19,6 +19,7 @@ from watchkeeper.domain.sources import (
     MetricHistory,
     TelemetryFacts,
 )
+from watchkeeper.domain.state import Run
 from watchkeeper.domain.values import (
     CheckpointListing,
     JobFacts,
@@ -374,4 +375,12 @@ class EventTarget(Protocol):
 
     def close(self) -> None:
         """Let go of connections; safe to call twice."""
+        ...
+
+
+class StateFiles(Protocol):
+    """Writes `monitoring_state.json` for scripts that read it."""
+
+    def write_state(self, run: Run) -> None:
+        """Write a run's state file, whole or not at all."""
         ...

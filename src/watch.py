@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Event as Signal
-from typing import Any, Protocol
+from typing import Any
 
 from watchkeeper import clock
 from watchkeeper.acts import next_failure, perform
@@ -32,6 +32,7 @@ from watchkeeper.domain.policy import JOB_ACTS, OUTBOUND, Act, due_acts, waits, 
 from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.state import MONITOR_STALE, Run, Unreadable, contract_of
 from watchkeeper.event_store import StoreAway, StoreFailure, VersionConflict
+from watchkeeper.ports import StateFiles
 from watchkeeper.reactor import EVERY, Due, Reactor
 
 log = logging.getLogger(__name__)
@@ -50,14 +51,6 @@ _NOT_WATCHED = (Unborn, Draft, Cleared, Stopped, Abandoned, Superseded, Sealed)
 
 PAUSES = {Act.STOP: timedelta(seconds=5), Act.VERIFY: timedelta(seconds=30)}
 """Waits after an act that recorded nothing and is still due: the other side needs time."""
-
-
-class StateFiles(Protocol):
-    """Writes `monitoring_state.json` for scripts that read it."""
-
-    def write_state(self, run: Run) -> None:
-        """Write a run's state file, whole or not at all."""
-        ...
 
 
 @dataclass(slots=True)
