@@ -102,6 +102,10 @@ def asks(rule: str) -> Part:
 
 
 VERIFIED = {"decision": "verify", "rule": "R15", "health": "healthy", "escalate": False}
+LACKING = {
+    **VERIFIED, "health": "degraded",
+    "because": "ended successfully; open findings: missing_artefacts",
+}  # fmt: skip
 LAST: dict[str, Any] = {
     "tracker": tracked(FINAL - 1, 5020, state="finished"),
     "checkpoints": saved(49_500, FINAL),
@@ -314,14 +318,14 @@ CASES = [
     Case(
         "success, and the final checkpoint is half written",
         ended(5024, "succeeded", **{**LAST, "checkpoints": saved(49_500, half=FINAL)}),
-        VERIFIED,
+        LACKING,
         rules=("H11",),
         before=[trains(5010)],
     ),
     Case(
         "success far from the last step",
         ended(200, "succeeded", tracker=tracked(1760, 196, state="finished")),
-        VERIFIED,
+        LACKING,
         rules=("H11",),
         before=WELL,
     ),

@@ -8,6 +8,7 @@ from watchkeeper.domain.commands_manoeuvres import DeclineWatch, HandOver
 from watchkeeper.domain.contract import cadence_of
 from watchkeeper.domain.contract_tracker import tracker_place
 from watchkeeper.domain.events import Holder, Packet, RunEvent, WatchEnded, WatchHandedOver
+from watchkeeper.domain.health import health_now
 from watchkeeper.domain.open_questions import describe_question
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.permissions import not_a_human
@@ -104,7 +105,7 @@ def packet_of(run: Run) -> Packet:
         orchestrator=plan.orchestrator,
         cluster=plan.cluster,
         phase=phase_name(run.phase),
-        health=run.health.value,
+        health=health_now(run).value,
         progress=progress,
         checkpoint=f"step-{newest.step}, {newest.path}" if newest is not None else "",
         trouble=latest_trouble(run),

@@ -32,6 +32,7 @@ from watchkeeper.domain.events import (
     WatchTaken,
 )
 from watchkeeper.domain.evolve import evolve
+from watchkeeper.domain.health import health_now, is_belied
 from watchkeeper.domain.held import Held
 from watchkeeper.domain.judging_ends import lacking
 from watchkeeper.domain.launching import plan_first_instance
@@ -224,7 +225,17 @@ def health_of(judged: Judged) -> Health:
     check = judged.check
     lost = check.job is not None and check.job.state in (JobState.NOT_FOUND, JobState.UNKNOWN)
     nobody = lost or (check.job is None and _is_blank(check))
-    return Health.UNKNOWN if nobody and check.health is Health.HEALTHY else check.health
+    if check.health is not Health.HEALTHY:
+        return check.health
+    return Health.UNKNOWN if nobody else health_now(judged.run)
+
+
+def reason_of(judged: Judged) -> str:
+    """Return why a check has its health; a finding that was made after the check is named."""
+    because = judged.check.because
+    if not is_belied(judged.run):
+        return because
+    return f"{because}; open findings: {', '.join(sorted(judged.run.findings))}"
 
 
 def _is_blank(check: CheckRecorded) -> bool:

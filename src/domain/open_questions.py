@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from watchkeeper.domain.events import EscalationRaised, Health
+from watchkeeper.domain.health import health_now
 from watchkeeper.domain.phases import Running, phase_name
 from watchkeeper.domain.state import Question, Run, is_moving
 
@@ -112,4 +113,4 @@ def _now(run: Run) -> str:
     healthy = run.health is Health.HEALTHY
     if isinstance(run.phase, Running) and healthy and is_moving(plan, run.progress):
         return "trains"
-    return f"is {phase_name(run.phase)}, health {run.health.value}"
+    return f"is {phase_name(run.phase)}, health {health_now(run).value}"

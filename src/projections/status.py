@@ -10,6 +10,7 @@ from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import Action, DecisionMade, FindingOpened
 from watchkeeper.domain.guarded import open_proposals
 from watchkeeper.domain.handover import tracker_url_of
+from watchkeeper.domain.health import health_now
 from watchkeeper.domain.open_questions import is_answered, since_then, what_asks
 from watchkeeper.domain.outbox import state_of
 from watchkeeper.domain.phases import (
@@ -117,7 +118,7 @@ def _row(run: Run, phase: str, why: str) -> RunRow:
         instance=instance.plan.instance if instance is not None else "",
         job=instance.plan.submission_id if instance is not None else "",
         cluster=contract.orchestrator.cluster if contract is not None else "",
-        health=run.health.value,
+        health=health_now(run).value,
         progress=_progress(run),
         step=run.progress.step if run.progress is not None else None,
         final_step=contract.final_step.value if contract is not None else None,

@@ -37,10 +37,12 @@ from watchkeeper.domain.events import (
     FindingCleared,
     FindingOpened,
     FindingRaised,
+    Health,
     RunSealed,
     SealBlocked,
     SealVerified,
 )
+from watchkeeper.domain.health import health_now
 from watchkeeper.domain.observation import SealFacts
 from watchkeeper.domain.phases import Finished, Sealed
 from watchkeeper.domain.refusals import Refusal
@@ -200,6 +202,15 @@ def test_h11_is_open_while_artefacts_are_missing_and_is_told_again_for_others() 
     told = history.tell(verify(history, two)).the(FindingRaised)
     assert "artefacts are missing" in told.summary
     assert history.run.findings["missing_artefacts"].about == told.about
+
+
+def test_a_success_that_lacks_artefacts_is_not_called_healthy_until_they_are_there() -> None:
+    history = story(Finished)
+    assert health_now(history.run) is Health.HEALTHY
+    history.tell(verify(history, sealable(history.now, commit_found=False)))
+    assert health_now(history.run) is Health.DEGRADED
+    history.tell(verify(history)).the(SealVerified)
+    assert health_now(history.run) is Health.HEALTHY
 
 
 def test_a_seal_that_was_blocked_and_is_waived_stands_right_behind_its_consent() -> None:

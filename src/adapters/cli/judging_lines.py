@@ -10,7 +10,7 @@ import click
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.json_lines import SOURCE, answer_each, opened
 from watchkeeper.adapters.judge_lines import Answer, answer_line
-from watchkeeper.domain.judging import Judged, escalates, health_of, notifies
+from watchkeeper.domain.judging import Judged, escalates, health_of, notifies, reason_of
 from watchkeeper.domain.progress import render_progress
 from watchkeeper.domain.secrets import Scrubber, known_secrets
 from watchkeeper.domain.state import contract_of
@@ -63,7 +63,7 @@ def row_of(answer: Answer) -> dict[str, Any]:
     return {
         "id": answer.name,
         "health": health_of(judged).value,
-        "because": check.because,
+        "because": reason_of(judged),
         "progress": _progress(judged),
         "findings": [
             {
