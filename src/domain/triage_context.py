@@ -109,9 +109,6 @@ def facts_of(context: Context | None) -> list[Fact]:
                     f"task {first.task} failed first, exit code {first.exit_code}",
                 )
             )
-    if context.planned_acts:
-        # What was announced is no failure: only a text that names a root says otherwise.
-        facts = [fact for fact in facts if fact.rank > Rank.MARK]
     return facts
 
 

@@ -9,6 +9,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
+from watchkeeper.domain.announced import Weak, failures_in
 from watchkeeper.domain.events_decisions import Outlook
 from watchkeeper.domain.signatures.matcher import bare
 from watchkeeper.domain.signatures.model import OUTLOOKS, Label, Rank, outlook_of
@@ -186,6 +187,8 @@ def told_by(scanner: Scanner, context: Context | None = None) -> list[Told]:
         told.append(Told(Label.NUMERICAL, Rank.SPECIFIC, number, "nan.trend", running, outlook, ()))
     told = [one for one in told if one.rank > _harmless_up_to(context)]
     told += [_from_fact(fact) for fact in facts_of(context)]
+    if context is not None and context.planned_acts:
+        told = _without_stop(told)
     if not told or _is_enumeration(told, scanner):
         return []
     return _root_first(told)
@@ -194,12 +197,20 @@ def told_by(scanner: Scanner, context: Context | None = None) -> list[Told]:
 def _harmless_up_to(context: Context | None) -> int:
     """Return the rank up to which a text's claims are none, by what is known of its end.
 
-    After a success they are the noise of a shutdown, unless a line names a cause. A stop that was
-    announced leaves its marks.
+    After a success they are the noise of a shutdown, unless a line names a cause.
     """
-    if ended_well(context):
-        return Rank.SYMPTOM
-    return Rank.MARK if context is not None and context.planned_acts else Rank.MARK - 1
+    return Rank.SYMPTOM if ended_well(context) else Rank.MARK - 1
+
+
+def _without_stop(told: list[Told]) -> list[Told]:
+    """Leave out the marks of a stop that was announced, in the text and around it."""
+    weak = {_weak(one): one for one in told if one.rank is Rank.MARK}
+    failed = set(failures_in(tuple(weak)))
+    return [one for one in told if one.rank is not Rank.MARK or _weak(one) in failed]
+
+
+def _weak(one: Told) -> Weak:
+    return Weak(one.rule, one.number, one.line)
 
 
 def _is_enumeration(claims: list[Told], scanner: Scanner) -> bool:

@@ -5,6 +5,7 @@ import random
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -287,6 +288,37 @@ def test_after_a_success_or_as_announced_weak_words_are_noise(
 ) -> None:
     found = triage_excerpt(text, context, text_model()).label
     assert found.value == label if label != "failure" else found is not Label.BENIGN
+
+
+_TRACE = 'Traceback (most recent call last):\n  File "train.py", line 9, in main\n    run()\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "label"),
+    [
+        (_TRACE, {}, "unknown"),
+        (_TRACE, {"exit_code": 143}, "unknown"),
+        (_TRACE + "acme.OddException: a thing", {}, "unknown"),
+        (_TRACE + "Sending process 1402 closing signal SIGTERM", {}, "unknown"),
+        ("the last lines say nothing", {"exit_code": 1}, "unknown"),
+        ("the last lines say nothing", {"exit_code": 134}, "unknown"),
+        ("the last lines say nothing", {"state": "FAILED"}, "unknown"),
+        ("terminate called without an active exception", {}, "unknown"),
+        (_TRACE + "torch.distributed.elastic.SignalException: got signal: 15", {}, "benign"),
+        (_TRACE + "SystemExit: 143", {"exit_code": 1, "state": "FAILED"}, "benign"),
+        ("received SIGTERM\n" + _TRACE + "acme.OddException: a thing", {}, "benign"),
+        ("SIGTERM received, shutting down", {"exit_code": 1, "state": "FAILED"}, "benign"),
+        ("the last lines say nothing", {"state": "FAILED", "exit_code": 143}, "benign"),
+        ("slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***", {}, "benign"),
+        ("ERROR worker 3 failed", {"signal": 15}, "benign"),
+        ("the last lines say nothing", {"attempts": [{"task": "0", "state": "KILLED"}]}, "benign"),
+    ],
+)  # fmt: skip
+def test_of_an_announced_stop_only_its_marks_are_no_failure(
+    text: str, known: dict[str, Any], label: str
+) -> None:
+    context = Context.model_validate({"planned_acts": ["restart at noon"], **known})
+    assert triage_excerpt(text, context, text_model()).label.value == label
 
 
 def test_the_first_failed_task_is_the_cause_and_its_siblings_are_collateral() -> None:
