@@ -60,8 +60,12 @@ class Scope(StrEnum):
     succeeded does."""
 
 
-OUTLOOKS = {label: CAUSES[label.value].outlook for label in Label}
-"""Whether trying the same again makes sense, by class, where a signature says nothing else."""
+OUTLOOKS = {label: CAUSES[label.value].outlook for label in Label} | {Label.BENIGN: Outlook.NEVER}
+"""Whether trying the same again makes sense, by class, where a signature says nothing else.
+
+Of a harmless text nothing is to be tried again, and nobody to be asked. An end whose log is
+harmless is asked about all the same: that no line named a failure proves nothing (`CAUSES`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
