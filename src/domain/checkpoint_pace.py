@@ -1,18 +1,31 @@
-"""How often checkpoints are to come: by the contract, else as they came so far."""
+"""How often checkpoints are to come: by the contract, else as they came so far, else by lane."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 from statistics import median
+from types import MappingProxyType
 
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contract import Contract, Lane
 from watchkeeper.domain.durations import parse_duration, render_duration
 from watchkeeper.domain.state import Run, contract_of
 from watchkeeper.domain.values import CheckpointKind
 
 SEEN_MIN = 4
 """Checkpoints that must have come before their own interval is taken for the one to expect."""
+
+LANE_INTERVALS: Mapping[Lane, timedelta] = MappingProxyType(
+    # Rolling ones are advised every 15 min. What twice as long is not saved is dear on a hero run.
+    {
+        Lane.HERO: timedelta(minutes=30),
+        Lane.DAILY: timedelta(minutes=30),
+        Lane.CANARY: timedelta(hours=1),
+        Lane.ORDINARY: timedelta(hours=1),
+    }
+)
+"""By lane, how often a complete checkpoint is expected where nothing else says so."""
 
 _STEPS = re.compile(r"(?P<count>\d[\d_,]*)\s*(?:steps?|iterations?|its?)?", re.IGNORECASE)
 _TIME = re.compile(
@@ -30,11 +43,13 @@ class Interval:
         steps: In steps; none where it is a time.
         time: As a time; none where it is a number of steps.
         source: Who says so, for people.
+        assumed: Nobody says so; it is the lane's, or the longest wait so far.
     """
 
     steps: int | None
     time: timedelta | None
     source: str
+    assumed: bool = False
 
 
 def read_interval(text: str) -> tuple[int | None, timedelta | None]:
@@ -73,6 +88,35 @@ def expected_interval(run: Run) -> Interval | None:
         every = contract.checkpoints.permanent_every_steps
         return Interval(every, None, f"checkpoints.permanent_every_steps is {every}")
     return _observed(run)
+
+
+def assumed_interval(run: Run) -> Interval | None:
+    """Return the wait that is taken for one where nobody states any, and too few came to tell.
+
+    It is the lane's, or the longest wait for one so far: whoever saves more rarely is told once.
+
+    Returns:
+        None where the rolling ones are kept elsewhere: the root that is listed may well stay empty.
+    """
+    contract = contract_of(run)
+    if not shows_temporaries(run, contract):
+        return None
+    usual = LANE_INTERVALS[contract.lane]
+    longest = max((usual, *_waits(run)))
+    so_far = f"{render_duration(usual)} is assumed for the lane {contract.lane.value}"
+    if longest > usual:
+        so_far = f"so far one took {render_duration(longest)} at most"
+    source = f"checkpoints.temporary_every states no interval; {so_far}"
+    return Interval(None, longest, source, assumed=True)
+
+
+def _waits(run: Run) -> list[timedelta]:
+    """Return how long each checkpoint came after the one before it, or after the first launch."""
+    written = sorted(c.written_at for c in run.checkpoints.values() if c.written_at is not None)
+    launched = run.instances[0].launched_at if run.instances else None
+    times = [*([launched] if launched is not None else []), *written]
+    waits = (later - earlier for earlier, later in pairwise(times))
+    return [timedelta(minutes=round(wait / timedelta(minutes=1))) for wait in waits]
 
 
 def shows_temporaries(run: Run, contract: Contract) -> bool:

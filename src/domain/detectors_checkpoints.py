@@ -3,7 +3,12 @@
 import re
 from datetime import datetime, timedelta
 
-from watchkeeper.domain.checkpoint_pace import Interval, describe_interval, expected_interval
+from watchkeeper.domain.checkpoint_pace import (
+    Interval,
+    assumed_interval,
+    describe_interval,
+    expected_interval,
+)
 from watchkeeper.domain.contract import cadence_of, checkpoint_root_of
 from watchkeeper.domain.detectors_liveness import moves
 from watchkeeper.domain.durations import render_duration
@@ -37,12 +42,14 @@ _TTL = re.compile(r"(?:^|/)ttl=(?P<count>\d{1,4})(?P<unit>[dh])(?:/|$)")
 
 def checkpoints_stalled(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
     """H5: steps move on, and no complete checkpoint has come for longer than its interval."""
-    interval = expected_interval(run)
+    interval = expected_interval(run) or assumed_interval(run)
     late = None if interval is None else _late(run, instance, check, interval, now)
     if late is None or interval is None:
         return Held(STALLED, "H5", Severity.ALERT, None, "")
     wait, newest = late
-    every = describe_interval(interval)
+    due = f"one is due every {describe_interval(interval)}"
+    if interval.assumed:
+        due = "nobody says how often one is due"
     has = f"the newest complete one is step-{newest}" if newest is not None else "none is complete"
     half = [f"step-{one.step} is incomplete: {one.reason}" for one in check.checkpoints_incomplete]
     return Held(
@@ -50,7 +57,7 @@ def checkpoints_stalled(run: Run, instance: Instance, check: CheckRecorded, now:
         "H5",
         Severity.ALERT,
         bool(wait),
-        f"steps move and no complete checkpoint comes: one is due every {every}",
+        f"steps move and no complete checkpoint comes: {due}",
         (*filter(None, (wait,)), has, interval.source, *half)[:8],
     )
 
@@ -81,7 +88,9 @@ def _late(
     # What is looked at each cadence is known no closer than that.
     limit = max(slack * interval.time, interval.time + 2 * cadence_of(contract_of(run)))
     waited = now - since
-    return (f"{_rounded(waited)} since the last one" if waited > limit else ""), newest
+    began = "the last one" if newest is not None else "steps were first seen"
+    told = f"{_rounded(waited)} since {began}"
+    return (told if waited > limit else ""), newest
 
 
 def _is_new(run: Run, check: CheckRecorded, newest: int) -> bool:
@@ -189,4 +198,5 @@ def _expiring(run: Run, check: CheckRecorded, now: datetime) -> str:
 
 
 def _rounded(length: timedelta) -> str:
-    return render_duration(timedelta(seconds=round(length.total_seconds())))
+    unit = 60 if length > timedelta(minutes=10) else 1
+    return render_duration(timedelta(seconds=unit * round(length.total_seconds() / unit)))

@@ -27,7 +27,8 @@ LIVE_TEXTS = (
         "H5",
         "checkpoints",
         "Steps move, and no complete checkpoint came for `live.checkpoint_slack` intervals, by the "
-        "contract or as they came so far; or a folder newer than every complete one lacks its "
+        "contract or as they came so far, else by the lane: 30 min for hero and daily, 1 h for the "
+        "others, or the longest wait so far; or a folder newer than every complete one lacks its "
         "metadata for longer than `live.checkpoint_write`; or fewer complete ones are left than "
         "`checkpoints.keep_last`, though there were as many, at two checks in a row; or the newest "
         "expires within a day by the `ttl=` of its root. A store without an answer tells nothing.",

@@ -10,10 +10,10 @@ from tests.domain.looking import CADENCE, MINUTE, announce, cleared, look, opene
 from tests.domain.samples import ROOT, checkpoint, contract, half_written, listing
 from tests.domain.stories import story
 from watchkeeper.domain.checkpoint_pace import read_interval
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contract import Contract, Lane
 from watchkeeper.domain.events import DecisionMade, EscalationRaised, FindingOpened, Severity
 from watchkeeper.domain.phases import Running
-from watchkeeper.domain.values import CheckpointKind
+from watchkeeper.domain.values import CheckpointFacts, CheckpointKind
 
 KEPT = listing(900, 1000)
 BY_STEPS = contract(checkpoints={"temporary_every": "50 steps"})
@@ -75,6 +75,42 @@ def test_the_interval_seen_so_far_is_taken_where_the_contract_says_none() -> Non
     answer = moves(history, 1510, found=kept)
     assert opened(answer) == ["checkpoint_stalled"]
     assert "so far one came about every 100 steps" in answer.the(FindingOpened).evidence
+
+
+@pytest.mark.parametrize(
+    ("lane", "hours", "said"),
+    [
+        (Lane.ORDINARY, 2, "1 h is assumed for the lane ordinary"),
+        (Lane.DAILY, 1, "30 min is assumed for the lane daily"),
+    ],
+)
+def test_where_nobody_states_an_interval_hours_without_any_are_told(
+    lane: Lane, hours: int, said: str
+) -> None:
+    promised = SEEN_ONLY.model_copy(update={"lane": lane})
+    history = History().launch(promised)
+    began, found = history.now, list[str]()
+    while not found:
+        step = round((history.now - began) / MINUTE) * 10
+        answer = look(history, step=step, lines=steps(step), found=listing())
+        found = opened(answer)
+    assert found == ["checkpoint_stalled"]
+    assert timedelta(hours=hours) < history.now - began < timedelta(hours=hours) + 3 * CADENCE
+    told = answer.the(FindingOpened)
+    assert told.severity is Severity.ALERT
+    assert "nobody says how often one is due" in told.summary
+    assert f"checkpoints.temporary_every states no interval; {said}" in told.evidence
+
+
+def test_where_nobody_states_an_interval_the_longest_wait_so_far_is_no_news() -> None:
+    history = History().launch(SEEN_ONLY)
+    began, saved, kinds = history.now, list[CheckpointFacts](), list[str]()
+    while history.now - began < timedelta(hours=12):
+        step = round((history.now - began) / MINUTE) * 10
+        if step // 2000 > len(saved):
+            saved.append(checkpoint(step, written_at=history.now))
+        kinds += opened(look(history, step=step, lines=steps(step), found=listing(*saved)))
+    assert (len(saved), kinds) == (3, ["checkpoint_stalled"])
 
 
 def test_temporary_ones_below_another_root_are_not_waited_for() -> None:
