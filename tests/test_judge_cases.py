@@ -303,6 +303,13 @@ CASES = [
         relaunched(1650),
         cause="unknown",
     ),
+    Case("a tracker shows a NaN and no step", {"at": clock(200), "job": job(), "tracker": {
+        "metrics": {"train/loss": "NaN"}}}, {"health": "degraded", "decision": "alert"},
+        rules=("H7",)),
+    Case("a gauge of the job's own is NaN", trains(200, tracker=None, telemetry={"values": {
+        "train_loss": "NaN"}}), {"health": "degraded", "decision": "alert"}, rules=("H7",)),
+    Case("a gauge of a disk is slow", trains(200, telemetry={"values": {
+        "disk_read_throughput_bytes": 1.0, "eval_loss": "NaN"}}), {"health": "healthy"}),
     Case("the orchestrator has no answer at its end", trains(200, job=None, readings=[{
         "source": "orchestrator", "state": "unavailable", "reason": "timed out"}]), CALM,
         before=WELL),

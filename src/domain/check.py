@@ -20,7 +20,6 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.held import Held
 from watchkeeper.domain.kept_sources import with_sources
 from watchkeeper.domain.measuring import measure
-from watchkeeper.domain.metric_names import recognise
 from watchkeeper.domain.observation import Observation, reading_of
 from watchkeeper.domain.phases import Interrupted, Stabilizing
 from watchkeeper.domain.places import contract_root
@@ -40,6 +39,7 @@ from watchkeeper.domain.state import (
 )
 from watchkeeper.domain.stopping_points import sooner
 from watchkeeper.domain.tail_words import ALARMING, RAISING, STARTING, words_in
+from watchkeeper.domain.told_metrics import kept_metrics, told_now
 from watchkeeper.domain.tracker_doubts import TrackerFit
 from watchkeeper.domain.tracker_fit import disbelieved, fit_of
 from watchkeeper.domain.tracker_links import TrackerLink, merged_links, parse_tracker_links
@@ -53,9 +53,6 @@ from watchkeeper.domain.values import (
     TrackerFacts,
 )
 from watchkeeper.domain.witnesses import NOTHING_LOGGED, is_left_over
-
-METRICS_MAX = 16
-"""Metrics kept in a check; the rest stays in the observation."""
 
 EVIDENCE_MAX = 8
 """Log lines kept in a check."""
@@ -187,8 +184,9 @@ def _shown(run: Run, instance: Instance, seen: Observation) -> Shown | None:
 def _metrics(
     run: Run, instance: Instance, seen: Observation, tracker: TrackerFacts | None
 ) -> dict[str, float]:
-    if tracker is not None:
-        return kept_metrics(tracker)
+    told = told_now(run, seen, tracker)
+    if told or tracker is not None:
+        return kept_metrics(told)
     # An offline tracker buffers for as long as the run lives: the output has the newest loss.
     offline = contract_of(run).tracker.mode == "offline"
     shown = _shown(run, instance, seen) if offline else None
@@ -338,14 +336,6 @@ def _shortened(job: JobFacts | None) -> JobFacts | None:
     message = job.message.strip().splitlines()[0][:LINE_MAX] if job.message.strip() else ""
     # What the submit carried names run and instance, and is the same at each check.
     return job.model_copy(update={"message": message, "metadata": {}})
-
-
-def kept_metrics(tracker: TrackerFacts) -> dict[str, float]:
-    """Return the metrics that are recorded: at most `METRICS_MAX`."""
-    # What the detectors read comes first, then what people read, and the rest by name.
-    known = {name: place for place, name in enumerate(recognise(tuple(tracker.metrics)).values())}
-    names = sorted(tracker.metrics, key=lambda name: (known.get(name, len(known)), name))
-    return {name: tracker.metrics[name] for name in names[:METRICS_MAX]}
 
 
 def _startup(run: Run, seen: Observation, words: frozenset[str]) -> Startup:

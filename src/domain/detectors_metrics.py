@@ -9,16 +9,16 @@ from dataclasses import replace
 
 from watchkeeper.domain.contract import cadence_of
 from watchkeeper.domain.detect_limits import Limits, limits_of
+from watchkeeper.domain.detectors_finite import no_number
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import CheckRecorded, Severity
 from watchkeeper.domain.held import Held
-from watchkeeper.domain.measured import Level, Measured, NotFinite, Overlap, Pace
+from watchkeeper.domain.measured import Level, Measured, Overlap, Pace
 from watchkeeper.domain.measuring_pace import low_cadences
 from watchkeeper.domain.sources import TrainingPhase
 from watchkeeper.domain.state import Run, contract_of
 
 THROUGHPUT_COLLAPSE = "throughput_collapse"
-NOT_FINITE = "not_finite"
 GRADIENT_EXPLOSION = "gradient_explosion"
 Z_LOSS_JUMP = "z_loss_jump"
 ROUTER_COLLAPSE = "router_collapse"
@@ -29,12 +29,6 @@ RESUME_LOSS = "resume_loss"
 
 POINTS_MIN = 3
 """Points in a row that show something, however far apart they are logged."""
-
-FINITE_AGAIN = 30
-"""Points that are numbers again before a NaN counts as over."""
-
-FINITE_AGAIN_CHECKS = 3
-"""The same where only the checks' own values are known."""
 
 CLOSE_AGAIN = 20
 """Like steps in a row that agree before a difference of losses counts as over."""
@@ -61,7 +55,7 @@ def metric_answers(run: Run, check: CheckRecorded) -> tuple[Held, ...]:
     raised = _raised(run, check.measured, limits)
     answers = (
         _collapsed(run, check, limits),
-        _no_number(check.measured),
+        no_number(check),
         *_sustained(run, check.measured, limits),
         _skipping(run, check.measured, limits),
         raised,
@@ -128,41 +122,6 @@ def _collapse_holds(run: Run, check: CheckRecorded, pace: Pace, limits: Limits) 
 
 
 # --- H7 ------------------------------------------------------------------------------------------
-
-
-def _no_number(measured: Measured) -> Held:
-    """H7: a metric of training is NaN or infinite; at any time, and from its first point on."""
-    found = measured.not_finite
-    if not found:
-        # Without a point nobody can tell; a finding that is open stays so.
-        holds = False if measured.points else None
-        return Held(NOT_FINITE, "H7", Severity.ALERT, holds, "")
-    again = FINITE_AGAIN if measured.source == "history" else FINITE_AGAIN_CHECKS
-    holds = any(one.new or one.finite_since < again for one in found)
-    first = min(found, key=lambda one: one.first_step)
-    still = any(one.finite_since == 0 for one in found)
-    state = "is" if still else "was"
-    summary = f"{first.metric} {state} not a finite number since step {first.first_step}"
-    if not still:
-        summary = f"{first.metric} was not a finite number at step {first.last_step}"
-    lines = tuple(_bad_line(one) for one in found)
-    return Held(NOT_FINITE, "H7", Severity.ALERT, holds, summary, lines)
-
-
-def _bad_line(one: NotFinite) -> str:
-    where = "in the output" if one.line else "at the tracker"
-    steps = (
-        f"step {one.first_step}"
-        if one.first_step == one.last_step
-        else f"{one.count} points from step {one.first_step} to {one.last_step}"
-    )
-    return f"{one.metric} is NaN or infinite {where}: {steps}; {_since(one.finite_since)}"
-
-
-def _since(finite: int) -> str:
-    if not finite:
-        return "still so at its newest point"
-    return f"{finite} finite point{'s' if finite > 1 else ''} since"
 
 
 def _sustained(run: Run, measured: Measured, limits: Limits) -> tuple[Held, ...]:

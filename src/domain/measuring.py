@@ -1,6 +1,7 @@
 """Measures a check: from what was logged to the bounded statistics that the detectors read."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -20,6 +21,7 @@ from watchkeeper.domain.measured import (
 from watchkeeper.domain.measuring_lines import bad_lines
 from watchkeeper.domain.measuring_pace import pace_of
 from watchkeeper.domain.measuring_resume import is_settled, overlap_of
+from watchkeeper.domain.measuring_told import bad_told
 from watchkeeper.domain.metric_names import falls_on_collapse
 from watchkeeper.domain.numeric import (
     LEVEL_POINTS_MAX,
@@ -38,6 +40,7 @@ from watchkeeper.domain.series import Series, series_of_history, usable_history
 from watchkeeper.domain.series_checks import series_of_checks
 from watchkeeper.domain.state import Instance, Run, contract_of
 from watchkeeper.domain.state_trail import PastCheck
+from watchkeeper.domain.told_metrics import told_now
 from watchkeeper.domain.values import TrackerFacts
 
 SHIFT_MIN = 0.05
@@ -86,10 +89,13 @@ def measure(
     if tracker is not None and highest is not None and tracker.step == highest:
         # In catch-up a tracker may still show the last values of the instance before.
         tracker = None
-    series, before = _series(run, instance, seen, tracker, progress)
+    told = told_now(run, seen, tracker)
+    series, before = _series(run, instance, seen, _placed(tracker, progress, told), progress)
+    loose = bad_told(run, instance, told, progress, series)
     if series is None:
         lines = bad_lines(run, instance, seen, {}, before.last)
-        return Measured(segment=before.segment, not_finite=lines)
+        whole = (*loose, *lines)[:NOT_FINITE_MAX]
+        return Measured(segment=before.segment, not_finite=whole)
     steps = series.steps
     mark = max((m for m in (series.highest_before, highest) if m is not None), default=None)
     if before.last is not None and before.last.high_water is not None:
@@ -122,7 +128,7 @@ def measure(
         shift=_shift(pick, before.own[-1].at.timestamp() if before.own else 0.0),
         pace=pace_of(series, limits, seen, contract, run),
         mfu=significant(series.mfu) if series.mfu is not None else None,
-        not_finite=(*not_finite, *printed)[:NOT_FINITE_MAX],
+        not_finite=(*not_finite, *loose, *printed)[:NOT_FINITE_MAX],
         skipped=_skipped(series, seen),
         resume=overlap_of(run, instance, seen, series, before.last, mark, before.segment),
         losses=_samples(series, new_from),
@@ -137,7 +143,7 @@ def _series(
     run: Run,
     instance: Instance,
     seen: Observation,
-    tracker: TrackerFacts | None,
+    told: tuple[int | None, Mapping[str, float]],
     progress: Progress | None,
 ) -> tuple[Series | None, Before]:
     history = usable_history(seen)
@@ -147,7 +153,16 @@ def _series(
         return series, _before(run, instance, newest, series.turns)
     newest = progress.step if progress is not None else None
     before = _before(run, instance, newest, 0)
-    return series_of_checks(run, instance, seen, tracker, before.own, progress), before
+    return series_of_checks(run, instance, seen, told, before.own, progress), before
+
+
+def _placed(
+    tracker: TrackerFacts | None, progress: Progress | None, told: Mapping[str, float]
+) -> tuple[int | None, Mapping[str, float]]:
+    """Return the newest values at their step: the tracker's, else the one that the check shows."""
+    if tracker is not None and tracker.step is not None:
+        return tracker.step, told
+    return (progress.step if progress is not None and told else None), told
 
 
 def _compares(run: Run, instance: Instance) -> bool:

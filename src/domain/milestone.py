@@ -1,12 +1,12 @@
 """A milestone seal: a verified checkpoint of a run that goes on. Phase and watch stay."""
 
 from watchkeeper.domain.artefacts import checkpoint_lack, commit_lack, identity_lack, own_checkpoint
-from watchkeeper.domain.check import kept_metrics
 from watchkeeper.domain.commands_manoeuvres import VerifyMilestone
 from watchkeeper.domain.contract import Contract, Lane
 from watchkeeper.domain.events import MilestoneVerified, RunEvent
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.told_metrics import kept_metrics
 
 
 def milestone_tag(contract: Contract, step: int) -> str:
@@ -44,6 +44,6 @@ def verify_milestone(run: Run, command: VerifyMilestone) -> list[RunEvent] | Ref
             display_name=tracker.display_name,
             tracker_step=tracker.step,
             output_root=contract.output_root,
-            metrics=kept_metrics(tracker),
+            metrics=kept_metrics(tracker.metrics),
         )
     ]

@@ -20,7 +20,8 @@ METRIC_TEXTS = (
     RuleText(
         "H7",
         "numerical instability",
-        "A loss, gradient norm, z-loss or router metric of training is NaN or infinite, at any "
+        "A loss, gradient norm, z-loss or router metric of training is NaN or infinite at the "
+        "tracker, in the output or by the job's own gauge, with a step or without, at any "
         "time, once is enough; past warm-up and catch-up, gradient norm or z-loss far above "
         "their own median, or router entropy far below, for `detect.sustained_steps`; or "
         "`detect.skipped_steps` optimizer steps skipped within 15 min. A spike that recovers by "

@@ -9,9 +9,6 @@ from watchkeeper.domain.artefacts import (
     own_checkpoint,
     own_checkpoints,
 )
-from watchkeeper.domain.check import (
-    kept_metrics,
-)
 from watchkeeper.domain.commands import VerifySeal
 from watchkeeper.domain.contract import checkpoint_root_of, seal_tag_of
 from watchkeeper.domain.durations import local_day
@@ -23,6 +20,7 @@ from watchkeeper.domain.observation import SealFacts
 from watchkeeper.domain.permissions import permit
 from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.told_metrics import kept_metrics
 from watchkeeper.domain.values import CheckpointFacts, JobState
 from watchkeeper.domain.waivers import lack_named, lack_never_waived
 
@@ -122,7 +120,7 @@ def seal_of(run: Run, facts: SealFacts, waived: tuple[str, ...]) -> SealVerified
         tracker_state=seen.state if seen is not None else "unknown",
         tracker_step=seen.step if seen is not None else None,
         output_root=contract.output_root,
-        metrics=kept_metrics(seen) if seen is not None else {},
+        metrics=kept_metrics(seen.metrics) if seen is not None else {},
         caveats=tuple(caveats),
         waived=waived,
     )

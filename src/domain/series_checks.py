@@ -2,19 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from watchkeeper.domain.events_watch import Progress
-from watchkeeper.domain.metric_names import recognise
+from watchkeeper.domain.metric_names import is_loss_scale, recognise
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress import progress_of
 from watchkeeper.domain.progress_lines import Line, read_line
 from watchkeeper.domain.series import FINITE_ROLES, NO_STEPS, NO_VALUES, Series
 from watchkeeper.domain.state import Instance, Run, contract_of
 from watchkeeper.domain.state_trail import PastCheck
-from watchkeeper.domain.values import TrackerFacts
 
 CHECKS_MAX = 32
 """Earlier checks that stand in for a history that nobody has."""
@@ -31,7 +30,7 @@ def series_of_checks(
     run: Run,
     instance: Instance,
     seen: Observation,
-    tracker: TrackerFacts | None,
+    told: tuple[int | None, Mapping[str, float]],
     earlier: Sequence[PastCheck],
     progress: Progress | None = None,
 ) -> Series | None:
@@ -41,7 +40,7 @@ def series_of_checks(
         run: The run before the check.
         instance: The instance that was looked at.
         seen: The observation.
-        tracker: The tracker's facts where they are fresh and of this stretch.
+        told: The newest values of this stretch, and their step where one is known.
         earlier: The earlier checks of this stretch, oldest first.
         progress: The step that the check shows: where no metric tells a throughput, steps do.
     """
@@ -50,26 +49,31 @@ def series_of_checks(
     printed = any(line.loss is not None for line, _ in shown)
     names: dict[str, str] = {}
     rows: list[_Row] = []
-    for one in earlier[-CHECKS_MAX:]:
-        rows += [_Row(step, np.nan, {"loss": loss}) for step, loss in one.losses]
-        if one.step is not None and one.metrics:
-            held = recognise(tuple(one.metrics), stated)
+    loose: list[tuple[float, float]] = []
+    known = [
+        (one.step if one.metrics else None, one.at, one.metrics, one.losses)
+        for one in earlier[-CHECKS_MAX:]
+    ]
+    for step, at, metrics, losses in (*known, (told[0], seen.at, told[1], ())):
+        rows += [_Row(sampled, np.nan, {"loss": loss}) for sampled, loss in losses]
+        held = recognise(tuple(metrics), stated) if metrics else {}
+        values = _values(metrics, held, printed)
+        if step is not None:
             names.update(held)
-            values = _values(one.metrics, held, printed)
-            rows.append(_Row(one.step, one.at.timestamp(), values))
-    if tracker is not None and tracker.step is not None:
-        held = recognise(tuple(tracker.metrics), stated)
-        names.update(held)
-        values = _values(tracker.metrics, held, printed)
-        rows.append(_Row(tracker.step, seen.at.timestamp(), values))
+            rows.append(_Row(step, at.timestamp(), values))
+        elif "throughput" in values:
+            # A pace needs a time, and no step.
+            names["throughput"] = held["throughput"]
+            loose.append((at.timestamp(), values["throughput"]))
     for line, step in shown:
         if line.loss is not None:
             rows.append(_Row(step, np.nan, {"loss": line.loss}))
             names.setdefault("loss", "loss")
-    if not rows:
+    if not rows and not loose:
         return None
-    paces = _paces(earlier, seen, progress) if "throughput" not in names else []
-    return _series(_merged(rows), names, shown, paces)
+    paces = _paces(earlier, seen, progress) if "throughput" not in names else loose
+    found = _series(_merged(rows), names, shown, paces)
+    return replace(found, scaled=any(map(is_loss_scale, told[1])))
 
 
 def _paces(
@@ -121,7 +125,8 @@ def _series(
         (row.at, row.values["throughput"])
         for row in rows
         if "throughput" in row.values and not np.isnan(row.at)
-    ] or paces
+    ]
+    timed = sorted([*timed, *paces])
     return Series(
         source="logs" if shown else "checks",
         steps=np.array([row.step for row in rows], dtype=np.int64),

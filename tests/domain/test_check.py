@@ -27,13 +27,13 @@ from watchkeeper.domain.check import (
     EVIDENCE_MAX,
     INCOMPLETE_MAX,
     LINE_MAX,
-    METRICS_MAX,
     source_is_fresh,
 )
 from watchkeeper.domain.events import CheckpointValidated, CheckRecorded, Health, Progress
 from watchkeeper.domain.phases import Interrupted, Phase, Running, Stabilizing
 from watchkeeper.domain.refusals import Refusal
 from watchkeeper.domain.state import CHECKPOINTS_KEPT
+from watchkeeper.domain.told_metrics import METRICS_MAX
 from watchkeeper.domain.values import JobState, Reading, SourceState
 
 SECONDS = timedelta(seconds=1)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.domain.given import History
 from tests.domain.samples import SLUG, bar, fresh, node_lost, tracker
 from tests.domain.test_handover import announcement
 from tests.domain.training import (
@@ -312,6 +313,108 @@ def test_h7_reads_a_nan_from_the_tracker_s_newest_values_alone() -> None:
     run.log()
     shown = tracker(run.step, heartbeat_at=run.history.now, metrics={"loss": NAN})
     assert opened(run.check(gone=("history",), shown=shown)) == ["not_finite"]
+
+
+def test_h7_reads_a_nan_from_a_tracker_that_shows_no_step() -> None:
+    run = Training(History().launch())
+    quiet = {"gone": ("history", "logs")}
+    bare = [tracker(None, heartbeat_at=run.log().history.now, metrics={"train/loss": NAN})]
+    answer = run.check(shown=bare[0], **quiet)
+    assert opened(answer) == ["not_finite"]
+    assert finding(answer).summary == "train/loss is not a finite number"
+    assert finding(answer).evidence == (
+        "train/loss is NaN or infinite at the tracker: nothing shows its step; still so at its "
+        "newest point",
+    )
+    # No answer is not a number again.
+    gone = run.log().check(gone=("history", "logs", "tracker"))
+    assert cleared(gone) == []
+    well = [
+        run.check(
+            shown=tracker(None, heartbeat_at=run.log().history.now, metrics={"train/loss": 2.5}),
+            **quiet,
+        )
+        for _ in range(3)
+    ]
+    assert [cleared(one) for one in well] == [[], [], ["not_finite"]]
+
+
+def test_h7_places_values_without_a_step_at_the_one_that_the_output_shows() -> None:
+    run = Training(History().launch())
+    shown = tracker(None, heartbeat_at=run.log().history.now, metrics={"grad_norm": math.inf})
+    answer = run.check(gone=("history",), shown=shown, lines=["step=901 loss=2.5"])
+    assert opened(answer) == ["not_finite"]
+    assert finding(answer).summary == "grad_norm is not a finite number since step 901"
+
+
+def test_h7_reads_a_nan_that_the_history_does_not_hold_yet() -> None:
+    run = healthy()
+    shown = tracker(run.step + 5, heartbeat_at=run.history.now, metrics={"loss": NAN})
+    assert opened(run.check(shown=shown)) == ["not_finite"]
+
+
+@pytest.mark.parametrize(
+    ("gauges", "kinds"),
+    [
+        ({"train_loss": NAN}, ["not_finite"]),
+        ({"grad_norm": math.inf}, ["not_finite"]),
+        ({"eval_loss": NAN}, []),
+        ({"learning_rate": NAN}, []),
+        ({"grad_norm": math.inf, "loss_scale": 65536.0}, []),
+    ],
+)
+def test_h7_reads_the_job_s_own_gauges(gauges: dict[str, float], kinds: list[str]) -> None:
+    run = Training(History().launch())
+    run.log()
+    run.telemetry = TelemetryFacts(at=run.history.now, values=gauges)
+    answer = run.check(gone=("history", "tracker"))
+    assert opened(answer) == kinds
+    if kinds:
+        assert "by the job's own gauge" in finding(answer).evidence[0]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"phase": TrainingPhase.INITIALISING, "values": {"train_loss": NAN}},
+        {"at": None, "phase": TrainingPhase.NOT_STARTED, "values": {"train_loss": NAN}},
+    ],
+)
+def test_h7_believes_no_gauge_before_training(told: dict[str, Any]) -> None:
+    run = Training(History().launch())
+    run.log()
+    run.telemetry = TelemetryFacts(**{"at": run.history.now, **told})
+    assert opened(run.check(gone=("history", "tracker", "logs"))) == []
+
+
+def test_h7_believes_no_gauge_whose_sample_is_old() -> None:
+    run = Training(History().launch())
+    run.telemetry = TelemetryFacts(at=run.history.now, values={"train_loss": NAN})
+    run.log(over=timedelta(minutes=11))
+    assert opened(run.check(gone=("history", "tracker"))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("tokens_per_second", ["throughput_collapse"]),
+        ("train_step_time_seconds", ["throughput_collapse"]),
+        ("disk_read_throughput_bytes_per_second", []),
+        ("learning_rate", []),
+    ],
+)
+def test_h4_goes_by_a_gauge_that_is_named_as_a_throughput(name: str, found: list[str]) -> None:
+    run = Training(History().launch())
+    kinds = list[str]()
+    for number in range(16):
+        run.log()
+        slow = number > 9
+        pace = (2.0 if slow else 1.0) if "time" in name else (5e5 if slow else 1e6)
+        run.telemetry = TelemetryFacts(
+            at=run.history.now, phase=TrainingPhase.TRAINING, values={name: pace}
+        )
+        kinds += opened(run.check(gone=("history", "tracker", "logs")))
+    assert kinds == found
 
 
 def test_h7_does_not_blame_a_new_instance_for_the_nan_of_the_one_before() -> None:
