@@ -7,6 +7,7 @@ import pytest
 
 from tests.judge_scenes import (
     CONTRACT,
+    ROOT,
     Part,
     bars,
     clock,
@@ -87,6 +88,7 @@ def case(name: str, rows: list[Part], expected: Part, cause: str = "", **told: A
     return Case(name, rows[-1], expected, before=rows[:-1], cause=cause, **told)
 
 
+SIBLING: Part = {"job": "raysubmit_x", "state": "running", "root": f"{ROOT}/checkpoints"}
 FIRST: Part = failed(200, **PREEMPTED, **listed(1500, 1650))
 
 BUG: Part = {"log_lines": NAME_ERROR, "job": {"exit_code": 1}}
@@ -240,6 +242,17 @@ CASES = [
     *(case(f"an end that was decided, and then {what}", [*WELL, FIRST, {**seen, "at": clock(210)}],
            {"decision": "wait", "rule": "R18", "decided_now": False, "resume_step": None})
       for what, seen in NOT_OVER.items()),
+    case("a preemption, and another live job writes to the root",
+         [*WELL, {**FIRST, "others": [SIBLING]}], asks("R19"), "preemption"),
+    case("a preemption, and a live job that says it is this run", [*WELL, {**FIRST, "others": [
+         {"job": "raysubmit_x", "state": "pending", "run": "moe-7b"}]}],
+         asks("R19"), "preemption"),
+    case("a preemption, and other jobs elsewhere or over", [*WELL, {**FIRST, "others": [
+         {**SIBLING, "root": f"{ROOT}-b"}, {**SIBLING, "state": "failed"},
+         {**SIBLING, "job": "judged"}]}], relaunched(1650), "preemption"),
+    case("a relaunch was decided, and another job lives on the root by now",
+         [*WELL, FIRST, {**FIRST, "at": clock(210), "others": [SIBLING]}],
+         {"decision": "wait", "rule": "R18", "decided_now": False, "resume_step": None}),
     case("a success is seen again", [trains(5010), DONE, {**DONE, "at": clock(5034)}],
          {"decision": "verify", "rule": "R15", "decided_now": False}),
     case("checks twice as often as before", [*(trains(60 + 10 * at) for at in range(12)),

@@ -165,12 +165,23 @@ def capacity_lines(told: CapacityFacts | None) -> tuple[str, ...]:
 
 def second_writer(run: Run, instance: Instance, check: CheckRecorded) -> Held:
     """H12: another live job writes to this run's root, or says that it is this run."""
-    writers = [one for one in _others(instance, check) if _writes_here(run, one)]
-    lines = tuple(_job_line(one) for one in writers)
+    writers = writers_beside(run, instance, check)
+    lines = tuple(job_line(one) for one in writers)
     named = ", ".join(one.job for one in writers)
     summary = f"more than one live writer: {named} beside {instance.plan.submission_id}"
     holds = True if writers else None if not _is_told(check) else False
     return Held(SECOND_WRITER, "H12", Severity.NOTIFY, holds, summary, lines, named)
+
+
+def writers_beside(run: Run, instance: Instance, check: CheckRecorded) -> list[OtherJob]:
+    """Return the other live jobs that write to this run's root, or say that they are this run.
+
+    Args:
+        run: For its root and its slug.
+        instance: Whose own job is none of them, whether it lives or has ended.
+        check: What was seen of other jobs.
+    """
+    return [one for one in _others(instance, check) if _writes_here(run, one)]
 
 
 def stale_diagnostic(run: Run, instance: Instance, check: CheckRecorded) -> Held:
@@ -180,7 +191,7 @@ def stale_diagnostic(run: Run, instance: Instance, check: CheckRecorded) -> Held
         for one in _others(instance, check)
         if one.diagnostic and not _writes_here(run, one) and one.run == run.slug
     ]
-    lines = tuple(_job_line(one) for one in trials)
+    lines = tuple(job_line(one) for one in trials)
     named = ", ".join(one.job for one in trials)
     summary = f"a diagnostic job is alive and not the production one: {named}"
     holds = True if trials else None if not _is_told(check) else False
@@ -201,7 +212,8 @@ def _writes_here(run: Run, other: OtherJob) -> bool:
     return other.run == run.slug and other.diagnostic is not True
 
 
-def _job_line(other: OtherJob) -> str:
+def job_line(other: OtherJob) -> str:
+    """Describe another job in one line of evidence."""
     parts = [f"{other.job} is {other.state.value.upper()}"]
     parts += [f"writes to {other.root}"] if other.root else []
     parts += [f"carries the run {other.run}"] if other.run else []

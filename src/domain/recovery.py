@@ -27,6 +27,7 @@ from watchkeeper.domain.recovery_again import (
     r12,
     r19_retried,
 )
+from watchkeeper.domain.recovery_beside import r19_beside
 from watchkeeper.domain.recovery_case import Case as Case
 from watchkeeper.domain.recovery_case import answer, place
 from watchkeeper.domain.recovery_causes import (
@@ -351,6 +352,7 @@ TABLE: tuple[Row, ...] = (
     Row(("R7",), r7),
     Row(("R19",), r19_outlook),
     Row(("R11",), _r11),
+    Row(("R19",), r19_beside),
     Row(("R2",), r2),
     Row(("R19",), r19_retried),
     Row(("R3",), r3),

@@ -1,6 +1,7 @@
 """Which decision holds after a check that made none: that of the end, or of what is open."""
 
 from watchkeeper.domain.check import source_is_fresh
+from watchkeeper.domain.detectors_capacity import writers_beside
 from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Severity
 from watchkeeper.domain.observation import source_reading
 from watchkeeper.domain.phases import Finished, Interrupted
@@ -21,8 +22,8 @@ def standing(run: Run, check: CheckRecorded) -> DecisionMade | None:
     """
     if isinstance(run.phase, Interrupted):
         decided = run.phase.decision
-        if decided is not None and decided.action is Action.RELAUNCH and not _is_over(check):
-            return _held_back(decided, check)
+        if decided is not None and decided.action is Action.RELAUNCH:
+            return _held_back(decided, _why_held(run, decided, check)) or decided
         return decided or _awaited(run, check)
     if isinstance(run.phase, Finished):
         return verify_success(check.instance, check.job) if check.job is not None else None
@@ -36,14 +37,24 @@ def _is_over(check: CheckRecorded) -> bool:
     return ended and source_is_fresh(check, "orchestrator")
 
 
-def _held_back(decided: DecisionMade, check: CheckRecorded) -> DecisionMade:
+def _why_held(run: Run, decided: DecisionMade, check: CheckRecorded) -> str:
+    """Say why a relaunch that was decided waits; empty where it may be carried out."""
+    if not _is_over(check):
+        return f"the orchestrator does not say now that {decided.instance} is over: {check.because}"
+    writers = writers_beside(run, run.instances[-1], check)
+    named = ", ".join(one.job for one in writers)
+    return f"another live job writes to its output root: {named}" if writers else ""
+
+
+def _held_back(decided: DecisionMade, why: str) -> DecisionMade | None:
     """Say that a relaunch waits: the job may live, or somebody may have relaunched it since."""
+    if not why:
+        return None
     return DecisionMade(
         instance=decided.instance,
         action=Action.WAIT,
         rule="R18",
-        because=f"a relaunch was decided ({decided.rule}), and the orchestrator does not say now "
-        f"that {decided.instance} is over: {check.because}",
+        because=f"a relaunch was decided ({decided.rule}), and {why}",
         evidence=decided.evidence,
     )
 

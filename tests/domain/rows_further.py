@@ -31,9 +31,11 @@ from tests.domain.decision_scenes import (
 from tests.domain.given import Answer, History
 from tests.domain.looking import look, steps
 from tests.domain.rows_causes import AGAIN, ASK_R9, HBM, OUT_OF_HBM, ends_elsewhere, proposes
+from tests.domain.rows_live import TWIN
 from tests.domain.rule_tables import Cell, Decides, Told, destroys_nothing
 from tests.domain.samples import (
     KEPT,
+    ROOT,
     clear_for,
     down,
     exited,
@@ -49,6 +51,7 @@ from tests.domain.stories import story
 from watchkeeper.domain.events import Action, DecisionMade
 from watchkeeper.domain.phases import Interrupted, Running
 from watchkeeper.domain.refusals import Refusal
+from watchkeeper.domain.sources import OtherJob
 from watchkeeper.domain.values import JobState
 
 ASK_R10 = (Action.ESCALATE, "R10")
@@ -438,6 +441,11 @@ def blocked(history: History) -> Answer:
     return history.tell(history.relaunch_command(clear_for(1000, root_held_by="other-run i1")))
 
 
+def beside_lives(other: OtherJob) -> When:
+    """Its node is lost, and the cluster has this other job."""
+    return lambda history: look(history, node_lost(), others=(other,), further=("cluster",), **KEEP)
+
+
 R19 = Decides(
     rule="R19",
     chosen=(
@@ -457,6 +465,12 @@ R19 = Decides(
             ),
             ASK_R19,
         ),
+        Cell(
+            "a node is lost, and another live job writes to the root",
+            trained(),
+            beside_lives(TWIN),
+            ASK_R19,
+        ),
         Cell("the gate blocks what was decided", lambda: story(Interrupted), blocked, ASK_R19),
         Cell(
             "a human answered: relaunch",
@@ -465,7 +479,15 @@ R19 = Decides(
             (Action.RELAUNCH, "R19"),
         ),
     ),
-    boundary=(Cell("the same end by a signal, once", trained(), ends(killed()), RELAUNCH_R1),),
+    boundary=(
+        Cell("the same end by a signal, once", trained(), ends(killed()), RELAUNCH_R1),
+        Cell(
+            "a node is lost, and another job lives on a root beside it",
+            trained(),
+            beside_lives(TWIN.model_copy(update={"root": f"{ROOT}-b"})),
+            RELAUNCH_R1,
+        ),
+    ),
     planned=(paused("exit code 1", ends(exited(1))),),
     unknown=(
         unseen(
