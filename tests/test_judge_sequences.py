@@ -130,6 +130,17 @@ NOT_OVER: dict[str, Part] = {
 }  # fmt: skip
 """What is seen after an end that does not say that the instance is over still."""
 
+_ROUND_STEPS = (*range(1000, 2000, 100), *range(1920, 2000, 20), *range(2100, 2500, 100))
+ROUNDED = [
+    {
+        "at": clock(100 + 10 * number),
+        "job": job(),
+        "log_lines": [f"Progress on:train {step / 1000:.2f}kit/50.0kit"],
+    }
+    for number, step in enumerate(_ROUND_STEPS)
+]
+"""Checks of a run that shows only bars, rounded to 10 steps: slow for a while."""
+
 CASES = [
     case("a loop whose instances nobody names, by their starts", loop(PREEMPTED, PREEMPTED),
          asks("R2"), "preemption"),
@@ -253,6 +264,9 @@ CASES = [
     case("a relaunch was decided, and another job lives on the root by now",
          [*WELL, FIRST, {**FIRST, "at": clock(210), "others": [SIBLING]}],
          {"decision": "wait", "rule": "R18", "decided_now": False, "resume_step": None}),
+    case("rounded bars come at a fifth of their pace", ROUNDED[:13],
+         {"health": "degraded", "decision": "notify"}, rules=("H4",)),
+    case("rounded bars come at their old pace again", ROUNDED, {"health": "healthy"}),
     case("a success is seen again", [trains(5010), DONE, {**DONE, "at": clock(5034)}],
          {"decision": "verify", "rule": "R15", "decided_now": False}),
     case("checks twice as often as before", [*(trains(60 + 10 * at) for at in range(12)),

@@ -14,7 +14,7 @@ from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import CheckRecorded, Severity
 from watchkeeper.domain.held import Held
 from watchkeeper.domain.measured import Level, Measured, Overlap, Pace
-from watchkeeper.domain.measuring_pace import low_cadences
+from watchkeeper.domain.measuring_pace import BY_STEPS, low_cadences
 from watchkeeper.domain.sources import TrainingPhase
 from watchkeeper.domain.state import Run, contract_of
 
@@ -62,7 +62,13 @@ def metric_answers(run: Run, check: CheckRecorded) -> tuple[Held, ...]:
         _shifted(check.measured, limits, raised),
         _resumed(run, check.measured, limits),
     )
-    return tuple(map(_undecided, answers)) if _shows_nothing_new(check) else answers
+    if not _shows_nothing_new(check):
+        return answers
+    # Steps that are shown now tell a pace, though no metric is.
+    pace = check.measured.pace
+    paced = pace is not None and pace.metric == BY_STEPS and check.progress is not None
+    first = answers[0] if paced else _undecided(answers[0])
+    return (first, *map(_undecided, answers[1:]))
 
 
 def _shows_nothing_new(check: CheckRecorded) -> bool:

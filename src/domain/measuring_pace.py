@@ -12,6 +12,9 @@ from watchkeeper.domain.rounding import significant
 from watchkeeper.domain.series import Series
 from watchkeeper.domain.state import Run
 
+BY_STEPS = "steps per second"
+"""Names the pace that is taken from the steps themselves."""
+
 PACES_SHOWN = 8
 """Cadences whose pace a check records."""
 
@@ -39,7 +42,7 @@ def pace_of(
     """
     if series.pace_times is None or series.pace_values is None or not series.pace_times.size:
         return None
-    name = series.names.get("throughput", "steps per second")
+    name = series.names.get("throughput", BY_STEPS)
     inverted = is_duration(name)
     values = series.pace_values
     if inverted:

@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from watchkeeper.domain.contract import cadence_of
+from watchkeeper.domain.detect_limits import limits_of
 from watchkeeper.domain.events_watch import Progress
 from watchkeeper.domain.metric_names import is_loss_scale, recognise
 from watchkeeper.domain.observation import Observation
 from watchkeeper.domain.progress import progress_of
 from watchkeeper.domain.progress_lines import Line, read_line
+from watchkeeper.domain.rounded_pace import rough_paces, shown_by, slow_paces
 from watchkeeper.domain.series import FINITE_ROLES, NO_STEPS, NO_VALUES, Series
 from watchkeeper.domain.state import Instance, Run, contract_of
 from watchkeeper.domain.state_trail import PastCheck
@@ -69,9 +72,13 @@ def series_of_checks(
         if line.loss is not None:
             rows.append(_Row(step, np.nan, {"loss": line.loss}))
             names.setdefault("loss", "loss")
-    if not rows and not loose:
+    paces = loose
+    if "throughput" not in names and progress is not None and progress.uncertainty:
+        paces = _rounded(run, instance, seen, progress)
+    elif "throughput" not in names:
+        paces = _paces(earlier, seen, progress) if rows else []
+    if not rows and not paces:
         return None
-    paces = _paces(earlier, seen, progress) if "throughput" not in names else loose
     found = _series(_merged(rows), names, shown, paces)
     return replace(found, scaled=any(map(is_loss_scale, told[1])))
 
@@ -94,6 +101,25 @@ def _paces(
             found.append((at, (step - last[1]) / (at - last[0])))
             last = (at, step)
     return found
+
+
+def _rounded(
+    run: Run, instance: Instance, seen: Observation, progress: Progress
+) -> list[tuple[float, float]]:
+    """Return the paces that rounded steps tell: where one is slow, or may be fast again."""
+    own = instance.plan.instance
+    points = [
+        (one.at.timestamp(), one.step)
+        for one in run.trail
+        if one.instance == own and one.step is not None
+    ]
+    points.append((seen.at.timestamp(), progress.step))
+    shown = shown_by(points, progress.uncertainty)
+    contract, limits = contract_of(run), limits_of(contract_of(run))
+    cadence_s = cadence_of(contract).total_seconds()
+    slow = slow_paces(shown, cadence_s, limits.throughput_cadences, limits.throughput_drop)
+    told = any(found.rule == "H4" for found in run.findings.values())
+    return slow or (rough_paces(shown) if told else [])
 
 
 def _values(

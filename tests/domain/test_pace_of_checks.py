@@ -77,3 +77,49 @@ def test_rounding_is_no_slow_cadence() -> None:
         found += [one for one in answer.all(FindingOpened) if one.rule == "H4"]
         history.later(timedelta(seconds=1))
     assert found == []
+
+
+def rounded(moves: list[int], unit: int, start: int = 20_000) -> tuple[History, list[str]]:
+    """A run that shows only bars, rounded to a unit; the numbers of the checks at which H4 opened.
+
+    Args:
+        moves: Steps from check to check.
+        unit: What the bar rounds to.
+        start: The first step.
+    """
+    history = History().launch(contract(final_step={"value": 99_000, "source": "config"}))
+    step, changes = start, list[str]()
+    for number, move in enumerate(moves):
+        step += move
+        shown = round(step / unit) * unit / 1000
+        digits = {10: 2, 100: 1}[unit]
+        answer = look(history, lines=[bar(f"{shown:.{digits}f}kit/99kit")])
+        told = {one.rule for one in answer.all(FindingOpened)}
+        changes += [f"opened {number}"] if "H4" in told else []
+        changes += [f"cleared {number}"] if "throughput_collapse" in cleared(answer) else []
+    return history, changes
+
+
+@pytest.mark.parametrize(
+    ("moves", "unit", "found"),
+    [
+        # A quarter of the pace, which the rounding hides in no cadence.
+        ([2_000] * 10 + [500] * 4, 10, ["opened 12"]),
+        ([60] * 40, 100, []),
+        ([97, 53] * 20, 100, []),
+        # 15 of 60 steps a cadence: a bar that rounds to 100 shows it after some hours.
+        ([60] * 36 + [15] * 27, 100, ["opened 56"]),
+        # A third slower lies within what is rounded away.
+        ([60] * 30 + [40] * 9, 100, []),
+        ([2_000] * 10 + [500] * 2 + [2_000] * 4, 10, []),
+        ([2_000] * 10 + [0] * 4 + [300] + [2_000] * 4, 10, []),
+        ([2_000] * 10 + [500] * 4 + [2_000] * 5, 10, ["opened 12", "cleared 15"]),
+    ],
+)
+def test_a_slowdown_beyond_rounding_is_seen_in_rounded_bars(
+    moves: list[int], unit: int, found: list[str]
+) -> None:
+    history, changes = rounded(moves, unit)
+    assert changes == found
+    if found and len(found) == 1:
+        assert "% below its baseline" in history.run.findings["throughput_collapse"].summary

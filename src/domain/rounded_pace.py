@@ -1,0 +1,103 @@
+"""How fast training goes where only rounded bars tell, such as `1.86kit/2.38kit`.
+
+A bar that rounds to 100 steps shows a pace of 60 a cadence as 0, 100, 100, 0 and so on. So slow is
+only what is slow whatever was rounded away: the least that was done before against the most that
+may have been done since, over as many cadences as that takes.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+SPANS = (1, 2, 4, 8)
+"""Cadences that are taken together: as few as show it."""
+
+_EXACT_ENOUGH = 16
+"""Steps in a span, as a multiple of what each end rounds away, for an error of an eighth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What checks showed of one stretch of training.
+
+    Attributes:
+        times: Of the checks, in seconds since 1970, ascending.
+        steps: The steps shown then, ascending.
+        slack: Steps either way that each may be off.
+    """
+
+    times: tuple[float, ...]
+    steps: tuple[int, ...]
+    slack: int
+
+
+def shown_by(points: Sequence[tuple[float, int]], slack: int) -> Shown:
+    """Return the newest stretch of points: those since a step was last seen to fall."""
+    begin = 0
+    for at, (earlier, later) in enumerate(pairwise(points), 1):
+        if later[1] < earlier[1]:
+            begin = at
+    own = points[begin:]
+    return Shown(tuple(at for at, _ in own), tuple(step for _, step in own), slack)
+
+
+def slow_paces(
+    shown: Shown, cadence_s: float, windows: int, drop: float
+) -> list[tuple[float, float]]:
+    """Return times and paces where the newest windows are slow beyond rounding; else nothing.
+
+    A window in which nothing moved is a standstill or shown late, and no slow one.
+
+    Args:
+        shown: What was shown.
+        cadence_s: Length of a cadence.
+        windows: How many windows in a row must be slow.
+        drop: Share below what was done before at which a window is slow.
+    """
+    for span in SPANS:
+        places = _places(shown, span * cadence_s, cadence_s, windows)
+        before = _least(shown, places[0]) if places else 0.0
+        if not places or shown.times[places[0]] - shown.times[0] < windows * cadence_s:
+            return []
+        paces = [_most(shown, begin, end) for begin, end in pairwise(places)]
+        if all(0 < pace < (1 - drop) * before for pace in paces):
+            usual = [(at, before) for at in shown.times[1 : places[0] + 1]]
+            # One for each window: more of them would outvote what was usual.
+            return [*usual, *zip(shown.times[-windows:], paces, strict=True)]
+    return []
+
+
+def rough_paces(shown: Shown) -> list[tuple[float, float]]:
+    """Return times and paces, each over so many steps that rounding is little of them."""
+    needed = max(_EXACT_ENOUGH * shown.slack, 1)
+    found: list[tuple[float, float]] = []
+    for end, step in enumerate(shown.steps):
+        begin = bisect_right(shown.steps, step - needed, 0, end) - 1
+        if begin >= 0:
+            moved, took = step - shown.steps[begin], shown.times[end] - shown.times[begin]
+            found.append((shown.times[end], moved / took))
+    return found
+
+
+def _places(shown: Shown, span_s: float, cadence_s: float, windows: int) -> list[int]:
+    """Return which checks bound the newest windows, oldest first; none where they do not reach."""
+    if not shown.times:
+        return []
+    now = shown.times[-1]
+    bounds = (now - number * span_s + cadence_s / 2 for number in range(windows, -1, -1))
+    places = [bisect_right(shown.times, bound) - 1 for bound in bounds]
+    return places if places[0] > 0 and len(set(places)) == len(places) else []
+
+
+def _least(shown: Shown, end: int) -> float:
+    moved = shown.steps[end] - shown.steps[0] - 2 * shown.slack
+    took = shown.times[end] - shown.times[0]
+    return moved / took if took > 0 else 0.0
+
+
+def _most(shown: Shown, begin: int, end: int) -> float:
+    """Return the fastest that a window may have been; 0 where nothing was seen to move in it."""
+    moved = shown.steps[end] - shown.steps[begin]
+    took = shown.times[end] - shown.times[begin]
+    return (moved + 2 * shown.slack) / took if moved > 0 and took > 0 else 0.0
