@@ -47,6 +47,13 @@ _OLMO_LOSS = re.compile(
 _TRAINS = re.compile(r"(?:train(?:ing)?(?: steps?)?|steps?|iterations?):$", re.IGNORECASE)
 _HELD_BACK = re.compile(r"(?<![a-z])(?:eval|valid|val|test|infer|predict)", re.IGNORECASE)
 
+_EVALUATES = re.compile(
+    r"(?<![\w./-])(?:eval|evaluat(?:ion|ing)|valid|validat(?:ion|ing)|val|test|testing|predicting)"
+    r"\s*[\])>|:-]?\s*$",
+    re.IGNORECASE,
+)
+"""What an evaluation puts before a line of training's form; a folder of such a name is none."""
+
 BLOCKS = ("composer", "olmo")
 """Forms whose loss stands some lines below its step, in the same block."""
 
@@ -87,9 +94,13 @@ def own_form(text: str) -> Printed | None:
         shown = (bar.step, None, loss, slack, rate, None, bar.uncertainty)
         return Printed("tqdm", "training", *shown)
     if "|Loss: " in text and (found := _TORCHTUNE.search(text)):
+        if evaluates(text[: found.start("epoch")]):
+            return Printed("torchtune", "evaluation")
         # The bar behind it is of the epoch; the count before it is of the run.
         return _counted("torchtune", found, rate_of(text, found.end()))
     if " loss train: " in text and (found := _LITGPT.search(text)):
+        if evaluates(text[: found.start()]):
+            return Printed("litgpt", "evaluation")
         # `iter` counts micro-batches; its checkpoints are named by `step`.
         return _counted("litgpt", found, None)
     if (text.startswith("[") or "logging_writer.py:" in text) and (written := _clu(text)):
@@ -128,9 +139,20 @@ def _clu(text: str) -> Printed | None:
     return Printed("clu", step=int(found["step"]), loss=loss, slack=slack, rate=pace)
 
 
+def evaluates(before: str) -> bool:
+    """Say whether what stands before a line's numbers says that an evaluation printed them.
+
+    >>> evaluates("INFO eval "), evaluates("[validation] "), evaluates("/jobs/eval "), evaluates("")
+    (True, True, False, False)
+    """
+    return _EVALUATES.search(before) is not None
+
+
 def _of_block(text: str) -> Printed | None:
     if "Train time/batch:" in text and (found := _COMPOSER_STEP.search(text)):
-        return Printed("composer", step=int(found["step"]))
+        evaluated = evaluates(text[: found.start()])
+        step = None if evaluated else int(found["step"])
+        return Printed("composer", "evaluation" if evaluated else "training", step)
     if "Train loss/train/total:" in text and (found := _COMPOSER_LOSS.search(text)):
         return _loss_alone("composer", found)
     if "train/C" in text and (found := _OLMO_LOSS.search(text)):
@@ -139,4 +161,6 @@ def _of_block(text: str) -> Printed | None:
 
 
 def _loss_alone(name: str, found: re.Match[str]) -> Printed:
+    if evaluates(found.string[: found.start()]):
+        return Printed(name, "evaluation")
     return Printed(name, loss=number_of(found["loss"]), slack=slack_of(found["loss"]))

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Literal, cast
 
 from watchkeeper.domain.epoch_counts import epoch_count, keras_count
-from watchkeeper.domain.own_forms import Printed, own_form
+from watchkeeper.domain.own_forms import Printed, evaluates, own_form
 from watchkeeper.domain.progress_numbers import (
     NUMBER,
     count_of,
@@ -299,6 +299,8 @@ def _dictionary(text: str) -> Line | None:
     body = text[start : text.rfind("}") + 1]
     if not body:
         return None
+    if evaluates(text[:start]):
+        return Line("hugging_face" if body.startswith("{'") else "json", "evaluation")
     if body.startswith("{'"):
         return _hugging_face(body)
     try:

@@ -176,3 +176,30 @@ def test_a_block_s_loss_is_of_the_step_above_it(
 
 def test_a_loss_of_no_block_has_no_step() -> None:
     assert progress_at(["step: 7", "{'loss': 0.5, 'epoch': 1.2}"], 1) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eval Train loss/train/total: 2.1",
+        "2026-01-01 10:00:00 INFO eval: Train loss/train/total: 2.1",
+        "[validation] Train time/batch: 12",
+        "eval train/CrossEntropyLoss=2.1",
+        "eval " + TUNED,
+        "eval: " + LITGPT,
+        "eval {'loss': 2.3, 'epoch': 0.1}",
+    ],
+)
+def test_a_form_of_training_that_an_evaluation_prints_is_no_training(text: str) -> None:
+    line = read_line(text)
+    assert line is not None
+    assert (line.phase, line.step, line.loss) == ("evaluation", None, None)
+
+
+@pytest.mark.parametrize(
+    "before", ["", "\t ", "[INFO] ", "/jobs/eval ", "rank0: ", "I0812 test-run: "]
+)
+def test_what_else_stands_before_a_form_of_training_leaves_it_training(before: str) -> None:
+    line = read_line(before + "Train loss/train/total: 2.1")
+    assert line is not None
+    assert (line.phase, line.loss) == ("training", 2.1)
