@@ -40,6 +40,13 @@ PREEMPTED: Part = {"attempts": [{"task": "0", "state": "preempted"}]}
 LOST: Part = {
     "attempts": [{"task": "0", "state": "worker_failed", "worker_failure": True, "node": "w-3"}]
 }
+
+
+def lost(node: str) -> Part:
+    """An end by the loss of another machine."""
+    return {"attempts": [{**LOST["attempts"][0], "node": node}]}
+
+
 NO_NETWORK: Part = {
     "log_lines": ["requests.exceptions.ConnectionError: Temporary failure in name resolution"],
     "job": {"exit_code": 1},
@@ -166,6 +173,12 @@ CASES = [
          asks("R2"), "preemption"),
     case("six preemptions, a checkpoint after each", loop(*[PREEMPTED] * 6, gain=400),
          relaunched(3650), "preemption"),
+    case("the same machine is lost again, with progress between", loop(LOST, LOST, gain=400),
+         relaunched(2050), "node_failure"),
+    case("the same machine is lost a third time in a day", loop(LOST, LOST, LOST, gain=400),
+         asks("R19"), "node_failure"),
+    case("three machines are lost in a day", loop(LOST, lost("w-4"), lost("w-5"), gain=400),
+         relaunched(2450), "node_failure"),
     case("four kinds of ends at one place", loop(PREEMPTED, LOST, NO_NETWORK, KILLED),
          asks("R2"), "unknown"),
     case("a kill that comes back, though further on", loop(KILLED, KILLED, gain=150),
@@ -450,3 +463,14 @@ def test_h7_says_what_came_since(losses: list[Any], summary: str, evidence: str,
     assert found["summary"] == f"loss {summary}"
     assert found["evidence"] == [f"loss is NaN or infinite at the tracker: {evidence}"]
     assert found["new"] is new
+
+
+def test_a_relaunch_names_the_machine_that_was_lost_before() -> None:
+    rows = loop(LOST, LOST, gain=400)
+    line = {"id": "x", "contract": CONTRACT, "history": rows[:-1], "observation": rows[-1]}
+    answer = row_of(answer_line(json.dumps(line), SCRUBBER))
+    assert answer["rule"] == "R1"
+    assert "w-3 was lost before (i1 at ~" in answer["why"]
+    rows = loop(LOST, lost("w-4"), gain=400)
+    line = {"id": "x", "contract": CONTRACT, "history": rows[:-1], "observation": rows[-1]}
+    assert "lost before" not in row_of(answer_line(json.dumps(line), SCRUBBER))["why"]

@@ -43,6 +43,7 @@ from watchkeeper.domain.recovery_causes import (
     r19_outlook,
     supersede_words,
 )
+from watchkeeper.domain.recovery_node import lost_again, r19_node
 from watchkeeper.domain.startup_lines import shows_forbidden
 from watchkeeper.domain.state import DRIFTED, Checkpoint, Run, contract_of
 from watchkeeper.domain.store_silence import PROPOSES, silent_too_long
@@ -233,7 +234,7 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
         rule,
         f"{what}; relaunch under the same identity "
         f"from step-{chosen.step}. {first.capitalize()}; budget {used + 1} of {retries.budget} "
-        f"in {render_duration(retries.window)}{exception}",
+        f"in {render_duration(retries.window)}{exception}{lost_again(case)}",
         _witness(chosen),
     )
     return decided.model_copy(
@@ -355,6 +356,7 @@ TABLE: tuple[Row, ...] = (
     Row(("R19",), r19_beside),
     Row(("R2",), r2),
     Row(("R19",), r19_retried),
+    Row(("R19",), r19_node),
     Row(("R3",), r3),
 )
 """All that is asked of an end before it may be relaunched, in this order."""

@@ -20,7 +20,7 @@ RECOVERY_RULES = (
         "policy allows it; budget is left.",
         "Relaunch with the same run id, tracker id, output root and command from the newest "
         "complete, validated checkpoint, by numeric step. The decision says what its outcome would "
-        "prove, and which hypotheses are at stake.",
+        "prove, and which hypotheses are at stake; a machine that was lost before is named.",
         _RECOVERY,
         f"{_HERO}, Resume And Recovery and What Can Go Wrong: Midrun crash",
     ),
@@ -197,7 +197,8 @@ RECOVERY_RULES = (
         "judgement",
         "Nothing above decides: an outlook of `ask`, an end that was to be retried once and came "
         "back, a blocked gate, a refused launch, a job that nobody can account for; another "
-        "live job on the run's output root; a "
+        "live job on the run's output root; a machine that is lost a third time within "
+        "`retries.window`, with progress between; a "
         "checkpoint store that is silent for `live.stall` after an end; a relaunch that R1 would "
         "decide where `policy.approvals` is `each`; or a human answered a question with a "
         "relaunch.",

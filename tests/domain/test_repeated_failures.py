@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from tests.domain.given import Answer, History, decided
+from tests.domain.looking import look
 from tests.domain.samples import (
     KEPT,
     bar,
     contract,
     killed,
+    listing,
     node_lost,
 )
 from watchkeeper.domain.events import (
@@ -20,6 +22,7 @@ from watchkeeper.domain.events import (
     InstanceEnded,
 )
 from watchkeeper.domain.repeated import WINDOW_STEPS
+from watchkeeper.domain.sources import AttemptFacts, AttemptState
 from watchkeeper.domain.values import JobFacts
 
 
@@ -200,3 +203,34 @@ def test_r2_is_asked_before_r3() -> None:
         Action.ESCALATE,
         "R2",
     )
+
+
+# --- The same machine ----------------------------------------------------------------------------
+
+TRIED = AttemptFacts(task="0", state=AttemptState.WORKER_FAILED, worker_failure=True)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wait", "expected", "named"),
+    [
+        (("w-3", "w-3", "w-3"), timedelta(hours=2), (Action.ESCALATE, "R19"), True),
+        (("w-3", "w-3", "w-3"), timedelta(hours=13), (Action.RELAUNCH, "R1"), True),
+        (("w-4", "w-3", "w-3"), timedelta(hours=2), (Action.RELAUNCH, "R1"), True),
+        (("w-4", "w-5", "w-3"), timedelta(hours=2), (Action.RELAUNCH, "R1"), False),
+        (("", "", ""), timedelta(hours=2), (Action.RELAUNCH, "R1"), False),
+    ],
+)
+def test_a_machine_lost_again_is_named_and_the_third_time_within_the_window_asked_about(
+    nodes: tuple[str, ...], wait: timedelta, expected: tuple[Action, str], named: bool
+) -> None:
+    history, answer = History().launch(), None
+    for number, node in enumerate(nodes):
+        if number:
+            history.relaunch()
+        tried = TRIED.model_copy(update={"node": node, "ended_at": history.now})
+        facts = {"step": 1_100 + 400 * number, "found": listing(900, 1_000 + 400 * number)}
+        said = node_lost(submission_id=history.run.instances[-1].plan.submission_id)
+        answer = look(history, said, attempts=(tried,), further=("attempts",), wait=wait, **facts)
+    assert answer is not None
+    assert decided(answer) == expected
+    assert ("w-3 was lost" in answer.the(DecisionMade).because) is named
