@@ -31,7 +31,7 @@ def bad_told(
     """
     names = recognise(tuple(told), contract_of(run).detect.metrics)
     covered = frozenset(series.columns) if series is not None else frozenset[str]()
-    bad = series.bad if series is not None else {}
+    bad = frozenset(series.bad) if series is not None else frozenset[str]()
     scaled = (series is not None and series.scaled) or any(map(is_loss_scale, told))
     before = _before(run, instance)
     step = progress.step if progress is not None else _newest_known(instance)

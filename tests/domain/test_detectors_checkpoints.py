@@ -89,12 +89,16 @@ def test_where_nobody_states_an_interval_hours_without_any_are_told(
 ) -> None:
     promised = SEEN_ONLY.model_copy(update={"lane": lane})
     history = History().launch(promised)
-    began, found = history.now, list[str]()
-    while not found:
+    began = history.now
+
+    def later() -> Answer:
         step = round((history.now - began) / MINUTE) * 10
-        answer = look(history, step=step, lines=steps(step), found=listing())
-        found = opened(answer)
-    assert found == ["checkpoint_stalled"]
+        return look(history, step=step, lines=steps(step), found=listing())
+
+    answer = later()
+    while not opened(answer):
+        answer = later()
+    assert opened(answer) == ["checkpoint_stalled"]
     assert timedelta(hours=hours) < history.now - began < timedelta(hours=hours) + 3 * CADENCE
     told = answer.the(FindingOpened)
     assert told.severity is Severity.ALERT

@@ -383,7 +383,7 @@ def test_h7_reads_the_job_s_own_gauges(gauges: dict[str, float], kinds: list[str
 def test_h7_believes_no_gauge_before_training(told: dict[str, Any]) -> None:
     run = Training(History().launch())
     run.log()
-    run.telemetry = TelemetryFacts(**{"at": run.history.now, **told})
+    run.telemetry = TelemetryFacts.model_validate({"at": run.history.now, **told})
     assert opened(run.check(gone=("history", "tracker", "logs"))) == []
 
 
