@@ -265,7 +265,10 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
     reading = command.facts.source_reading
     answered = reading is not None and reading.state is SourceState.FRESH
     if answered and (found is None or not found.complete):
-        return _choose_again(run, decision)
+        return _choose_again(run, decision, "is no longer complete there")
+    rejected = run.rejected.get(decision.resume_path)
+    if rejected is not None:
+        return _choose_again(run, decision, f"was rejected since: {rejected}")
     plan = make_plan(
         contract_of(run),
         number=len(run.instances) + 1,
@@ -305,13 +308,13 @@ def prior_of(run: Run) -> Prior | None:
     return Prior(contract_of(run), before.plan, dict(before.config), before.patch)
 
 
-def _choose_again(run: Run, decision: DecisionMade) -> Outcome:
-    """The checkpoint decided on is gone: a human is asked, since what is left was not judged."""
+def _choose_again(run: Run, decision: DecisionMade, says: str) -> Outcome:
+    """The checkpoint decided on is no good: a human is asked; what is left was not judged."""
     escalate = DecisionMade(
         instance=decision.instance,
         action=Action.ESCALATE,
         rule="R10",
-        because=f"step-{decision.resume_step}, which was decided on, is no longer complete there",
+        because=f"step-{decision.resume_step}, which was decided on, {says}",
         evidence=decision.evidence,
     )
     return [escalate, *escalation_of(run, escalate)]
