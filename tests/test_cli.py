@@ -377,6 +377,23 @@ def test_a_watch_of_an_unknown_run_is_refused(cli: Cli) -> None:
     assert "RUN_UNKNOWN" in answer.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("events", "tinny"), ("why", "tinny"), ("status", "tinny"), ("note", "tinny", "a word"),
+        ("ledger", "export", "--run", "tinny"), ("ledger", "replay", "tinny"),
+        ("watch", "tinny", "--until-idle"), ("abandon", "tinny", "--reason", "wrong"),
+    ],
+)  # fmt: skip
+def test_of_an_unknown_run_the_names_that_are_near_are_told(
+    cli: Cli, contract: Path, words: tuple[str, ...]
+) -> None:
+    assert cli("launch", str(contract)).code == 3
+    answer = cli(*words)
+    assert answer.code in (3, 4)
+    assert "Did you mean tiny?" in answer.err
+
+
 def test_a_watch_acts_for_every_run_of_the_home(cli: Cli, contract: Path) -> None:
     assert cli("launch", str(contract)).code == 3
     contract.write_text(contract.read_text().replace("run: tiny", "run: other"))

@@ -6,20 +6,24 @@ for event in subscribe("~/.watchkeeper", types=["run.escalation_raised"]):
 print(event.run, event.envelope["data"]["question"])
 """
 
+import logging
 import os
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
 from watchkeeper.adapters.home import open_home
 from watchkeeper.adapters.ledger_choice import chosen_store
+from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.domain.registry import UPCASTS, type_of
 from watchkeeper.event_store import EventStore
 from watchkeeper.projections.cloud_event import CloudEvent, cloud_event, is_wanted, matches
 from watchkeeper.tailer import Tailer
+
+log = logging.getLogger(__name__)
 
 LOOK_EVERY = timedelta(milliseconds=500)
 """How long `stop` may have to wait; a new event is given at once."""
@@ -41,6 +45,7 @@ def subscribe(
     follow: bool = True,
     stop: threading.Event | None = None,
     store: str | None = None,
+    warn: Callable[[str], None] = log.warning,
 ) -> Generator[CloudEvent, None, None]:
     """Give the events of a home, in the order in which they were recorded, each once.
 
@@ -57,6 +62,8 @@ def subscribe(
         stop: Ends the iterator when set, by a signal handler or another thread.
         store: URL of the server that keeps the ledger; by default WATCHKEEPER_STORE, else what the
             home keeps, else the file in the home.
+        warn: Told at once of each of `runs` that has no event yet: it may be launched later, or be
+            misspelt.
 
     Raises:
         SubscriptionMistake: No event has such a type, or the position lies beyond the ledger.
@@ -70,7 +77,8 @@ def subscribe(
             )
     if isinstance(from_position, int) and from_position < 0:
         raise SubscriptionMistake(f"position {from_position}: expected 0 or more")
-    return _stream(Path(home), from_position, types, runs, follow, stop or threading.Event(), store)
+    ended = stop or threading.Event()
+    return _stream(Path(home), from_position, types, runs, follow, ended, store, warn)
 
 
 def _stream(
@@ -81,11 +89,14 @@ def _stream(
     follow: bool,
     stop: threading.Event,
     store: str | None,
+    warn: Callable[[str], None],
 ) -> Generator[CloudEvent, None, None]:
     home = open_home(path)
     chosen = chosen_store(store, os.environ, home.store, home.deployment, home.key)
     with open_ledger(chosen, home.ledger) as ledger:
         first = _first(ledger.store, from_position)
+        for unknown in _unknown(ledger.store, runs, follow):
+            warn(unknown)
         tailer = Tailer(ledger.recorder, ledger.store, after=first)
         while not stop.is_set():
             for page in tailer.pages():
@@ -106,6 +117,23 @@ def _stream(
                 return
             while not stop.is_set() and not tailer.wait(LOOK_EVERY):
                 pass
+
+
+def _unknown(store: EventStore, runs: Sequence[str], follow: bool) -> list[str]:
+    """Return a sentence for each run that the ledger does not have."""
+    if not runs:
+        return []
+    known = [name.removeprefix("run/") for name in store.streams("run/")]
+    then = (
+        "Waiting for its first event, as of a run that is launched later."
+        if follow
+        else "`watchkeeper status --all` lists them."
+    )
+    return [
+        f"--run {run}: no run of this name is in the ledger.{did_you_mean(run, known)} {then}"
+        for run in dict.fromkeys(runs)
+        if run not in known
+    ]
 
 
 def _first(store: EventStore, from_position: Position) -> int:

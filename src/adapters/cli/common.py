@@ -22,6 +22,7 @@ from watchkeeper.adapters.cli.storing import given_store
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import Home, HomeInUse, HomeProblem, open_home, watch_lock
 from watchkeeper.adapters.ledger_choice import chosen_store, own_to_home
+from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.adapters.principals import actor_of, read_principals
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.postgres_address import parse_address
@@ -149,9 +150,14 @@ def known_run(ledger: Ledger, slug: str) -> Run:
     if isinstance(run, Unreadable):
         raise Leave(f"{slug} after event {run.version}: {run.why}", 1)
     if run.version == 0:
-        refused = Refused(Refusal.RUN_UNKNOWN, slug)
-        raise Leave(f"refused ({refused.refusal.name}): {refused.sentence}", 3)
+        raise _unknown(ledger, Refused(Refusal.RUN_UNKNOWN, slug), slug)
     return run
+
+
+def _unknown(ledger: Ledger, refused: Refused, slug: str) -> Leave:
+    """Return how a command ends that names no run: with the names that are near."""
+    near = did_you_mean(slug, ledger.slugs())
+    return Leave(f"refused ({refused.refusal.name}): {refused.sentence}{near}", 3)
 
 
 def handle(office: Office, slug: str, command: RunCommand) -> Handled:
@@ -160,7 +166,10 @@ def handle(office: Office, slug: str, command: RunCommand) -> Handled:
     Raises:
         Leave: A rule refuses it.
     """
-    return not_refused(office.ledger.handle(slug, command))
+    outcome = office.ledger.handle(slug, command)
+    if isinstance(outcome, Refused) and outcome.refusal is Refusal.RUN_UNKNOWN:
+        raise _unknown(office.ledger, outcome, slug)
+    return not_refused(outcome)
 
 
 def not_refused(outcome: Handled | Refused) -> Handled:

@@ -21,6 +21,7 @@ from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.viewing import HOLDER, views_of
 from watchkeeper.adapters.home import HomeInUse, open_home, watch_lock
 from watchkeeper.adapters.ledger_choice import postgres_part
+from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.adapters.store.backup import BackupProblem, back_up, restore
 from watchkeeper.adapters.views_file import FILE
 from watchkeeper.exporting import export_lines
@@ -48,10 +49,11 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
     """
     with open_office(home) as office:
         store = office.ledger.store
-        known = set(office.ledger.slugs())
+        known = office.ledger.slugs()
         for slug in runs:
             if slug not in known:
-                raise Leave(f"--run {slug}: no run of this name is in the ledger", 4)
+                near = did_you_mean(slug, known)
+                raise Leave(f"--run {slug}: no run of this name is in the ledger.{near}", 4)
         lines = export_lines(store, runs)
         if output == "-":
             out = sys.stdout.buffer

@@ -16,6 +16,7 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.cli.export_file import aside, reading
 from watchkeeper.adapters.cli.progress import progress
+from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.domain.rejudging import rejudge
 from watchkeeper.importing import BadExport, check_export, events_of
 from watchkeeper.projections.figures import count
@@ -108,4 +109,5 @@ def _histories(
 def _expect(runs: tuple[str, ...], known: list[str]) -> None:
     for slug in runs:
         if slug not in known:
-            raise Leave(f"{slug}: no run of this name is there", 3)
+            near = did_you_mean(slug, known)
+            raise Leave(f"{slug}: no run of this name is there.{near}", 3)

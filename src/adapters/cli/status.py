@@ -99,10 +99,15 @@ def status(
         return
     view = next((view for view in seen.runs if view.run == run), None)
     if view is None:
-        says = f"{run}: no run of this name is in the ledger: see `watchkeeper status --all`"
-        _leave(as_json, says, 3)
+        _leave(as_json, _unknown(run, [] if server else _read(home, None, as_json)), 3)
     detail = json.dumps(run_document(view), ensure_ascii=False)
     click.echo(detail if as_json else render_run(view, now, width))
+
+
+def _unknown(run: str, rows: list[Row]) -> str:
+    # By name: who asks for a run that is there does not pay for it.
+    near = load("near", "did_you_mean")(run, sorted({row.run for row in rows if row.run}))
+    return f"{run}: no run of this name is in the ledger: see `watchkeeper status --all`.{near}"
 
 
 def _ledger_wrong(seen: Fleet, home: Path, server: str | None) -> list[str]:

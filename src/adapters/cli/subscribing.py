@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
@@ -42,7 +43,11 @@ _LOOK_EVERY_MS = 500
     help="Only these types, such as 'run.finding_*'; repeatable. See `schema events`.",
 )
 @click.option(
-    "--run", "runs", multiple=True, metavar="RUN", help="Only this run's events; repeatable."
+    "--run",
+    "runs",
+    multiple=True,
+    metavar="RUN",
+    help="Only this run's events, also of one that is launched later; repeatable.",
 )
 @click.option(
     "--follow/--no-follow",
@@ -76,6 +81,7 @@ def subscribe(
                 follow=follow,
                 stop=stop,
                 store=given_store(),
+                warn=partial(click.echo, err=True),
             )
             with closing(events):
                 for event in events:
