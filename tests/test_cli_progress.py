@@ -189,3 +189,10 @@ def test_an_epoch_is_told_as_printed_and_a_bar_of_keras_gets_it_from_the_line_ab
     assert second["in_epoch"]
     assert (third["epoch"], third["step"], "in_epoch" in third) == (0, 100, False)
     assert (fourth["step"], "epoch" in fourth) == (7, False)
+
+
+@pytest.mark.parametrize(("row", "many"), [({"line": BAR}, True), ({"loss": 1}, False)])
+def test_lines_that_were_read_as_one_log_are_told_of(row: dict[str, Any], many: bool) -> None:
+    done = run("-", given=asked({"id": 7, **row}))
+    assert done.returncode == 0
+    assert (b'{"id", "line"} or {"id", "text"}, give `watchkeeper progress' in done.stderr) == many

@@ -298,3 +298,38 @@ def test_it_starts_without_what_only_a_home_or_a_wording_needs(
     assert "watchkeeper.domain.log_verdict" in modules
     assert modules & {"watchkeeper.ledger", "eventsourcing", "watchkeeper.domain.decide"} == set()
     assert ("numpy" in modules) is wording
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "many"),
+    [
+        ("cases.jsonl", b"anything\n", True),
+        ("cases.txt", b'\xef\xbb\xbf\n{"id": 1, "text": "x"}\n{broken\n', True),
+        ("cut.txt", b'{"id": 1, "text": "' + b"x" * 3_000_000, True),
+        ("train.log", b'{"loss": 1.2, "text": null}\n{"id": 1, "text": "x"}\n', False),
+        ("train.log", b'{"text": broken\n', False),
+        ("train.log", b'["text"]\n', False),
+        ("train.log", b"step 1\n", False),
+        ("empty.log", b"", False),
+    ],
+    ids=["name", "mark", "cut", "null", "broken", "array", "log", "empty"],
+)
+def test_lines_that_were_read_as_one_log_are_told_of_and_answered_as_before(
+    tmp_path: Path, name: str, lines: bytes, many: bool
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(lines)
+    done = run(str(file))
+    told = f"{file}: read as one log; where each line is one of many, "
+    assert done.returncode == 0
+    assert done.stderr.decode().startswith(told) == many
+    assert (f"`watchkeeper triage --jsonl {file}`" in done.stderr.decode()) == many
+    (tmp_path / "same").write_bytes(lines)
+    as_log = run(str(tmp_path / "same")).stdout
+    assert done.stdout == as_log.replace(b"/same,", f"/{name},".encode())
+
+
+def test_lines_on_standard_input_that_were_read_as_one_log_are_told_of() -> None:
+    done = run("-", given=asked({"id": 1, "text": ECC}))
+    assert b"`watchkeeper triage --jsonl -`" in done.stderr
+    assert b"node_failure" in done.stdout

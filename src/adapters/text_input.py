@@ -3,7 +3,7 @@
 import codecs
 import io
 import shlex
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 HEAD_BYTES = 65_536
 """So much of the start tells whether it is text."""
@@ -112,7 +112,7 @@ class _WithoutNuls(io.RawIOBase):
         return 0
 
 
-def text_of(source: Arriving) -> BinaryIO:
+def text_of(source: Arriving) -> io.BufferedReader:
     """Return a stream without its NULs, once its start is known to be text.
 
     A log that is rotated by copying and cutting it begins with as many NULs as it had bytes: they

@@ -1,9 +1,11 @@
 """JSON lines in, one JSON line out for each: what the commands for programs share."""
 
 import json
+import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
@@ -32,7 +34,7 @@ def lines_option(told: str) -> Callable[[Command], Command]:
     return click.option("--jsonl", "lines", default=None, metavar="FILE|-", type=SOURCE, help=told)
 
 
-def opened(path: Path, stack: ExitStack, door: str) -> BinaryIO:
+def opened(path: Path, stack: ExitStack, door: str) -> BufferedReader:
     """Open a `SOURCE` for as long as a stack is open; see `text_of`.
 
     Args:
@@ -51,6 +53,38 @@ def opened(path: Path, stack: ExitStack, door: str) -> BinaryIO:
         return text_of(cast("Arriving", arriving))
     except NotText as error:
         raise Leave(error.told(str(path), door), 4) from error
+
+
+def tell_of_lines(path: Path, source: BufferedReader, keys: Sequence[str], door: str) -> None:
+    """Tell on standard error where what is read as one log looks like many, one on each line.
+
+    Args:
+        path: The file, or `-`.
+        source: As it was opened; nothing is taken from it.
+        keys: Fields of which one of many has one, such as `text`.
+        door: The command, such as `watchkeeper triage`.
+    """
+    if path.suffix != ".jsonl" and not _has_one(source.peek(1), keys):
+        return
+    expected = " or ".join(f'{{"id", "{key}"}}' for key in keys)
+    click.echo(
+        f"{path}: read as one log; where each line is one of many, {expected}, give "
+        f"`{door} --jsonl {shlex.quote(str(path))}`",
+        err=True,
+    )
+
+
+def _has_one(head: bytes, keys: Sequence[str]) -> bool:
+    first, end, _ = head.removeprefix(BYTE_ORDER_MARK).lstrip().partition(b"\n")
+    if not first.startswith(b"{"):
+        return False
+    try:
+        found = json.loads(first)
+    except (ValueError, RecursionError):
+        # No JSON, or the first line is longer than what was read: then its keys tell.
+        cut = not end
+        return cut and any(f'"{key}":'.encode() in first for key in keys)
+    return isinstance(found, dict) and any(isinstance(found.get(key), str) for key in keys)
 
 
 def numbered(source: BinaryIO, bytes_max: int) -> Iterator[tuple[int, bytes | None]]:

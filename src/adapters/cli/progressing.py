@@ -17,6 +17,7 @@ from watchkeeper.adapters.cli.json_lines import (
     log_argument,
     numbered,
     opened,
+    tell_of_lines,
     write_row,
 )
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
@@ -74,7 +75,9 @@ def progress(log: Path | None, lines: Path | None) -> None:
         raise Leave("give a log FILE, or --jsonl FILE|- with many lines: one of the two", 4)
     with ExitStack() as stack:
         if log is not None:
-            leave_if(_answer_log(opened(log, stack, _DOOR)))
+            source = opened(log, stack, _DOOR)
+            tell_of_lines(log, source, ("line", "text"), _DOOR)
+            leave_if(_answer_log(source))
         elif lines is not None:
             source = opened(lines, stack, f"{_DOOR} --jsonl")
             leave_if(answer_each(source, LINE_BYTES_MAX, _answer, _EXPECTED))

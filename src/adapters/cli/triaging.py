@@ -18,6 +18,7 @@ from watchkeeper.adapters.cli.json_lines import (
     lines_option,
     log_argument,
     opened,
+    tell_of_lines,
 )
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.line_id import LineId
@@ -76,7 +77,9 @@ def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
         return
     assert log is not None, "one of the two is given"
     with ExitStack() as stack:
-        found, count = _scanned(opened(log, stack, _DOOR), _size(log))
+        source = opened(log, stack, _DOOR)
+        tell_of_lines(log, source, ("text",), _DOOR)
+        found, count = _scanned(source, _size(log))
     if as_json:
         click.echo(json.dumps(_row(str(log), found), ensure_ascii=False))
         return
