@@ -394,6 +394,26 @@ def test_of_an_unknown_run_the_names_that_are_near_are_told(
     assert "Did you mean tiny?" in answer.err
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("stauts",), "Did you mean 'status'?"),
+        (("lauch", "runs/my-run.yaml"), "(Did you mean one of: 'launch', 'relaunch'"),
+        (("ledger", "expotr"), "Did you mean 'export'?"),
+        (("status", "--jsno"), "Did you mean '--json'?"),
+        (("--stroe", "x", "status"), "Did you mean '--store'?"),
+        (("xyzzy",), "No such command 'xyzzy'.\n"),
+    ],
+)
+def test_a_mistyped_command_or_option_is_told_with_what_may_be_meant(
+    cli_without_home: Cli, words: tuple[str, ...], meant: str
+) -> None:
+    answer = cli_without_home(*words)
+    assert answer.code == 4
+    assert meant in answer.err
+    assert json.loads(cli_without_home(*words, "--json").out)["exit"] == 4
+
+
 def test_a_watch_acts_for_every_run_of_the_home(cli: Cli, contract: Path) -> None:
     assert cli("launch", str(contract)).code == 3
     contract.write_text(contract.read_text().replace("run: tiny", "run: other"))

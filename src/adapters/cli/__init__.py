@@ -93,6 +93,19 @@ class _Commands(click.Group):
             load("cli.completion", "complete_runs")(command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; of one that is not there, tell the names that are near.
+
+        Click looks among the commands that it holds, and here they are in their modules.
+        """
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            name = error.command_name
+            raise click.exceptions.NoSuchCommand(name, possibilities=COMMANDS, ctx=ctx) from error
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return names only: a line of help for each would import every command."""
         names = [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
