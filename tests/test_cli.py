@@ -487,6 +487,24 @@ def test_doctor_finds_a_damaged_ledger(cli: Cli, contract: Path, home: Path) -> 
     assert "watchkeeper verify" in ledger["says"]
 
 
+@ON_FILE
+def test_doctor_finds_a_changed_byte_that_sqlite_reads_over(
+    cli: Cli, contract: Path, home: Path
+) -> None:
+    assert cli("launch", str(contract)).code == 3
+    path = home / "ledger.db"
+    whole = path.read_bytes()
+    assert whole.count(b'"tiny"') > 0
+    path.write_bytes(whole.replace(b'"tiny"', b'"tinY"'))
+    assert cli("verify", "--offline").code == 1
+    told = cli("doctor", "--json")
+    assert (told.code, told.json["well"]) == (1, False)
+    checks = {row["check"]: row for row in told.json["checks"]}
+    assert not checks["ledger"]["ok"]
+    assert "a byte was changed" in checks["ledger"]["says"]
+    assert checks["humans"]["ok"]
+
+
 @pytest.mark.parametrize(
     ("error", "code"), [(Undecodable("x"), 2), (VersionConflict("x"), 2), (KeyReused("x"), 3)]
 )

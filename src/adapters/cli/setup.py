@@ -96,7 +96,11 @@ def init(home: Path, as_json: bool, human: tuple[str, ...]) -> None:
 @actor_option
 @json_errors
 def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> None:
-    """Say whether this home is well: tools, ledger, watch, late effects. Exit 1 when not."""
+    """Say whether this home is well: tools, ledger, watch, late effects. Exit 1 when not.
+
+    A ledger that cannot be used is not well, whatever the reason: `verify` tells 1, broken, from 2,
+    cannot tell.
+    """
     checks: list[tuple[str, bool, str]] = []
     git = shutil.which("git")
     checks.append(("git", git is not None, git or "not found: install git"))
@@ -119,13 +123,18 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
     if wrong:
         checks.append(("ledger", False, wrong))
     else:
-        with open_office(home) as office:
-            runs = count(len(office.ledger.slugs()), "run")
-            held = why_locked(office.ledger.store)
-            checks.append(("ledger", not held, held or f"{where}, {runs}"))
-            checks += _watch_checks(office)
-            if record:
-                checks.append(("recorded", True, _recorded(office, principal)))
+        try:
+            with open_office(home) as office:
+                runs = count(len(office.ledger.slugs()), "run")
+                held = why_locked(office.ledger.store)
+                checks.append(("ledger", not held, held or f"{where}, {runs}"))
+                checks += _watch_checks(office)
+                if record:
+                    checks.append(("recorded", True, _recorded(office, principal)))
+        except StoreFailure as error:
+            # Whatever keeps the ledger from being used makes a home ill; which bytes are wrong,
+            # and whether any are, is for `verify` to say.
+            checks.append(("ledger", False, str(error)))
     well = all(ok for _, ok, _ in checks)
     document = {
         "well": well,
