@@ -31,6 +31,10 @@ class StoreAway(StoreFailure):
     """
 
 
+class StoreCrowded(StoreAway):
+    """The server has no connection left for one more; those that are open go on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
     """New events for one stream.

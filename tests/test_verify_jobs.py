@@ -1,7 +1,7 @@
 """`watchkeeper verify --jobs N`: the same answer by several processes, or one that says why not."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -14,6 +14,7 @@ from tests.adapters.test_processes import gone, stuck_in
 from tests.command_line import Cli
 from tests.histories import told
 from tests.office import watch_until
+from tests.postgres import PostgresServer, new_schema
 from tests.projections.tales import TALES
 from tests.stores import ON_BOTH, ON_FILE, store_at
 from tests.test_reactor import HOUR, all_pushed, drafts, office, site
@@ -24,6 +25,7 @@ from watchkeeper.adapters.auditing import audit_home
 from watchkeeper.adapters.cli import sealing
 from watchkeeper.adapters.cli.common import Office
 from watchkeeper.adapters.home import create_home, open_home
+from watchkeeper.adapters.ledger_choice import VARIABLE
 from watchkeeper.adapters.store import parts
 from watchkeeper.adapters.store.parts import Jobs
 from watchkeeper.audit import Report
@@ -129,6 +131,41 @@ def test_where_a_process_is_killed_nothing_can_be_told(
     assert "was ended by SIGKILL before it answered" in said.out
     assert "intact" not in said.out
     assert gone(caught)
+
+
+@pytest.fixture
+def few(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The role that keeps this test's ledgers, which may have only so many connections."""
+    role = new_schema("few")
+    server = postgres_server
+    server.execute(f"CREATE ROLE {role} LOGIN")
+    server.execute(f"GRANT CREATE ON DATABASE postgres TO {role}")
+    monkeypatch.setenv(VARIABLE, f"{server.url_at(server.port, user=role)}#{role}")
+    yield role
+    server.execute(f"DROP OWNED BY {role} CASCADE")
+    server.execute(f"DROP ROLE {role}")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(("room", "proving"), [(1, 3), (2, 2), (3, 1)])
+def test_with_too_few_connections_fewer_processes_do_all_and_it_is_said(
+    few: str, cli: Cli, home: Path, postgres_server: PostgresServer, room: int, proving: int
+) -> None:
+    with store_at(home) as store:
+        told(store, ["held", "crash_loop", "stood_still"])
+    whole = cli("verify", "--offline", "--json", "--jobs", "1").json
+    postgres_server.execute(f"ALTER ROLE {few} CONNECTION LIMIT {room}")
+    said = cli("verify", "--offline", "--json", "--jobs", "3")
+    assert (said.code, said.json["unchecked"]) == (0, [])
+    for counted in ("runs", "events", "problems"):
+        assert said.json[counted] == whole[counted]
+    notes = [note for note in said.json["notes"] if "no connection left" in note]
+    assert any(note.startswith("verifying runs: ") for note in notes)
+    left = "process" if proving == 1 else "processes"
+    assert notes[0] == (
+        f"proving events: the server had no connection left for {proving} {left} of 3; "
+        "fewer did all"
+    )
 
 
 def half_told(store: EventStore) -> tuple[str, Callable[[], None]]:

@@ -12,7 +12,7 @@ from watchkeeper.adapters.processes import Tell, in_processes
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.parts import Jobs
 from watchkeeper.audit import Report, audit, audit_rest, audit_run, rows_of, slugs_of
-from watchkeeper.event_store import EventStore
+from watchkeeper.event_store import EventStore, StoreCrowded
 
 EVENTS_EACH = 20_000
 """Fewest events of the ledger for each process: with fewer, starting it pays not."""
@@ -56,7 +56,14 @@ def audit_home(
     size = max(1, len(slugs) // (number * _TURNS))
     pieces = [tuple(slugs[at : at + size]) for at in range(0, len(slugs), size)]
     turn = multiprocessing.get_context("spawn").Lock()
-    for found in _in_order(_Given(home.path, chosen, remotes, turn), pieces, number, jobs):
+    try:
+        reports = list(_in_order(_Given(home.path, chosen, remotes, turn), pieces, number, jobs))
+    except StoreCrowded:
+        # This process has its connection.
+        jobs.fewer()
+        audit(store, Adapters(home), report, remotes=remotes, told=jobs.told)
+        return
+    for found in reports:
         report.problems += found.problems
         report.unchecked += found.unchecked
         report.runs += found.runs
@@ -85,7 +92,7 @@ def _in_order(
 
     waiting: dict[int, Report] = {}
     following = 0
-    with closing(in_processes(_work, given, pieces, number, told)) as answers:
+    with closing(in_processes(_work, given, pieces, number, told, jobs.fewer)) as answers:
         for place, report in answers:
             waiting[place] = report
             while following in waiting:

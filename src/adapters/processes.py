@@ -14,7 +14,8 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -25,8 +26,8 @@ from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
 from watchkeeper import clock
-from watchkeeper.clock import Deadline
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.clock import Deadline, Timer
+from watchkeeper.event_store import StoreCrowded, StoreFailure
 
 JOBS_MAX = 8
 """Processes where no number is given: more gain little, and each takes 100 MB."""
@@ -36,6 +37,14 @@ START_LIMIT = timedelta(seconds=60)
 
 GRACE = timedelta(seconds=2)
 """How long a process that is told to end may take, before it is killed."""
+
+BEAT_EVERY = timedelta(seconds=1)
+"""How often a process tells that it runs at all, whatever it is busy with."""
+
+SILENT_LIMIT = timedelta(seconds=60)
+"""How long a process that began may say nothing, as one that is stopped does, before it is lost."""
+
+_LOOK_EVERY = timedelta(seconds=1)
 
 TELL_EVERY = timedelta(milliseconds=200)
 """How often a process tells how far it is."""
@@ -50,7 +59,7 @@ Tell = Callable[[int], None]
 Work = Callable[[Given, Iterator[Task], Tell], Iterator[Answer]]
 """What a process does: a function of an imported module that yields one answer for each task."""
 
-_READY, _TOLD, _ANSWERED, _FAILED = "ready", "told", "answered", "failed"
+_READY, _RUNS, _TOLD, _ANSWERED, _FAILED = "ready", "runs", "told", "answered", "failed"
 
 
 class ProcessLost(StoreFailure):
@@ -68,10 +77,12 @@ def in_processes(
     tasks: Sequence[Task],
     number: int,
     told: Tell = lambda _more: None,
+    fewer: Callable[[], None] = lambda: None,
 ) -> Generator[tuple[int, Answer], None, None]:
     """Have tasks done by several processes, and give each answer as it comes.
 
-    It ends only when every task is answered. Close the generator, and all processes are ended.
+    A process for which its store has no room ends, and the others do its task. It ends only when
+    every task is answered. Close the generator, and all processes are ended.
 
     Args:
         work: What each process does.
@@ -79,19 +90,21 @@ def in_processes(
         tasks: Given out in their order, to whoever is free.
         number: Of processes, at most.
         told: Called with how much more was done.
+        fewer: Called for each process for which there was no room.
 
     Yields:
         The number of a task, from 0, and its answer.
 
     Raises:
-        ProcessLost: A process ended before it answered.
+        ProcessLost: A process ended before it answered, or said nothing for `SILENT_LIMIT`.
+        StoreCrowded: There was room for none.
         StoreFailure: As a process met it; so is any other exception.
     """
     context = multiprocessing.get_context("spawn")
     workers: list[_Worker] = []
     try:
         _start(context, work, given, min(number, len(tasks)), workers)
-        yield from _answers(workers, tasks, told)
+        yield from _answers(workers, tasks, told, fewer)
     finally:
         _end(workers)
 
@@ -105,6 +118,7 @@ class _Worker:
     task: int | None = None
     ready: bool = False
     begun: Deadline = field(default_factory=lambda: Deadline.after(START_LIMIT))
+    silent: timedelta = timedelta(0)
 
 
 def _start(
@@ -157,35 +171,77 @@ def _without_main() -> Generator[None, None, None]:
 
 
 def _answers(
-    workers: Sequence[_Worker], tasks: Sequence[Task], told: Tell
+    workers: Sequence[_Worker], tasks: Sequence[Task], told: Tell, fewer: Callable[[], None]
 ) -> Generator[tuple[int, Any], None, None]:
-    left = iter(range(len(tasks)))
+    left = deque(range(len(tasks)))
     busy = {worker.pipe: worker for worker in workers}
+    idle: list[_Worker] = []
     for worker in workers:
-        _give(worker, next(left), tasks)
+        _give(worker, left.popleft(), tasks)
     while busy:
-        for pipe in wait(list(busy), timeout=1):
+        looked = Timer()
+        for pipe in wait(list(busy), timeout=_LOOK_EVERY.total_seconds()):
             assert isinstance(pipe, Connection)
             worker = busy[pipe]
             kind, said = _received(worker)
+            worker.silent = timedelta(0)
             match kind:
                 case "ready":
                     worker.ready = True
+                case "runs":
+                    pass
                 case "told":
                     told(said)
                 case "answered":
-                    done, following = worker.task, next(left, None)
+                    done = worker.task
                     assert done is not None, "only one that has a task answers"
-                    if following is None:
-                        del busy[pipe]
+                    if left:
+                        _give(worker, left.popleft(), tasks)
                     else:
-                        _give(worker, following, tasks)
+                        idle.append(busy.pop(pipe))
                     yield done, said
                 case _:
-                    raise said
-        for worker in busy.values():
-            if not worker.ready and worker.begun.expired():
+                    if not isinstance(said, StoreCrowded) or not (idle or len(busy) > 1):
+                        raise said
+                    _pass_on(busy.pop(pipe), busy, idle, left, tasks)
+                    fewer()
+        _expect_signs(busy.values(), min(looked.elapsed(), _LOOK_EVERY))
+
+
+def _pass_on(
+    crowded: _Worker,
+    busy: dict[Connection, _Worker],
+    idle: list[_Worker],
+    left: deque[int],
+    tasks: Sequence[object],
+) -> None:
+    """Have another process do the task of one for which there is no room."""
+    assert crowded.task is not None, "it had one, or would not have been asked"
+    if not idle:
+        left.appendleft(crowded.task)
+        return
+    other = idle.pop()
+    busy[other.pipe] = other
+    _give(other, crowded.task, tasks)
+
+
+def _expect_signs(workers: Iterable[_Worker], since: timedelta) -> None:
+    """Lose whoever does not begin, or gives no sign that it runs.
+
+    Args:
+        workers: Those that have a task.
+        since: How long they were listened to since the last time: while this process is stopped or
+            busy itself, nobody is silent.
+    """
+    for worker in workers:
+        if not worker.ready:
+            if worker.begun.expired():
                 _lost(worker, f"did not begin within {START_LIMIT.total_seconds():g} s")
+            continue
+        worker.silent += since
+        if worker.silent >= SILENT_LIMIT:
+            limit = f"{SILENT_LIMIT.total_seconds():g} s"
+            _lost(worker, f"gave no sign for {limit}, as where somebody stopped it, and was ended")
 
 
 def _give(worker: _Worker, number: int, tasks: Sequence[object]) -> None:
@@ -237,18 +293,41 @@ def _serve(pipe: Connection, work: Work[Any, Any, Any], given: object) -> None:
     """Do what is asked over a pipe, in a process of its own."""
     signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    say = _Saying(pipe)
 
     def tasks() -> Iterator[Any]:
         while True:
             yield pipe.recv()[0]
 
     try:
-        pipe.send((_READY, None))
-        for answer in work(given, tasks(), _Telling(pipe)):
-            pipe.send((_ANSWERED, answer))
+        say(_READY, None)
+        threading.Thread(target=_beat, args=(say,), name="beat", daemon=True).start()
+        for answer in work(given, tasks(), _Telling(say)):
+            say(_ANSWERED, answer)
     except Exception as error:  # noqa: BLE001 - Raised again by whoever started this.
         with suppress(OSError):
-            pipe.send((_FAILED, _carried(error)))
+            say(_FAILED, _carried(error))
+
+
+@dataclass(frozen=True, slots=True)
+class _Saying:
+    """Says something to whoever started this process; two threads do."""
+
+    pipe: Connection
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, kind: str, said: object) -> None:
+        with self.lock:
+            self.pipe.send((kind, said))
+
+
+def _beat(say: _Saying) -> None:
+    """Tell again and again that this process runs."""
+    # Whoever started this is gone, where nobody takes it; then the thread `parent` ends all.
+    with suppress(OSError):
+        while True:
+            say(_RUNS, None)
+            clock.sleep(BEAT_EVERY)
 
 
 def _carried(error: Exception) -> Exception:
@@ -267,14 +346,14 @@ def _carried(error: Exception) -> Exception:
 class _Telling:
     """Tells how much was done, not too often."""
 
-    pipe: Connection
+    say: _Saying
     more: int = 0
     due: Deadline = field(default_factory=lambda: Deadline.after(timedelta(0)))
 
     def __call__(self, more: int) -> None:
         self.more += more
         if self.due.expired():
-            self.pipe.send((_TOLD, self.more))
+            self.say(_TOLD, self.more)
             self.more, self.due = 0, Deadline.after(TELL_EVERY)
 
 

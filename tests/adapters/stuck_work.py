@@ -7,12 +7,13 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tests.adapters import stuck_work
 from watchkeeper.adapters.processes import Tell, in_processes
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.event_store import StoreCrowded, StoreFailure
 
 NUMBER = 3
 
@@ -34,6 +35,27 @@ def stuck(folder: str, tasks: Iterator[object], _: Tell) -> Iterator[bool]:
     while True:
         time.sleep(60)
         yield from ()
+
+
+def quiet(given: float, tasks: Iterator[int], _: Tell) -> Iterator[int]:
+    """Answer late, and tell nothing before."""
+    for task in tasks:
+        time.sleep(given)
+        yield task
+
+
+def crowded(room: tuple[str, int], tasks: Iterator[int], _: Tell) -> Iterator[int]:
+    """Answer in a folder's first so many processes; for the others there is no room."""
+    folder, number = room
+    first = next(tasks)
+    for place in range(number):
+        with suppress(FileExistsError):
+            Path(folder, str(place)).mkdir()
+            break
+    else:
+        raise StoreCrowded("no connection left")
+    yield first
+    yield from tasks
 
 
 def stuck_file(given: Any, tasks: Iterator[object], tell: Tell) -> Iterator[bool]:

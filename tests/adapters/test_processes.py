@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import closing
 from datetime import timedelta
@@ -15,11 +16,11 @@ from threading import Thread
 import psutil
 import pytest
 
-from tests.adapters.stuck_work import NUMBER, SLOW, doubled, ill, stuck
+from tests.adapters.stuck_work import NUMBER, SLOW, crowded, doubled, ill, quiet, stuck
 from watchkeeper.adapters import processes
 from watchkeeper.adapters.processes import ProcessLost, cores, in_processes
 from watchkeeper.clock import ExponentialBackoff
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.event_store import StoreCrowded, StoreFailure
 
 LIMIT = timedelta(seconds=60)
 
@@ -59,6 +60,61 @@ def test_a_killed_process_is_an_error_that_says_so_and_ends_the_others(tmp_path:
         list(in_processes(stuck, str(tmp_path), range(2), 2))
     killer.join()
     assert gone(caught)
+
+
+def test_a_stopped_process_is_not_waited_for_without_limit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(processes, "SILENT_LIMIT", timedelta(seconds=3))
+    caught: list[psutil.Process] = []
+
+    def stop_one() -> None:
+        caught.extend(stuck_in(tmp_path, 2))
+        caught[0].suspend()
+
+    stopper = Thread(target=stop_one)
+    stopper.start()
+    with pytest.raises(
+        ProcessLost, match=r"gave no sign for 3 s.*stopped.*Nothing is known"
+    ) as lost:
+        list(in_processes(stuck, str(tmp_path), range(2), 2))
+    stopper.join()
+    assert f"process {caught[0].pid}," in str(lost.value)
+    assert gone(caught)
+
+
+def test_a_process_that_runs_is_waited_for_however_long_it_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processes, "SILENT_LIMIT", timedelta(seconds=4))
+    assert list(in_processes(quiet, 6.0, range(1), 1)) == [(0, 0)]
+
+
+def test_while_whoever_asks_is_busy_nobody_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "SILENT_LIMIT", timedelta(seconds=3))
+    answers = in_processes(quiet, 0.01, range(9), 2)
+    with closing(answers):
+        got = [next(answers)]
+        # Nothing is waited for: as where the whole of it was stopped at the terminal for a while.
+        time.sleep(4)
+        assert sorted([*got, *answers]) == [(number, number) for number in range(9)]
+
+
+@pytest.mark.parametrize(("room", "without"), [(3, 0), (2, 1), (1, 2)])
+def test_where_there_is_no_room_for_all_the_others_do_every_task(
+    tmp_path: Path, room: int, without: int
+) -> None:
+    told: list[None] = []
+    work = in_processes(
+        crowded, (str(tmp_path), room), range(12), 3, fewer=lambda: told.append(None)
+    )
+    assert sorted(work) == [(number, number) for number in range(12)]
+    assert len(told) == without
+
+
+def test_where_there_is_room_for_none_that_is_the_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreCrowded, match="no connection left"):
+        list(in_processes(crowded, (str(tmp_path), 0), range(12), 3))
 
 
 def test_whoever_stops_asking_ends_all_processes(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """`seal` and `verify`: close a run, and prove that its history is whole."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -151,9 +153,11 @@ def verify(offline: bool, jobs: int | None, home: Path, as_json: bool) -> None:
 def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quiet: bool) -> None:
     """Verify the bytes, and where they are whole what they say."""
     chosen = store_of(home)
+    without: Counter[str] = Counter()
     try:
         with progress("proving events", quiet=quiet) as show:
-            checked = verify_ledger(chosen, home.ledger, Jobs(jobs, told=show))
+            fewer = partial(without.update, ("proving events",))
+            checked = verify_ledger(chosen, home.ledger, Jobs(jobs, told=show, fewer=fewer))
     except ProcessLost as error:
         report.unchecked.append(str(error))
         return
@@ -162,15 +166,21 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
         try:
             with open_ledger(chosen, home.ledger) as opened:
                 with progress("verifying runs", quiet=quiet) as show:
+                    fewer = partial(without.update, ("verifying runs",))
                     audit_home(
                         home, chosen, opened.store, report,
-                        remotes=not offline, jobs=Jobs(jobs, told=show),
+                        remotes=not offline, jobs=Jobs(jobs, told=show, fewer=fewer),
                     )  # fmt: skip
                 _compare(home, opened.store, report, quiet=quiet)
         except StoreFailure as error:
             # The bytes were just found whole: that they can't be opened here proves nothing.
             report.unchecked.append(str(error))
     report.notes += checked.notes
+    report.notes += [
+        f"{what}: the server had no connection left for {count(number, 'process', 'processes')} of "
+        f"{jobs}; fewer did all"
+        for what, number in without.items()
+    ]
 
 
 def _compare(home: Home, store: EventStore, report: Report, *, quiet: bool) -> None:

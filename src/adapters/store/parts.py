@@ -57,11 +57,13 @@ class Jobs:
         number: Of processes, at most.
         part: Fewest events of a part.
         told: Called with how many events were walked, and of how many.
+        fewer: Called for each process for which the ledger's server had no connection left.
     """
 
     number: int = 1
     part: int = PART_EVENTS
     told: Callable[[int, int], None] = lambda _done, _whole: None
+    fewer: Callable[[], None] = lambda: None
 
 
 ALONE = Jobs()
@@ -184,6 +186,7 @@ def proved_by(
 
     Raises:
         ProcessLost: A process did not answer.
+        StoreCrowded: No process could ask the ledger's server.
         StoreFailure: As a process met it.
     """
     done, following = 0, 0
@@ -196,7 +199,7 @@ def proved_by(
         jobs.told(done, parts[-1].last)
 
     tasks: list[Task] = [*others, *parts]
-    with closing(in_processes(work, given, tasks, jobs.number, told)) as answers:
+    with closing(in_processes(work, given, tasks, jobs.number, told, jobs.fewer)) as answers:
         for number, answer in answers:
             open_tasks.discard(number)
             if isinstance(answer, Walked):

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from watchkeeper.event_store import StoreAway, StoreFailure
+from watchkeeper.event_store import StoreAway, StoreCrowded, StoreFailure
 
 NOTHING_STORED = "Nothing was stored."
 
@@ -41,7 +41,7 @@ _CONNECT_ADVICE = (
         ("does not exist",),
         "Create the role and the database first: see the operators' guide, `PostgreSQL`.",
     ),
-    (("too many clients", "remaining connection slots"), _ADVICE["53300"]),
+    (("too many c", "remaining connection slots"), _ADVICE["53300"]),
     (("starting up", "shutting down", "recovery"), _ADVICE["57P03"]),
     (("no pg_hba.conf entry",), "Allow this user and host in the server's pg_hba.conf."),
     (("SSL", "certificate"), "Check `sslmode` and the certificates that the URL names."),
@@ -89,6 +89,8 @@ def failure(
     locked = error.sqlstate == _LOCKED and doing != "connect"
     away = locked or (is_lost(error) and (doing != "connect" or advice in _WAIT))
     kind = StoreAway if away else StoreFailure
+    if away and advice == _ADVICE["53300"]:
+        kind = StoreCrowded
     return kind(f"{where}: {doing} failed: {said}. {outcome} {advice}")
 
 

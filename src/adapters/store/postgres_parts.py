@@ -27,6 +27,7 @@ from watchkeeper.adapters.store.postgres_walk import (
     row_problems,
 )
 from watchkeeper.domain.chain import Head
+from watchkeeper.event_store import StoreCrowded
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,11 @@ def prove_ledger(asking: Asking, view: View, seen: Seen, jobs: Jobs) -> None:
     if not parts:
         return
     read_names(asking, seen)
-    seen.proved = proved_by(_work, view, (), parts, seen, jobs)
+    try:
+        seen.proved = proved_by(_work, view, (), parts, seen, jobs)
+    except StoreCrowded:
+        # There is no connection but the one that is open here, by which all are walked then.
+        jobs.fewer()
 
 
 def _work(view: View, tasks: Iterator[Task], tell: Tell) -> Iterator[Walked | bool]:
