@@ -4,6 +4,10 @@ Each gets one task after the other over a pipe of its own. Not `ProcessPoolExecu
 3.14 it cannot be ended in the middle of a task, it leaves its processes behind when it is killed
 itself, and they share a lock that a killed one may hold for ever. Not `multiprocessing.Pool`: it
 replaces a killed process and forgets the task, so that its answer never comes.
+Not `loky`, of which 3.7.0 was tried: it tells of a killed process at once and ends all with Ctrl-C
+or on demand, but when it was itself ended by SIGTERM or SIGKILL its busy processes were still there
+5 s later. It waits for a stopped one without limit, and has no way for a task to say how far it is,
+so that what is ours here would stay and have a second layer below.
 
 They are started anew (`spawn`), never forked: whoever calls has threads and open stores.
 """
