@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -168,83 +169,86 @@ def test_with_too_few_connections_fewer_processes_do_all_and_it_is_said(
     )
 
 
-def half_told(store: EventStore) -> tuple[str, Callable[[], None]]:
-    """Record a tale without its last event; return the slug, and what appends that one."""
-    history = TALES["held"]()
-    slug = history.run.slug
-    events = history.events
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A run without its last event, and an audit beside which something happens.
 
-    def record(number: int) -> None:
-        run = fold(slug, events[: number + 1])
-        made = encode(events[number].envelope)
-        store.append([Write(f"run/{slug}", number, (made,))], status=rows_of_run(run))
+    Attributes:
+        store: The ledger.
+        slug: The run.
+        append: Appends the last event, as a watch does.
+    """
 
-    for number in range(len(events) - 1):
-        record(number)
-    return slug, lambda: record(len(events) - 1)
+    store: EventStore
+    slug: str
+    append: Callable[[], None]
+    monkeypatch: pytest.MonkeyPatch
 
+    def audited(self, meanwhile: Callable[[], None]) -> Report:
+        """Verify, while something happens once the rows of status were read for the first time."""
+        rows_of, due = audit.rows_of, [meanwhile]
 
-@ON_BOTH
-def test_what_a_watch_appends_meanwhile_is_no_difference(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_home(home)
-    with store_at(home) as store:
-        _, append = half_told(store)
-        rows_of, due = audit.rows_of, [append]
-
-        def then_appended(asked: EventStore) -> audit.Rows:
+        def then_changed(asked: EventStore) -> audit.Rows:
             rows = rows_of(asked)
             if due:
                 due.pop()()
             return rows
 
-        monkeypatch.setattr(audit, "rows_of", then_appended)
-        report = Report([], [])
-        audit.audit(store, cast(Any, None), report, remotes=False)
+        self.monkeypatch.setattr(audit, "rows_of", then_changed)
+        report = self.whole()
         assert not due
-        assert (report.exit_code, report.runs) == (0, 1), report.problems + report.unchecked
+        return report
+
+    def whole(self) -> Report:
+        """Verify everything."""
+        report = Report([], [])
+        audit.audit(self.store, cast(Any, None), report, remotes=False)
+        return report
+
+
+@pytest.fixture
+def beside(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Beside]:
+    """A ledger with a tale that lacks its last event."""
+    history = TALES["held"]()
+    slug, events = history.run.slug, history.events
+    create_home(home)
+    with store_at(home) as store:
+
+        def record(number: int) -> None:
+            run = fold(slug, events[: number + 1])
+            made = encode(events[number].envelope)
+            store.append([Write(f"run/{slug}", number, (made,))], status=rows_of_run(run))
+
+        for number in range(len(events) - 1):
+            record(number)
+        yield Beside(store, slug, partial(record, len(events) - 1), monkeypatch)
 
 
 @ON_BOTH
-def test_a_row_that_differs_is_found_beside_what_is_appended_meanwhile(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_home(home)
-    with store_at(home) as store:
-        slug, append = half_told(store)
-        rows_of, due = audit.rows_of, [append]
+def test_what_a_watch_appends_meanwhile_is_no_difference(beside: Beside) -> None:
+    report = beside.audited(beside.append)
+    assert (report.exit_code, report.runs) == (0, 1), report.problems + report.unchecked
 
-        def then_appended(asked: EventStore) -> audit.Rows:
-            rows = rows_of(asked)
-            if due:
-                due.pop()()
-                store.append([], status=[StatusRow(slug, "run", '{"phase":"other"}')])
-            return rows
 
-        monkeypatch.setattr(audit, "rows_of", then_appended)
-        report = Report([], [])
-        audit.audit(store, cast(Any, None), report, remotes=False)
-        assert report.problems == [f"{slug}: the run row of status differs from the history"]
+@ON_BOTH
+def test_a_row_that_differs_is_found_beside_what_is_appended_meanwhile(beside: Beside) -> None:
+    def meanwhile() -> None:
+        beside.append()
+        beside.store.append([], status=[StatusRow(beside.slug, "run", '{"phase":"other"}')])
+
+    report = beside.audited(meanwhile)
+    assert report.problems == [f"{beside.slug}: the run row of status differs from the history"]
 
 
 def test_a_run_that_is_always_appended_to_is_not_called_intact(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    beside: Beside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create_home(home)
-    with store_at(home) as store:
-        slug, append = half_told(store)
-        rows = audit.rows_of(store)
-        append()
-
-        def of_before(_: EventStore) -> audit.Rows:
-            return rows
-
-        monkeypatch.setattr(audit, "rows_of", of_before)
-        report = Report([], [])
-        audit.audit(store, cast(Any, None), report, remotes=False)
-        assert (report.exit_code, report.problems) == (2, [])
-        assert report.unchecked[0].startswith(f"{slug}: its rows of status cannot be compared")
+    before = audit.rows_of(beside.store)
+    beside.append()
+    monkeypatch.setattr(audit, "rows_of", lambda _: before)
+    report = beside.whole()
+    assert (report.exit_code, report.problems) == (2, [])
+    assert report.unchecked[0].startswith(f"{beside.slug}: its rows of status cannot be compared")
 
 
 def test_a_run_that_is_drafted_as_an_audit_begins_is_no_row_without_a_history(
