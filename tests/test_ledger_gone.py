@@ -15,6 +15,7 @@ from tests.postgres import PostgresServer
 from tests.stores import ON_FILE
 from tests.training import Site, tiny_contract
 from watchkeeper.adapters.home import create_home
+from watchkeeper.adapters.store.sqlite import open_store
 
 pytestmark = ON_FILE
 
@@ -203,12 +204,81 @@ def _can_mount(folder: Path) -> bool:
     return bool(shutil.which("unshare")) and subprocess.run(mount, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("words", [["doctor"], ["verify"], ["status"], ["why", "tiny"]])
-def test_a_home_that_cannot_be_written_is_not_called_damaged(
-    used: Path, words: list[str], request: pytest.FixtureRequest
-) -> None:
+@pytest.fixture
+def mounted(used: Path, request: pytest.FixtureRequest) -> Path:
+    """The same home, which may be mounted read-only."""
     if not _can_mount(used):
         cannot_have(request.config, "mount", "no right to mount a folder read-only")
+    return used
+
+
+LIES = "read as it lies, on a mount that cannot be written"
+READS = (
+    ["status"], ["status", "tiny"], ["status", "--json"], ["why", "tiny"], ["events", "tiny"],
+    ["logbook", "tiny"], ["checkpoints", "tiny"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", READS, ids=" ".join)
+def test_a_ledger_at_rest_on_a_read_only_mount_is_read_as_it_lies(
+    mounted: Path, cli: Cli, words: list[str]
+) -> None:
+    told = _read_only(mounted, *words)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert LIES in told.stderr
+    here = cli(*words)
+    assert LIES not in here.said
+    # What `status` says has ages in it.
+    assert told.stdout == here.out or (words[0] == "status" and "tiny" in told.stdout)
+
+
+def test_of_a_ledger_on_a_read_only_mount_verify_proves_the_histories(mounted: Path) -> None:
+    told = _read_only(mounted, "verify", "--offline", "--json")
+    found = json.loads(told.stdout)
+    assert (found["runs"], found["problems"]) == (1, [])
+    assert LIES in found["notes"][0] + found["notes"][-1]
+    # SQLite reads them with its files beside them, and they can be made again.
+    assert (told.returncode, len(found["unchecked"])) == (2, 1)
+    assert "views.db could not be read" in found["unchecked"][0]
+    for left in mounted.glob("views.db*"):
+        left.unlink()
+    assert _read_only(mounted, "verify", "--offline").returncode == 0
+
+
+@pytest.mark.parametrize("words", [["note", "tiny", "hi"], ["watch", "--until-idle"]])
+def test_nothing_is_recorded_on_a_read_only_mount(
+    mounted: Path, cli: Cli, words: list[str]
+) -> None:
+    before = cli("events", "tiny").out
+    told = _read_only(mounted, *words)
+    assert told.returncode == 2, told.stdout + told.stderr
+    assert "This folder can't be written to" in told.stdout + told.stderr
+    assert cli("events", "tiny").out == before
+
+
+def test_a_ledger_that_somebody_else_writes_is_not_read_as_it_lies(mounted: Path) -> None:
+    with open_store(mounted / "ledger.db"):
+        told = _read_only(mounted, "why", "tiny")
+    assert (told.returncode, LIES in told.stderr) == (2, False)
+    assert _read_only(mounted, "why", "tiny").returncode == 0
+
+
+def test_a_byte_that_was_changed_on_a_read_only_mount_is_not_read_over(mounted: Path) -> None:
+    path = mounted / "ledger.db"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"tiny"', b'"tinY"'))
+    told = _read_only(mounted, "why", "tiny")
+    assert (told.returncode, LIES in told.stderr) == (2, False)
+    assert _read_only(mounted, "verify", "--offline").returncode == 1
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["verify"], ["status"], ["why", "tiny"]])
+def test_a_home_that_cannot_be_written_is_not_called_damaged(
+    mounted: Path, words: list[str]
+) -> None:
+    used = mounted
+    # As a home in use was copied: nothing says that what lies there is all.
+    (used / "ledger.db.rest").unlink()
     told = _read_only(used, *words)
     said = told.stdout + told.stderr
     assert told.returncode in (1, 2), said

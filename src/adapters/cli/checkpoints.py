@@ -37,7 +37,7 @@ _HEADS = ("step", "kind", "state", "judged", "lineage", "size", "age", "reason")
 @json_errors
 def checkpoints(run: str, no_sizes: bool, home: Path, as_json: bool) -> None:
     """List RUN's checkpoints as they are now, in numeric order, with what stands against each."""
-    with open_office(home) as office:
+    with open_office(home, reading=True) as office:
         known = known_run(office.ledger, run)
         contract = contract_of(known)
         root = checkpoint_root_of(contract)

@@ -99,21 +99,26 @@ class Office:
 
 
 @contextmanager
-def open_office(path: Path, *, create: bool = False) -> Generator[Office, None, None]:
+def open_office(
+    path: Path, *, create: bool = False, reading: bool = False
+) -> Generator[Office, None, None]:
     """Open a home for the length of a command.
 
     Args:
         path: Its folder.
         create: Make the ledger on a server, too, where there is none.
+        reading: Nothing will be recorded: a ledger on a read-only mount is read, which is told.
     """
     home = open_home(path)
     scrubber = Scrubber(home.key, known_secrets(os.environ))
     # A schema that is this home's alone is made when it is missing, as the file is; but once only.
     own = own_to_home(given_store(), os.environ, home.store) and not home.ledger_made.exists()
     with (
-        open_ledger(store_of(home), home.ledger, create=create or own) as opened,
+        open_ledger(store_of(home), home.ledger, create=create or own, reading=reading) as opened,
         Committer(opened.store) as committer,
     ):
+        if opened.lies:
+            click.echo(leaving.as_it_lies(home.ledger), err=True)
         if own:
             home.ledger_made.write_text(f"{name_of_ledger(home)}\n", encoding="utf-8")
         yield Office(home, Ledger(committer, scrubber), opened.recorder, Adapters(home))

@@ -36,7 +36,7 @@ def why(run: str, seq: int | None, rule: bool, home: Path, as_json: bool) -> Non
     of them is tried on the rules before it is told. Without SEQ the newest decision, finding or
     blocked launch is explained.
     """
-    with open_office(home) as office:
+    with open_office(home, reading=True) as office:
         known = known_run(office.ledger, run)
         history = office.ledger.history(run)
         if seq is not None and seq > len(history):
@@ -66,7 +66,7 @@ def whatif(run: str, policy: Path, home: Path, as_json: bool) -> None:
     Each check is judged on the run as it was recorded up to there, from its events alone. Nothing
     is recorded.
     """
-    with open_office(home) as office:
+    with open_office(home, reading=True) as office:
         known = known_run(office.ledger, run)
         change = read_policy(policy)
         change(contract_of(known))  # What does not fit is told before anything is judged.

@@ -44,7 +44,7 @@ def events(
         asked = load("rpc.client", "event_rows")(server, run, after, last)
         _list(as_json, run, asked, asked)
         return
-    with open_office(home) as office:
+    with open_office(home, reading=True) as office:
         head = known_run(office.ledger, run).version
         history = office.ledger.history(run, after=max(after, head - last if last else 0))
         # The history may have grown since the head was read.
@@ -76,7 +76,7 @@ def _list(
 @json_errors
 def logbook(run: str, moment: str | None, home: Path, as_json: bool) -> None:
     """Print RUN's logbook, now or as it stood after event SEQ or at TIME (ISO 8601)."""
-    with open_office(home) as office:
+    with open_office(home, reading=True) as office:
         known = known_run(office.ledger, run)
         version, at = _moment(moment, contract_of(known).timezone, known.version)
         text = render_at(office.ledger.history(run), version=version, at=at).decode()

@@ -23,7 +23,7 @@ from watchkeeper.adapters.ledger_gone import no_home, no_ledger
 from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.watched import is_watched
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.event_store import StatusRow, StoreFailure
 from watchkeeper.projections.limits import long_histories
 from watchkeeper.projections.screen import (
     Fleet,
@@ -152,6 +152,12 @@ def _read(home: Path, run: str | None, as_json: bool) -> list[Row]:
     try:
         return read_rows(ledger, run)
     except sqlite3.Error as error:
+        # SQLite needs to write beside a store even to read it.
+        lying: list[StatusRow] | None = load("store.choosing", "rows_that_lie")(ledger)
+        if lying is not None:
+            click.echo(load("cli.leaving", "as_it_lies")(ledger), err=True)
+            rows = [Row(found.run, found.part, found.row) for found in lying]
+            return [row for row in rows if run in (None, row.run) or not row.run]
         says = str(load("store.failures", "failure")(error, ledger, "read"))
         _leave(as_json, f"the ledger: {says}", 2)
 

@@ -16,22 +16,29 @@ from watchkeeper.adapters.load import load
 from watchkeeper.adapters.store.parts import ALONE, Jobs
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.recorder import SqliteRecorder
-from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.adapters.store.sqlite import open_lying, open_store
 from watchkeeper.adapters.store.verify import StoreReport, verify_store
-from watchkeeper.event_store import EventStore, StoreFailure
+from watchkeeper.event_store import EventStore, StatusRow, StoreFailure
 
 
 @dataclass(frozen=True, slots=True)
 class OpenLedger:
-    """An open ledger, as the service and as the `eventsourcing` library know it."""
+    """An open ledger, as the service and as the `eventsourcing` library know it.
+
+    Attributes:
+        store: As the service knows it.
+        recorder: As the library does.
+        lies: It is read as it lies, on a mount that cannot be written.
+    """
 
     store: EventStore
     recorder: ApplicationRecorder
+    lies: bool = False
 
 
 @contextmanager
 def open_ledger(
-    chosen: str, file: Path, *, create: bool = False
+    chosen: str, file: Path, *, create: bool = False, reading: bool = False
 ) -> Generator[OpenLedger, None, None]:
     """Open a ledger for the length of a block.
 
@@ -40,6 +47,7 @@ def open_ledger(
         file: The file in the home.
         create: Make the file, or the schema on the server, when there is none: a mistyped name
             would otherwise begin a second ledger.
+        reading: Nothing will be stored: so a file on a read-only mount may do, as it lies.
 
     Raises:
         StoreFailure: It could not be opened; the message says what to do.
@@ -47,12 +55,22 @@ def open_ledger(
     if not chosen:
         if not create and not file.exists():
             raise StoreFailure(no_ledger(file.parent) or f"{file}: there is no ledger.")
-        with open_store(file) as store:
-            yield OpenLedger(store, SqliteRecorder(store))
+        lying = open_lying(file) if reading else None
+        with lying or open_store(file) as store:
+            yield OpenLedger(store, SqliteRecorder(store), lies=lying is not None)
         return
     address = parse_address(chosen)
     with postgres_part("postgres", "open_postgres", chosen)(address, create=create) as store:
         yield OpenLedger(store, load("store.postgres_recorder", "PostgresRecorder")(store))
+
+
+def rows_that_lie(file: Path) -> list[StatusRow] | None:
+    """Return the status rows of a file that can only be read; none where it is not one."""
+    store = open_lying(file)
+    if store is None:
+        return None
+    with store:
+        return store.status_rows()
 
 
 def verify_ledger(chosen: str, file: Path, jobs: Jobs = ALONE) -> StoreReport:

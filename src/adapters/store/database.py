@@ -53,8 +53,16 @@ class Database:
     Any thread may call any method. Made by `opening.open_database`.
     """
 
-    def __init__(self, path: Path, lock: UseLock, busy_limit: timedelta) -> None:
+    def __init__(
+        self, path: Path, lock: UseLock, busy_limit: timedelta, *, lies: bool = False
+    ) -> None:
         """Open the writing connection of a store that is prepared and whose lock is shared.
+
+        Args:
+            path: The store.
+            lock: Shared; owned where it lies.
+            busy_limit: How long to wait for other processes.
+            lies: Nobody can write to it, so that nothing beside it is needed: see `opening.lying`.
 
         Raises:
             StoreFailure: It could not be opened, or is not a store that this code knows.
@@ -62,8 +70,10 @@ class Database:
         self.path = path
         self._lock = lock
         self._busy_limit = busy_limit
+        parameters = "immutable=1" if lies else "mode=rw"
+        self._connect = partial(connect, path, parameters=parameters, busy_limit=busy_limit)
         with failures_named(path, "open"):
-            self._writer = connect(path, busy_limit=busy_limit)
+            self._writer = self._connect()
         try:
             check_schema(self._writer, path)
         except StoreFailure:
@@ -71,7 +81,7 @@ class Database:
             raise
         # `_begin` waits by itself.
         self._writer.execute("PRAGMA busy_timeout = 0")
-        self.feed = Feed(partial(poll, partial(connect, path, busy_limit=busy_limit)))
+        self.feed = Feed(partial(poll, self._connect))
         # Taken twice by who writes within `exclusive`.
         self._write_lock = RLock()
         self._exclusive = False
@@ -200,7 +210,7 @@ class Database:
             if self._idle:
                 return self._idle.pop()
         try:
-            connection = connect(self.path, busy_limit=self._busy_limit)
+            connection = self._connect()
             connection.execute("PRAGMA query_only = ON")
         except SQLITE_ERRORS:
             self._give_back(None)

@@ -62,6 +62,39 @@ def open_database(path: Path, *, busy_limit: timedelta) -> Database:
         raise
 
 
+def lying(path: Path, *, busy_limit: timedelta) -> Database | None:
+    """Open a store for reading alone that lies at rest on a mount that cannot be written.
+
+    A folder may be mounted so that this process cannot write and another can. So the lock is owned
+    as long as it is open, which keeps out whoever would write, and every byte has to be as it was
+    left: only then is what SQLite reads without its files beside the store what is stored.
+
+    Returns:
+        The open store; none where any of it is not so, and it is to be opened as any other.
+
+    Raises:
+        StoreFailure: It is not a store that this code knows.
+    """
+    try:
+        if not os.statvfs(path.parent).f_flag & os.ST_RDONLY:
+            return None
+        lock = UseLock(path, create=False)
+    except OSError:
+        # Not there, or without a lock file: as any other, which says what is wrong.
+        return None
+    try:
+        if lock.own() and rest_path(path).is_file() and rest_problem(path) is None:
+            return Database(path, lock, busy_limit, lies=True)
+    except OSError:
+        # Such as where a network's file system gives this lock only to whoever may write.
+        pass
+    except BaseException:
+        lock.close()
+        raise
+    lock.close()
+    return None
+
+
 def _not_opened(path: Path, error: OSError) -> StoreFailure:
     advice = not_writable(path) or (
         "Check that this user may write in its folder and that the disk is mounted writable, then "
