@@ -20,6 +20,7 @@ from tests.office import processes_of
 from tests.training import git
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run
+from watchkeeper.adapters.cli.demo_closing import closing_words
 
 WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
 
@@ -301,3 +302,15 @@ def test_without_a_ray_head_the_demo_says_so(
     told = capsys.readouterr().err
     assert "Ray did not start" in told
     assert "internal error" not in told
+
+
+@pytest.mark.parametrize(
+    ("instances", "words"), [(["i1"], "1 instance,"), (["i1", "i2"], "2 inst")]
+)
+def test_the_demos_last_words_count_as_people_do(instances: list[str], words: str) -> None:
+    summary = {
+        "run": "demo-lm", "phase": "running", "elapsed_s": 21.5, "instances": instances,
+        "events": 24, "verify": [], "logbook": "/remote:main:logbook.md", "home": "/home",
+        "seal": "", "findings": [], "questions": [],
+    }  # fmt: skip
+    assert words in closing_words(summary)

@@ -17,6 +17,7 @@ from watchkeeper.domain.contract import logbook_path_of
 from watchkeeper.domain.events import DecisionMade, FailureClassified
 from watchkeeper.domain.phases import Sealed, phase_name
 from watchkeeper.domain.state import Run
+from watchkeeper.projections.figures import count
 
 
 def summary_of(office: Office, scene: Scene, report: Report, teller: Teller) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def closing_words(summary_: dict[str, Any]) -> str:
     verdict = "intact" if not summary_["verify"] else "; ".join(summary_["verify"])
     lines = [
         f"{summary_['run']} is {summary_['phase']} after {summary_['elapsed_s']} s: "
-        f"{len(summary_['instances'])} instances, {summary_['events']} events, {verdict}",
+        f"{count(len(summary_['instances']), 'instance')}, {summary_['events']} events, {verdict}",
         "",
         f"  logbook  git -C {remote} show {branch}:{path}",
         f"  pushes   git -C {remote} log --oneline {branch}",
