@@ -243,9 +243,13 @@ def test_a_row_that_differs_is_found_beside_what_is_appended_meanwhile(beside: B
 def test_a_run_that_is_always_appended_to_is_not_called_intact(
     beside: Beside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = audit.rows_of(beside.store)
+    rows = audit.rows_of(beside.store)
     beside.append()
-    monkeypatch.setattr(audit, "rows_of", lambda _: before)
+
+    def of_before(_: EventStore) -> audit.Rows:
+        return rows
+
+    monkeypatch.setattr(audit, "rows_of", of_before)
     report = beside.whole()
     assert (report.exit_code, report.problems) == (2, [])
     assert report.unchecked[0].startswith(f"{beside.slug}: its rows of status cannot be compared")

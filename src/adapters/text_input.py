@@ -125,7 +125,7 @@ def text_of(source: Arriving) -> io.BufferedReader:
         NotText: It is a packed or a binary file.
     """
     raw = _WithoutNuls(source)
-    reader = io.BufferedReader(raw, _BUFFER_BYTES)
+    reader: io.BufferedReader = io.BufferedReader(raw, _BUFFER_BYTES)
     head = reader.peek(1)[:HEAD_BYTES]
     known = _known(raw.began or b"")
     if known is not None:

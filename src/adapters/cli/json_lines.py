@@ -79,12 +79,13 @@ def _has_one(head: bytes, keys: Sequence[str]) -> bool:
     if not first.startswith(b"{"):
         return False
     try:
-        found = json.loads(first)
+        found: dict[str, Any] = json.loads(first)
     except (ValueError, RecursionError):
         # No JSON, or the first line is longer than what was read: then its keys tell.
         cut = not end
         return cut and any(f'"{key}":'.encode() in first for key in keys)
-    return isinstance(found, dict) and any(isinstance(found.get(key), str) for key in keys)
+    # What begins like an object and is JSON is one.
+    return any(isinstance(found.get(key), str) for key in keys)
 
 
 def numbered(source: BinaryIO, bytes_max: int) -> Iterator[tuple[int, bytes | None]]:
