@@ -300,7 +300,8 @@ def test_r10_a_decided_checkpoint_that_a_later_check_rejected_is_asked_about() -
     history = story(Interrupted)
     history.check(killed(), found=listing(checkpoint(1000, metadata_step=990)))
     assert history.run.rejected
-    assert history.decision is not None and history.decision.action is Action.RELAUNCH
+    assert history.decision is not None
+    assert history.decision.action is Action.RELAUNCH
     answer = history.tell(history.relaunch_command())
     answer.then_kinds(DecisionMade, EscalationRaised)
     assert answer.the(DecisionMade).rule == "R10"

@@ -117,8 +117,8 @@ def open_office(
         open_ledger(store_of(home), home.ledger, create=create or own, reading=reading) as opened,
         Committer(opened.store) as committer,
     ):
-        if opened.lies:
-            click.echo(leaving.as_it_lies(home.ledger), err=True)
+        if opened.at_rest:
+            click.echo(leaving.read_at_rest(home.ledger), err=True)
         if own:
             home.ledger_made.write_text(f"{name_of_ledger(home)}\n", encoding="utf-8")
         yield Office(home, Ledger(committer, scrubber), opened.recorder, Adapters(home))

@@ -50,7 +50,7 @@ def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters,
     return wrapped
 
 
-def as_it_lies(ledger: Path) -> str:
+def read_at_rest(ledger: Path) -> str:
     """Say of a ledger on a read-only mount that it is read, and by that what it is worth."""
     return f"{ledger}: read as it lies, on a mount that cannot be written; nobody adds to it"
 

@@ -24,7 +24,7 @@ from watchkeeper.adapters.cli.common import (
     store_of,
     who,
 )
-from watchkeeper.adapters.cli.leaving import as_it_lies
+from watchkeeper.adapters.cli.leaving import read_at_rest
 from watchkeeper.adapters.cli.manoeuvring import step_of
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.home import Home, open_home
@@ -166,8 +166,8 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
     if not report.problems:
         try:
             with open_ledger(chosen, home.ledger, reading=True) as opened:
-                if opened.lies:
-                    report.notes.append(as_it_lies(home.ledger))
+                if opened.at_rest:
+                    report.notes.append(read_at_rest(home.ledger))
                     jobs = 1  # It is open to one process alone.
                 with progress("verifying runs", quiet=quiet) as show:
                     fewer = partial(without.update, ("verifying runs",))

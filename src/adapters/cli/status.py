@@ -153,10 +153,10 @@ def _read(home: Path, run: str | None, as_json: bool) -> list[Row]:
         return read_rows(ledger, run)
     except sqlite3.Error as error:
         # SQLite needs to write beside a store even to read it.
-        lying: list[StatusRow] | None = load("store.choosing", "rows_that_lie")(ledger)
-        if lying is not None:
-            click.echo(load("cli.leaving", "as_it_lies")(ledger), err=True)
-            rows = [Row(found.run, found.part, found.row) for found in lying]
+        resting: list[StatusRow] | None = load("store.choosing", "rows_at_rest")(ledger)
+        if resting is not None:
+            click.echo(load("cli.leaving", "read_at_rest")(ledger), err=True)
+            rows = [Row(found.run, found.part, found.row) for found in resting]
             return [row for row in rows if run in (None, row.run) or not row.run]
         says = str(load("store.failures", "failure")(error, ledger, "read"))
         _leave(as_json, f"the ledger: {says}", 2)

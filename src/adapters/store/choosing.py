@@ -16,7 +16,7 @@ from watchkeeper.adapters.load import load
 from watchkeeper.adapters.store.parts import ALONE, Jobs
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.recorder import SqliteRecorder
-from watchkeeper.adapters.store.sqlite import open_lying, open_store
+from watchkeeper.adapters.store.sqlite import open_at_rest, open_store
 from watchkeeper.adapters.store.verify import StoreReport, verify_store
 from watchkeeper.event_store import EventStore, StatusRow, StoreFailure
 
@@ -28,12 +28,12 @@ class OpenLedger:
     Attributes:
         store: As the service knows it.
         recorder: As the library does.
-        lies: It is read as it lies, on a mount that cannot be written.
+        at_rest: It is read as it lies, on a mount that cannot be written.
     """
 
     store: EventStore
     recorder: ApplicationRecorder
-    lies: bool = False
+    at_rest: bool = False
 
 
 @contextmanager
@@ -55,18 +55,18 @@ def open_ledger(
     if not chosen:
         if not create and not file.exists():
             raise StoreFailure(no_ledger(file.parent) or f"{file}: there is no ledger.")
-        lying = open_lying(file) if reading else None
-        with lying or open_store(file) as store:
-            yield OpenLedger(store, SqliteRecorder(store), lies=lying is not None)
+        resting = open_at_rest(file) if reading else None
+        with resting or open_store(file) as store:
+            yield OpenLedger(store, SqliteRecorder(store), at_rest=resting is not None)
         return
     address = parse_address(chosen)
     with postgres_part("postgres", "open_postgres", chosen)(address, create=create) as store:
         yield OpenLedger(store, load("store.postgres_recorder", "PostgresRecorder")(store))
 
 
-def rows_that_lie(file: Path) -> list[StatusRow] | None:
+def rows_at_rest(file: Path) -> list[StatusRow] | None:
     """Return the status rows of a file that can only be read; none where it is not one."""
-    store = open_lying(file)
+    store = open_at_rest(file)
     if store is None:
         return None
     with store:

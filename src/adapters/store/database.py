@@ -54,7 +54,7 @@ class Database:
     """
 
     def __init__(
-        self, path: Path, lock: UseLock, busy_limit: timedelta, *, lies: bool = False
+        self, path: Path, lock: UseLock, busy_limit: timedelta, *, at_rest: bool = False
     ) -> None:
         """Open the writing connection of a store that is prepared and whose lock is shared.
 
@@ -62,7 +62,7 @@ class Database:
             path: The store.
             lock: Shared; owned where it lies.
             busy_limit: How long to wait for other processes.
-            lies: Nobody can write to it, so that nothing beside it is needed: see `opening.lying`.
+            at_rest: Nobody can write to it, so that no file beside it is needed.
 
         Raises:
             StoreFailure: It could not be opened, or is not a store that this code knows.
@@ -70,7 +70,7 @@ class Database:
         self.path = path
         self._lock = lock
         self._busy_limit = busy_limit
-        parameters = "immutable=1" if lies else "mode=rw"
+        parameters = "immutable=1" if at_rest else "mode=rw"
         self._connect = partial(connect, path, parameters=parameters, busy_limit=busy_limit)
         with failures_named(path, "open"):
             self._writer = self._connect()

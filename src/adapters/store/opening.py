@@ -62,7 +62,7 @@ def open_database(path: Path, *, busy_limit: timedelta) -> Database:
         raise
 
 
-def lying(path: Path, *, busy_limit: timedelta) -> Database | None:
+def database_at_rest(path: Path, *, busy_limit: timedelta) -> Database | None:
     """Open a store for reading alone that lies at rest on a mount that cannot be written.
 
     A folder may be mounted so that this process cannot write and another can. So the lock is owned
@@ -84,7 +84,7 @@ def lying(path: Path, *, busy_limit: timedelta) -> Database | None:
         return None
     try:
         if lock.own() and rest_path(path).is_file() and rest_problem(path) is None:
-            return Database(path, lock, busy_limit, lies=True)
+            return Database(path, lock, busy_limit, at_rest=True)
     except OSError:
         # Such as where a network's file system gives this lock only to whoever may write.
         pass

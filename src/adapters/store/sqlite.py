@@ -12,7 +12,7 @@ from typing import Self
 
 from watchkeeper.adapters.store.answers import answer_text, moved_on, repeated, versions_of
 from watchkeeper.adapters.store.database import Database
-from watchkeeper.adapters.store.opening import lying, open_database
+from watchkeeper.adapters.store.opening import database_at_rest, open_database
 from watchkeeper.adapters.store.schema import BUSY_LIMIT
 from watchkeeper.domain.chain import GENESIS, chain_hash
 from watchkeeper.event_store import (
@@ -68,9 +68,9 @@ def open_store(path: Path, *, busy_limit: timedelta = BUSY_LIMIT) -> "SqliteStor
     return SqliteStore(open_database(path, busy_limit=busy_limit))
 
 
-def open_lying(path: Path, *, busy_limit: timedelta = BUSY_LIMIT) -> "SqliteStore | None":
-    """Open a store that can only be read where it is; none where it is not one: see `lying`."""
-    database = lying(path, busy_limit=busy_limit)
+def open_at_rest(path: Path, *, busy_limit: timedelta = BUSY_LIMIT) -> "SqliteStore | None":
+    """Open a store that can only be read where it is; none where it is not one."""
+    database = database_at_rest(path, busy_limit=busy_limit)
     return None if database is None else SqliteStore(database)
 
 
