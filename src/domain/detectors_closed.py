@@ -6,12 +6,10 @@ from watchkeeper.domain.detectors import FindingChange, changes_of
 from watchkeeper.domain.events import PreflightRecorded, SealBlocked, Severity
 from watchkeeper.domain.gate import blocks
 from watchkeeper.domain.gate_base import CANNOT_TELL
+from watchkeeper.domain.health import MISSING_ARTEFACTS
 from watchkeeper.domain.held import Held
 from watchkeeper.domain.phases import Finished
 from watchkeeper.domain.state import Run
-
-MISSING_ARTEFACTS = "missing_artefacts"
-"""The finding that a run ended well and lacks what proves it."""
 
 CONFIG_DRIFT = "config_drift"
 """The finding that a relaunch would be another training than the instance before."""

@@ -1,8 +1,10 @@
 """How well a run is as it stands: by its newest check, and by what was found since."""
 
-from watchkeeper.domain.detectors_closed import MISSING_ARTEFACTS
 from watchkeeper.domain.events import Health
 from watchkeeper.domain.state import Run
+
+MISSING_ARTEFACTS = "missing_artefacts"
+"""The finding that a run ended well and lacks what proves it (H11)."""
 
 
 def health_now(run: Run) -> Health:

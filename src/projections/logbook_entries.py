@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from watchkeeper.domain.detectors_closed import MISSING_ARTEFACTS
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     CheckpointRejected,
@@ -28,6 +27,7 @@ from watchkeeper.domain.events import (
     WatchReleased,
     WatchTaken,
 )
+from watchkeeper.domain.health import MISSING_ARTEFACTS
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.plan import Verdict, short
 from watchkeeper.projections.figures import count

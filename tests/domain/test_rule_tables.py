@@ -20,7 +20,8 @@ from tests.domain.rule_tables import (
 )
 from tests.domain.stories import story
 from watchkeeper.domain.detectors import answers_at
-from watchkeeper.domain.detectors_closed import CONFIG_DRIFT, MISSING_ARTEFACTS
+from watchkeeper.domain.detectors_closed import CONFIG_DRIFT
+from watchkeeper.domain.health import MISSING_ARTEFACTS
 from watchkeeper.domain.phases import Running
 from watchkeeper.domain.recovery_live import ALERTED, NOTIFIED
 from watchkeeper.domain.rules import RULES
