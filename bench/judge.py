@@ -21,15 +21,15 @@ import numpy as np
 from tests.domain.given import History
 from tests.domain.samples import bar, contract, fresh, job, listing, tracker
 
-from watchkeeper.domain.bare_bars import bare_maxima
-from watchkeeper.domain.check import summarise
-from watchkeeper.domain.commands import RecordCheck
-from watchkeeper.domain.decide import decide
-from watchkeeper.domain.measuring import measure
-from watchkeeper.domain.observation import Observation
-from watchkeeper.domain.progress_lines import read_line
-from watchkeeper.domain.sources import MetricHistory
-from watchkeeper.domain.state_trail import TRAIL_MAX
+from watchkeeper.domain.commands.commands import RecordCheck
+from watchkeeper.domain.deciding.decide import decide
+from watchkeeper.domain.detectors.check import summarise
+from watchkeeper.domain.measuring.measuring import measure
+from watchkeeper.domain.observed.observation import Observation
+from watchkeeper.domain.observed.sources import MetricHistory
+from watchkeeper.domain.progress.bare_bars import bare_maxima
+from watchkeeper.domain.progress.lines import read_line
+from watchkeeper.domain.state.remembered import TRAIL_MAX
 
 CPU_MS_MAX = 2.0
 """One check is judged in less."""

@@ -35,9 +35,9 @@ from bench.ledger_world import (
 )
 from watchkeeper import clock
 from watchkeeper.committer import Committer
-from watchkeeper.domain.commands import RecordCheck
-from watchkeeper.domain.secrets import Scrubber
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.commands.commands import RecordCheck
+from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.state.run import Run
 from watchkeeper.event_store import EventStore, Write
 from watchkeeper.ledger import Handled, Ledger, run_stream
 

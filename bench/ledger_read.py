@@ -27,10 +27,10 @@ from bench.ledger_world import (
 )
 from watchkeeper.domain.envelope import decode
 from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.events_watch import Health
+from watchkeeper.domain.facts.watch import Health
 from watchkeeper.domain.registry import type_of
-from watchkeeper.domain.secrets import Scrubber
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.state.run import Run
 from watchkeeper.event_store import EventStore, read_by_pages
 from watchkeeper.folding import fold_history
 from watchkeeper.ledger import Ledger, run_stream

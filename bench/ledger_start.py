@@ -19,13 +19,13 @@ from watchkeeper.adapters.store.choosing import OpenLedger, open_ledger
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.building import rebuild
 from watchkeeper.desk import Desk
-from watchkeeper.domain.commands import Abandon
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.commands.commands import Abandon
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.envelope import decode, encode
 from watchkeeper.domain.events import Holder
-from watchkeeper.domain.evolve import evolve
-from watchkeeper.domain.secrets import Scrubber
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.evolving.evolve import evolve
+from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.event_store import StatusRow, Write
 from watchkeeper.inbound import Inbox
 from watchkeeper.knowledge import known_by

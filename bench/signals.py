@@ -33,8 +33,8 @@ from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.listening import Board
 from watchkeeper.adapters.pubsub.consumer import Consumer
-from watchkeeper.domain.commands import DraftRun
-from watchkeeper.domain.signals import Delivery
+from watchkeeper.domain.commands.commands import DraftRun
+from watchkeeper.domain.observed.signals import Delivery
 from watchkeeper.inbound import Inbox
 
 RATIO_MAX = 1.5

@@ -17,10 +17,10 @@ from time import process_time
 from typing import TypedDict
 
 from watchkeeper.adapters.text_model_file import text_model
-from watchkeeper.domain.excerpts import concluded, triage_excerpt
-from watchkeeper.domain.signatures.scanner import Scanner
-from watchkeeper.domain.triage_context import Context
-from watchkeeper.domain.triage_text import Triage
+from watchkeeper.domain.triage.context import Context
+from watchkeeper.domain.triage.excerpts import concluded, triage_excerpt
+from watchkeeper.domain.triage.signatures.scanner import Scanner
+from watchkeeper.domain.triage.texts import Triage
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus" / "triage" / "triage_dev.jsonl"
 MEGABYTES = 100

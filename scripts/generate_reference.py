@@ -22,15 +22,15 @@ from pydantic import AwareDatetime, BaseModel, StringConstraints
 from pydantic.fields import FieldInfo
 
 from watchkeeper.adapters.cli.settings_page import home_settings
-from watchkeeper.domain.commands import RunCommand
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.commands.commands import RunCommand
+from watchkeeper.domain.commands.refusals import Refusal
+from watchkeeper.domain.commands.table import COMMANDS, REFUSALS, refusal_of
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.envelope import Envelope
-from watchkeeper.domain.phases import PHASES
-from watchkeeper.domain.refusals import Refusal
 from watchkeeper.domain.registry import type_of
-from watchkeeper.domain.rules import RULES
-from watchkeeper.domain.table import COMMANDS, REFUSALS, refusal_of
+from watchkeeper.domain.rules.rules import RULES
+from watchkeeper.domain.state.phases import PHASES
 from watchkeeper.projections.signature_page import signature_page
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"

@@ -9,18 +9,19 @@ from collections.abc import Callable, Mapping
 
 from watchkeeper import clock
 from watchkeeper.desk import SERVICE, Desk, recorded
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     CompleteSeal,
     RecordCheck,
     RunCommand,
     VerifySeal,
 )
-from watchkeeper.domain.contract import seal_tag_of
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.contracts.contract import seal_tag_of
 from watchkeeper.domain.durations import local_day
-from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import EffectConfirmed, EffectEvent, EffectFailed, EffectRecovered
-from watchkeeper.domain.observation import SealFacts
-from watchkeeper.domain.outbox import (
+from watchkeeper.domain.observed.observation import SealFacts
+from watchkeeper.domain.outbox.effects import Effects
+from watchkeeper.domain.outbox.outbox import (
     REASON_MAX,
     attempted,
     next_attempt,
@@ -29,11 +30,10 @@ from watchkeeper.domain.outbox import (
     troubled,
     wait_before,
 )
+from watchkeeper.domain.outbox.policy import Act, due_acts
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import Finished, Stopped
-from watchkeeper.domain.policy import Act, due_acts
-from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.state import Run, contract_of, end_asked, live_instance
+from watchkeeper.domain.state.phases import Finished, Stopped
+from watchkeeper.domain.state.run import Run, contract_of, end_asked, live_instance
 from watchkeeper.domain.values import JobState, SourceState
 from watchkeeper.launches import relaunch, submit
 from watchkeeper.ledger import Handled

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from watchkeeper.domain.contract import logbook_path_of, logbook_remote_of
-from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
+from watchkeeper.domain.contracts.contract import logbook_path_of, logbook_remote_of
 from watchkeeper.domain.envelope import Event, Undecodable, decode
-from watchkeeper.domain.evolve import fold
-from watchkeeper.domain.phases import Sealed
-from watchkeeper.domain.roots import ROOTS, Roots, evolve_roots
-from watchkeeper.domain.standing import PEOPLE, People, evolve_people
-from watchkeeper.domain.state import Run, Unreadable, contract_of
+from watchkeeper.domain.evolving.evolve import fold
+from watchkeeper.domain.launches.roots import ROOTS, Roots, evolve_roots
+from watchkeeper.domain.launches.standing import PEOPLE, People, evolve_people
+from watchkeeper.domain.outbox.effects import Effects, effects_stream, evolve_effects
+from watchkeeper.domain.state.phases import Sealed
+from watchkeeper.domain.state.run import Run, Unreadable, contract_of
 from watchkeeper.event_store import EventStore, Recorded
 from watchkeeper.ledger import run_stream
 from watchkeeper.ports import Outside, Unavailable

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from eventsourcing.persistence import ApplicationRecorder
 
+from watchkeeper.domain.commands.refusals import Refused
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.refusals import Refused
 from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.ports import (
     Evidence,

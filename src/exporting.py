@@ -13,7 +13,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from watchkeeper.domain.effects import effects_stream
+from watchkeeper.domain.outbox.effects import effects_stream
 from watchkeeper.event_store import EventStore, KeyRow, Recorded
 
 FORMAT = "watchkeeper/export/v1"

@@ -12,13 +12,13 @@ from typing import NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from watchkeeper.domain.envelope import Undecodable, decode
-from watchkeeper.domain.events_watch import CheckRecorded, Progress
-from watchkeeper.domain.evolve import evolve, evolve_checks
-from watchkeeper.domain.evolve_watch import SeenCheck
-from watchkeeper.domain.measured import Level, Measured, Pace
-from watchkeeper.domain.sources import CapacityFacts
-from watchkeeper.domain.state import LastCheck, Run, Unreadable
-from watchkeeper.domain.state_trail import PastCheck, past_check
+from watchkeeper.domain.evolving.evolve import evolve, evolve_checks
+from watchkeeper.domain.evolving.watch import SeenCheck
+from watchkeeper.domain.facts.watch import CheckRecorded, Progress
+from watchkeeper.domain.observed.measured import Level, Measured, Pace
+from watchkeeper.domain.observed.sources import CapacityFacts
+from watchkeeper.domain.state.remembered import PastCheck, past_check
+from watchkeeper.domain.state.run import LastCheck, Run, Unreadable
 from watchkeeper.event_store import EventStore, Recorded, read_by_pages
 from watchkeeper.narrow import read_check
 

@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from watchkeeper.asked import Asked
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.observation import Observation
-from watchkeeper.domain.plan import LaunchPlan, tracked
-from watchkeeper.domain.secrets import Scrubber, scrub_json
-from watchkeeper.domain.sources import (
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.plan import LaunchPlan, tracked
+from watchkeeper.domain.observed.observation import Observation
+from watchkeeper.domain.observed.sources import (
     AttemptFacts,
     ClusterFacts,
     HostFacts,
     MetricHistory,
     TelemetryFacts,
 )
+from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub_json
 from watchkeeper.domain.values import Reading
 from watchkeeper.ports import (
     AttemptsOrchestrator,

@@ -16,16 +16,8 @@ from eventsourcing.persistence import ApplicationRecorder
 from pydantic import JsonValue
 
 from watchkeeper import clock
-from watchkeeper.domain.binding import (
-    FAN_OUT,
-    PASSING,
-    Bound,
-    Registry,
-    bind,
-    learn,
-    teaches,
-)
-from watchkeeper.domain.commands_signals import ReceiveSignal
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.commands.signals import ReceiveSignal
 from watchkeeper.domain.envelope import Undecodable, decode
 from watchkeeper.domain.events import (
     MessageQuarantined,
@@ -35,11 +27,26 @@ from watchkeeper.domain.events import (
     SignalCameLate,
     SignalKept,
 )
+from watchkeeper.domain.observed.signals import (
+    Delivery,
+    Ignored,
+    Parsed,
+    Poison,
+    Signal,
+    SignalKind,
+)
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.secrets import Scrubber, scrub, scrub_json
-from watchkeeper.domain.signal_box import SignalBox, signal_name
-from watchkeeper.domain.signals import Delivery, Ignored, Parsed, Poison, Signal, SignalKind
+from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub, scrub_json
+from watchkeeper.domain.signals.binding import (
+    FAN_OUT,
+    PASSING,
+    Bound,
+    Registry,
+    bind,
+    learn,
+    teaches,
+)
+from watchkeeper.domain.signals.box import SignalBox, signal_name
 from watchkeeper.knowledge import Known
 from watchkeeper.ledger import Ledger
 from watchkeeper.ports import Evidence

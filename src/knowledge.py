@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from watchkeeper.building import hash_at
-from watchkeeper.domain.binding import Registry
+from watchkeeper.domain.signals.binding import Registry
 from watchkeeper.event_store import EventStore
 from watchkeeper.projections.bindings import BINDINGS, registry_of
 from watchkeeper.views import Build, BuildState, Views, ViewsFailure

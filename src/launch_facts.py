@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from watchkeeper.domain.contract import Contract, checkpoint_root_of, logbook_path_of
-from watchkeeper.domain.gate_code import checkout_of
-from watchkeeper.domain.gate_facts import (
+from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of, logbook_path_of
+from watchkeeper.domain.gate.code import checkout_of
+from watchkeeper.domain.observed.gate_facts import (
     BUNDLE,
     CONFIG,
     GIT,
@@ -33,8 +33,8 @@ from watchkeeper.domain.gate_facts import (
     TrackerNames,
     WorktreeFacts,
 )
-from watchkeeper.domain.observation import GateFacts
-from watchkeeper.domain.secrets import Scrubber, scrub_json
+from watchkeeper.domain.observed.observation import GateFacts
+from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub_json
 from watchkeeper.domain.values import (
     CheckpointFacts,
     CheckpointListing,

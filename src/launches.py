@@ -2,27 +2,27 @@
 
 from watchkeeper import clock
 from watchkeeper.desk import SERVICE, Desk, recorded, submission_id
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     ConfirmLaunched,
     Relaunch,
     ReportRefusedLaunch,
     RequestLaunch,
 )
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.plan import LaunchPlan, tracked
 from watchkeeper.domain.events import EffectConfirmed
-from watchkeeper.domain.gate_facts import LogbookFacts
-from watchkeeper.domain.launching import clearance_revoked, plan_first_instance
-from watchkeeper.domain.observation import GateFacts
-from watchkeeper.domain.outbox import attempted, key_of, rejected, target_of
+from watchkeeper.domain.launches.launching import clearance_revoked, plan_first_instance
+from watchkeeper.domain.launches.roots import overlapping
+from watchkeeper.domain.launches.standing import standing_waivers
+from watchkeeper.domain.observed.gate_facts import LogbookFacts
+from watchkeeper.domain.observed.observation import GateFacts
+from watchkeeper.domain.outbox.outbox import attempted, key_of, rejected, target_of
+from watchkeeper.domain.outbox.policy import Act
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import Cleared, Draft, Interrupted, Launching
-from watchkeeper.domain.plan import LaunchPlan, tracked
-from watchkeeper.domain.policy import Act
-from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.roots import overlapping
-from watchkeeper.domain.secrets import has_mark
-from watchkeeper.domain.standing import standing_waivers
-from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.secrets.scrubbing import has_mark
+from watchkeeper.domain.state.phases import Cleared, Draft, Interrupted, Launching
+from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import JobSpec, JobState, SourceState
 from watchkeeper.launch_facts import Known, ask_logbook, logbook_on_record, read_gate_facts
 from watchkeeper.ledger import Handled, Ledger

@@ -8,12 +8,12 @@ from threading import Lock, RLock
 
 from watchkeeper import clock
 from watchkeeper.deciding import ATTEMPTS, Turns, contended
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     PeopleCommand,
     RunCommand,
 )
-from watchkeeper.domain.decide import decide
-from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.deciding.decide import decide
 from watchkeeper.domain.envelope import Event, decode
 from watchkeeper.domain.events import (
     EffectEvent,
@@ -23,14 +23,14 @@ from watchkeeper.domain.events import (
     RunEvent,
     SignalBoxEvent,
 )
-from watchkeeper.domain.evolve import evolve
+from watchkeeper.domain.evolving.evolve import evolve
+from watchkeeper.domain.launches.roots import ROOTS, Roots, claims_for, evolve_roots
+from watchkeeper.domain.launches.standing import PEOPLE, People, decide_people, evolve_people
+from watchkeeper.domain.outbox.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.roots import ROOTS, Roots, claims_for, evolve_roots
-from watchkeeper.domain.secrets import Scrubber
-from watchkeeper.domain.signal_box import SIGNALS, SignalBox, evolve_box
-from watchkeeper.domain.standing import PEOPLE, People, decide_people, evolve_people
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.signals.box import SIGNALS, SignalBox, evolve_box
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.event_store import Appended, EventStore, VersionConflict, Write
 from watchkeeper.folding import fold_history
 from watchkeeper.projections.status_shapes import SHAPES, Shape

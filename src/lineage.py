@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from watchkeeper.domain.contract import checkpoint_root_of
-from watchkeeper.domain.gate_facts import Lineage
+from watchkeeper.domain.contracts.contract import checkpoint_root_of
+from watchkeeper.domain.observed.gate_facts import Lineage
 from watchkeeper.domain.places import contract_root
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.run import Run
 from watchkeeper.ledger import Ledger
 
 ANCESTORS_MAX = 20

@@ -3,27 +3,27 @@
 from watchkeeper import clock
 from watchkeeper.acts import raise_if_silent
 from watchkeeper.desk import Desk, submission_id
-from watchkeeper.domain.adopting import compared_variables
-from watchkeeper.domain.commands import DraftRun
-from watchkeeper.domain.commands_judgement import ReportFix
-from watchkeeper.domain.commands_manoeuvres import (
+from watchkeeper.domain.commands.commands import DraftRun
+from watchkeeper.domain.commands.judgement import ReportFix
+from watchkeeper.domain.commands.manoeuvres import (
     AdoptInstance,
     NameAncestor,
     PlanRollback,
     Supersede,
     VerifyMilestone,
 )
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.gate_facts import GIT
-from watchkeeper.domain.milestone import milestone_tag
-from watchkeeper.domain.observation import GateFacts
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.plan import LaunchPlan
+from watchkeeper.domain.deciding.superseding import source_of
+from watchkeeper.domain.launches.adopting import compared_variables
+from watchkeeper.domain.observed.gate_facts import GIT
+from watchkeeper.domain.observed.observation import GateFacts
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import Superseded, Unborn
-from watchkeeper.domain.plan import LaunchPlan
-from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.secrets import scrub_json
-from watchkeeper.domain.state import Run, Unreadable, contract_of
-from watchkeeper.domain.superseding import source_of
+from watchkeeper.domain.sealing.milestone import milestone_tag
+from watchkeeper.domain.secrets.scrubbing import scrub_json
+from watchkeeper.domain.state.phases import Superseded, Unborn
+from watchkeeper.domain.state.run import Run, Unreadable, contract_of
 from watchkeeper.launch_facts import Known, read_gate_facts
 from watchkeeper.launches import root_holder
 from watchkeeper.ledger import Handled

@@ -24,8 +24,8 @@ from pydantic import AwareDatetime, BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from watchkeeper.domain.envelope import Envelope, decode
-from watchkeeper.domain.events_watch import CheckRecorded
-from watchkeeper.domain.evolve_watch import SeenCheck
+from watchkeeper.domain.evolving.watch import SeenCheck
+from watchkeeper.domain.facts.watch import CheckRecorded
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.registry import UPCASTS, Upcast, type_of
 from watchkeeper.event_store import READ_PAGE, EventStore, Recorded, read_by_pages

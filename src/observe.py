@@ -8,11 +8,16 @@ from datetime import datetime
 from typing import Any
 
 from watchkeeper.asked import Asked, ask
-from watchkeeper.domain.contract import Contract, checkpoint_root_of
-from watchkeeper.domain.observation import Observation, SealFacts
-from watchkeeper.domain.plan import LaunchPlan, tracked
-from watchkeeper.domain.secrets import Scrubber, scrub_json
-from watchkeeper.domain.startup_lines import LINES_READ_MAX, is_cut, named_lines, named_texts
+from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of
+from watchkeeper.domain.contracts.plan import LaunchPlan, tracked
+from watchkeeper.domain.observed.observation import Observation, SealFacts
+from watchkeeper.domain.progress.startup_lines import (
+    LINES_READ_MAX,
+    is_cut,
+    named_lines,
+    named_texts,
+)
+from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub_json
 from watchkeeper.domain.values import SourceState
 from watchkeeper.further import (
     POINTS_KEPT,

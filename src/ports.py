@@ -4,22 +4,22 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.gate_facts import (
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.observed.gate_facts import (
     HardwareFacts,
     HomeFacts,
     TrackerNames,
     WorktreeFacts,
 )
-from watchkeeper.domain.observation import JobDescription
-from watchkeeper.domain.sources import (
+from watchkeeper.domain.observed.observation import JobDescription
+from watchkeeper.domain.observed.sources import (
     AttemptFacts,
     ClusterFacts,
     HostFacts,
     MetricHistory,
     TelemetryFacts,
 )
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.run import Run
 from watchkeeper.domain.values import (
     CheckpointListing,
     JobFacts,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from watchkeeper.domain.gate_facts import (
+from watchkeeper.domain.observed.gate_facts import (
     RepositoryFacts,
 )
 

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from watchkeeper import clock
-from watchkeeper.domain.contract import logbook_path_of, logbook_remote_of
-from watchkeeper.domain.effects import Effects
+from watchkeeper.domain.contracts.contract import logbook_path_of, logbook_remote_of
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import EffectAttempted, LogbookPushed
-from watchkeeper.domain.outbox import attempted, logbook_key
+from watchkeeper.domain.outbox.effects import Effects
+from watchkeeper.domain.outbox.outbox import attempted, logbook_key
+from watchkeeper.domain.outbox.policy import Act
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.policy import Act
-from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.ledger import Ledger
 from watchkeeper.ports import Outside, Unavailable
 from watchkeeper.ports_git import BranchHead, GitRemote, PushRaced

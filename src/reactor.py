@@ -15,11 +15,11 @@ from threading import Event as Signal
 
 from watchkeeper.acts import perform, push_together
 from watchkeeper.desk import Desk
-from watchkeeper.domain.contract import logbook_remote_of
-from watchkeeper.domain.effects import Effects
-from watchkeeper.domain.outbox import Waiting, commit_now, requested, target_of
-from watchkeeper.domain.policy import JOB_ACTS, Act, waits
-from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.contracts.contract import logbook_remote_of
+from watchkeeper.domain.outbox.effects import Effects
+from watchkeeper.domain.outbox.outbox import Waiting, commit_now, requested, target_of
+from watchkeeper.domain.outbox.policy import JOB_ACTS, Act, waits
+from watchkeeper.domain.state.run import Run, contract_of
 
 log = logging.getLogger(__name__)
 

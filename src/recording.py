@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from watchkeeper import clock
-from watchkeeper.domain.commands import Command, ReceiveSignal, RecordCheck
+from watchkeeper.domain.commands.commands import Command, ReceiveSignal, RecordCheck
 from watchkeeper.domain.envelope import Envelope, Event, decode, encode
 from watchkeeper.domain.events import (
     Fact,
@@ -20,7 +20,7 @@ from watchkeeper.domain.events import (
     SignalReceived,
 )
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.secrets import Scrubber, scrub_json
+from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub_json
 from watchkeeper.event_store import Write
 
 

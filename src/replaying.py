@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Protocol
 
-from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.events import LogbookPushed, RunEvent
-from watchkeeper.domain.evolve import evolve
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.evolving.evolve import evolve
+from watchkeeper.domain.outbox.effects import Effects, effects_stream, evolve_effects
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.event_store import EventStore
 from watchkeeper.projections.logbook import EMPTY, project, render
 from watchkeeper.projections.status_live import live_rows, live_shape

@@ -7,9 +7,9 @@ from functools import reduce
 
 from watchkeeper import clock
 from watchkeeper.building import BuildHeld, claim
-from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
 from watchkeeper.domain.envelope import Undecodable, decode
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.outbox.effects import Effects, effects_stream, evolve_effects
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.event_store import Append, Appended, EventStore, StatusRow, Write
 from watchkeeper.folding import fold_history
 from watchkeeper.following import LEASE

@@ -7,11 +7,11 @@ from watchkeeper.domain.events import (
     SealVerified,
     TagPushed,
 )
-from watchkeeper.domain.outbox import attempted
+from watchkeeper.domain.outbox.outbox import attempted
+from watchkeeper.domain.outbox.policy import Act, milestone_waiting
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import Finished
-from watchkeeper.domain.policy import Act, milestone_waiting
-from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.state.phases import Finished
+from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.ledger import Ledger
 from watchkeeper.ports import Outside
 from watchkeeper.publish import trailers

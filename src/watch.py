@@ -18,19 +18,27 @@ from watchkeeper.acts import next_failure, perform
 from watchkeeper.away import wait_until_back
 from watchkeeper.changes import Changes
 from watchkeeper.desk import SERVICE, Desk
-from watchkeeper.domain.commands import ReleaseWatch, TakeWatch
-from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
-from watchkeeper.domain.effects import Effects
+from watchkeeper.domain.commands.commands import ReleaseWatch, TakeWatch
+from watchkeeper.domain.commands.manoeuvres import ReportStaleMonitor
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.deciding.handover import is_held
+from watchkeeper.domain.detectors.freshness import stale_since
 from watchkeeper.domain.envelope import Undecodable
 from watchkeeper.domain.events import EffectRecovered, Holder
-from watchkeeper.domain.freshness import stale_since
-from watchkeeper.domain.handover import is_held
-from watchkeeper.domain.outbox import no_longer_asked, target_of
+from watchkeeper.domain.outbox.effects import Effects
+from watchkeeper.domain.outbox.outbox import no_longer_asked, target_of
+from watchkeeper.domain.outbox.policy import JOB_ACTS, OUTBOUND, Act, due_acts, waits, wanted_acts
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import Abandoned, Cleared, Draft, Sealed, Stopped, Superseded, Unborn
-from watchkeeper.domain.policy import JOB_ACTS, OUTBOUND, Act, due_acts, waits, wanted_acts
-from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.state import MONITOR_STALE, Run, Unreadable, contract_of
+from watchkeeper.domain.state.phases import (
+    Abandoned,
+    Cleared,
+    Draft,
+    Sealed,
+    Stopped,
+    Superseded,
+    Unborn,
+)
+from watchkeeper.domain.state.run import MONITOR_STALE, Run, Unreadable, contract_of
 from watchkeeper.event_store import StoreAway, StoreFailure, VersionConflict
 from watchkeeper.ports import StateFiles
 from watchkeeper.reactor import EVERY, Due, Reactor

@@ -6,7 +6,7 @@ from dataclasses import replace
 from tests.domain.given import History
 from tests.projections.tales import TALES
 from watchkeeper.domain.envelope import encode
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.run import Run
 from watchkeeper.event_store import EventStore, Write
 from watchkeeper.status_building import rows_of_run
 

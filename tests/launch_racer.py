@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tests.office import ask_for_launch
 from watchkeeper.adapters.cli.common import open_office
-from watchkeeper.domain.phases import Launching
-from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.state.phases import Launching
+from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.launches import submit
 
 

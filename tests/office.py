@@ -15,11 +15,11 @@ from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, holder_of, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.desk import Desk
-from watchkeeper.domain.commands import ApproveLaunch, DraftRun
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.run import Run
 from watchkeeper.launches import request_launch
 from watchkeeper.ledger import Handled
 from watchkeeper.watch import Watcher

@@ -4,8 +4,15 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from watchkeeper.domain.secrets import Scrubber, scrub
-from watchkeeper.domain.signals import Delivery, Ignored, Parsed, Poison, Signal, SignalKind
+from watchkeeper.domain.observed.signals import (
+    Delivery,
+    Ignored,
+    Parsed,
+    Poison,
+    Signal,
+    SignalKind,
+)
+from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub
 
 AT = datetime(2026, 11, 18, 18, 0, tzinfo=UTC)
 

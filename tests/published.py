@@ -16,7 +16,7 @@ from tests.office import taken
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.commands import AddNote, DraftRun
+from watchkeeper.domain.commands.commands import AddNote, DraftRun
 from watchkeeper.event_store import Recorded
 from watchkeeper.projections.cloud_event import CloudEvent, cloud_event
 

@@ -20,7 +20,7 @@ from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.cli.watching import told_to_stop
 from watchkeeper.adapters.listening import Board
 from watchkeeper.adapters.pubsub import consumer as consuming
-from watchkeeper.domain.signals import Delivery
+from watchkeeper.domain.observed.signals import Delivery
 from watchkeeper.inbound import Inbox
 
 POINTS = ("before append", "within append", "after append", "before ack", "after ack")

@@ -28,9 +28,9 @@ from watchkeeper.adapters.ledger_choice import store_of_home
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_schema import marks_of
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.events import CheckRecorded, InstanceLaunched, LaunchRequested
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.run import Run
 from watchkeeper.domain.values import JobSpec
 
 pytestmark = [pytest.mark.git, pytest.mark.timeout(200)]

@@ -11,7 +11,7 @@ from tests.command_line import Cli, launch, written
 from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_office
-from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import JobSpec, JobState
 
 pytestmark = pytest.mark.git

@@ -19,9 +19,9 @@ from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.adapters.signals import parse_message
-from watchkeeper.domain.commands import DraftRun
-from watchkeeper.domain.secrets import Scrubber
-from watchkeeper.domain.signals import Delivery, Parsed
+from watchkeeper.domain.commands.commands import DraftRun
+from watchkeeper.domain.observed.signals import Delivery, Parsed
+from watchkeeper.domain.secrets.scrubbing import Scrubber
 
 TOKEN = "hf_" + "abcdefghij" * 4
 Call = Callable[..., tuple[int, str]]

@@ -295,8 +295,11 @@ def test_it_starts_without_what_only_a_home_or_a_wording_needs(
     )
     modules = set(done.stdout.splitlines()[-1].split())
     assert "node_failure" in done.stdout
-    assert "watchkeeper.domain.log_verdict" in modules
-    assert modules & {"watchkeeper.ledger", "eventsourcing", "watchkeeper.domain.decide"} == set()
+    assert "watchkeeper.domain.triage.log_verdict" in modules
+    assert (
+        modules & {"watchkeeper.ledger", "eventsourcing", "watchkeeper.domain.deciding.decide"}
+        == set()
+    )
     assert ("numpy" in modules) is wording
 
 

@@ -13,13 +13,13 @@ from click.testing import CliRunner
 from tests.command_line import in_this_process
 from watchkeeper.adapters.bad_input import BadInput
 from watchkeeper.adapters.cli.contract import contract
-from watchkeeper.adapters.contract_example import FILL_IN, example_contract
-from watchkeeper.adapters.contract_file import read_contract
-from watchkeeper.adapters.contract_guide import CONTRACT
-from watchkeeper.adapters.contract_schema import contract_schema
-from watchkeeper.domain.contract import Contract, Lane
-from watchkeeper.domain.gate_lanes import LANE_TABLE
-from watchkeeper.domain.plan import Verdict
+from watchkeeper.adapters.contracts.example import FILL_IN, example_contract
+from watchkeeper.adapters.contracts.file import read_contract
+from watchkeeper.adapters.contracts.guide import CONTRACT
+from watchkeeper.adapters.contracts.schema import contract_schema
+from watchkeeper.domain.contracts.contract import Contract, Lane
+from watchkeeper.domain.contracts.plan import Verdict
+from watchkeeper.domain.gate.lanes import LANE_TABLE
 
 FILLED = {
     "run": "my-run",

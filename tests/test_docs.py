@@ -28,15 +28,15 @@ from watchkeeper.adapters.cli import (
     EXIT_REFUSED,
     cli,
 )
-from watchkeeper.adapters.contract_file import read_contract
+from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.documents import Plain
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.yaml_document import parse_yaml
 from watchkeeper.domain.events import RunEvent
-from watchkeeper.domain.gate import Gate, blocks, preflight
-from watchkeeper.domain.launching import plan_first_instance
+from watchkeeper.domain.gate.gate import Gate, blocks, preflight
+from watchkeeper.domain.launches.launching import plan_first_instance
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import PHASES
+from watchkeeper.domain.state.phases import PHASES
 from watchkeeper.event_store import Write
 
 ALICE = Actor(principal="alice", kind="human")

@@ -28,10 +28,10 @@ from watchkeeper.domain.events import (
     FindingOpened,
     NoteAdded,
 )
-from watchkeeper.domain.events_watch import Progress
-from watchkeeper.domain.evolve import evolve, fold
-from watchkeeper.domain.phases import PHASES, Running, Stabilizing
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.evolving.evolve import evolve, fold
+from watchkeeper.domain.facts.watch import Progress
+from watchkeeper.domain.state.phases import PHASES, Running, Stabilizing
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.event_store import Recorded, Write
 from watchkeeper.folding import fold_history, fold_stored
 from watchkeeper.ledger import run_stream

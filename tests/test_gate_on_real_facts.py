@@ -24,18 +24,18 @@ from tests.training import Site, git, make_site, tiny_contract
 from tests.wandb_stub import KEY, ask_stub
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
-from watchkeeper.adapters.contract_file import contract_to_yaml, read_contract
+from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
 from watchkeeper.adapters.home import create_home, watch_lock
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.adapters.ray.cluster import HeadNotStarted, start_head
-from watchkeeper.domain.commands import Revoke
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.gate import Gate, preflight
-from watchkeeper.domain.gate_base import Prior
+from watchkeeper.domain.commands.commands import Revoke
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.plan import GateFinding, make_plan
+from watchkeeper.domain.gate.base import Prior
+from watchkeeper.domain.gate.gate import Gate, preflight
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.plan import GateFinding, make_plan
-from watchkeeper.domain.rules import RULES
-from watchkeeper.domain.state import Approval
+from watchkeeper.domain.rules.rules import RULES
+from watchkeeper.domain.state.run import Approval
 from watchkeeper.launch_facts import Known, logbook_on_record, read_gate_facts
 from watchkeeper.launches import read_first_plan
 

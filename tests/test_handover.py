@@ -22,9 +22,11 @@ from tests.training import Site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, holder_of
 from watchkeeper.desk import SERVICE
-from watchkeeper.domain.commands import Stop, TakeWatch
-from watchkeeper.domain.commands_manoeuvres import AnnounceAct, HandOver, ReportStaleMonitor
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.commands.commands import Stop, TakeWatch
+from watchkeeper.domain.commands.manoeuvres import AnnounceAct, HandOver, ReportStaleMonitor
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.stopping import StoppingPart
 from watchkeeper.domain.events import (
     ActKind,
     CheckRecorded,
@@ -38,9 +40,7 @@ from watchkeeper.domain.events import (
     WatchHandedOver,
     WatchTaken,
 )
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import Run
-from watchkeeper.domain.stopping import StoppingPart
+from watchkeeper.domain.state.run import Run
 from watchkeeper.watch import Watcher
 
 pytestmark = pytest.mark.git

@@ -13,16 +13,24 @@ from tests.domain.samples import ROOT, SLUG, START, contract, signal
 from watchkeeper import clock, inbound
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.commands import Abandon, DraftRun
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.commands.commands import Abandon, DraftRun
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.envelope import decode
 from watchkeeper.domain.events import MessageQuarantined, SignalReceived
+from watchkeeper.domain.observed.signals import (
+    Claims,
+    Delivery,
+    Ignored,
+    Parsed,
+    Poison,
+    Signal,
+    SignalKind,
+)
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import Abandoned
-from watchkeeper.domain.secrets import Scrubber
-from watchkeeper.domain.signal_box import SignalBox, evolve_box
-from watchkeeper.domain.signals import Claims, Delivery, Ignored, Parsed, Poison, Signal, SignalKind
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.signals.box import SignalBox, evolve_box
+from watchkeeper.domain.state.phases import Abandoned
+from watchkeeper.domain.state.run import Run
 from watchkeeper.event_store import StoreFailure
 from watchkeeper.inbound import Inbox, Outcome
 from watchkeeper.ledger import Handled

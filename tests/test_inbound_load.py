@@ -14,10 +14,10 @@ from tests.plain_signals import parse_plain, plain_message
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.commands import DraftRun
+from watchkeeper.domain.commands.commands import DraftRun
 from watchkeeper.domain.events import SignalReceived
-from watchkeeper.domain.signals import Claims, Delivery, Signal, absorb, claim_of
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.observed.signals import Claims, Delivery, Signal, absorb, claim_of
+from watchkeeper.domain.state.run import Run
 from watchkeeper.inbound import Inbox
 
 RUNS = 50

@@ -15,10 +15,10 @@ from tests.domain.samples import checkpoint, contract, killed, listing
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli import EXIT_BAD_INPUT
 from watchkeeper.adapters.cli.judging_lines import row_of
-from watchkeeper.adapters.judge_lines import answer_line
+from watchkeeper.adapters.judge.lines import answer_line
 from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.observation import Observation
-from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.domain.observed.observation import Observation
+from watchkeeper.domain.secrets.scrubbing import Scrubber
 from watchkeeper.projections.cloud_event import type_name
 from watchkeeper.projections.event_data import whole_row
 

@@ -25,8 +25,8 @@ from tests.judge_scenes import (
 )
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.judging_lines import row_of
-from watchkeeper.adapters.judge_lines import answer_line
-from watchkeeper.domain.secrets import Scrubber
+from watchkeeper.adapters.judge.lines import answer_line
+from watchkeeper.domain.secrets.scrubbing import Scrubber
 
 SCRUBBER = Scrubber(b"k" * 16, {})
 WELL = [trains(180), trains(190)]

@@ -21,7 +21,7 @@ from tests.judge_scenes import (
 from tests.test_judge_cases import CALM, HEALTHY, SCRUBBER, WELL, Case, asks, hold, relaunched
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.judging_lines import row_of
-from watchkeeper.adapters.judge_lines import answer_line
+from watchkeeper.adapters.judge.lines import answer_line
 
 NAME_ERROR = [
     "Traceback (most recent call last):",

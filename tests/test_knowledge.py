@@ -18,9 +18,9 @@ from tests.test_inbound import draft, message, of_run, plain
 from watchkeeper.adapters.cli.common import Office
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.building import catch_up, rebuild
-from watchkeeper.domain.binding import Registry, learn
 from watchkeeper.domain.envelope import decode
 from watchkeeper.domain.events import Fact
+from watchkeeper.domain.signals.binding import Registry, learn
 from watchkeeper.event_store import Write
 from watchkeeper.inbound import Inbox, Outcome
 from watchkeeper.knowledge import Known, known_by

@@ -11,19 +11,19 @@ from tests.training import Site, commit, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.cli.common import Office
-from watchkeeper.adapters.contract_file import contract_to_yaml
+from watchkeeper.adapters.contracts.file import contract_to_yaml
 from watchkeeper.adapters.git.worktree import read_worktree
 from watchkeeper.adapters.launch_source import parse_config
-from watchkeeper.domain.commands import DraftRun
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.contract_parts import IGNORED
-from watchkeeper.domain.gate import Gate, preflight
-from watchkeeper.domain.gate_base import Prior
-from watchkeeper.domain.gate_drift import l14
-from watchkeeper.domain.observation import GateFacts
+from watchkeeper.domain.commands.commands import DraftRun
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.parts import IGNORED
+from watchkeeper.domain.contracts.plan import GateFinding
+from watchkeeper.domain.gate.base import Prior
+from watchkeeper.domain.gate.drift import l14
+from watchkeeper.domain.gate.gate import Gate, preflight
+from watchkeeper.domain.observed.observation import GateFacts
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.plan import GateFinding
-from watchkeeper.domain.secrets import scrub_json
+from watchkeeper.domain.secrets.scrubbing import scrub_json
 from watchkeeper.launches import read_first_plan, request_launch
 from watchkeeper.ports import Unavailable
 

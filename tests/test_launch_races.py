@@ -12,7 +12,7 @@ from tests.office import approved, data_of, end_processes
 from tests.training import Site, make_site, tiny_contract
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.events import LaunchRequested
 
 TRIES = [20, pytest.param(100, marks=pytest.mark.long)]

@@ -14,18 +14,18 @@ from tests.stores import Place, stored_bytes
 from tests.stores import open_place as open_store
 from tests.stores import verify_place as verify_store
 from watchkeeper import clock
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     AddNote,
     AmendContract,
     ApproveLaunch,
     DraftRun,
     GrantStandingWaiver,
 )
-from watchkeeper.domain.contract import Lane
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.contracts.contract import Lane
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.secrets import Scrubber
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.event_store import KeyReused, Write
 from watchkeeper.ledger import Ledger, run_stream
 from watchkeeper.projections.status import status_row

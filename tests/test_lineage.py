@@ -15,11 +15,11 @@ from tests.training import Site, make_site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.contracts.plan import GateFinding
 from watchkeeper.domain.events import RollbackPlanned
-from watchkeeper.domain.gate import Gate, preflight
-from watchkeeper.domain.phases import Sealed
-from watchkeeper.domain.plan import GateFinding
+from watchkeeper.domain.gate.gate import Gate, preflight
+from watchkeeper.domain.state.phases import Sealed
 from watchkeeper.event_store import Write
 from watchkeeper.launches import read_first_plan
 from watchkeeper.lineage import lineage_of

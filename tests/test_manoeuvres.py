@@ -22,9 +22,10 @@ from tests.office import (
 from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office
-from watchkeeper.domain.commands import ApproveLaunch, DraftRun
-from watchkeeper.domain.commands_manoeuvres import RequestRelaunch
-from watchkeeper.domain.contract import Contract, OrchestratorPart
+from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.contracts.contract import Contract, OrchestratorPart
 from watchkeeper.domain.events import (
     AncestorNamed,
     CheckpointValidated,
@@ -38,9 +39,8 @@ from watchkeeper.domain.events import (
     RollbackPlanned,
     RunSuperseded,
 )
-from watchkeeper.domain.phases import Sealed
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.phases import Sealed
+from watchkeeper.domain.state.run import Run
 from watchkeeper.domain.values import JobSpec
 from watchkeeper.manoeuvres import adopt, plan_rollback, supersede, verify_milestone
 from watchkeeper.projections.logbook import render_at

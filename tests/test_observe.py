@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.domain.samples import START, contract, job, listing, plan, tracker
-from watchkeeper.domain.observation import Observation, reading_of
-from watchkeeper.domain.secrets import Scrubber
-from watchkeeper.domain.sources import (
+from watchkeeper.domain.observed.observation import Observation, reading_of
+from watchkeeper.domain.observed.sources import (
     AttemptFacts,
     AttemptState,
     CapacityFacts,
@@ -19,6 +18,7 @@ from watchkeeper.domain.sources import (
     MetricHistory,
     TelemetryFacts,
 )
+from watchkeeper.domain.secrets.scrubbing import Scrubber
 from watchkeeper.domain.values import SourceState, TrackerFacts
 from watchkeeper.further import POINTS_KEPT
 from watchkeeper.observe import observe, read_seal_facts, scrub_observation

@@ -16,9 +16,9 @@ from tests.office import (
 from tests.training import Site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office
-from watchkeeper.domain.commands import Acknowledge
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.contract_parts import PolicyPart
+from watchkeeper.domain.commands.commands import Acknowledge
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.parts import PolicyPart
 from watchkeeper.domain.events import (
     Action,
     DecisionMade,
@@ -30,8 +30,8 @@ from watchkeeper.domain.events import (
     LaunchRequested,
     SealVerified,
 )
-from watchkeeper.domain.phases import Interrupted, Sealed
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.phases import Interrupted, Sealed
+from watchkeeper.domain.state.run import Run
 
 pytestmark = pytest.mark.git
 

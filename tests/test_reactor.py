@@ -19,9 +19,8 @@ from watchkeeper.acts import push_together
 from watchkeeper.adapters.cli.common import Office, holder_of, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.audit import Report, audit
-from watchkeeper.domain.commands import AddNote, DraftRun
-from watchkeeper.domain.contract import Contract, LogbookPart, logbook_path_of
-from watchkeeper.domain.effects import effects_stream
+from watchkeeper.domain.commands.commands import AddNote, DraftRun
+from watchkeeper.domain.contracts.contract import Contract, LogbookPart, logbook_path_of
 from watchkeeper.domain.envelope import decode
 from watchkeeper.domain.events import (
     EffectAttempted,
@@ -30,9 +29,10 @@ from watchkeeper.domain.events import (
     EffectUnknown,
     LogbookPushed,
 )
-from watchkeeper.domain.outbox import requested
-from watchkeeper.domain.policy import due_acts
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.outbox.effects import effects_stream
+from watchkeeper.domain.outbox.outbox import requested
+from watchkeeper.domain.outbox.policy import due_acts
+from watchkeeper.domain.state.run import Run
 from watchkeeper.ledger import Ledger
 from watchkeeper.ports import Unavailable
 from watchkeeper.ports_git import BranchHead, GitRemote

@@ -25,7 +25,7 @@ from tests.office import end_processes
 from tests.stores import ON_FILE
 from tests.training import Site, make_site, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.contract_file import contract_to_yaml
+from watchkeeper.adapters.contracts.file import contract_to_yaml
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_connect import (
     WatchkeeperServiceClientSync,

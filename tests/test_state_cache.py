@@ -13,11 +13,11 @@ from tests.stores import Place
 from watchkeeper import clock
 from watchkeeper.committer import Committer
 from watchkeeper.deciding import AGAIN_MAX
-from watchkeeper.domain.commands import AddNote, DraftRun
-from watchkeeper.domain.effects import effects_stream
+from watchkeeper.domain.commands.commands import AddNote, DraftRun
 from watchkeeper.domain.events import EffectEvent, EffectFailed
-from watchkeeper.domain.secrets import Scrubber
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.outbox.effects import effects_stream
+from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.state.run import Run
 from watchkeeper.event_store import (
     Append,
     Appended,

@@ -12,10 +12,10 @@ from tests.office import DRI, taken
 from watchkeeper import clock
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.domain.commands import AddNote, DraftRun
-from watchkeeper.domain.effects import Effects
-from watchkeeper.domain.secrets import Scrubber
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.commands.commands import AddNote, DraftRun
+from watchkeeper.domain.outbox.effects import Effects
+from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.event_store import StatusRow, Write
 from watchkeeper.ledger import Ledger
 from watchkeeper.projections.screen import fleet

@@ -31,7 +31,7 @@ from watchkeeper.adapters.store import parts
 from watchkeeper.adapters.store.parts import Jobs
 from watchkeeper.audit import Report
 from watchkeeper.domain.envelope import encode
-from watchkeeper.domain.evolve import fold
+from watchkeeper.domain.evolving.evolve import fold
 from watchkeeper.event_store import EventStore, StatusRow, Write
 from watchkeeper.status_building import rows_of_run
 

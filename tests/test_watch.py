@@ -28,8 +28,16 @@ from watchkeeper import acts, changes, clock
 from watchkeeper.acts import perform
 from watchkeeper.adapters.cli.common import Office, holder_of
 from watchkeeper.desk import SERVICE, submission_id
-from watchkeeper.domain.commands import Acknowledge, AddNote, DraftRun, Revoke, Stop, TakeWatch
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.commands.commands import (
+    Acknowledge,
+    AddNote,
+    DraftRun,
+    Revoke,
+    Stop,
+    TakeWatch,
+)
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.events import (
     CheckRecorded,
     DecisionMade,
@@ -41,10 +49,9 @@ from watchkeeper.domain.events import (
     LaunchRefused,
     LaunchRequested,
 )
-from watchkeeper.domain.phases import Sealed
-from watchkeeper.domain.policy import Act
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.outbox.policy import Act
+from watchkeeper.domain.state.phases import Sealed
+from watchkeeper.domain.state.run import Run
 from watchkeeper.event_store import Write
 from watchkeeper.launches import job_spec
 from watchkeeper.ports import Unavailable

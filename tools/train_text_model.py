@@ -28,11 +28,11 @@ from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.svm import LinearSVC
 
 from watchkeeper.adapters.text_model_file import packed, text_model_path
-from watchkeeper.domain.excerpts import signs_of
-from watchkeeper.domain.signatures.model import Label
-from watchkeeper.domain.signatures.scanner import Scanner
-from watchkeeper.domain.speech import manners_of
-from watchkeeper.domain.text_model import (
+from watchkeeper.domain.triage.excerpts import signs_of
+from watchkeeper.domain.triage.signatures.model import Label
+from watchkeeper.domain.triage.signatures.scanner import Scanner
+from watchkeeper.domain.triage.speech import manners_of
+from watchkeeper.domain.triage.text_model import (
     TextModel,
     Weights,
     letter_features,
@@ -41,7 +41,7 @@ from watchkeeper.domain.text_model import (
     weighed,
     word_features,
 )
-from watchkeeper.domain.triage_text import told_by
+from watchkeeper.domain.triage.texts import told_by
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus" / "triage"
 SIGNED = ("triage_dev.jsonl", "field_seen.jsonl", "messages.jsonl")

@@ -13,9 +13,9 @@ from watchkeeper.adapters.bad_input import BadInput
 from watchkeeper.adapters.home import Home, is_watched
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import read_principals
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.contract_tracker import TrackerPart
-from watchkeeper.domain.gate_facts import HomeFacts
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.tracker import TrackerPart
+from watchkeeper.domain.observed.gate_facts import HomeFacts
 from watchkeeper.domain.people import ActorKind
 from watchkeeper.ports import (
     CheckpointStore,
@@ -72,7 +72,7 @@ class Adapters:
         del contract  # Every store is reached by the URL that is asked for.
         with self._lock:
             if ("checkpoints",) not in self._made:
-                self._made["checkpoints",] = load("checkpoints", "FsspecCheckpoints")()
+                self._made["checkpoints",] = load("checkpoints.listing", "FsspecCheckpoints")()
             found: CheckpointStore = self._made["checkpoints",]
         return found
 
@@ -127,9 +127,9 @@ class Adapters:
 def _tracker(part: TrackerPart) -> Tracker:
     made: Tracker
     if part.kind == "jsonl":
-        made = load("tracker_jsonl", "JsonlTracker")(part.url, part.id)
+        made = load("trackers.jsonl", "JsonlTracker")(part.url, part.id)
     elif part.mode == "offline":
-        made = load("tracker_wandb_offline", "OfflineWandbTracker")(part)
+        made = load("trackers.wandb_offline", "OfflineWandbTracker")(part)
     else:
-        made = load("tracker_wandb", "WandbTracker")(part)
+        made = load("trackers.wandb_online", "WandbTracker")(part)
     return made

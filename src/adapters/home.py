@@ -14,7 +14,7 @@ from typing import Literal
 from watchkeeper.adapters import watched
 from watchkeeper.adapters.ledger_gone import no_home
 from watchkeeper.adapters.listening import FILE as SIGNALS_FILE
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.run import Run
 from watchkeeper.ports import Unavailable
 from watchkeeper.projections.delivery import Delivery, read, written
 from watchkeeper.projections.monitoring_state import monitoring_state

@@ -13,8 +13,8 @@ from ruamel.yaml.error import YAMLError
 
 from watchkeeper import outside
 from watchkeeper.adapters.git.worktree import read_worktree
-from watchkeeper.domain.flat import flat
-from watchkeeper.domain.gate_facts import NOT_THERE, WorktreeFacts
+from watchkeeper.domain.contracts.flat import flat
+from watchkeeper.domain.observed.gate_facts import NOT_THERE, WorktreeFacts
 from watchkeeper.ports import Unavailable
 from watchkeeper.ports_git import BranchHead, GitRemote
 

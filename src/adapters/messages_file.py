@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pydantic import JsonValue
 
 from watchkeeper.adapters.bad_input import BadInput, Problem, shown
-from watchkeeper.domain.signals import Delivery
+from watchkeeper.domain.observed.signals import Delivery
 
 BY_HAND = "by hand"
 """What is named as the transport of a message that names no subscription."""

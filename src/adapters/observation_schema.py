@@ -6,10 +6,11 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from watchkeeper.adapters.contract_schema import meanings
-from watchkeeper.domain import sources, values
-from watchkeeper.domain.observation import NamedLine, Observation
-from watchkeeper.domain.sources import HISTORY_POINTS_MAX
+from watchkeeper.adapters.contracts.schema import meanings
+from watchkeeper.domain import values
+from watchkeeper.domain.observed import sources
+from watchkeeper.domain.observed.observation import NamedLine, Observation
+from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX
 
 NO_NUMBERS = ["NaN", "Infinity", "-Infinity"]
 """How numbers are written that JSON has not."""

@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from watchkeeper.adapters.bad_input import BadInput, in_line_order
-from watchkeeper.adapters.contract_file import contract_to_yaml
-from watchkeeper.adapters.contract_guide import CONTRACT
+from watchkeeper.adapters.contracts.file import contract_to_yaml
+from watchkeeper.adapters.contracts.guide import CONTRACT
 from watchkeeper.adapters.documents import Document, Plain, problem_at, read_text, refuse
 from watchkeeper.adapters.explain import validate
 from watchkeeper.adapters.toml_document import parse_toml
 from watchkeeper.adapters.yaml_document import parse_yaml
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.rejudging import JUDGING_PARTS
-from watchkeeper.domain.rejudging_keys import why_not
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.judging.rejudging import JUDGING_PARTS
+from watchkeeper.domain.judging.rejudging_keys import why_not
 
 _PARSERS = {".yaml": parse_yaml, ".yml": parse_yaml, ".toml": parse_toml}
 

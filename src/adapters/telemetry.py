@@ -18,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families as read_plai
 from prometheus_client.samples import Sample
 
 from watchkeeper import clock, outside
-from watchkeeper.domain.contract_sources import TelemetryPart
-from watchkeeper.domain.sources import TelemetryFacts, TrainingPhase
+from watchkeeper.domain.contracts.sources import TelemetryPart
+from watchkeeper.domain.observed.sources import TelemetryFacts, TrainingPhase
 from watchkeeper.ports import Unavailable
 
 LIMIT = timedelta(seconds=10)

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from watchkeeper.domain.excerpts import concluded, triage_excerpt
-from watchkeeper.domain.signatures.model import Label
-from watchkeeper.domain.signatures.scanner import Scanner
-from watchkeeper.domain.text_model import TextModel, Weights
-from watchkeeper.domain.triage_context import Context
-from watchkeeper.domain.triage_text import Triage
+from watchkeeper.domain.triage.context import Context
+from watchkeeper.domain.triage.excerpts import concluded, triage_excerpt
+from watchkeeper.domain.triage.signatures.model import Label
+from watchkeeper.domain.triage.signatures.scanner import Scanner
+from watchkeeper.domain.triage.text_model import TextModel, Weights
+from watchkeeper.domain.triage.texts import Triage
 
 FORM = 1
 """How the file is laid out; raised where an older reader would misread it."""

@@ -4,7 +4,7 @@ A recorded shape is for ever. A new shape is a new version in the topic, and one
 each retired version (see `registry`) turns old into new.
 """
 
-from watchkeeper.domain.events_decisions import (
+from watchkeeper.domain.facts.decisions import (
     Action,
     ConsentGiven,
     CorrectionRecorded,
@@ -17,14 +17,14 @@ from watchkeeper.domain.events_decisions import (
     Outlook,
     StopRequested,
 )
-from watchkeeper.domain.events_effects import (
+from watchkeeper.domain.facts.effects import (
     EffectAttempted,
     EffectConfirmed,
     EffectRejected,
     EffectUnknown,
     TriedEvent,
 )
-from watchkeeper.domain.events_ends import (
+from watchkeeper.domain.facts.ends import (
     EffectFailed,
     EffectRecovered,
     EndEvent,
@@ -39,7 +39,8 @@ from watchkeeper.domain.events_ends import (
     SealVerified,
     TagPushed,
 )
-from watchkeeper.domain.events_handover import (
+from watchkeeper.domain.facts.fact import Fact
+from watchkeeper.domain.facts.handover import (
     ActKind,
     HandoverEvent,
     Packet,
@@ -48,14 +49,14 @@ from watchkeeper.domain.events_handover import (
     WatchEnded,
     WatchHandedOver,
 )
-from watchkeeper.domain.events_judgement import (
+from watchkeeper.domain.facts.judgement import (
     FailureRevised,
     FixPushed,
     HypothesesJudged,
     JudgementEvent,
     ResumeProven,
 )
-from watchkeeper.domain.events_launch import (
+from watchkeeper.domain.facts.launch import (
     ContractAmended,
     InstanceEnded,
     InstanceLaunched,
@@ -66,7 +67,7 @@ from watchkeeper.domain.events_launch import (
     PreflightRecorded,
     RunDrafted,
 )
-from watchkeeper.domain.events_manoeuvres import (
+from watchkeeper.domain.facts.manoeuvres import (
     AncestorNamed,
     LineageRejected,
     ManoeuvreEvent,
@@ -77,7 +78,7 @@ from watchkeeper.domain.events_manoeuvres import (
     RollbackPlanned,
     RunSuperseded,
 )
-from watchkeeper.domain.events_people import (
+from watchkeeper.domain.facts.people import (
     ActProposed,
     ApprovalRevoked,
     AttemptRefused,
@@ -90,7 +91,7 @@ from watchkeeper.domain.events_people import (
     WaiverGranted,
     WaiverRevoked,
 )
-from watchkeeper.domain.events_signals import (
+from watchkeeper.domain.facts.signals import (
     MessageQuarantined,
     QuarantineReplayed,
     SignalBound,
@@ -99,7 +100,7 @@ from watchkeeper.domain.events_signals import (
     SignalKept,
     SignalReceived,
 )
-from watchkeeper.domain.events_watch import (
+from watchkeeper.domain.facts.watch import (
     CheckpointRejected,
     CheckpointValidated,
     CheckRecorded,
@@ -117,7 +118,6 @@ from watchkeeper.domain.events_watch import (
     WatchReleased,
     WatchTaken,
 )
-from watchkeeper.domain.fact import Fact
 
 __all__ = [
     "ActKind",

@@ -8,7 +8,8 @@ minute.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from watchkeeper.domain.binding import (
+from watchkeeper.domain.registry import UPCASTS
+from watchkeeper.domain.signals.binding import (
     TEACHERS,
     Anchor,
     Place,
@@ -17,7 +18,6 @@ from watchkeeper.domain.binding import (
     meeting,
     remembered,
 )
-from watchkeeper.domain.registry import UPCASTS
 from watchkeeper.projections.kept import Projection, Row, Seen
 
 TOPICS = frozenset(fact.topic for fact in TEACHERS) | frozenset(UPCASTS)

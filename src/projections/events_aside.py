@@ -2,6 +2,8 @@
 
 from typing import assert_never
 
+from watchkeeper.domain.contracts.plan import short
+from watchkeeper.domain.detectors.planned import describe_act
 from watchkeeper.domain.events import (
     AncestorNamed,
     HandoverEvent,
@@ -17,8 +19,6 @@ from watchkeeper.domain.events import (
     WatchEnded,
     WatchHandedOver,
 )
-from watchkeeper.domain.plan import short
-from watchkeeper.domain.planned import describe_act
 
 
 def aside_summary(data: HandoverEvent | ManoeuvreEvent) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 from typing import TypedDict, assert_never
 
+from watchkeeper.domain.contracts.plan import Verdict, short
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     ActProposed,
@@ -72,10 +73,9 @@ from watchkeeper.domain.events import (
     WatchReleased,
     WatchTaken,
 )
-from watchkeeper.domain.plan import Verdict, short
-from watchkeeper.domain.progress import render_progress
-from watchkeeper.domain.tracker_links import TrackerLink
-from watchkeeper.domain.triage import describe_end
+from watchkeeper.domain.observed.tracker_links import TrackerLink
+from watchkeeper.domain.progress.progress import render_progress
+from watchkeeper.domain.triage.triage import describe_end
 from watchkeeper.domain.values import SourceState
 from watchkeeper.projections.events_aside import aside_summary
 from watchkeeper.projections.events_judgement import judgement_summary

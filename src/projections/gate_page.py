@@ -3,11 +3,16 @@
 import shlex
 from collections.abc import Mapping
 
-from watchkeeper.domain.contract import Contract, cadence_of, logbook_path_of, logbook_remote_of
-from watchkeeper.domain.contract_tracker import tracker_place
+from watchkeeper.domain.contracts.contract import (
+    Contract,
+    cadence_of,
+    logbook_path_of,
+    logbook_remote_of,
+)
+from watchkeeper.domain.contracts.lane_policy import policy_of
+from watchkeeper.domain.contracts.plan import GateFinding, LaunchPlan, Verdict, plan_digest, short
+from watchkeeper.domain.contracts.tracker import tracker_place
 from watchkeeper.domain.durations import render_duration
-from watchkeeper.domain.lane_policy import policy_of
-from watchkeeper.domain.plan import GateFinding, LaunchPlan, Verdict, plan_digest, short
 
 _MARKS = {Verdict.BLOCK: "BLOCK", Verdict.WARN: "warn", Verdict.PASS: "pass"}
 

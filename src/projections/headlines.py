@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import assert_never
 
-from watchkeeper.domain.contract import Lane
+from watchkeeper.domain.contracts.contract import Lane
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     Action,
@@ -70,7 +70,7 @@ from watchkeeper.domain.events import (
     WatchReleased,
     WatchTaken,
 )
-from watchkeeper.domain.signals import TOLD
+from watchkeeper.domain.observed.signals import TOLD
 
 
 class Headline(StrEnum):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import assert_never
 
+from watchkeeper.domain.contracts.plan import short
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     AncestorNamed,
@@ -19,7 +20,6 @@ from watchkeeper.domain.events import (
     WatchEnded,
     WatchHandedOver,
 )
-from watchkeeper.domain.plan import short
 from watchkeeper.projections.figures import stamp, value
 from watchkeeper.projections.logbook_entries import by
 from watchkeeper.projections.logbook_state import Key, Kind, Logbook, clock_time, opened, said

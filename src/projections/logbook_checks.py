@@ -3,10 +3,10 @@
 from dataclasses import replace
 from datetime import datetime
 
-from watchkeeper.domain.contract import cadence_of
+from watchkeeper.domain.contracts.contract import cadence_of
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import CheckRecorded, Health, Progress
-from watchkeeper.domain.progress import render_progress
+from watchkeeper.domain.progress.progress import render_progress
 from watchkeeper.domain.values import TERMINAL, JobState, Reading, SourceState, is_buffered
 from watchkeeper.projections.figures import elapsed, human, value
 from watchkeeper.projections.logbook_state import (

@@ -4,11 +4,11 @@ import shlex
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
-from watchkeeper.domain.contract import Contract, Lane
-from watchkeeper.domain.contract_tracker import tracker_place
+from watchkeeper.domain.contracts.contract import Contract, Lane
+from watchkeeper.domain.contracts.plan import LaunchPlan
+from watchkeeper.domain.contracts.tracker import tracker_place
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import InstanceLaunched
-from watchkeeper.domain.plan import LaunchPlan
 from watchkeeper.projections.figures import stamp
 from watchkeeper.projections.logbook_state import Facts, Logbook, heading
 from watchkeeper.projections.quoting import WORDS_MAX, code, one_line, prose

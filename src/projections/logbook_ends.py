@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from datetime import datetime
 
-from watchkeeper.domain.contract import seals_itself
+from watchkeeper.domain.contracts.contract import seals_itself
 from watchkeeper.domain.events import (
     Action,
     DecisionMade,
@@ -16,7 +16,7 @@ from watchkeeper.domain.events import (
     RunFinished,
     RunStopped,
 )
-from watchkeeper.domain.progress import render_progress
+from watchkeeper.domain.progress.progress import render_progress
 from watchkeeper.domain.values import JobFacts, JobState
 from watchkeeper.projections.figures import elapsed
 from watchkeeper.projections.logbook_checks import (

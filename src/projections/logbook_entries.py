@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from watchkeeper.domain.contracts.plan import Verdict, short
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     CheckpointRejected,
@@ -27,9 +28,8 @@ from watchkeeper.domain.events import (
     WatchReleased,
     WatchTaken,
 )
-from watchkeeper.domain.health import MISSING_ARTEFACTS
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.plan import Verdict, short
+from watchkeeper.domain.state.health import MISSING_ARTEFACTS
 from watchkeeper.projections.figures import count
 from watchkeeper.projections.logbook_contract import add_instance, render_head
 from watchkeeper.projections.logbook_people import consented_to

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import assert_never
 
+from watchkeeper.domain.contracts.plan import short
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     ActProposed,
@@ -15,7 +16,6 @@ from watchkeeper.domain.events import (
     WaiverGranted,
     WaiverRevoked,
 )
-from watchkeeper.domain.plan import short
 from watchkeeper.projections.logbook_state import Key, Kind, Logbook, opened, said
 from watchkeeper.projections.quoting import WORDS_MAX, code, prose
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import Enum, IntEnum
 
-from watchkeeper.domain.contract import Contract, cadence_of
+from watchkeeper.domain.contracts.contract import Contract, cadence_of
 from watchkeeper.domain.events import (
     CheckRecorded,
     FailureClassified,

@@ -4,7 +4,7 @@ from datetime import UTC
 from itertools import pairwise
 from typing import Any
 
-from watchkeeper.domain.state import Run, last_instance
+from watchkeeper.domain.state.run import Run, last_instance
 
 
 def monitoring_state(run: Run) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import SignalCameLate, SignalReceived
-from watchkeeper.domain.signal_box import SignalBox, signal_name
-from watchkeeper.domain.signals import Signal
+from watchkeeper.domain.observed.signals import Signal
+from watchkeeper.domain.signals.box import SignalBox, signal_name
 
 Row = dict[str, object]
 

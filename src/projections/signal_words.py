@@ -11,8 +11,8 @@ from watchkeeper.domain.events import (
     SignalKept,
     SignalReceived,
 )
-from watchkeeper.domain.signal_box import signal_name
-from watchkeeper.domain.signals import TOLD, Signal
+from watchkeeper.domain.observed.signals import TOLD, Signal
+from watchkeeper.domain.signals.box import signal_name
 from watchkeeper.projections.figures import stamp
 from watchkeeper.projections.logbook_state import Key, Kind, Logbook, opened, said
 from watchkeeper.projections.quoting import WORDS_MAX, code, prose

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from watchkeeper.domain.signatures import CAUSES, GUARDS, MARKS
-from watchkeeper.domain.signatures.model import OUTLOOKS, Label, Scope, Signature, outlook_of
+from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS
+from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label, Scope, Signature, outlook_of
 
 
 def signature_page(generated: str) -> str:

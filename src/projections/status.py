@@ -5,15 +5,17 @@ Each is a pure function of the history, so that `verify` can compare it with its
 
 from datetime import UTC, datetime, timedelta
 
-from watchkeeper.domain.contract import cadence_of, seals_itself
-from watchkeeper.domain.effects import Effects
+from watchkeeper.domain.commands.guarded import open_proposals
+from watchkeeper.domain.contracts.contract import cadence_of, seals_itself
+from watchkeeper.domain.contracts.plan import Verdict, short
+from watchkeeper.domain.deciding.handover import tracker_url_of
 from watchkeeper.domain.events import Action, DecisionMade, FindingOpened
-from watchkeeper.domain.guarded import open_proposals
-from watchkeeper.domain.handover import tracker_url_of
-from watchkeeper.domain.health import health_now
-from watchkeeper.domain.open_questions import is_answered, since_then, what_asks
-from watchkeeper.domain.outbox import state_of
-from watchkeeper.domain.phases import (
+from watchkeeper.domain.outbox.effects import Effects
+from watchkeeper.domain.outbox.outbox import state_of
+from watchkeeper.domain.progress.progress import render_progress
+from watchkeeper.domain.state.health import health_now
+from watchkeeper.domain.state.open_questions import is_answered, since_then, what_asks
+from watchkeeper.domain.state.phases import (
     Abandoned,
     Draft,
     Finished,
@@ -26,9 +28,7 @@ from watchkeeper.domain.phases import (
     Superseded,
     phase_name,
 )
-from watchkeeper.domain.plan import Verdict, short
-from watchkeeper.domain.progress import render_progress
-from watchkeeper.domain.state import Question, Run, Unreadable, end_asked, last_instance
+from watchkeeper.domain.state.run import Question, Run, Unreadable, end_asked, last_instance
 from watchkeeper.domain.values import Reading, is_buffered
 from watchkeeper.projections.quoting import cut
 from watchkeeper.projections.status_aside import with_aside

@@ -3,12 +3,12 @@
 A row without them is the same as ever, so that rows of older ledgers still equal their rebuild.
 """
 
-from watchkeeper.domain.phases import Interrupted, Running, Stabilizing, Superseded
-from watchkeeper.domain.plan import short
-from watchkeeper.domain.planned import describe_act
-from watchkeeper.domain.relaunching import asked_of
-from watchkeeper.domain.state import Run
-from watchkeeper.domain.state_judgement import is_recovered
+from watchkeeper.domain.contracts.plan import short
+from watchkeeper.domain.detectors.planned import describe_act
+from watchkeeper.domain.recovery.relaunching import asked_of
+from watchkeeper.domain.state.judgement import is_recovered
+from watchkeeper.domain.state.phases import Interrupted, Running, Stabilizing, Superseded
+from watchkeeper.domain.state.run import Run
 from watchkeeper.projections.quoting import cut
 from watchkeeper.projections.status_rows import KeeperRow, RollbackRow, RunRow
 

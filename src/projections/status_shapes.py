@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from watchkeeper.domain.effects import Effects
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.outbox.effects import Effects
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.projections.status import effects_row, status_row
 
 

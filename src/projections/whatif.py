@@ -10,7 +10,7 @@ from watchkeeper.domain.events import (
     FindingOpened,
     RunEvent,
 )
-from watchkeeper.domain.rejudging import Rejudged
+from watchkeeper.domain.judging.rejudging import Rejudged
 from watchkeeper.projections.quoting import cut, one_line
 
 _TEXT_MAX = 200

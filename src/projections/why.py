@@ -6,13 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 
-from watchkeeper.domain.command import Command
-from watchkeeper.domain.counterfactuals import (
-    Otherwise,
-    Scene,
-    decided_otherwise,
-    found_otherwise,
-)
+from watchkeeper.domain.commands.command import Command
+from watchkeeper.domain.contracts.plan import Verdict
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     Action,
@@ -26,10 +21,15 @@ from watchkeeper.domain.events import (
     PreflightRecorded,
     SealBlocked,
 )
-from watchkeeper.domain.evolve import evolve
-from watchkeeper.domain.plan import Verdict
-from watchkeeper.domain.rules import RULES
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.evolving.evolve import evolve
+from watchkeeper.domain.judging.counterfactuals import (
+    Otherwise,
+    Scene,
+    decided_otherwise,
+    found_otherwise,
+)
+from watchkeeper.domain.rules.rules import RULES
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.domain.values import SourceState
 from watchkeeper.projections.events_table import summary
 from watchkeeper.projections.quoting import cut, one_line

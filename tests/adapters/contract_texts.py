@@ -8,8 +8,8 @@ from watchkeeper.adapters.bad_input import (
     BadInput,
     render_problems,
 )
-from watchkeeper.adapters.contract_file import read_contract
-from watchkeeper.domain.contract import Contract
+from watchkeeper.adapters.contracts.file import read_contract
+from watchkeeper.domain.contracts.contract import Contract
 
 SHA = "4be1c09d1f0a7a2c3a1e5d6b7c8d9e0f1a2b3c4d"
 

@@ -27,8 +27,8 @@ from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.signals import parse_message
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import SqliteStore
-from watchkeeper.domain.command import Command
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.command import Command
+from watchkeeper.domain.commands.commands import (
     ApproveLaunch,
     ConfirmLaunched,
     DraftRun,
@@ -36,10 +36,10 @@ from watchkeeper.domain.commands import (
     RequestLaunch,
     TakeWatch,
 )
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.secrets import Scrubber
-from watchkeeper.domain.signals import Delivery, Parsed, Signal
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.observed.signals import Delivery, Parsed, Signal
+from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.state.run import Run
 from watchkeeper.inbound import Inbox
 from watchkeeper.ledger import Handled, Ledger
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.gcs import place_bucket
 from tests.s3 import place_s3_bucket
-from watchkeeper.adapters.checkpoints import FsspecCheckpoints
+from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints
 from watchkeeper.ports import Unavailable
 
 

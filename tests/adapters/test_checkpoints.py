@@ -9,8 +9,8 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from watchkeeper import clock
-from watchkeeper.adapters.checkpoints import FsspecCheckpoints, parse_metadata
-from watchkeeper.adapters.fsspec_files import Filesystems
+from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems
+from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints, parse_metadata
 from watchkeeper.domain.values import CheckpointFacts, CheckpointKind, CheckpointListing
 from watchkeeper.ports import Unavailable
 

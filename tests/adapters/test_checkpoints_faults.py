@@ -14,8 +14,8 @@ import pytest
 
 from tests.adapters.test_checkpoints import SOON, put_checkpoint, steps
 from watchkeeper import clock
-from watchkeeper.adapters.checkpoints import FsspecCheckpoints
-from watchkeeper.adapters.fsspec_files import Filesystems
+from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems
+from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints
 from watchkeeper.ports import Unavailable
 
 
@@ -70,7 +70,7 @@ def test_a_read_that_hangs_does_not_keep_the_process_alive(tmp_path: Path) -> No
     os.mkfifo(tmp_path / "step-1000" / "metadata.json")
     line = (
         "import sys; from datetime import timedelta;"
-        "from watchkeeper.adapters.checkpoints import FsspecCheckpoints;"
+        "from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints;"
         "FsspecCheckpoints(timedelta(seconds=0.2)).list_checkpoints(sys.argv[1])"
     )
     done = subprocess.run(

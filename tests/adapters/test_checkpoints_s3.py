@@ -13,9 +13,9 @@ from tests.adapters.test_checkpoints import SOON, put, put_checkpoint, steps
 from tests.adapters.test_checkpoints_faults import server
 from tests.s3 import point_to, start_s3
 from watchkeeper import clock
-from watchkeeper.adapters.checkpoint_sizes import Size, measure
-from watchkeeper.adapters.checkpoints import FsspecCheckpoints
-from watchkeeper.adapters.fsspec_files import Filesystems
+from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems
+from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints
+from watchkeeper.adapters.checkpoints.sizes import Size, measure
 from watchkeeper.ports import Unavailable
 
 MEMORY_GROWTH_MAX_KB = 40_000
@@ -176,7 +176,7 @@ def test_without_credentials_the_reason_says_so(monkeypatch: pytest.MonkeyPatch)
 def test_without_the_client_the_reason_says_how_to_install_it() -> None:
     line = (
         "import sys; sys.modules['s3fs'] = None;"
-        "from watchkeeper.adapters.checkpoints import FsspecCheckpoints;"
+        "from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints;"
         "FsspecCheckpoints().list_checkpoints('s3://bucket/demo')"
     )
     done = subprocess.run(
@@ -188,8 +188,8 @@ def test_without_the_client_the_reason_says_how_to_install_it() -> None:
 PROBE = """
 import resource, sys
 from datetime import timedelta
-from watchkeeper.adapters.checkpoint_sizes import measure
-from watchkeeper.adapters.checkpoints import FsspecCheckpoints
+from watchkeeper.adapters.checkpoints.sizes import measure
+from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints
 root = "s3://large/run/checkpoints"
 store = FsspecCheckpoints(timedelta(seconds=100))
 measure([root], objects_max=2_000)

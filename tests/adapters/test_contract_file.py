@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tests.adapters.contract_texts import SHA, VALID, VALID_TOML, changed, complaint, read
-from watchkeeper.adapters.contract_file import contract_to_yaml, read_contract
-from watchkeeper.adapters.contract_guide import COMMENTS, CONTRACT
-from watchkeeper.domain.contract import Contract
+from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
+from watchkeeper.adapters.contracts.guide import COMMENTS, CONTRACT
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.durations import parse_duration
 
 

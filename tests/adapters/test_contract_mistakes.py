@@ -14,8 +14,8 @@ from watchkeeper.adapters.bad_input import (
     problem_rows,
     render_problems,
 )
-from watchkeeper.adapters.contract_file import read_contract
-from watchkeeper.adapters.contract_guide import CONTRACT
+from watchkeeper.adapters.contracts.file import read_contract
+from watchkeeper.adapters.contracts.guide import CONTRACT
 
 
 def test_several_problems_are_told_at_once_in_line_order(tmp_path: Path) -> None:

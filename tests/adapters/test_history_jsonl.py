@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from watchkeeper.adapters import jsonl_history
-from watchkeeper.adapters.jsonl_history import Kept, read_on
-from watchkeeper.adapters.metric_points import COLUMNS_MAX, Point
-from watchkeeper.adapters.tracker_jsonl import JsonlTracker
-from watchkeeper.domain.sources import HISTORY_POINTS_MAX, MetricHistory
+from watchkeeper.adapters.trackers import jsonl_history
+from watchkeeper.adapters.trackers.jsonl import JsonlTracker
+from watchkeeper.adapters.trackers.jsonl_history import Kept, read_on
+from watchkeeper.adapters.trackers.metric_points import COLUMNS_MAX, Point
+from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX, MetricHistory
 from watchkeeper.ports import HistoryTracker, Unavailable
 
 START = {"tracker": {"id": "r1", "display_name": "r1", "state": "running"}}

@@ -7,8 +7,8 @@ import pytest
 
 from tests.wandb_stub import KEY, ask_stub, train
 from watchkeeper import clock
-from watchkeeper.adapters.tracker_wandb import WandbTracker
-from watchkeeper.domain.contract_tracker import TrackerPart
+from watchkeeper.adapters.trackers.wandb_online import WandbTracker
+from watchkeeper.domain.contracts.tracker import TrackerPart
 from watchkeeper.ports import Unavailable
 
 pytestmark = pytest.mark.wandb

@@ -19,7 +19,7 @@ from watchkeeper.adapters.ray import cluster
 from watchkeeper.adapters.ray.around import demands_of, hosts_of, others_of
 from watchkeeper.adapters.ray.attempts import actors_of, ordered, tasks_of
 from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
-from watchkeeper.domain.sources import ATTEMPTS_MAX, AttemptFacts, AttemptState, MountFacts
+from watchkeeper.domain.observed.sources import ATTEMPTS_MAX, AttemptFacts, AttemptState, MountFacts
 from watchkeeper.domain.values import JobSpec, JobState
 from watchkeeper.ports import Unavailable
 

@@ -21,9 +21,9 @@ from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.listening import Board, Source
 from watchkeeper.adapters.pubsub import admin
 from watchkeeper.adapters.pubsub.consumer import Consumer, Take
-from watchkeeper.domain.commands import DraftRun
+from watchkeeper.domain.commands.commands import DraftRun
 from watchkeeper.domain.events import SignalReceived
-from watchkeeper.domain.signals import Delivery
+from watchkeeper.domain.observed.signals import Delivery
 from watchkeeper.event_store import StoreFailure, VersionConflict
 from watchkeeper.inbound import Inbox
 from watchkeeper.ports import Unavailable

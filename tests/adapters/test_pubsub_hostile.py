@@ -27,8 +27,8 @@ from watchkeeper.adapters.listening import read_told
 from watchkeeper.adapters.pubsub import consumer as consuming
 from watchkeeper.adapters.pubsub.consumer import Consumer
 from watchkeeper.adapters.store.choosing import verify_ledger
-from watchkeeper.domain.commands import DraftRun
-from watchkeeper.domain.signal_box import SIGNALS
+from watchkeeper.domain.commands.commands import DraftRun
+from watchkeeper.domain.signals.box import SIGNALS
 from watchkeeper.inbound import Inbox
 
 SUBSCRIPTION = "projects/my-project/subscriptions/signals"

@@ -40,8 +40,7 @@ from watchkeeper.adapters.signals import parse_message
 from watchkeeper.adapters.signals.log_lines import PATTERNS
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.domain.events import SignalReceived
-from watchkeeper.domain.receiving import cause_by_witnesses, doubted
-from watchkeeper.domain.signals import (
+from watchkeeper.domain.observed.signals import (
     URGENT,
     Claims,
     Delivery,
@@ -50,7 +49,8 @@ from watchkeeper.domain.signals import (
     Signal,
     SignalKind,
 )
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.signals.receiving import cause_by_witnesses, doubted
+from watchkeeper.domain.state.run import Run
 from watchkeeper.inbound import Inbox, Outcome
 from watchkeeper.ledger import Ledger
 

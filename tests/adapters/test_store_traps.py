@@ -26,12 +26,12 @@ from tests.stores import Place, held_open, tamper
 from watchkeeper import clock
 from watchkeeper.adapters.store.content import ProblemKind
 from watchkeeper.deciding import ATTEMPTS
-from watchkeeper.domain.commands import AddNote, DraftRun
+from watchkeeper.domain.commands.commands import AddNote, DraftRun
 from watchkeeper.domain.envelope import Undecodable, decode, encode
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.secrets import Scrubber
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.event_store import Appended, EventStore, Write
 from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.tailer import PAGE, Tailer

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from watchkeeper.adapters.text_model_file import packed, text_model, text_model_path, unpacked
-from watchkeeper.domain.signatures import CAUSES, MARKS
-from watchkeeper.domain.signatures.model import Label
-from watchkeeper.domain.text_model import scores_of
+from watchkeeper.domain.triage.signatures import CAUSES, MARKS
+from watchkeeper.domain.triage.signatures.model import Label
+from watchkeeper.domain.triage.text_model import scores_of
 
 TRENDS = {"nan.trend"}
 STATED = ("root:", "sure:", "speech:")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import watchkeeper.adapters.demo
-from watchkeeper.adapters.fsspec_files import Filesystems
-from watchkeeper.adapters.tracker_jsonl import HEAD_BYTES, TAIL_BYTES, JsonlTracker
+from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems
+from watchkeeper.adapters.trackers.jsonl import HEAD_BYTES, TAIL_BYTES, JsonlTracker
 from watchkeeper.domain.values import TrackerFacts
 from watchkeeper.ports import Unavailable
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.adapters.hostile_wandb import RUN, Hostile, hostile_server
 from tests.wandb_stub import KEY, ask_stub, train
-from watchkeeper.adapters.tracker_wandb import WandbTracker
-from watchkeeper.adapters.wandb_reader import NAMESAKES_MAX
-from watchkeeper.domain.contract_tracker import TrackerPart
-from watchkeeper.domain.gate_facts import TrackerNames
+from watchkeeper.adapters.trackers.wandb_online import WandbTracker
+from watchkeeper.adapters.trackers.wandb_reader import NAMESAKES_MAX
+from watchkeeper.domain.contracts.tracker import TrackerPart
+from watchkeeper.domain.observed.gate_facts import TrackerNames
 from watchkeeper.ports import NamesTracker, Unavailable
 
 pytestmark = pytest.mark.wandb

@@ -18,8 +18,8 @@ from tests.wandb_stub import KEY, ask_stub, train
 from watchkeeper import clock
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import create_home
-from watchkeeper.adapters.tracker_wandb import WandbTracker
-from watchkeeper.domain.contract_tracker import TrackerPart
+from watchkeeper.adapters.trackers.wandb_online import WandbTracker
+from watchkeeper.domain.contracts.tracker import TrackerPart
 from watchkeeper.ports import Unavailable
 
 pytestmark = pytest.mark.wandb
@@ -307,8 +307,8 @@ def test_the_contract_chooses_who_reads(tmp_path: Path, changes: dict[str, Any],
 
 
 def test_status_imports_no_client_of_wandb() -> None:
-    code = "import sys, watchkeeper.adapters.cli, watchkeeper.adapters.tracker_wandb; "
-    code += "import watchkeeper.adapters.tracker_wandb_offline, json; "
+    code = "import sys, watchkeeper.adapters.cli, watchkeeper.adapters.trackers.wandb_online; "
+    code += "import watchkeeper.adapters.trackers.wandb_offline, json; "
     code += "print(json.dumps('wandb' in sys.modules))"
     done = psutil.Popen([sys.executable, "-c", code], stdout=-1)
     out, _ = done.communicate(timeout=60)

@@ -13,9 +13,9 @@ from typing import Any, cast
 import pytest
 
 from tests.wandb_stub import train
-from watchkeeper.adapters import tracker_wandb_offline
-from watchkeeper.adapters.tracker_wandb_offline import VERSIONS, OfflineWandbTracker, inspect
-from watchkeeper.domain.contract_tracker import TrackerPart
+from watchkeeper.adapters.trackers import wandb_offline as tracker_wandb_offline
+from watchkeeper.adapters.trackers.wandb_offline import VERSIONS, OfflineWandbTracker, inspect
+from watchkeeper.domain.contracts.tracker import TrackerPart
 from watchkeeper.domain.values import TrackerFacts
 from watchkeeper.ports import Unavailable
 

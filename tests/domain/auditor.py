@@ -5,6 +5,7 @@ Written apart from the rules that it checks: it folds nothing with the domain's 
 
 from collections.abc import Iterator, Sequence
 
+from watchkeeper.domain.contracts.plan import Verdict
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     Action,
@@ -38,7 +39,6 @@ from watchkeeper.domain.events import (
     WatchHandedOver,
     WatchTaken,
 )
-from watchkeeper.domain.plan import Verdict
 
 HUMAN_ONLY = (
     "run.launch_approved.1",

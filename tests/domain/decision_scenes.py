@@ -16,10 +16,10 @@ from tests.domain.samples import (
     node_lost,
     tracker,
 )
-from watchkeeper.domain.commands import Acknowledge, GiveConsent, Stop
-from watchkeeper.domain.commands_manoeuvres import AnnounceAct, RequestRelaunch
+from watchkeeper.domain.commands.commands import Acknowledge, GiveConsent, Stop
+from watchkeeper.domain.commands.manoeuvres import AnnounceAct, RequestRelaunch
 from watchkeeper.domain.events import Action, ActKind
-from watchkeeper.domain.sources import AttemptFacts
+from watchkeeper.domain.observed.sources import AttemptFacts
 from watchkeeper.domain.values import JobFacts
 
 Given = Callable[[], History]

@@ -5,9 +5,9 @@ from typing import Any
 
 from tests.domain.given import Answer, History
 from tests.domain.samples import exited
-from watchkeeper.domain.causes import cause_of
 from watchkeeper.domain.events import FailureClassified, Outlook
-from watchkeeper.domain.sources import AttemptFacts, AttemptState
+from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
+from watchkeeper.domain.state.causes import cause_of
 from watchkeeper.domain.values import JobFacts
 
 

@@ -20,7 +20,7 @@ from tests.domain.samples import (
     listing,
     seen,
 )
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     ApproveLaunch,
     ConfirmLaunched,
     DraftRun,
@@ -30,8 +30,9 @@ from watchkeeper.domain.commands import (
     RunCommand,
     TakeWatch,
 )
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.decide import decide
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.deciding.decide import decide
 from watchkeeper.domain.envelope import Envelope, Event
 from watchkeeper.domain.events import (
     Action,
@@ -44,12 +45,11 @@ from watchkeeper.domain.events import (
     RunEvent,
     SealBlocked,
 )
-from watchkeeper.domain.evolve import evolve
-from watchkeeper.domain.observation import GateFacts
+from watchkeeper.domain.evolving.evolve import evolve
+from watchkeeper.domain.observed.observation import GateFacts
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import Interrupted
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import Run, contract_of
+from watchkeeper.domain.state.phases import Interrupted
+from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import JobFacts
 
 Wanted = TypeVar("Wanted", bound=Fact)

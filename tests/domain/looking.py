@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.domain.given import Answer, History
 from tests.domain.samples import DRI, bar, down, fresh, job
-from watchkeeper.domain.commands_manoeuvres import AnnounceAct
+from watchkeeper.domain.commands.manoeuvres import AnnounceAct
 from watchkeeper.domain.events import (
     ActKind,
     CheckRecorded,
@@ -13,7 +13,7 @@ from watchkeeper.domain.events import (
     FindingOpened,
     FindingRaised,
 )
-from watchkeeper.domain.liveness import Liveness
+from watchkeeper.domain.observed.liveness import Liveness
 
 MINUTE = timedelta(minutes=1)
 CADENCE = timedelta(seconds=570)

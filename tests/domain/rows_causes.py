@@ -42,7 +42,7 @@ from tests.domain.samples import (
     tracker,
 )
 from watchkeeper.domain.events import Action, ActKind, ActProposed, LaunchRequested
-from watchkeeper.domain.sources import AttemptState
+from watchkeeper.domain.observed.sources import AttemptState
 from watchkeeper.domain.values import JobState
 
 R1 = Decides(

@@ -48,10 +48,10 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
+from watchkeeper.domain.commands.refusals import Refusal
 from watchkeeper.domain.events import Action, DecisionMade
-from watchkeeper.domain.phases import Interrupted, Running
-from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.sources import OtherJob
+from watchkeeper.domain.observed.sources import OtherJob
+from watchkeeper.domain.state.phases import Interrupted, Running
 from watchkeeper.domain.values import JobState
 
 ASK_R10 = (Action.ESCALATE, "R10")

@@ -33,12 +33,18 @@ from tests.domain.samples import (
     listing,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.commands.manoeuvres import ReportStaleMonitor
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.events import Action, CheckRecorded, Health
-from watchkeeper.domain.phases import Running, Stabilizing
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.sources import CapacityFacts, HostFacts, MountFacts, NodeFacts, OtherJob
+from watchkeeper.domain.observed.sources import (
+    CapacityFacts,
+    HostFacts,
+    MountFacts,
+    NodeFacts,
+    OtherJob,
+)
+from watchkeeper.domain.state.phases import Running, Stabilizing
 from watchkeeper.domain.values import JobState
 
 SELDOM = contract(checkpoints={"temporary_every": "", "permanent_every_steps": 100_000})

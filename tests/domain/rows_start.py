@@ -35,9 +35,9 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Acknowledge, VerifySeal
+from watchkeeper.domain.commands.commands import Acknowledge, VerifySeal
 from watchkeeper.domain.events import Action, FindingOpened, LaunchRequested, SealVerified
-from watchkeeper.domain.phases import Finished, Interrupted
+from watchkeeper.domain.state.phases import Finished, Interrupted
 
 NO_LOG_NOR_TRACKER: Facts = {"without": ("tracker", "logs")}
 

@@ -7,19 +7,24 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.plan import LaunchPlan, make_plan
 from watchkeeper.domain.events import CheckRecorded, ConsentGiven, Health, Holder, Startup
-from watchkeeper.domain.gate_facts import (
+from watchkeeper.domain.observed.gate_facts import (
     LogbookFacts,
     RepositoryFacts,
     StoreFacts,
     TrackerNames,
     WorktreeFacts,
 )
-from watchkeeper.domain.observation import GateFacts, JobDescription, Observation, SealFacts
+from watchkeeper.domain.observed.observation import (
+    GateFacts,
+    JobDescription,
+    Observation,
+    SealFacts,
+)
+from watchkeeper.domain.observed.signals import Signal, SignalKind
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.plan import LaunchPlan, make_plan
-from watchkeeper.domain.signals import Signal, SignalKind
 from watchkeeper.domain.values import (
     CheckpointFacts,
     CheckpointKind,

@@ -17,15 +17,15 @@ from tests.domain.samples import (
     sealable,
     succeeded,
 )
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     Abandon,
     CompleteSeal,
     Stop,
     VerifySeal,
 )
-from watchkeeper.domain.commands_manoeuvres import Supersede
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.phases import (
+from watchkeeper.domain.commands.manoeuvres import Supersede
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.state.phases import (
     Abandoned,
     Cleared,
     Draft,

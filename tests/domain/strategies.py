@@ -12,9 +12,9 @@ from pydantic import AwareDatetime, BaseModel, StringConstraints
 from pydantic.fields import FieldInfo
 
 from tests.domain.samples import contract
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.events import Fact, RunEvent
-from watchkeeper.domain.sources import MetricHistory
+from watchkeeper.domain.observed.sources import MetricHistory
 
 Strategy = st.SearchStrategy[Any]
 

@@ -11,7 +11,7 @@ from tests.domain.given import Answer, History
 from tests.domain.looking import look
 from tests.domain.samples import exited, job, killed
 from watchkeeper.domain.events import DecisionMade, FailureClassified, Outlook
-from watchkeeper.domain.sources import AttemptFacts, AttemptState
+from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
 from watchkeeper.domain.values import JobFacts, JobState
 
 FAILED = job(JobState.FAILED)

@@ -17,7 +17,7 @@ from tests.domain.samples import (
     job,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Acknowledge, ReportRefusedLaunch, Stop
+from watchkeeper.domain.commands.commands import Acknowledge, ReportRefusedLaunch, Stop
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     Action,
@@ -31,7 +31,7 @@ from watchkeeper.domain.events import (
     RunStopped,
     StopRequested,
 )
-from watchkeeper.domain.phases import (
+from watchkeeper.domain.state.phases import (
     PHASES,
     Interrupted,
     Phase,

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.domain.given import enveloped
 from tests.domain.samples import ROOT, SLUG, START, contract, plan, signal
 from tests.domain.strategies import events
-from watchkeeper.domain.binding import TEACHERS, Registry, bind, learn
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.events import (
     Fact,
     LaunchRequested,
@@ -20,8 +19,9 @@ from watchkeeper.domain.events import (
     SignalKept,
     SignalReceived,
 )
+from watchkeeper.domain.observed.signals import Signal, SignalKind
 from watchkeeper.domain.registry import type_of
-from watchkeeper.domain.signals import Signal, SignalKind
+from watchkeeper.domain.signals.binding import TEACHERS, Registry, bind, learn
 
 MINUTE = timedelta(minutes=1)
 

@@ -9,7 +9,7 @@ from tests.domain.looking import CADENCE, look, steps
 from tests.domain.samples import bar, contract, listing, node_lost, tracker
 from tests.domain.stories import story
 from watchkeeper.domain.events import CheckRecorded, FailureClassified, Progress
-from watchkeeper.domain.phases import Running, Stabilizing
+from watchkeeper.domain.state.phases import Running, Stabilizing
 
 KEPT = listing(900, 1000)
 SELDOM = contract(checkpoints={"temporary_every": "", "permanent_every_steps": 100_000})

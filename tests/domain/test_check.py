@@ -22,7 +22,8 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.check import (
+from watchkeeper.domain.commands.refusals import Refusal
+from watchkeeper.domain.detectors.check import (
     CHECKPOINTS_MAX,
     EVIDENCE_MAX,
     INCOMPLETE_MAX,
@@ -30,10 +31,9 @@ from watchkeeper.domain.check import (
     source_is_fresh,
 )
 from watchkeeper.domain.events import CheckpointValidated, CheckRecorded, Health, Progress
-from watchkeeper.domain.phases import Interrupted, Phase, Running, Stabilizing
-from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.state import CHECKPOINTS_KEPT
-from watchkeeper.domain.told_metrics import METRICS_MAX
+from watchkeeper.domain.measuring.told_metrics import METRICS_MAX
+from watchkeeper.domain.state.phases import Interrupted, Phase, Running, Stabilizing
+from watchkeeper.domain.state.run import CHECKPOINTS_KEPT
 from watchkeeper.domain.values import JobState, Reading, SourceState
 
 SECONDS = timedelta(seconds=1)

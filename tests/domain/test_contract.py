@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from tests.domain.samples import ROOT, SLUG, contract, plan
-from watchkeeper.domain.contract import (
+from watchkeeper.domain.contracts.contract import (
     Contract,
     cadence_of,
     checkpoint_root_of,
@@ -18,6 +18,8 @@ from watchkeeper.domain.contract import (
     seal_tag_of,
     seals_itself,
 )
+from watchkeeper.domain.contracts.flat import changed_keys
+from watchkeeper.domain.contracts.plan import identity_digest, make_plan, plan_digest
 from watchkeeper.domain.durations import (
     Duration,
     local_day,
@@ -25,9 +27,7 @@ from watchkeeper.domain.durations import (
     parse_duration,
     render_duration,
 )
-from watchkeeper.domain.flat import changed_keys
 from watchkeeper.domain.places import contract_root
-from watchkeeper.domain.plan import identity_digest, make_plan, plan_digest
 
 SECOND = timedelta(seconds=1)
 

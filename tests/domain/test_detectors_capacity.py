@@ -16,8 +16,8 @@ from watchkeeper.domain.events import (
     FindingRaised,
     Severity,
 )
-from watchkeeper.domain.phases import Running, Stabilizing
-from watchkeeper.domain.sources import AttemptFacts, AttemptState, CapacityFacts, OtherJob
+from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState, CapacityFacts, OtherJob
+from watchkeeper.domain.state.phases import Running, Stabilizing
 from watchkeeper.domain.values import JobState
 
 SEEN = contract(checkpoints={"temporary_every": "", "permanent_every_steps": 100_000})

@@ -9,10 +9,10 @@ from tests.domain.given import Answer, History
 from tests.domain.looking import CADENCE, MINUTE, announce, cleared, look, opened, raised, steps
 from tests.domain.samples import ROOT, checkpoint, contract, half_written, listing
 from tests.domain.stories import story
-from watchkeeper.domain.checkpoint_pace import read_interval
-from watchkeeper.domain.contract import Contract, Lane
+from watchkeeper.domain.contracts.contract import Contract, Lane
+from watchkeeper.domain.detectors.checkpoint_pace import read_interval
 from watchkeeper.domain.events import DecisionMade, EscalationRaised, FindingOpened, Severity
-from watchkeeper.domain.phases import Running
+from watchkeeper.domain.state.phases import Running
 from watchkeeper.domain.values import CheckpointFacts, CheckpointKind
 
 KEPT = listing(900, 1000)

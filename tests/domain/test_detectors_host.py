@@ -19,8 +19,8 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Acknowledge
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.commands.commands import Acknowledge
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.events import (
     DecisionMade,
     EscalationRaised,
@@ -28,8 +28,8 @@ from watchkeeper.domain.events import (
     FindingRaised,
     Severity,
 )
-from watchkeeper.domain.phases import Interrupted, Running
-from watchkeeper.domain.sources import HostFacts, MountFacts
+from watchkeeper.domain.observed.sources import HostFacts, MountFacts
+from watchkeeper.domain.state.phases import Interrupted, Running
 
 SEEN = contract(checkpoints={"temporary_every": "", "permanent_every_steps": 100_000})
 

@@ -31,11 +31,10 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.claims import CauseClaim
-from watchkeeper.domain.commands import Stop
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.detectors_liveness import degraded
-from watchkeeper.domain.detectors_signs import log_signature
+from watchkeeper.domain.commands.commands import Stop
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.detectors.liveness import degraded
+from watchkeeper.domain.detectors.signs import log_signature
 from watchkeeper.domain.events import (
     CheckRecorded,
     DecisionMade,
@@ -45,9 +44,15 @@ from watchkeeper.domain.events import (
     Outlook,
     Severity,
 )
-from watchkeeper.domain.liveness import Liveness, Moves, Quiet, Witness
-from watchkeeper.domain.phases import Running, Stabilizing
-from watchkeeper.domain.sources import CapacityFacts, NodeFacts, TelemetryFacts, TrainingPhase
+from watchkeeper.domain.facts.claims import CauseClaim
+from watchkeeper.domain.observed.liveness import Liveness, Moves, Quiet, Witness
+from watchkeeper.domain.observed.sources import (
+    CapacityFacts,
+    NodeFacts,
+    TelemetryFacts,
+    TrainingPhase,
+)
+from watchkeeper.domain.state.phases import Running, Stabilizing
 from watchkeeper.domain.values import JobState
 
 KEPT = listing(900, 1000)

@@ -26,9 +26,9 @@ from tests.domain.training import (
     wobble,
 )
 from watchkeeper.domain.events import CheckRecorded, EscalationRaised, Severity
-from watchkeeper.domain.evolve import evolve
-from watchkeeper.domain.sources import MetricHistory, TelemetryFacts, TrainingPhase
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.evolving.evolve import evolve
+from watchkeeper.domain.observed.sources import MetricHistory, TelemetryFacts, TrainingPhase
+from watchkeeper.domain.state.run import Run
 from watchkeeper.domain.values import SourceState
 
 NAN = math.nan

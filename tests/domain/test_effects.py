@@ -6,12 +6,6 @@ import pytest
 
 from tests.domain.given import enveloped
 from tests.domain.samples import SHA, START
-from watchkeeper.domain.effects import (
-    EFFECTS,
-    Effects,
-    effects_stream,
-    evolve_effects,
-)
 from watchkeeper.domain.events import (
     EffectEvent,
     EffectFailed,
@@ -19,6 +13,12 @@ from watchkeeper.domain.events import (
     LogbookPushed,
     NoteAdded,
     TagPushed,
+)
+from watchkeeper.domain.outbox.effects import (
+    EFFECTS,
+    Effects,
+    effects_stream,
+    evolve_effects,
 )
 
 PUSHED = LogbookPushed(

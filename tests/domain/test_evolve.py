@@ -33,8 +33,8 @@ from watchkeeper.domain.events import (
     SealVerified,
     WatchTaken,
 )
-from watchkeeper.domain.evolve import evolve, fold
-from watchkeeper.domain.phases import (
+from watchkeeper.domain.evolving.evolve import evolve, fold
+from watchkeeper.domain.state.phases import (
     PHASES,
     Abandoned,
     Cleared,
@@ -49,7 +49,7 @@ from watchkeeper.domain.phases import (
     Stopped,
     Unborn,
 )
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.state.run import Run, Unreadable
 
 LAST_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 OFTEN = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchkeeper.adapters.text_model_file import text_model
-from watchkeeper.domain.events_decisions import Outlook
-from watchkeeper.domain.excerpts import CALM_LINES_MAX, WORDING, concluded, triage_excerpt
-from watchkeeper.domain.log_verdict import EXCERPT_LINES_MAX
-from watchkeeper.domain.signatures import CAUSES
-from watchkeeper.domain.signatures.model import OUTLOOKS, Label
-from watchkeeper.domain.signatures.scanner import Scanner
-from watchkeeper.domain.text_model import TextModel, Weights
-from watchkeeper.domain.triage_context import Context
-from watchkeeper.domain.triage_text import EMPTY, Triage, triage_text
+from watchkeeper.domain.facts.decisions import Outlook
+from watchkeeper.domain.triage.context import Context
+from watchkeeper.domain.triage.excerpts import CALM_LINES_MAX, WORDING, concluded, triage_excerpt
+from watchkeeper.domain.triage.log_verdict import EXCERPT_LINES_MAX
+from watchkeeper.domain.triage.signatures import CAUSES
+from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label
+from watchkeeper.domain.triage.signatures.scanner import Scanner
+from watchkeeper.domain.triage.text_model import TextModel, Weights
+from watchkeeper.domain.triage.texts import EMPTY, Triage, triage_text
 
 COUNT = 16
 ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"

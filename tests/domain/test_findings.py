@@ -8,7 +8,7 @@ import pytest
 from tests.domain.given import Answer, History, decided
 from tests.domain.samples import DRI, bar, contract, job, killed, listing, node_lost
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Acknowledge
+from watchkeeper.domain.commands.commands import Acknowledge
 from watchkeeper.domain.events import (
     Action,
     CheckRecorded,
@@ -18,7 +18,7 @@ from watchkeeper.domain.events import (
     FindingOpened,
     Severity,
 )
-from watchkeeper.domain.phases import Interrupted, Running, Stabilizing
+from watchkeeper.domain.state.phases import Interrupted, Running, Stabilizing
 from watchkeeper.domain.values import JobState
 
 PENDING = job(JobState.PENDING)

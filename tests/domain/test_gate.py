@@ -17,16 +17,8 @@ from tests.domain.samples import (
     half_written,
     plan,
 )
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.gate import (
-    Gate,
-    blocks,
-    covering_approval,
-    preflight,
-    secret_places,
-)
-from watchkeeper.domain.observation import GateFacts
-from watchkeeper.domain.plan import (
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.plan import (
     GateFinding,
     LaunchPlan,
     Verdict,
@@ -34,7 +26,15 @@ from watchkeeper.domain.plan import (
     make_plan,
     plan_digest,
 )
-from watchkeeper.domain.state import Approval
+from watchkeeper.domain.gate.gate import (
+    Gate,
+    blocks,
+    covering_approval,
+    preflight,
+    secret_places,
+)
+from watchkeeper.domain.observed.observation import GateFacts
+from watchkeeper.domain.state.run import Approval
 
 TOKEN = "hf_" + "aB3" * 12
 

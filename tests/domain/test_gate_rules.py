@@ -29,27 +29,33 @@ from tests.domain.samples import (
     plan,
     readings,
 )
-from watchkeeper.domain.commands import ApproveLaunch
+from watchkeeper.domain.commands.commands import ApproveLaunch
+from watchkeeper.domain.contracts.plan import (
+    GateFinding,
+    LaunchPlan,
+    identity_digest,
+    make_plan,
+    plan_digest,
+)
 from watchkeeper.domain.events import (
     DecisionMade,
     InstanceLaunched,
     LaunchRequested,
     PreflightRecorded,
 )
-from watchkeeper.domain.gate import Gate, blocks, preflight
-from watchkeeper.domain.gate_base import Prior
-from watchkeeper.domain.gate_drift import about, options_of
-from watchkeeper.domain.gate_facts import (
+from watchkeeper.domain.gate.base import Prior
+from watchkeeper.domain.gate.drift import about, options_of
+from watchkeeper.domain.gate.gate import Gate, blocks, preflight
+from watchkeeper.domain.observed.gate_facts import (
     Lineage,
     LogbookFacts,
     RepositoryFacts,
     StoreFacts,
     TrackerNames,
 )
-from watchkeeper.domain.observation import GateFacts
+from watchkeeper.domain.observed.observation import GateFacts
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.plan import GateFinding, LaunchPlan, identity_digest, make_plan, plan_digest
-from watchkeeper.domain.state import Approval, Consent
+from watchkeeper.domain.state.run import Approval, Consent
 from watchkeeper.domain.values import JobState
 
 HERO: dict[str, Any] = {"lane": "hero"}

@@ -21,14 +21,16 @@ from tests.domain.samples import (
     listing,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import TakeWatch
-from watchkeeper.domain.commands_manoeuvres import (
+from watchkeeper.domain.commands.commands import TakeWatch
+from watchkeeper.domain.commands.manoeuvres import (
     AnnounceAct,
     DeclineWatch,
     EndAct,
     HandOver,
     ReportStaleMonitor,
 )
+from watchkeeper.domain.commands.refusals import Refusal
+from watchkeeper.domain.detectors.planned import LATE_MAX, WINDOW_MAX
 from watchkeeper.domain.events import (
     Action,
     ActKind,
@@ -43,9 +45,7 @@ from watchkeeper.domain.events import (
     WatchHandedOver,
     WatchTaken,
 )
-from watchkeeper.domain.phases import Interrupted, Running
-from watchkeeper.domain.planned import LATE_MAX, WINDOW_MAX
-from watchkeeper.domain.refusals import Refusal
+from watchkeeper.domain.state.phases import Interrupted, Running
 from watchkeeper.domain.values import JobState
 
 ALICE = HOLDER.model_copy(update={"principal": "alice", "home": "/home/alice"})

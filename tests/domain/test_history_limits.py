@@ -7,13 +7,13 @@ import pytest
 
 from tests.domain.given import History, enveloped, given
 from watchkeeper.domain import history_limits
-from watchkeeper.domain.decide import decide
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.deciding.decide import decide
 from watchkeeper.domain.events import CheckRecorded, HistoryLimitPassed, RunEvent
-from watchkeeper.domain.evolve import evolve
+from watchkeeper.domain.evolving.evolve import evolve
 from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS, Limit
-from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.rejudging import rejudge
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.judging.rejudging import rejudge
+from watchkeeper.domain.state.run import Run
 from watchkeeper.projections import limits as limits_told
 
 

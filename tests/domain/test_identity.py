@@ -18,7 +18,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Acknowledge
+from watchkeeper.domain.commands.commands import Acknowledge
 from watchkeeper.domain.events import (
     Action,
     CheckRecorded,
@@ -29,7 +29,7 @@ from watchkeeper.domain.events import (
     Severity,
     TrackerAnnounced,
 )
-from watchkeeper.domain.phases import Finished, Running, Stabilizing
+from watchkeeper.domain.state.phases import Finished, Running, Stabilizing
 
 QUARTER = timedelta(minutes=15)
 FOUND = listing(900, 1000)

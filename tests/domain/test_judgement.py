@@ -25,9 +25,10 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Acknowledge, ReceiveSignal
-from watchkeeper.domain.commands_judgement import Revise
-from watchkeeper.domain.commands_manoeuvres import AnnounceAct
+from watchkeeper.domain.commands.commands import Acknowledge, ReceiveSignal
+from watchkeeper.domain.commands.judgement import Revise
+from watchkeeper.domain.commands.manoeuvres import AnnounceAct
+from watchkeeper.domain.commands.refusals import Refusal
 from watchkeeper.domain.events import (
     Action,
     ActKind,
@@ -42,15 +43,14 @@ from watchkeeper.domain.events import (
     ResumeProven,
     Severity,
 )
-from watchkeeper.domain.measured import Measured, Overlap
-from watchkeeper.domain.phases import Interrupted, Running
-from watchkeeper.domain.recovery_live import ALERTED, NOTIFIED, answer_to
-from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.resume_proof import resume_shown
-from watchkeeper.domain.rules import RULES
-from watchkeeper.domain.sources import AttemptFacts, AttemptState
-from watchkeeper.domain.state import last_instance
-from watchkeeper.domain.state_judgement import is_recovered
+from watchkeeper.domain.observed.measured import Measured, Overlap
+from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
+from watchkeeper.domain.recovery.live import ALERTED, NOTIFIED, answer_to
+from watchkeeper.domain.recovery.resume_proof import resume_shown
+from watchkeeper.domain.rules.rules import RULES
+from watchkeeper.domain.state.judgement import is_recovered
+from watchkeeper.domain.state.phases import Interrupted, Running
+from watchkeeper.domain.state.run import last_instance
 from watchkeeper.domain.values import CheckpointFacts, JobState
 
 MINUTES = timedelta(minutes=1)

@@ -9,8 +9,8 @@ import pytest
 from tests.domain.given import History
 from tests.domain.samples import exited, job, killed, listing, seen, tracker
 from watchkeeper.domain.events import DecisionMade, Fact, FindingOpened
-from watchkeeper.domain.judging import Judged, escalates, judge, notifies
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.judging.judging import Judged, escalates, judge, notifies
+from watchkeeper.domain.state.run import Run
 from watchkeeper.domain.values import JobFacts
 
 OTHER = {"tracker_id": "somebody-else"}

@@ -6,8 +6,8 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.samples import DRI, contract, job, killed, listing
-from watchkeeper.domain.commands import Acknowledge
-from watchkeeper.domain.commands_judgement import Revise
+from watchkeeper.domain.commands.commands import Acknowledge
+from watchkeeper.domain.commands.judgement import Revise
 from watchkeeper.domain.events import (
     FailureClassified,
     FindingCleared,
@@ -19,8 +19,8 @@ from watchkeeper.domain.events import (
     RunEvent,
     Severity,
 )
-from watchkeeper.domain.keeper import CLEARED_ITSELF, Keeper, counted, revised
-from watchkeeper.domain.keeper_alarms import DUE_BEFORE, TELLING
+from watchkeeper.domain.state.keeper import CLEARED_ITSELF, Keeper, counted, revised
+from watchkeeper.domain.state.keeper_alarms import DUE_BEFORE, TELLING
 from watchkeeper.domain.values import JobState
 
 TOLD = frozenset({"not_finite", "not_training"})

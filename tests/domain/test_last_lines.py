@@ -2,8 +2,8 @@
 
 import pytest
 
-from watchkeeper.domain.excerpts import triage_excerpt
-from watchkeeper.domain.signatures.model import Label
+from watchkeeper.domain.triage.excerpts import triage_excerpt
+from watchkeeper.domain.triage.signatures.model import Label
 
 INFO = "2026-11-21 02:34:00.123 | INFO     | trainer:main:12 - working\n" * 80
 PROGRESS = "step 120 | loss 2.1 | 300 ms\n"

@@ -23,7 +23,7 @@ from tests.domain.samples import (
     node_lost,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     Acknowledge,
     AmendContract,
     ApproveLaunch,
@@ -31,6 +31,7 @@ from watchkeeper.domain.commands import (
     ReportRefusedLaunch,
     RequestLaunch,
 )
+from watchkeeper.domain.commands.refusals import Refusal, Refused
 from watchkeeper.domain.events import (
     Action,
     ContractAmended,
@@ -42,10 +43,16 @@ from watchkeeper.domain.events import (
     LaunchRequested,
     PreflightRecorded,
 )
-from watchkeeper.domain.gate import blocks
-from watchkeeper.domain.observation import GateFacts
-from watchkeeper.domain.phases import Cleared, Draft, Interrupted, Launching, Running, Stabilizing
-from watchkeeper.domain.refusals import Refusal, Refused
+from watchkeeper.domain.gate.gate import blocks
+from watchkeeper.domain.observed.observation import GateFacts
+from watchkeeper.domain.state.phases import (
+    Cleared,
+    Draft,
+    Interrupted,
+    Launching,
+    Running,
+    Stabilizing,
+)
 
 
 def approve(history: History, digest: str | None = None, actor: Any = DRI) -> Answer:

@@ -2,9 +2,9 @@
 
 from time import process_time
 
-from watchkeeper.domain.signatures.model import Label
-from watchkeeper.domain.signatures.scanner import Scanner
-from watchkeeper.domain.triage_text import conclude
+from watchkeeper.domain.triage.signatures.model import Label
+from watchkeeper.domain.triage.signatures.scanner import Scanner
+from watchkeeper.domain.triage.texts import conclude
 
 PIECE = 1 << 20
 

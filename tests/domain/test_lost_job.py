@@ -4,7 +4,7 @@ import pytest
 
 from tests.domain.given import given
 from tests.domain.samples import DRI, job
-from watchkeeper.domain.commands import Acknowledge, ReportRefusedLaunch, Stop
+from watchkeeper.domain.commands.commands import Acknowledge, ReportRefusedLaunch, Stop
 from watchkeeper.domain.events import (
     DecisionMade,
     EscalationRaised,
@@ -12,7 +12,7 @@ from watchkeeper.domain.events import (
     LaunchRefused,
     RunStopped,
 )
-from watchkeeper.domain.phases import Running, Stopped
+from watchkeeper.domain.state.phases import Running, Stopped
 from watchkeeper.domain.values import JobState
 
 LOST = [JobState.NOT_FOUND, JobState.UNKNOWN]

@@ -36,7 +36,7 @@ from tests.domain.samples import (
 )
 from tests.domain.stories import story
 from tests.domain.test_table import command as table_command
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     Abandon,
     Acknowledge,
     AddNote,
@@ -57,7 +57,8 @@ from watchkeeper.domain.commands import (
     VerifySeal,
     Waive,
 )
-from watchkeeper.domain.commands_manoeuvres import (
+from watchkeeper.domain.commands.guarded import GuardedAction
+from watchkeeper.domain.commands.manoeuvres import (
     AdoptInstance,
     AnnounceAct,
     DeclineWatch,
@@ -70,6 +71,8 @@ from watchkeeper.domain.commands_manoeuvres import (
     Supersede,
     VerifyMilestone,
 )
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.deciding.verdict import verdict
 from watchkeeper.domain.envelope import Event, decode, encode
 from watchkeeper.domain.events import (
     ActProposed,
@@ -79,10 +82,9 @@ from watchkeeper.domain.events import (
     PreflightRecorded,
     RunEvent,
 )
-from watchkeeper.domain.evolve import evolve, fold
-from watchkeeper.domain.foresee import foresee
-from watchkeeper.domain.guarded import GuardedAction
-from watchkeeper.domain.phases import (
+from watchkeeper.domain.evolving.evolve import evolve, fold
+from watchkeeper.domain.evolving.foresee import foresee
+from watchkeeper.domain.state.phases import (
     Draft,
     Finished,
     Interrupted,
@@ -93,10 +95,8 @@ from watchkeeper.domain.phases import (
     Stopped,
     Unborn,
 )
-from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.run import Run
 from watchkeeper.domain.values import JobState
-from watchkeeper.domain.verdict import verdict
 
 ACTORS = st.sampled_from((DRI, DRI, DRI, AGENT, LOOP))
 JOBS = st.sampled_from(

@@ -38,14 +38,14 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story, successor
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     Acknowledge,
     ApproveLaunch,
     ReportRefusedLaunch,
     Stop,
     VerifySeal,
 )
-from watchkeeper.domain.commands_manoeuvres import (
+from watchkeeper.domain.commands.manoeuvres import (
     AdoptInstance,
     NameAncestor,
     PlanRollback,
@@ -53,7 +53,7 @@ from watchkeeper.domain.commands_manoeuvres import (
     Supersede,
     VerifyMilestone,
 )
-from watchkeeper.domain.effects import Effects
+from watchkeeper.domain.commands.refusals import Refusal
 from watchkeeper.domain.events import (
     Action,
     ActProposed,
@@ -81,9 +81,9 @@ from watchkeeper.domain.events import (
     SealBlocked,
     SealVerified,
 )
-from watchkeeper.domain.phases import Finished, Interrupted, Launching, Running, Superseded
-from watchkeeper.domain.policy import Act, due_acts
-from watchkeeper.domain.refusals import Refusal
+from watchkeeper.domain.outbox.effects import Effects
+from watchkeeper.domain.outbox.policy import Act, due_acts
+from watchkeeper.domain.state.phases import Finished, Interrupted, Launching, Running, Superseded
 from watchkeeper.domain.values import JobState
 
 STOPPED = job(JobState.STOPPED)

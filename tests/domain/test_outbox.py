@@ -7,8 +7,7 @@ import pytest
 from tests.domain.given import History, enveloped
 from tests.domain.samples import DRI, LOOP, SHA, START, killed, sealable
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Stop, VerifySeal
-from watchkeeper.domain.effects import Effects, effects_stream, evolve_effects
+from watchkeeper.domain.commands.commands import Stop, VerifySeal
 from watchkeeper.domain.events import (
     EffectAttempted,
     EffectConfirmed,
@@ -19,7 +18,8 @@ from watchkeeper.domain.events import (
     EffectUnknown,
     LogbookPushed,
 )
-from watchkeeper.domain.outbox import (
+from watchkeeper.domain.outbox.effects import Effects, effects_stream, evolve_effects
+from watchkeeper.domain.outbox.outbox import (
     BACKOFF_LEAST,
     BACKOFF_LONGEST,
     Effect,
@@ -34,7 +34,8 @@ from watchkeeper.domain.outbox import (
     troubled,
     wait_before,
 )
-from watchkeeper.domain.phases import (
+from watchkeeper.domain.outbox.policy import OUTBOUND, Act
+from watchkeeper.domain.state.phases import (
     Draft,
     Finished,
     Interrupted,
@@ -46,8 +47,7 @@ from watchkeeper.domain.phases import (
     Stopped,
     Unborn,
 )
-from watchkeeper.domain.policy import OUTBOUND, Act
-from watchkeeper.domain.state import contract_of
+from watchkeeper.domain.state.run import contract_of
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)

@@ -20,7 +20,9 @@ from tests.domain.samples import (
     node_lost,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Abandon, Acknowledge, AddNote, Correct, Stop
+from watchkeeper.domain.commands.commands import Abandon, Acknowledge, AddNote, Correct, Stop
+from watchkeeper.domain.commands.guarded import CONSENT_LIFE, proposal_digest
+from watchkeeper.domain.commands.refusals import Refusal
 from watchkeeper.domain.events import (
     Action,
     ActProposed,
@@ -36,8 +38,7 @@ from watchkeeper.domain.events import (
     RunStopped,
     StopRequested,
 )
-from watchkeeper.domain.guarded import CONSENT_LIFE, proposal_digest
-from watchkeeper.domain.phases import (
+from watchkeeper.domain.state.phases import (
     Abandoned,
     Cleared,
     Draft,
@@ -49,7 +50,6 @@ from watchkeeper.domain.phases import (
     Stabilizing,
     Stopped,
 )
-from watchkeeper.domain.refusals import Refusal
 
 
 def asked(promised: Any = None) -> History:

@@ -25,7 +25,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     Abandon,
     Acknowledge,
     AmendContract,
@@ -40,13 +40,25 @@ from watchkeeper.domain.commands import (
     VerifySeal,
     Waive,
 )
-from watchkeeper.domain.commands_manoeuvres import (
+from watchkeeper.domain.commands.guarded import (
+    CONSENT_LIFE,
+    REGISTER,
+    GuardedAction,
+    live_consent,
+    open_proposals,
+    proposal_digest,
+)
+from watchkeeper.domain.commands.manoeuvres import (
     AdoptInstance,
     AnnounceAct,
     DeclineWatch,
     HandOver,
 )
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.commands.permissions import ATTEMPT_AGAIN, ATTEMPTS_MAX
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.commands.waivers import NEVER_WAIVED
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.plan import Verdict
 from watchkeeper.domain.events import (
     ActKind,
     ActProposed,
@@ -68,18 +80,9 @@ from watchkeeper.domain.events import (
     StopRequested,
     WaiverGranted,
 )
-from watchkeeper.domain.evolve import evolve
-from watchkeeper.domain.guarded import (
-    CONSENT_LIFE,
-    REGISTER,
-    GuardedAction,
-    live_consent,
-    open_proposals,
-    proposal_digest,
-)
-from watchkeeper.domain.launching import clearance_revoked
-from watchkeeper.domain.permissions import ATTEMPT_AGAIN, ATTEMPTS_MAX
-from watchkeeper.domain.phases import (
+from watchkeeper.domain.evolving.evolve import evolve
+from watchkeeper.domain.launches.launching import clearance_revoked
+from watchkeeper.domain.state.phases import (
     Cleared,
     Draft,
     Finished,
@@ -88,11 +91,8 @@ from watchkeeper.domain.phases import (
     Sealed,
     Stopped,
 )
-from watchkeeper.domain.plan import Verdict
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.state import Unreadable
+from watchkeeper.domain.state.run import Unreadable
 from watchkeeper.domain.values import JobState
-from watchkeeper.domain.waivers import NEVER_WAIVED
 
 RIVAL = Holder(principal="codex", host="ops-2", home="/home")
 

@@ -17,10 +17,11 @@ from tests.domain.samples import (
     sealable,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Stop, TakeWatch, VerifySeal
-from watchkeeper.domain.effects import EFFECTS, Effects
+from watchkeeper.domain.commands.commands import Stop, TakeWatch, VerifySeal
 from watchkeeper.domain.events import EffectFailed, LogbookPushed, TagPushed
-from watchkeeper.domain.phases import (
+from watchkeeper.domain.outbox.effects import EFFECTS, Effects
+from watchkeeper.domain.outbox.policy import JOB_ACTS, Act, due_acts, next_time
+from watchkeeper.domain.state.phases import (
     Abandoned,
     Cleared,
     Draft,
@@ -34,7 +35,6 @@ from watchkeeper.domain.phases import (
     Stopped,
     Unborn,
 )
-from watchkeeper.domain.policy import JOB_ACTS, Act, due_acts, next_time
 
 SECOND = timedelta(seconds=1)
 

@@ -8,8 +8,9 @@ import pytest
 
 from tests.domain.given import History, decided
 from tests.domain.samples import DRI, KEPT, check_of, contract, exited, job, killed, node_lost
-from watchkeeper.domain.commands import Acknowledge
-from watchkeeper.domain.commands_manoeuvres import RequestRelaunch
+from watchkeeper.domain.commands.commands import Acknowledge
+from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
+from watchkeeper.domain.commands.refusals import Refusal
 from watchkeeper.domain.events import (
     Action,
     DecisionMade,
@@ -18,10 +19,9 @@ from watchkeeper.domain.events import (
     LaunchRequested,
     Outlook,
 )
-from watchkeeper.domain.memory import OUT_OF_MEMORY
-from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.state import contract_of
-from watchkeeper.domain.triage import classify
+from watchkeeper.domain.state.run import contract_of
+from watchkeeper.domain.triage.memory import OUT_OF_MEMORY
+from watchkeeper.domain.triage.triage import classify
 from watchkeeper.domain.values import JobFacts, JobState
 
 CUDA = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 48.20 GiB."

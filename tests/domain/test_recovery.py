@@ -27,8 +27,9 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Acknowledge, Stop
-from watchkeeper.domain.commands_manoeuvres import RequestRelaunch
+from watchkeeper.domain.commands.commands import Acknowledge, Stop
+from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
+from watchkeeper.domain.commands.refusals import Refusal
 from watchkeeper.domain.events import (
     Action,
     CheckpointRejected,
@@ -42,8 +43,7 @@ from watchkeeper.domain.events import (
     RunFinished,
     RunStopped,
 )
-from watchkeeper.domain.phases import Finished, Interrupted, Running, Stopped
-from watchkeeper.domain.refusals import Refusal
+from watchkeeper.domain.state.phases import Finished, Interrupted, Running, Stopped
 from watchkeeper.domain.values import JobFacts, JobState
 from watchkeeper.projections.status import status_row
 

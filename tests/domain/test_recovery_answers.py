@@ -12,11 +12,11 @@ from tests.domain.given import History
 from tests.domain.rule_page import DECISION_ROWS
 from tests.domain.rule_tables import DECISION_COLUMNS, Cell, Told
 from tests.domain.samples import DRI
-from watchkeeper.domain.causes import CAUSES
-from watchkeeper.domain.commands import Acknowledge, GiveConsent
+from watchkeeper.domain.commands.commands import Acknowledge, GiveConsent
+from watchkeeper.domain.commands.guarded import open_proposals
+from watchkeeper.domain.commands.refusals import Refused
 from watchkeeper.domain.events import Action, DecisionMade, Outlook
-from watchkeeper.domain.guarded import open_proposals
-from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.state.causes import CAUSES
 
 Said = Literal["noted", "relaunch", "needless"]
 ANSWERS: tuple[Said, ...] = get_args(Said)

@@ -21,9 +21,10 @@ from tests.domain.samples import (
     node_lost,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Acknowledge, GiveConsent
-from watchkeeper.domain.commands_judgement import ReportFix
-from watchkeeper.domain.commands_manoeuvres import AnnounceAct, RequestRelaunch
+from watchkeeper.domain.commands.commands import Acknowledge, GiveConsent
+from watchkeeper.domain.commands.judgement import ReportFix
+from watchkeeper.domain.commands.manoeuvres import AnnounceAct, RequestRelaunch
+from watchkeeper.domain.contracts.plan import Verdict
 from watchkeeper.domain.events import (
     Action,
     ActKind,
@@ -36,10 +37,9 @@ from watchkeeper.domain.events import (
     LaunchRequested,
     Outlook,
 )
-from watchkeeper.domain.gate_facts import RepositoryFacts
-from watchkeeper.domain.phases import Interrupted, Running
-from watchkeeper.domain.places_named import bad_nodes
-from watchkeeper.domain.plan import Verdict
+from watchkeeper.domain.observed.gate_facts import RepositoryFacts
+from watchkeeper.domain.recovery.places_named import bad_nodes
+from watchkeeper.domain.state.phases import Interrupted, Running
 
 HOUR = timedelta(hours=1)
 KEEP: dict[str, Any] = {"step": 1100, "found": KEPT}

@@ -11,8 +11,8 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.samples import KEPT, START, contract, exited
-from watchkeeper.domain.causes import CAUSES, INFRASTRUCTURE, NUMERICAL, UNKNOWN, cautious
-from watchkeeper.domain.contract import Lane
+from watchkeeper.domain.commands.guarded import GuardedAction
+from watchkeeper.domain.contracts.contract import Lane
 from watchkeeper.domain.events import (
     Action,
     CheckRecorded,
@@ -22,11 +22,11 @@ from watchkeeper.domain.events import (
     Severity,
     Startup,
 )
-from watchkeeper.domain.guarded import GuardedAction
-from watchkeeper.domain.raised import Frame, Raised
-from watchkeeper.domain.recovery import RELAUNCHING, TABLE, Case, recover
-from watchkeeper.domain.rules import RULES
-from watchkeeper.domain.state import DRIFTED, Failure, Restart, Run
+from watchkeeper.domain.observed.raised import Frame, Raised
+from watchkeeper.domain.recovery.recovery import RELAUNCHING, TABLE, Case, recover
+from watchkeeper.domain.rules.rules import RULES
+from watchkeeper.domain.state.causes import CAUSES, INFRASTRUCTURE, NUMERICAL, UNKNOWN, cautious
+from watchkeeper.domain.state.run import DRIFTED, Failure, Restart, Run
 from watchkeeper.domain.values import SourceState
 
 OUTLOOKS = tuple(Outlook)

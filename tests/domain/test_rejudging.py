@@ -7,9 +7,9 @@ import pytest
 from tests.domain.given import History
 from tests.domain.samples import killed, listing
 from tests.projections.tales import TALES, recorded
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, FailureClassified
-from watchkeeper.domain.rejudging import Rejudged, rejudge
+from watchkeeper.domain.judging.rejudging import Rejudged, rejudge
 
 QUARTER = timedelta(minutes=15)
 

@@ -13,14 +13,14 @@ from tests.domain.samples import KEPT, contract, exited, killed, tracker
 from tests.domain.stories import story
 from tests.domain.training import training, wobble
 from tests.projections.tales import TALES, recorded
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.contract_detect import DetectPart
-from watchkeeper.domain.contract_live import LivePart
-from watchkeeper.domain.contract_parts import PolicyPart
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.detect import DetectPart
+from watchkeeper.domain.contracts.live import LivePart
+from watchkeeper.domain.contracts.parts import PolicyPart
 from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.phases import Running
-from watchkeeper.domain.rejudging import rejudge
-from watchkeeper.domain.rejudging_keys import NOT_FROM_THE_RECORD, why_not
+from watchkeeper.domain.judging.rejudging import rejudge
+from watchkeeper.domain.judging.rejudging_keys import NOT_FROM_THE_RECORD, why_not
+from watchkeeper.domain.state.phases import Running
 from watchkeeper.projections.whatif import changes_of
 
 PARTS: dict[str, Any] = {"detect": DetectPart, "live": LivePart, "policy": PolicyPart}

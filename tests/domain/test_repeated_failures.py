@@ -21,8 +21,8 @@ from watchkeeper.domain.events import (
     FailureClassified,
     InstanceEnded,
 )
-from watchkeeper.domain.repeated import WINDOW_STEPS
-from watchkeeper.domain.sources import AttemptFacts, AttemptState
+from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
+from watchkeeper.domain.state.repeated import WINDOW_STEPS
 from watchkeeper.domain.values import JobFacts
 
 

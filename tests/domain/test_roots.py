@@ -16,17 +16,15 @@ from tests.domain.samples import (
     succeeded,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import ReportRefusedLaunch
+from watchkeeper.domain.commands.commands import ReportRefusedLaunch
+from watchkeeper.domain.commands.refusals import Refusal, Refused
 from watchkeeper.domain.events import (
     OutputRootClaimed,
     OutputRootReleased,
     RootEvent,
     RunEvent,
 )
-from watchkeeper.domain.phases import Cleared, Interrupted, Launching, Running
-from watchkeeper.domain.places import contract_root
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.roots import (
+from watchkeeper.domain.launches.roots import (
     ROOTS,
     Claim,
     Roots,
@@ -34,6 +32,8 @@ from watchkeeper.domain.roots import (
     evolve_roots,
     overlapping,
 )
+from watchkeeper.domain.places import contract_root
+from watchkeeper.domain.state.phases import Cleared, Interrupted, Launching, Running
 from watchkeeper.domain.values import JobFacts, JobState
 
 

@@ -31,7 +31,9 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import AddNote, CompleteSeal, VerifySeal
+from watchkeeper.domain.commands.commands import AddNote, CompleteSeal, VerifySeal
+from watchkeeper.domain.commands.refusals import Refusal
+from watchkeeper.domain.commands.table import COMMANDS, refusal_of
 from watchkeeper.domain.events import (
     ConsentUsed,
     FindingCleared,
@@ -42,11 +44,9 @@ from watchkeeper.domain.events import (
     SealBlocked,
     SealVerified,
 )
-from watchkeeper.domain.health import health_now
-from watchkeeper.domain.observation import SealFacts
-from watchkeeper.domain.phases import Finished, Sealed
-from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.table import COMMANDS, refusal_of
+from watchkeeper.domain.observed.observation import SealFacts
+from watchkeeper.domain.state.health import health_now
+from watchkeeper.domain.state.phases import Finished, Sealed
 from watchkeeper.domain.values import JobState
 
 FINAL = listing(5000, 5155)

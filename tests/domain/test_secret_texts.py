@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from watchkeeper.domain.secrets import Scrubber, find_secrets, find_secrets_in, scrub, scrub_json
+from watchkeeper.domain.secrets.scrubbing import (
+    Scrubber,
+    find_secrets,
+    find_secrets_in,
+    scrub,
+    scrub_json,
+)
 
 SCRUBBER = Scrubber(key=b"a deployment's key")
 _MARK = re.compile(r"«redacted:[a-z]+:[0-9a-f]{4}»")

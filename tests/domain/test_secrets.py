@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from watchkeeper.domain.secrets import (
+from watchkeeper.domain.secrets.scrubbing import (
     Scrubber,
     find_secrets,
     has_mark,

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.domain.given import History
 from tests.domain.samples import LOOP, ROOT, START, killed, listing, signal
 from tests.domain.stories import story
-from watchkeeper.domain.commands import ReceiveSignal
+from watchkeeper.domain.commands.commands import ReceiveSignal
+from watchkeeper.domain.commands.refusals import Refusal
 from watchkeeper.domain.events import (
     Action,
     CheckRecorded,
@@ -19,7 +20,17 @@ from watchkeeper.domain.events import (
     Outlook,
     SignalReceived,
 )
-from watchkeeper.domain.phases import (
+from watchkeeper.domain.observed.signals import (
+    CLAIMS_MAX,
+    Claim,
+    Claims,
+    Signal,
+    SignalKind,
+    absorb,
+    claim_of,
+)
+from watchkeeper.domain.signals.receiving import CHECK_GAP, doubted
+from watchkeeper.domain.state.phases import (
     Abandoned,
     Draft,
     Finished,
@@ -29,17 +40,6 @@ from watchkeeper.domain.phases import (
     Stopped,
     Superseded,
     Unborn,
-)
-from watchkeeper.domain.receiving import CHECK_GAP, doubted
-from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.signals import (
-    CLAIMS_MAX,
-    Claim,
-    Claims,
-    Signal,
-    SignalKind,
-    absorb,
-    claim_of,
 )
 
 MINUTE = timedelta(minutes=1)

@@ -6,12 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchkeeper.domain.events_decisions import Outlook
-from watchkeeper.domain.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
-from watchkeeper.domain.signatures.literals import UnreadPattern, literals_of
-from watchkeeper.domain.signatures.matcher import Matcher, matcher
-from watchkeeper.domain.signatures.model import OUTLOOKS, Label, Rank, Scope, Signature, outlook_of
-from watchkeeper.domain.triage_text import triage_text
+from watchkeeper.domain.facts.decisions import Outlook
+from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
+from watchkeeper.domain.triage.signatures.literals import UnreadPattern, literals_of
+from watchkeeper.domain.triage.signatures.matcher import Matcher, matcher
+from watchkeeper.domain.triage.signatures.model import (
+    OUTLOOKS,
+    Label,
+    Rank,
+    Scope,
+    Signature,
+    outlook_of,
+)
+from watchkeeper.domain.triage.texts import triage_text
 
 FLAGS = re.IGNORECASE | re.ASCII
 PLAIN = Matcher(plainly=True)

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchkeeper.adapters.text_model_file import text_model
-from watchkeeper.domain.excerpts import triage_excerpt
-from watchkeeper.domain.signatures.model import Label
-from watchkeeper.domain.speech import MANNERS, manners_of
+from watchkeeper.domain.triage.excerpts import triage_excerpt
+from watchkeeper.domain.triage.signatures.model import Label
+from watchkeeper.domain.triage.speech import MANNERS, manners_of
 
 SAID = {
     "asks": ("Can I resume from step 400?", "the query ended"),

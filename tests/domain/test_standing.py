@@ -7,13 +7,14 @@ import pytest
 
 from tests.domain.given import History, enveloped
 from tests.domain.samples import AGENT, DRI, LOOP, START, clear, contract, listing, node_lost
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     GrantStandingWaiver,
     PeopleCommand,
     RequestLaunch,
     RevokeStandingWaiver,
 )
-from watchkeeper.domain.contract import Lane
+from watchkeeper.domain.commands.refusals import Refusal
+from watchkeeper.domain.contracts.contract import Lane
 from watchkeeper.domain.events import (
     LaunchRequested,
     PeopleEvent,
@@ -21,15 +22,14 @@ from watchkeeper.domain.events import (
     StandingWaiverGranted,
     StandingWaiverRevoked,
 )
-from watchkeeper.domain.observation import GateFacts
-from watchkeeper.domain.refusals import Refusal
-from watchkeeper.domain.standing import (
+from watchkeeper.domain.launches.standing import (
     STANDING_LIFE_MAX,
     People,
     decide_people,
     evolve_people,
     standing_waivers,
 )
+from watchkeeper.domain.observed.observation import GateFacts
 
 
 def grant(now: Any = START, actor: Any = DRI, **said: Any) -> GrantStandingWaiver:

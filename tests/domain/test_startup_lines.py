@@ -7,7 +7,7 @@ import pytest
 
 from tests.domain.given import Answer, History, decided
 from tests.domain.samples import ROOT, bar, contract, listing, node_lost, tracker
-from watchkeeper.domain.commands import RecordCheck
+from watchkeeper.domain.commands.commands import RecordCheck
 from watchkeeper.domain.events import (
     Action,
     DecisionMade,
@@ -16,8 +16,8 @@ from watchkeeper.domain.events import (
     FindingOpened,
     Severity,
 )
-from watchkeeper.domain.observation import NamedLine
-from watchkeeper.domain.startup_lines import STARTUP_ALLOWANCE, is_cut, named_lines
+from watchkeeper.domain.observed.observation import NamedLine
+from watchkeeper.domain.progress.startup_lines import STARTUP_ALLOWANCE, is_cut, named_lines
 from watchkeeper.domain.values import JobState
 
 MINUTES = timedelta(minutes=1)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.domain.given import History
 from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.state_metrics import LOSSES_KEPT, LossAt, with_losses, without_lineage
+from watchkeeper.domain.state.metrics import LOSSES_KEPT, LossAt, with_losses, without_lineage
 
 
 def plainly(known: tuple[LossAt, ...], check: CheckRecorded) -> tuple[LossAt, ...]:

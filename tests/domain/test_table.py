@@ -35,7 +35,7 @@ from tests.domain.samples import (
     succeeded,
 )
 from tests.domain.stories import story, successor
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     Abandon,
     Acknowledge,
     AddNote,
@@ -60,8 +60,9 @@ from watchkeeper.domain.commands import (
     VerifySeal,
     Waive,
 )
-from watchkeeper.domain.commands_judgement import ReportFix, Revise
-from watchkeeper.domain.commands_manoeuvres import (
+from watchkeeper.domain.commands.guarded import CONSENT_LIFE
+from watchkeeper.domain.commands.judgement import ReportFix, Revise
+from watchkeeper.domain.commands.manoeuvres import (
     AdoptInstance,
     AnnounceAct,
     DeclineWatch,
@@ -74,11 +75,13 @@ from watchkeeper.domain.commands_manoeuvres import (
     Supersede,
     VerifyMilestone,
 )
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.gate_facts import RepositoryFacts
-from watchkeeper.domain.guarded import CONSENT_LIFE
-from watchkeeper.domain.permissions import PROPOSALS_OPEN_MAX
-from watchkeeper.domain.phases import (
+from watchkeeper.domain.commands.permissions import PROPOSALS_OPEN_MAX
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.commands.table import COMMANDS, REFUSALS, refusal_of
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.launches.roots import Claim, Roots, claims_for
+from watchkeeper.domain.observed.gate_facts import RepositoryFacts
+from watchkeeper.domain.state.phases import (
     PHASES,
     Abandoned,
     Cleared,
@@ -93,10 +96,7 @@ from watchkeeper.domain.phases import (
     Superseded,
     Unborn,
 )
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.roots import Claim, Roots, claims_for
-from watchkeeper.domain.state import Run
-from watchkeeper.domain.table import COMMANDS, REFUSALS, refusal_of
+from watchkeeper.domain.state.run import Run
 from watchkeeper.domain.values import JobState
 
 BEFORE = START - timedelta(days=1)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchkeeper.domain.signatures.model import Label, Rank
-from watchkeeper.domain.text_model import (
+from watchkeeper.domain.triage.signatures.model import Label, Rank
+from watchkeeper.domain.triage.text_model import (
     LETTERS_MAX,
     LETTERS_MIN,
     TextModel,

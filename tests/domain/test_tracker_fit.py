@@ -10,7 +10,7 @@ from tests.domain.given import Answer, History, decided
 from tests.domain.looking import CADENCE, announce, cleared, look, opened, steps
 from tests.domain.samples import bar, contract, listing, node_lost, tracker
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Stop
+from watchkeeper.domain.commands.commands import Stop
 from watchkeeper.domain.events import (
     Action,
     CheckRecorded,
@@ -19,8 +19,8 @@ from watchkeeper.domain.events import (
     Health,
     Progress,
 )
-from watchkeeper.domain.phases import Running
-from watchkeeper.domain.sources import MetricHistory
+from watchkeeper.domain.observed.sources import MetricHistory
+from watchkeeper.domain.state.phases import Running
 
 MISFIT = "tracker_lineage"
 KEPT = listing(900, 1000)

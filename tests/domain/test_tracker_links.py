@@ -2,7 +2,7 @@
 
 import pytest
 
-from watchkeeper.domain.tracker_links import LINKS_MAX, TrackerLink, parse_tracker_links
+from watchkeeper.domain.observed.tracker_links import LINKS_MAX, TrackerLink, parse_tracker_links
 
 URL = "https://wandb.ai/acme/grug/runs/grug-moe-1e23-ep8"
 ONLINE = (

@@ -20,19 +20,10 @@ from tests.domain.samples import (
     succeeded,
     tracker,
 )
-from watchkeeper.domain.commands import VerifySeal
-from watchkeeper.domain.commands_manoeuvres import AdoptInstance, RequestRelaunch
-from watchkeeper.domain.contract import Contract
-from watchkeeper.domain.events import (
-    Action,
-    FindingOpened,
-    InstanceLaunched,
-    LaunchRequested,
-    SealVerified,
-)
-from watchkeeper.domain.gate import preflight
-from watchkeeper.domain.gate_base import Gate
-from watchkeeper.domain.plan import (
+from watchkeeper.domain.commands.commands import VerifySeal
+from watchkeeper.domain.commands.manoeuvres import AdoptInstance, RequestRelaunch
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.plan import (
     GateFinding,
     Verdict,
     identity_digest,
@@ -40,6 +31,15 @@ from watchkeeper.domain.plan import (
     plan_digest,
     tracked,
 )
+from watchkeeper.domain.events import (
+    Action,
+    FindingOpened,
+    InstanceLaunched,
+    LaunchRequested,
+    SealVerified,
+)
+from watchkeeper.domain.gate.base import Gate
+from watchkeeper.domain.gate.gate import preflight
 from watchkeeper.launches import job_spec
 
 OWN: dict[str, Any] = {"policy": {"tracker_id": "per_attempt"}, "tracker": {"resume": "never"}}

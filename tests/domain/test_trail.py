@@ -8,13 +8,13 @@ from bench.judge import command_of
 from tests.domain.given import History
 from tests.domain.looking import CADENCE
 from tests.domain.samples import START, bar, check_of, contract, half_written, listing
-from watchkeeper.domain import verdict as judging
-from watchkeeper.domain.check import summarise
-from watchkeeper.domain.detectors import answers_at
+from watchkeeper.domain.deciding import verdict as judging
+from watchkeeper.domain.detectors.check import summarise
+from watchkeeper.domain.detectors.every import answers_at
 from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.foresee import foresee
-from watchkeeper.domain.measured import Level, Measured
-from watchkeeper.domain.state_trail import TRAIL_MAX, PastCheck, past_check, with_checks
+from watchkeeper.domain.evolving.foresee import foresee
+from watchkeeper.domain.observed.measured import Level, Measured
+from watchkeeper.domain.state.remembered import TRAIL_MAX, PastCheck, past_check, with_checks
 
 
 def watched(checks: int) -> History:

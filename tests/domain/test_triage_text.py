@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from bench.triage import measures, samples_of
 from watchkeeper.adapters.text_model_file import text_model
-from watchkeeper.domain.events_decisions import Outlook
-from watchkeeper.domain.excerpts import triage_excerpt
-from watchkeeper.domain.second_reader import HYPOTHESES_MAX, considered
-from watchkeeper.domain.signatures.model import Label
-from watchkeeper.domain.signatures.scanner import Scanner
-from watchkeeper.domain.triage_context import Attempt, Context, first_failed
-from watchkeeper.domain.triage_text import (
+from watchkeeper.domain.facts.decisions import Outlook
+from watchkeeper.domain.triage.context import Attempt, Context, first_failed
+from watchkeeper.domain.triage.excerpts import triage_excerpt
+from watchkeeper.domain.triage.second_reader import HYPOTHESES_MAX, considered
+from watchkeeper.domain.triage.signatures.model import Label
+from watchkeeper.domain.triage.signatures.scanner import Scanner
+from watchkeeper.domain.triage.texts import (
     EMPTY,
     EVIDENCE_MAX,
     LINE_MAX,

@@ -10,8 +10,8 @@ from tests.domain.given import Answer, History
 from tests.domain.looking import CADENCE, live, look, opened, steps
 from tests.domain.samples import job
 from watchkeeper.domain.events import FindingOpened, Severity
-from watchkeeper.domain.liveness import Quiet
-from watchkeeper.domain.sources import AttemptFacts, AttemptState, CapacityFacts
+from watchkeeper.domain.observed.liveness import Quiet
+from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState, CapacityFacts
 from watchkeeper.domain.values import JobState
 
 MINUTE = timedelta(minutes=1)

@@ -8,10 +8,10 @@ import pytest
 from tests.domain.given import History
 from tests.domain.samples import AGENT, DRI, HOLDER, LOOP, RIVAL, contract
 from tests.domain.stories import story
-from watchkeeper.domain.commands import ReleaseWatch, TakeWatch
+from watchkeeper.domain.commands.commands import ReleaseWatch, TakeWatch
+from watchkeeper.domain.commands.refusals import Refusal
 from watchkeeper.domain.events import CheckRecorded, WatchReleased, WatchTaken
-from watchkeeper.domain.phases import Draft, Interrupted, Running, Stabilizing, Stopped
-from watchkeeper.domain.refusals import Refusal
+from watchkeeper.domain.state.phases import Draft, Interrupted, Running, Stabilizing, Stopped
 
 SECOND = timedelta(seconds=1)
 

@@ -32,7 +32,7 @@ from tests.projections.tales_judgement import mended, rethought
 from tests.projections.tales_live import stood_still
 from tests.projections.tales_manoeuvres import adopted, manoeuvred, superseded
 from tests.projections.tales_signals import signalled
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     Abandon,
     Acknowledge,
     AddNote,
@@ -50,13 +50,13 @@ from watchkeeper.domain.commands import (
     VerifySeal,
     Waive,
 )
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import ConsentGiven, HistoryLimitPassed, InstanceEnded
 from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
-from watchkeeper.domain.observation import GateFacts, SealFacts
+from watchkeeper.domain.observed.observation import GateFacts, SealFacts
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.refusals import Refused
 from watchkeeper.domain.values import CheckpointFacts, CheckpointKind, JobState, TrackerFacts
 
 MINUTE = timedelta(minutes=1)

@@ -19,10 +19,10 @@ from tests.domain.samples import (
     signal,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands import Acknowledge, GiveConsent, ReceiveSignal
-from watchkeeper.domain.commands_judgement import ReportFix, Revise
-from watchkeeper.domain.gate_facts import RepositoryFacts
-from watchkeeper.domain.phases import Running
+from watchkeeper.domain.commands.commands import Acknowledge, GiveConsent, ReceiveSignal
+from watchkeeper.domain.commands.judgement import ReportFix, Revise
+from watchkeeper.domain.observed.gate_facts import RepositoryFacts
+from watchkeeper.domain.state.phases import Running
 from watchkeeper.domain.values import JobState
 
 MINUTE = timedelta(minutes=1)

@@ -6,7 +6,7 @@ from typing import Any
 from tests.domain.given import Answer, History
 from tests.domain.looking import announce, look, steps
 from tests.domain.samples import contract, half_written, job, listing, tracker
-from watchkeeper.domain.sources import CapacityFacts, HostFacts, NodeFacts, OtherJob
+from watchkeeper.domain.observed.sources import CapacityFacts, HostFacts, NodeFacts, OtherJob
 from watchkeeper.domain.values import JobState
 
 MINUTE = timedelta(minutes=1)

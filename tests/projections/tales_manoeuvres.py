@@ -20,8 +20,8 @@ from tests.domain.samples import (
     seen,
 )
 from tests.domain.stories import story, successor
-from watchkeeper.domain.commands import Acknowledge, ApproveLaunch, TakeWatch
-from watchkeeper.domain.commands_manoeuvres import (
+from watchkeeper.domain.commands.commands import Acknowledge, ApproveLaunch, TakeWatch
+from watchkeeper.domain.commands.manoeuvres import (
     AdoptInstance,
     AnnounceAct,
     EndAct,
@@ -34,7 +34,7 @@ from watchkeeper.domain.commands_manoeuvres import (
     VerifyMilestone,
 )
 from watchkeeper.domain.events import ActKind
-from watchkeeper.domain.phases import Running
+from watchkeeper.domain.state.phases import Running
 from watchkeeper.domain.values import CheckpointListing, JobState
 
 MINUTE = timedelta(minutes=1)

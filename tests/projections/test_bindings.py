@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.domain.given import enveloped
 from tests.domain.samples import START, contract, plan, signal
-from watchkeeper.domain.binding import Registry, learn
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.envelope import encode
 from watchkeeper.domain.events import (
     ContractAmended,
@@ -24,8 +23,9 @@ from watchkeeper.domain.events import (
     SignalReceived,
     TrackerAnnounced,
 )
-from watchkeeper.domain.signals import Signal, SignalKind
-from watchkeeper.domain.tracker_links import TrackerLink
+from watchkeeper.domain.observed.signals import Signal, SignalKind
+from watchkeeper.domain.observed.tracker_links import TrackerLink
+from watchkeeper.domain.signals.binding import Registry, learn
 from watchkeeper.projections.bindings import BINDINGS, TOPICS, registry_of
 from watchkeeper.projections.kept import Row, Seen, folded
 

@@ -7,7 +7,7 @@ from tests.domain.given import History
 from tests.domain.samples import SLUG, bar, contract
 from tests.domain.stories import story
 from tests.projections.tales import recorded
-from watchkeeper.domain.phases import Running
+from watchkeeper.domain.state.phases import Running
 from watchkeeper.event_store import StatusRow
 from watchkeeper.projections.logbook import render_at
 from watchkeeper.projections.screen import render_fleet, render_run

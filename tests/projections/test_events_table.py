@@ -6,7 +6,7 @@ import pytest
 from tests.domain.given import enveloped
 from tests.domain.samples import START, signal
 from tests.projections.tales import events_of
-from watchkeeper.domain.contract import Lane
+from watchkeeper.domain.contracts.contract import Lane
 from watchkeeper.domain.events import (
     CheckpointRejected,
     EffectAttempted,

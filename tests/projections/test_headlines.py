@@ -13,7 +13,7 @@ from watchkeeper.domain.events import (
     SignalReceived,
     WatchTaken,
 )
-from watchkeeper.domain.signals import TOLD
+from watchkeeper.domain.observed.signals import TOLD
 from watchkeeper.projections.headlines import Headline, commit_message, headline, interesting
 
 RUN = "grug-moe-1e23-ep8"

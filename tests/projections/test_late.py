@@ -9,7 +9,6 @@ import pytest
 from tests.domain.given import enveloped
 from tests.domain.samples import START
 from tests.projections.tales import trained
-from watchkeeper.domain.effects import Effects, evolve_effects
 from watchkeeper.domain.events import (
     EffectAttempted,
     EffectEvent,
@@ -17,6 +16,7 @@ from watchkeeper.domain.events import (
     EffectRejected,
     EffectUnknown,
 )
+from watchkeeper.domain.outbox.effects import Effects, evolve_effects
 from watchkeeper.projections.screen import fleet, render_fleet
 from watchkeeper.projections.status import effects_row, status_row
 

@@ -27,7 +27,7 @@ from tests.projections.tales import (
     trained,
     watched,
 )
-from watchkeeper.domain.commands import AddNote, Correct
+from watchkeeper.domain.commands.commands import AddNote, Correct
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import NoteAdded, RunSealed, SealVerified
 from watchkeeper.projections.logbook import EMPTY, project, render, render_at

@@ -8,7 +8,8 @@ import pytest
 from tests.domain.given import History
 from tests.domain.samples import DRI, killed
 from tests.projections.tales import crashed, resumed, trained
-from watchkeeper.domain.commands import Acknowledge
+from watchkeeper.domain.commands.commands import Acknowledge
+from watchkeeper.domain.deciding.handover import packet_of
 from watchkeeper.domain.events import (
     EscalationRaised,
     FindingCleared,
@@ -16,7 +17,6 @@ from watchkeeper.domain.events import (
     FindingRaised,
     Severity,
 )
-from watchkeeper.domain.handover import packet_of
 from watchkeeper.event_store import StatusRow
 from watchkeeper.projections.screen import Fleet, fleet, render_fleet, render_run
 from watchkeeper.projections.status import status_row

@@ -22,12 +22,12 @@ from tests.projections.tales import (
     seal_facts,
     trained,
 )
-from watchkeeper.domain.commands import VerifySeal
-from watchkeeper.domain.commands_manoeuvres import HandOver
-from watchkeeper.domain.effects import Effects
+from watchkeeper.domain.commands.commands import VerifySeal
+from watchkeeper.domain.commands.manoeuvres import HandOver
 from watchkeeper.domain.events import EffectFailed
-from watchkeeper.domain.phases import Running
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.outbox.effects import Effects
+from watchkeeper.domain.state.phases import Running
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.projections.screen import (
     Fleet,
     View,

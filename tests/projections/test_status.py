@@ -8,11 +8,11 @@ from tests.domain.given import History
 from tests.domain.samples import KEPT, START, contract, killed
 from tests.domain.stories import story
 from tests.projections.tales import TALES, crashed, finished, hero, recorded, resumed, trained
-from watchkeeper.domain.effects import Effects
 from watchkeeper.domain.events import EffectFailed, LogbookPushed, TagPushed
-from watchkeeper.domain.evolve import fold
-from watchkeeper.domain.phases import PHASES, Phase, Running, phase_name
-from watchkeeper.domain.state import Unreadable
+from watchkeeper.domain.evolving.evolve import fold
+from watchkeeper.domain.outbox.effects import Effects
+from watchkeeper.domain.state.phases import PHASES, Phase, Running, phase_name
+from watchkeeper.domain.state.run import Unreadable
 from watchkeeper.projections.status import effects_row, status_row
 
 

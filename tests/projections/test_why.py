@@ -12,7 +12,7 @@ from tests.domain.samples import contract, job, killed, listing
 from tests.projections.tales import TALES, recorded
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import DecisionMade, FindingOpened, FindingRaised
-from watchkeeper.domain.sources import CapacityFacts
+from watchkeeper.domain.observed.sources import CapacityFacts
 from watchkeeper.domain.values import JobState
 from watchkeeper.projections.why import Why, explain, newest_to_explain, render_why
 

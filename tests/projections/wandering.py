@@ -21,7 +21,7 @@ from tests.domain.samples import (
     succeeded,
 )
 from tests.projections.tales import QUARTER, crashed, hero, launched, trained
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     Acknowledge,
     AddNote,
     CompleteSeal,
@@ -34,8 +34,8 @@ from watchkeeper.domain.commands import (
     TakeWatch,
     VerifySeal,
 )
-from watchkeeper.domain.phases import Interrupted, Launching
-from watchkeeper.domain.refusals import Refused
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.state.phases import Interrupted, Launching
 from watchkeeper.domain.values import JobFacts, JobState
 
 _ANSWERS: tuple[Literal["noted", "relaunch"], ...] = ("noted", "relaunch")

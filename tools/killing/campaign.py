@@ -13,11 +13,11 @@ from killing.victim import POINTS
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, handle, not_refused, open_office
 from watchkeeper.adapters.demo.scene import Code, Scene, set_scene, start_fault
-from watchkeeper.domain.commands import ApproveLaunch, DraftRun
-from watchkeeper.domain.contract import OrchestratorPart
+from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.contracts.contract import OrchestratorPart
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import phase_name
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.phases import phase_name
+from watchkeeper.domain.state.run import Run
 from watchkeeper.launches import request_launch
 
 TOOL = Path(__file__).parents[1] / "kill_watch.py"

@@ -19,16 +19,16 @@ from watchkeeper.adapters.cli.common import holder_of, open_office
 from watchkeeper.adapters.cli.watching import idle
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.desk import SERVICE, Desk
-from watchkeeper.domain import recovery
-from watchkeeper.domain.commands import Relaunch
-from watchkeeper.domain.contract import Contract
+from watchkeeper.domain.commands.commands import Relaunch
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.plan import make_plan
 from watchkeeper.domain.events import (
     CheckRecorded,
 )
-from watchkeeper.domain.observation import JobDescription
-from watchkeeper.domain.phases import Interrupted
-from watchkeeper.domain.plan import make_plan
-from watchkeeper.domain.state import Checkpoint, Run, contract_of
+from watchkeeper.domain.observed.observation import JobDescription
+from watchkeeper.domain.recovery import recovery
+from watchkeeper.domain.state.phases import Interrupted
+from watchkeeper.domain.state.run import Checkpoint, Run, contract_of
 from watchkeeper.domain.values import JobFacts, JobSpec
 from watchkeeper.event_store import Appended, EventStore, StatusRow, Write
 from watchkeeper.launch_facts import Known, logbook_on_record, read_gate_facts

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.checkpoint_sizes import Size, measure
+from watchkeeper.adapters.checkpoints.sizes import Size, measure
 from watchkeeper.adapters.cli.common import (
     home_option,
     json_errors,
@@ -15,10 +15,10 @@ from watchkeeper.adapters.cli.common import (
     open_office,
     say,
 )
-from watchkeeper.domain.check import is_older_than_the_run, is_own_checkpoint
-from watchkeeper.domain.contract import Contract, checkpoint_root_of
-from watchkeeper.domain.events_watch import CheckpointRejected, CheckpointValidated
-from watchkeeper.domain.state import Checkpoint, Run, contract_of
+from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of
+from watchkeeper.domain.detectors.check import is_older_than_the_run, is_own_checkpoint
+from watchkeeper.domain.facts.watch import CheckpointRejected, CheckpointValidated
+from watchkeeper.domain.state.run import Checkpoint, Run, contract_of
 from watchkeeper.domain.values import CheckpointFacts
 from watchkeeper.event_store import EventStore
 from watchkeeper.ledger import run_stream

@@ -29,14 +29,14 @@ from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.building import BuildHeld
 from watchkeeper.committer import Committer
 from watchkeeper.desk import Desk
-from watchkeeper.domain.commands import RunCommand
+from watchkeeper.domain.commands.commands import RunCommand
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.deciding.handover import held_elsewhere, is_held
 from watchkeeper.domain.envelope import Undecodable
 from watchkeeper.domain.events import ActProposed, Holder
-from watchkeeper.domain.handover import held_elsewhere, is_held
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.secrets import Scrubber, known_secrets
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.secrets.scrubbing import Scrubber, known_secrets
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.event_store import KeyReused, StoreFailure, VersionConflict
 from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.ports import Unavailable

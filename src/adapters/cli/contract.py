@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from watchkeeper.adapters.cli.common import Leave, json_errors, say
-from watchkeeper.adapters.contract_example import FILL_IN, example_contract
-from watchkeeper.adapters.contract_file import read_contract
-from watchkeeper.adapters.contract_schema import contract_schema
-from watchkeeper.domain.contract import Lane
+from watchkeeper.adapters.contracts.example import FILL_IN, example_contract
+from watchkeeper.adapters.contracts.file import read_contract
+from watchkeeper.adapters.contracts.schema import contract_schema
+from watchkeeper.domain.contracts.contract import Lane
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 _LANES = click.Choice([lane.value for lane in Lane])

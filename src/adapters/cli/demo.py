@@ -33,7 +33,7 @@ from watchkeeper.adapters.cli.narrator import Tell, narrated
 from watchkeeper.adapters.cli.storing import given_store
 from watchkeeper.adapters.cli.teller import Teller
 from watchkeeper.adapters.cli.watching import idle, log_to, told_to_stop
-from watchkeeper.adapters.contract_file import read_contract
+from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.demo.scene import (
     FAULT_STEP,
     LIVE_FAULT_STEP,
@@ -51,12 +51,12 @@ from watchkeeper.adapters.ledger_choice import HOME_MARK, own_to_home, store_to_
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.audit import Report, audit
-from watchkeeper.domain.commands import ApproveLaunch, DraftRun
-from watchkeeper.domain.contract import OrchestratorPart
+from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.contracts.contract import OrchestratorPart
+from watchkeeper.domain.contracts.plan import short
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import phase_name
-from watchkeeper.domain.plan import short
-from watchkeeper.domain.state import Run, live_instance
+from watchkeeper.domain.state.phases import phase_name
+from watchkeeper.domain.state.run import Run, live_instance
 from watchkeeper.launches import request_launch
 from watchkeeper.ports import Unavailable
 from watchkeeper.watch import Watcher

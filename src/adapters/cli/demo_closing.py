@@ -13,10 +13,10 @@ from watchkeeper.adapters.demo.scene import (
     Scene,
 )
 from watchkeeper.audit import Report
-from watchkeeper.domain.contract import logbook_path_of
+from watchkeeper.domain.contracts.contract import logbook_path_of
 from watchkeeper.domain.events import DecisionMade, FailureClassified
-from watchkeeper.domain.phases import Sealed, phase_name
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.phases import Sealed, phase_name
+from watchkeeper.domain.state.run import Run
 from watchkeeper.projections.figures import count
 
 

@@ -17,8 +17,8 @@ from watchkeeper.adapters.cli.common import (
     say,
 )
 from watchkeeper.adapters.policy_file import read_policy
-from watchkeeper.domain.rejudging import rejudge
-from watchkeeper.domain.state import contract_of
+from watchkeeper.domain.judging.rejudging import rejudge
+from watchkeeper.domain.state.run import contract_of
 from watchkeeper.projections.whatif import Changed, changes_of, render_changes
 from watchkeeper.projections.why import Why, explain, newest_to_explain, render_why
 

@@ -20,10 +20,10 @@ from watchkeeper.adapters.cli.common import (
     who,
 )
 from watchkeeper.adapters.home import is_watched
-from watchkeeper.domain.commands_manoeuvres import AnnounceAct, DeclineWatch, EndAct, HandOver
+from watchkeeper.domain.commands.manoeuvres import AnnounceAct, DeclineWatch, EndAct, HandOver
+from watchkeeper.domain.detectors.planned import describe_act
 from watchkeeper.domain.durations import parse_duration
 from watchkeeper.domain.events import ActKind, PlannedActAnnounced, WatchHandedOver
-from watchkeeper.domain.planned import describe_act
 from watchkeeper.projections.packet import render_handover
 
 

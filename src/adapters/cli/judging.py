@@ -19,9 +19,9 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
-from watchkeeper.domain.causes import CAUSES
-from watchkeeper.domain.commands_judgement import Revise
+from watchkeeper.domain.commands.judgement import Revise
 from watchkeeper.domain.events import DecisionMade, FixPushed
+from watchkeeper.domain.state.causes import CAUSES
 from watchkeeper.manoeuvres import report_fix
 
 _SHA = re.compile(r"[0-9a-f]{40}")

@@ -9,11 +9,11 @@ import click
 
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.json_lines import SOURCE, answer_each, opened
-from watchkeeper.adapters.judge_lines import Answer, answer_line
-from watchkeeper.domain.judging import Judged, escalates, health_of, notifies, reason_of
-from watchkeeper.domain.progress import render_progress
-from watchkeeper.domain.secrets import Scrubber, known_secrets
-from watchkeeper.domain.state import contract_of
+from watchkeeper.adapters.judge.lines import Answer, answer_line
+from watchkeeper.domain.judging.judging import Judged, escalates, health_of, notifies, reason_of
+from watchkeeper.domain.progress.progress import render_progress
+from watchkeeper.domain.secrets.scrubbing import Scrubber, known_secrets
+from watchkeeper.domain.state.run import contract_of
 
 LINE_MAX = 64 * 1024 * 1024
 """Bytes of one line; an observation with 10,000 points of 30 metrics has about 5 MB."""

@@ -21,17 +21,17 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
-from watchkeeper.adapters.contract_file import read_contract
-from watchkeeper.domain.commands import AmendContract, ApproveLaunch, DraftRun
-from watchkeeper.domain.contract import Contract
+from watchkeeper.adapters.contracts.file import read_contract
+from watchkeeper.domain.commands.commands import AmendContract, ApproveLaunch, DraftRun
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.plan import GateFinding, LaunchPlan, plan_digest, short
 from watchkeeper.domain.events import LaunchRefused, PreflightRecorded, RollbackApproved
-from watchkeeper.domain.gate import Gate, blocks, preflight
-from watchkeeper.domain.launching import all_waivers
+from watchkeeper.domain.gate.gate import Gate, blocks, preflight
+from watchkeeper.domain.launches.launching import all_waivers
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import Cleared, Draft, Unborn
-from watchkeeper.domain.plan import GateFinding, LaunchPlan, plan_digest, short
-from watchkeeper.domain.secrets import scrub, scrub_json
-from watchkeeper.domain.state import Run, Unreadable
+from watchkeeper.domain.secrets.scrubbing import scrub, scrub_json
+from watchkeeper.domain.state.phases import Cleared, Draft, Unborn
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.launches import read_first_plan, request_launch
 from watchkeeper.projections.gate_page import render_gate
 

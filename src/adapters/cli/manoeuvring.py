@@ -19,13 +19,13 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
-from watchkeeper.adapters.contract_file import read_contract
-from watchkeeper.domain.commands import AmendContract, DraftRun
-from watchkeeper.domain.commands_manoeuvres import RequestRelaunch
+from watchkeeper.adapters.contracts.file import read_contract
+from watchkeeper.domain.commands.commands import AmendContract, DraftRun
+from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
+from watchkeeper.domain.contracts.plan import short
 from watchkeeper.domain.events import DecisionMade, RollbackPlanned
-from watchkeeper.domain.phases import Cleared, Draft, Superseded, Unborn
-from watchkeeper.domain.plan import short
-from watchkeeper.domain.state import Unreadable
+from watchkeeper.domain.state.phases import Cleared, Draft, Superseded, Unborn
+from watchkeeper.domain.state.run import Unreadable
 from watchkeeper.manoeuvres import adopt as adopt_job
 from watchkeeper.manoeuvres import is_free_for, plan_rollback
 from watchkeeper.manoeuvres import supersede as supersede_run

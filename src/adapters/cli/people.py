@@ -25,7 +25,14 @@ from watchkeeper.adapters.cli.remote import server_option
 from watchkeeper.adapters.home import open_home
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import actor_of
-from watchkeeper.domain.commands import Abandon, Acknowledge, AddNote, Correct, RunCommand, Stop
+from watchkeeper.domain.commands.commands import (
+    Abandon,
+    Acknowledge,
+    AddNote,
+    Correct,
+    RunCommand,
+    Stop,
+)
 from watchkeeper.domain.events import RunAbandoned, RunStopped, StopRequested
 from watchkeeper.domain.people import Actor
 

@@ -21,7 +21,7 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
-from watchkeeper.domain.commands import (
+from watchkeeper.domain.commands.commands import (
     GiveConsent,
     GrantStandingWaiver,
     PeopleCommand,
@@ -30,13 +30,13 @@ from watchkeeper.domain.commands import (
     RevokeStandingWaiver,
     Waive,
 )
-from watchkeeper.domain.contract import Lane
+from watchkeeper.domain.commands.guarded import GuardedAction
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.contracts.contract import Lane
 from watchkeeper.domain.durations import parse_duration
 from watchkeeper.domain.events import ActProposed, ConsentGiven, StandingWaiverGranted
-from watchkeeper.domain.guarded import GuardedAction
+from watchkeeper.domain.launches.standing import standing_waivers
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.standing import standing_waivers
 from watchkeeper.ledger import Handled
 
 _ACTIONS = [action.value for action in GuardedAction]

@@ -19,7 +19,7 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.cli.remote import server_option
 from watchkeeper.adapters.load import load
-from watchkeeper.domain.state import contract_of
+from watchkeeper.domain.state.run import contract_of
 from watchkeeper.projections.event_data import whole_row
 from watchkeeper.projections.events_table import EventRow, event_row, render_events
 from watchkeeper.projections.logbook import render_at

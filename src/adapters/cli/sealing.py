@@ -36,7 +36,7 @@ from watchkeeper.adapters.views_scratch import ScratchFile
 from watchkeeper.audit import Report, check_evidence
 from watchkeeper.comparing import compare_views
 from watchkeeper.domain.events import SealBlocked
-from watchkeeper.domain.milestone import milestone_tag
+from watchkeeper.domain.sealing.milestone import milestone_tag
 from watchkeeper.event_store import EventStore, StoreFailure
 from watchkeeper.manoeuvres import verify_milestone
 from watchkeeper.projections.catalogue import PROJECTIONS

@@ -43,11 +43,11 @@ from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.failures import failure, is_locked, not_writable
-from watchkeeper.domain.commands_manoeuvres import ReportStaleMonitor
+from watchkeeper.domain.commands.manoeuvres import ReportStaleMonitor
+from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.detectors.freshness import stale_since
 from watchkeeper.domain.envelope import Undecodable, decode
-from watchkeeper.domain.freshness import stale_since
-from watchkeeper.domain.refusals import Refused
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.run import Run
 from watchkeeper.event_store import StoreFailure
 from watchkeeper.inbound import KEPT_MAX
 from watchkeeper.ledger import run_stream

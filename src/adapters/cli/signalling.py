@@ -27,15 +27,15 @@ from watchkeeper.adapters.cli.table import table
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.messages_file import read_messages
 from watchkeeper.adapters.pubsub.names import BadName, subscription_name
+from watchkeeper.domain.commands.refusals import Refusal, Refused
 from watchkeeper.domain.durations import parse_duration
-from watchkeeper.domain.effects import effects_stream
 from watchkeeper.domain.envelope import Event, decode
 from watchkeeper.domain.events import MessageQuarantined
+from watchkeeper.domain.observed.signals import Delivery
+from watchkeeper.domain.outbox.effects import effects_stream
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.refusals import Refusal, Refused
 from watchkeeper.domain.registry import type_of
-from watchkeeper.domain.signals import Delivery
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.run import Run
 from watchkeeper.event_store import read_by_pages
 from watchkeeper.inbound import Outcome
 from watchkeeper.ledger import run_stream

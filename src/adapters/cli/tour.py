@@ -16,12 +16,12 @@ import click
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run as run_command
 from watchkeeper.adapters.cli.common import Leave, Office
-from watchkeeper.adapters.contract_file import contract_to_yaml
+from watchkeeper.adapters.contracts.file import contract_to_yaml
 from watchkeeper.adapters.demo.scene import RUN, STEPS, Scene
 from watchkeeper.adapters.principals import add_human
-from watchkeeper.domain.contract import FinalStepPart, SealPart
-from watchkeeper.domain.phases import phase_name
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.contracts.contract import FinalStepPart, SealPart
+from watchkeeper.domain.state.phases import phase_name
+from watchkeeper.domain.state.run import Run
 
 WRONG_STEPS = 1400
 """What the first contract of the tour says; its command says `scene.STEPS`."""

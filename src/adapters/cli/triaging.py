@@ -23,10 +23,10 @@ from watchkeeper.adapters.cli.json_lines import (
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.line_id import LineId
 from watchkeeper.adapters.load import load
-from watchkeeper.domain.log_verdict import by_signatures, is_excerpt
-from watchkeeper.domain.signatures.scanner import Scanner
-from watchkeeper.domain.triage_context import Context
-from watchkeeper.domain.triage_text import NOTHING_READ, Triage
+from watchkeeper.domain.triage.context import Context
+from watchkeeper.domain.triage.log_verdict import by_signatures, is_excerpt
+from watchkeeper.domain.triage.signatures.scanner import Scanner
+from watchkeeper.domain.triage.texts import NOTHING_READ, Triage
 
 _DOOR = "watchkeeper triage"
 

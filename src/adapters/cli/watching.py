@@ -31,11 +31,13 @@ from watchkeeper.adapters.cli.narrator import narrated
 from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
 from watchkeeper.adapters.cli.viewing import viewed
 from watchkeeper.adapters.home import HomeInUse, watch_lock
-from watchkeeper.domain.commands import TakeWatch
-from watchkeeper.domain.contract import seals_itself
+from watchkeeper.domain.commands.commands import TakeWatch
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.contracts.contract import seals_itself
 from watchkeeper.domain.events import Action
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.phases import (
+from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub
+from watchkeeper.domain.state.phases import (
     Abandoned,
     Cleared,
     Draft,
@@ -45,9 +47,7 @@ from watchkeeper.domain.phases import (
     Stopped,
     Superseded,
 )
-from watchkeeper.domain.refusals import Refusal, Refused
-from watchkeeper.domain.secrets import Scrubber, scrub
-from watchkeeper.domain.state import Run
+from watchkeeper.domain.state.run import Run
 from watchkeeper.event_store import StoreAway
 from watchkeeper.projections.figures import count
 from watchkeeper.watch import Watcher

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from watchkeeper.adapters.contract_file import contract_to_yaml
-from watchkeeper.domain.contract import (
+from watchkeeper.adapters.contracts.file import contract_to_yaml
+from watchkeeper.domain.contracts.contract import (
     CheckpointPart,
     CodePart,
     Contract,
@@ -26,10 +26,10 @@ from watchkeeper.domain.contract import (
     SealPart,
     WatchPart,
 )
-from watchkeeper.domain.contract_detect import DetectPart
-from watchkeeper.domain.contract_live import LivePart
-from watchkeeper.domain.contract_parts import SignalsPart
-from watchkeeper.domain.contract_tracker import TrackerPart
+from watchkeeper.domain.contracts.detect import DetectPart
+from watchkeeper.domain.contracts.live import LivePart
+from watchkeeper.domain.contracts.parts import SignalsPart
+from watchkeeper.domain.contracts.tracker import TrackerPart
 
 RUN = "demo-lm"
 WANDB_PROJECT = ("watchkeeper", "demo")

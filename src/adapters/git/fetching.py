@@ -17,7 +17,7 @@ from urllib.parse import quote
 from watchkeeper import clock
 from watchkeeper.adapters.git.plumbing import Git, failure, full_id, lock_file, run_git
 from watchkeeper.clock import Deadline, ExponentialBackoff
-from watchkeeper.domain.gate_facts import RepositoryFacts
+from watchkeeper.domain.observed.gate_facts import RepositoryFacts
 from watchkeeper.ports import Unavailable
 
 logger = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from watchkeeper.adapters.git.fetching import (
 from watchkeeper.adapters.git.files import read_file_at, read_files_at, write_tree_with
 from watchkeeper.adapters.git.plumbing import Answer, Git, failure, full_id, make_mirror, run_git
 from watchkeeper.clock import Deadline
-from watchkeeper.domain.gate_facts import RepositoryFacts
+from watchkeeper.domain.observed.gate_facts import RepositoryFacts
 from watchkeeper.ports import Unavailable
 from watchkeeper.ports_git import BranchHead, LogbookCommit, PushRaced, TagTaken
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from watchkeeper.clock import Deadline
-from watchkeeper.domain.gate_facts import WorktreeFacts
+from watchkeeper.domain.observed.gate_facts import WorktreeFacts
 from watchkeeper.ports import Unavailable
 
 WORKTREE_LIMIT = timedelta(seconds=30)

@@ -10,7 +10,7 @@ import psutil
 from pydantic import ValidationError
 
 from watchkeeper import clock
-from watchkeeper.domain.sources import (
+from watchkeeper.domain.observed.sources import (
     HOSTS_MAX,
     OTHERS_MAX,
     AttemptFacts,

@@ -19,9 +19,9 @@ from watchkeeper import clock, outside
 from watchkeeper.adapters.local import supervisor
 from watchkeeper.adapters.local.around import around, attempts_of, disks
 from watchkeeper.domain.exits import exit_facts
-from watchkeeper.domain.gate_facts import HardwareFacts
-from watchkeeper.domain.observation import JobDescription
-from watchkeeper.domain.sources import AttemptFacts, ClusterFacts, HostFacts
+from watchkeeper.domain.observed.gate_facts import HardwareFacts
+from watchkeeper.domain.observed.observation import JobDescription
+from watchkeeper.domain.observed.sources import AttemptFacts, ClusterFacts, HostFacts
 from watchkeeper.domain.values import JobFacts, JobSpec, JobState, Value
 from watchkeeper.outside import LINE_LENGTH_MAX, base_environment, job_environment, tail
 from watchkeeper.ports import SubmitRefused, Unavailable

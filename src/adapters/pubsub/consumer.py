@@ -18,7 +18,7 @@ from google.cloud.pubsub_v1.subscriber.scheduler import ThreadScheduler
 
 from watchkeeper import clock
 from watchkeeper.adapters.listening import Board
-from watchkeeper.domain.signals import Delivery
+from watchkeeper.domain.observed.signals import Delivery
 from watchkeeper.event_store import StoreFailure, VersionConflict
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient, JobTy
 
 from watchkeeper.adapters.ray.attempts import ROWS_MAX, node_name
 from watchkeeper.adapters.ray.dashboard import get, listed
-from watchkeeper.domain.sources import (
+from watchkeeper.domain.observed.sources import (
     HOSTS_MAX,
     NODES_MAX,
     OTHERS_MAX,

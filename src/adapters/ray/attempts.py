@@ -7,7 +7,7 @@ from typing import Any
 from ray.job_submission import JobSubmissionClient
 
 from watchkeeper.adapters.ray.dashboard import listed
-from watchkeeper.domain.sources import ATTEMPTS_MAX, AttemptFacts, AttemptState
+from watchkeeper.domain.observed.sources import ATTEMPTS_MAX, AttemptFacts, AttemptState
 from watchkeeper.domain.values import JobFacts, JobState
 
 ROWS_MAX = 1_000

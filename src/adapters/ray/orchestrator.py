@@ -19,9 +19,9 @@ from watchkeeper.adapters.ray.dashboard import get
 from watchkeeper.adapters.ray.resources import NODES, hardware_of
 from watchkeeper.adapters.ray.worker_logs import last_words
 from watchkeeper.domain.exits import exit_facts
-from watchkeeper.domain.gate_facts import HardwareFacts
-from watchkeeper.domain.observation import JobDescription
-from watchkeeper.domain.sources import AttemptFacts, ClusterFacts, HostFacts
+from watchkeeper.domain.observed.gate_facts import HardwareFacts
+from watchkeeper.domain.observed.observation import JobDescription
+from watchkeeper.domain.observed.sources import AttemptFacts, ClusterFacts, HostFacts
 from watchkeeper.domain.values import JobFacts, JobSpec, JobState
 from watchkeeper.ports import SubmitRefused, Unavailable
 

@@ -35,7 +35,7 @@ from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_pb import (
     Recorded,
     RunStatus,
 )
-from watchkeeper.domain.commands import Acknowledge
+from watchkeeper.domain.commands.commands import Acknowledge
 from watchkeeper.domain.envelope import decode
 from watchkeeper.ledger import run_stream
 from watchkeeper.projections.event_data import whole_row

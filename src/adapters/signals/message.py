@@ -11,8 +11,8 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from watchkeeper.adapters.signals.fields import moment_of, text_of
-from watchkeeper.domain.secrets import Scrubber, scrub_json
-from watchkeeper.domain.signals import Delivery, Poison
+from watchkeeper.domain.observed.signals import Delivery, Poison
+from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub_json
 
 BYTES_MAX = 11 * 2**20
 """Pub/Sub takes messages of 10 MB at most."""

@@ -1,0 +1,1 @@
+"""Checkpoints in a folder or bucket: listed, opened, counted."""

@@ -1,0 +1,196 @@
+"""Lists checkpoints in a folder or bucket through fsspec."""
+
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, cast
+
+from watchkeeper import outside
+from watchkeeper.adapters.checkpoints.bucket_regions import gcs_region, s3_region
+from watchkeeper.adapters.checkpoints.fsspec_files import (
+    Filesystems,
+    ask,
+    for_each,
+    version_of,
+    written_at,
+)
+from watchkeeper.adapters.checkpoints.object_pages import pages
+from watchkeeper.domain.places import bucket_of
+from watchkeeper.domain.values import CheckpointFacts, CheckpointKind, CheckpointListing
+from watchkeeper.ports import Unavailable
+
+METADATA = "metadata.json"
+"""Written last by Levanter: without it a checkpoint is not complete."""
+
+METADATA_BYTES_MAX = 1_000_000
+"""Levanter's is about 100 bytes. What is larger is something else, and is not read."""
+
+ROOTS_REMEMBERED_MAX = 1_000
+"""Roots whose metadata is kept in memory; about 1 kB for each checkpoint."""
+
+_STEP_FOLDER = re.compile(r"step-(?P<step>0|[1-9][0-9]{0,17})")
+"""Only the canonical form, so that no two folders are of one step."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A complete checkpoint as it was read, and the version of its metadata that was read."""
+
+    version: tuple[object, ...]
+    facts: CheckpointFacts
+
+
+@dataclass(slots=True)
+class FsspecCheckpoints:
+    """Checkpoints under paths, `file://`, `gs://` and other URLs that fsspec knows.
+
+    With `STORAGE_EMULATOR_HOST` set, `gs://` is asked there and without credentials.
+
+    Args:
+        limit: How long one listing may take, with all of its metadata.
+    """
+
+    limit: timedelta = timedelta(seconds=30)
+    _filesystems: Filesystems = field(init=False)
+    _known: dict[str, dict[int, _Known]] = field(
+        init=False, default_factory=dict[str, dict[int, _Known]]
+    )
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        """Nothing is opened before the first listing."""
+        self._filesystems = Filesystems(self.limit)
+
+    def list_checkpoints(self, root: str) -> CheckpointListing:
+        """Return the `step-N` folders directly below a root, in numeric order.
+
+        Raises:
+            Unavailable: The store is down, slow or refuses, the bucket is missing, one of the
+                files can't be read, or the root is a file.
+        """
+        return outside.call(f"checkpoints {root}", self.limit, self._list, root)
+
+    def region_of(self, url: str) -> str:
+        """Return the region of a bucket, where its store tells; empty for every other place.
+
+        Raises:
+            Unavailable: The store is down, slow or refuses.
+        """
+        return outside.call(f"region of {url}", self.limit, self._region, url)
+
+    def _region(self, url: str) -> str:
+        bucket = bucket_of(url)
+        if not bucket.startswith(("gs://", "s3://")):
+            return ""  # A folder is in no region, and other stores do not say.
+        source = f"region of {bucket}"
+        filesystem = ask(source, self._filesystems.of, bucket)
+        read = s3_region if bucket.startswith("s3://") else gcs_region
+        try:
+            return ask(source, read, filesystem, bucket).lower()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise Unavailable(source, "there is no such bucket") from error
+
+    def _list(self, root: str) -> CheckpointListing:
+        source = f"checkpoints {root}"
+        filesystem = ask(source, self._filesystems.of, root)
+        steps = _steps(source, filesystem, root)
+        with self._lock:
+            known = self._known.get(root, {})
+
+        def read(step: int) -> _Known:
+            return _read(source, filesystem, f"{root.rstrip('/')}/step-{step}", step, known)
+
+        found = for_each(read, steps)
+        with self._lock:
+            # Put back last, so that the root asked longest ago is the first to be forgotten.
+            self._known.pop(root, None)
+            self._known[root] = {one.facts.step: one for one in found if one.facts.complete}
+            while len(self._known) > ROOTS_REMEMBERED_MAX:
+                del self._known[next(iter(self._known))]
+        return CheckpointListing(root=root, checkpoints=tuple(one.facts for one in found))
+
+
+def _steps(source: str, filesystem: Any, root: str) -> list[int]:
+    steps: set[int] = set()
+    anything = False
+    try:
+        for page in pages(source, filesystem, root):
+            anything = anything or bool(page)
+            matches = [_STEP_FOLDER.fullmatch(entry.name) for entry in page if entry.is_folder]
+            steps.update(int(match["step"]) for match in matches if match)
+    except FileNotFoundError:
+        # The store was reached: training has not made the folder yet.
+        return []
+    except NotADirectoryError as error:
+        # Either the root or a part of its path.
+        if _is_file(source, filesystem, root):
+            raise Unavailable(source, f"{root} is a file, expected a folder") from error
+        raise Unavailable(source, f"{root} lies below a file, expected a folder") from error
+    # Object stores find nothing below a file.
+    if not anything and _is_file(source, filesystem, root):
+        raise Unavailable(source, f"{root} is a file, expected a folder")
+    return sorted(steps)
+
+
+def _is_file(source: str, filesystem: Any, path: str) -> bool:
+    try:
+        info: dict[str, Any] = ask(source, filesystem.info, path.rstrip("/"))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return bool(info["type"] == "file")
+
+
+def _read(source: str, filesystem: Any, path: str, step: int, known: dict[int, _Known]) -> _Known:
+    try:
+        info: dict[str, Any] = ask(source, filesystem.info, f"{path}/{METADATA}")
+        version = version_of(info)
+        before = known.get(step)
+        if before is not None and before.version == version:
+            return before
+        size = info.get("size")
+        if info["type"] == "directory":
+            return _Known(version, _incomplete(path, step, f"{METADATA} is a folder"))
+        if isinstance(size, int) and size > METADATA_BYTES_MAX:
+            reason = f"{METADATA} has {size} bytes, expected at most {METADATA_BYTES_MAX}"
+            return _Known(version, _incomplete(path, step, reason))
+        content: bytes = ask(source, filesystem.cat_file, f"{path}/{METADATA}")
+    except FileNotFoundError:
+        return _Known((), _incomplete(path, step, f"no {METADATA}"))
+    except NotADirectoryError:
+        return _Known((), _incomplete(path, step, f"{path} is not a folder"))
+    facts = parse_metadata(content, path, step)
+    return _Known(version, facts.model_copy(update={"written_at": written_at(info)}))
+
+
+def parse_metadata(content: bytes, path: str, step: int) -> CheckpointFacts:
+    """Judge a checkpoint by its metadata.
+
+    Args:
+        content: The bytes of `metadata.json`.
+        path: The checkpoint's folder.
+        step: The number in the folder's name. What the metadata names is kept beside it: whether
+            they agree is for the rules to say.
+    """
+    try:
+        loaded: Any = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        reason = f"{METADATA} ({len(content)} bytes) can't be read: {error}"
+        return _incomplete(path, step, reason)
+    if not isinstance(loaded, dict):
+        return _incomplete(path, step, f"{METADATA} holds no object, but {str(loaded)[:40]!r}")
+    found = cast("dict[str, Any]", loaded)
+    named = found.get("step")
+    # Python counts true and false as integers; JSON does not.
+    usable = isinstance(named, int) and not isinstance(named, bool) and 0 <= named < 10**18
+    kinds = {True: CheckpointKind.TEMPORARY, False: CheckpointKind.PERMANENT}
+    temporary = found.get("is_temporary")
+    kind = kinds[temporary] if isinstance(temporary, bool) else CheckpointKind.UNKNOWN
+    return CheckpointFacts(
+        step=step, path=path, complete=True, kind=kind, metadata_step=named if usable else None
+    )
+
+
+def _incomplete(path: str, step: int, reason: str) -> CheckpointFacts:
+    return CheckpointFacts(step=step, path=path, complete=False, reason=reason)

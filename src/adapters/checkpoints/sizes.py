@@ -1,0 +1,115 @@
+"""Counts how much checkpoints take, for people who ask; no check does it.
+
+A store has no size of a folder: every object must be listed. A checkpoint of 5 TB in shards of
+64 MB is 80,000 objects, 80 answers of S3. So this is bounded, and says when it was cut.
+"""
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from watchkeeper import clock, outside
+from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems, for_each
+from watchkeeper.adapters.checkpoints.object_pages import pages
+from watchkeeper.ports import Unavailable
+
+SIZES_LIMIT = timedelta(seconds=20)
+"""How long all sizes of one `checkpoints` may take: longer than a person waits without a word."""
+
+GRACE = timedelta(seconds=2)
+"""For the page that is under way when the time is up, so that what it counts is not lost."""
+
+OBJECTS_MAX = 200_000
+"""Objects counted of one checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What was counted of one checkpoint.
+
+    Attributes:
+        size_bytes: Sum over the objects counted.
+        objects: How many were counted.
+        cut: Why not all were counted, so that both are too small; empty when they were.
+    """
+
+    size_bytes: int = 0
+    objects: int = 0
+    cut: str = ""
+
+
+_WAITING = "not counted in the time allowed"
+_LATE = "not counted to its end in the time allowed"
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What is counted so far, by path; several threads write, and the caller does not wait."""
+
+    by_path: dict[str, Size] = field(default_factory=dict[str, Size])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def put(self, path: str, size: Size) -> None:
+        with self.lock:
+            self.by_path[path] = size
+
+
+def measure(
+    paths: Sequence[str], *, limit: timedelta = SIZES_LIMIT, objects_max: int = OBJECTS_MAX
+) -> list[Size]:
+    """Return the sizes of checkpoints in the order of their paths, some of them perhaps cut.
+
+    Never raises for a store: what it refuses or is too slow for is a cut size with the reason.
+
+    Args:
+        paths: Folders of checkpoints.
+        limit: How long all may take together.
+        objects_max: How many objects of each are counted.
+    """
+    counts = _Counts({path: Size(cut=_WAITING) for path in paths})
+    filesystems = Filesystems(limit)
+    deadline = clock.Deadline.after(limit)
+
+    def count(path: str) -> None:
+        counts.put(path, _counted(filesystems, path, deadline, objects_max, counts))
+
+    # A store that hangs is told by what is not counted.
+    with contextlib.suppress(Unavailable):
+        outside.call("sizes of checkpoints", limit + GRACE, for_each, count, paths)
+    with counts.lock:
+        return [counts.by_path[path] for path in paths]
+
+
+def _counted(
+    filesystems: Filesystems,
+    path: str,
+    deadline: clock.Deadline,
+    objects_max: int,
+    counts: _Counts,
+) -> Size:
+    total = Size()
+    if deadline.expired():
+        return Size(cut=_WAITING)
+    try:
+        # Finding credentials may block; each question to the store has the store's own limit.
+        filesystem = filesystems.of(path)
+        for page in pages(f"size of {path}", filesystem, path, deep=True):
+            total = Size(
+                total.size_bytes + sum(entry.size_bytes for entry in page),
+                total.objects + len(page),
+                _LATE,
+            )
+            if total.objects > objects_max:
+                return replace(total, cut=f"more than {objects_max:,} objects")
+            if deadline.expired():
+                return replace(total, cut=_LATE)
+            counts.put(path, total)
+    except FileNotFoundError:
+        # Retention may delete a checkpoint while it is counted.
+        return replace(total, cut="it is gone")
+    except (NotADirectoryError, Unavailable) as error:
+        reason = error.reason if isinstance(error, Unavailable) else str(error)
+        return replace(total, cut=reason)
+    return replace(total, cut="")

@@ -1,0 +1,1 @@
+"""Contract files: read, written, explained, and their schema."""

@@ -1,0 +1,229 @@
+"""Contract files: read with all their mistakes named at once, and written with comments."""
+
+import json
+import os
+import re
+import shlex
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeAlias
+
+from watchkeeper.adapters.bad_input import BadInput, Problem, in_line_order
+from watchkeeper.adapters.contracts.blanks import left_open, with_left_open
+from watchkeeper.adapters.contracts.guide import COMMENTS, CONTRACT
+from watchkeeper.adapters.documents import (
+    Document,
+    KeyPath,
+    Plain,
+    problem_at,
+    read_text,
+    refuse,
+    value_at,
+)
+from watchkeeper.adapters.explain import validate
+from watchkeeper.adapters.toml_document import parse_toml
+from watchkeeper.adapters.yaml_document import parse_yaml
+from watchkeeper.domain.contracts.contract import Contract
+
+_PARSERS = {".yaml": parse_yaml, ".yml": parse_yaml, ".toml": parse_toml}
+
+_PLACES: tuple[KeyPath, ...] = (
+    ("output_root",),
+    ("working_dir",),
+    ("initialize_from",),
+    ("orchestrator", "address"),
+    ("code", "remote"),
+    ("code", "worktree"),
+    ("tracker", "url"),
+    ("tracker", "dir"),
+    ("checkpoints", "root"),
+    ("logbook", "remote"),
+)
+"""Keys that hold a path or a URL; a relative path means one beside the contract file."""
+
+_REMOTES = frozenset({("code", "remote"), ("logbook", "remote")})
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_SCP_LIKE = re.compile(r"[^/]+:")
+"""Git reads host:path as a remote unless a slash comes before the first colon."""
+
+_REMOTE_NAME = re.compile(r"[\w-]+")
+
+_PLAIN_TEXT = re.compile(r"[A-Za-z/][A-Za-z0-9 _./@+-]*(?::[A-Za-z0-9_./@+-]+)*")
+"""Text that YAML reads back as itself without quotes, a URL included."""
+
+_RESERVED = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+"""Words that some version of YAML reads as something else than text."""
+
+
+_Dumped: TypeAlias = (
+    "str | int | float | timedelta | tuple[_Dumped, ...] | dict[str, _Dumped] | None"
+)
+"""What a contract is made of when it is taken apart."""
+
+
+def read_contract(path: Path) -> Contract:
+    """Read a contract from a file of YAML 1.2 or TOML.
+
+    A command in one line is split like a shell does. `~` is the home folder, and relative local
+    paths are resolved against the folder of the contract file; URLs stay as they are.
+
+    Args:
+        path: The file; its suffix says what it is.
+
+    Raises:
+        BadInput: Everything that is wrong with it or left open, in the order of the lines.
+    """
+    file = str(path)
+    parse = _PARSERS.get(path.suffix.lower())
+    text = read_text(path, "a contract file")
+    if parse is None:
+        expected = "expected a contract file whose name ends in .yaml, .yml or .toml"
+        raise refuse(file, None, expected, "rename it by what it holds")
+    document = parse(text, file)
+    required = [name for name, info in Contract.model_fields.items() if info.is_required()]
+    if document.problems and not isinstance(document.data, dict):
+        raise BadInput(in_line_order(document.problems))
+    if document.data is None or (document.data == {} and not document.problems):
+        expected = "expected a contract, found nothing"
+        raise refuse(file, None, expected, f"write at least {', '.join(required)}")
+    if not isinstance(document.data, dict):
+        raise refuse(file, 1, "expected keys with values", "begin with a line such as run: my-run")
+    unfilled = left_open(text, file)
+    try:
+        made = validate(Contract, _prepared(document, path.absolute().parent), CONTRACT)
+    except BadInput as error:
+        raise BadInput(with_left_open(error.problems, unfilled)) from error
+    if unfilled:
+        raise BadInput(unfilled)
+    return made
+
+
+def contract_to_yaml(contract: Contract) -> str:
+    """Write a contract as a commented file that `read_contract` reads back as equal.
+
+    What equals its default is left out. The same contract always gives the same text.
+
+    Returns:
+        The file's text, with a trailing newline.
+    """
+    lines = [f"# Contract of the run {contract.run}."]
+    for key, value in contract.model_dump(exclude_defaults=True).items():
+        if key in COMMENTS:
+            lines += ["", f"# {COMMENTS[key]}"]
+        lines += _entry(key, value, indent="")
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """Why a text can't be prepared, and what to do."""
+
+    expected: str
+    next_step: str
+
+
+def _prepared(document: Document, folder: Path) -> Document:
+    """Return the document with its command split and its local paths made absolute."""
+    made = replace(document, data=deepcopy(document.data))
+    problems: list[Problem] = []
+    refused: set[KeyPath] = set()
+    for path in (("command",), *_PLACES):
+        value = value_at(made, path)
+        around = value_at(made, path[:-1])
+        if not isinstance(value, str) or not isinstance(around, dict):
+            continue
+        if path == ("orchestrator", "address") and around.get("kind") != "local":
+            continue
+        outcome = _split(value) if path == ("command",) else _placed(path, value, folder)
+        if isinstance(outcome, _Wrong):
+            problem = problem_at(document, path, outcome.expected, outcome.next_step)
+            # Any word of a command can be a secret, and words can't be told apart here.
+            problems.append(replace(problem, value=None) if path == ("command",) else problem)
+            refused.add(path)
+            continue
+        around[str(path[-1])] = outcome
+    return replace(
+        made,
+        problems=(*document.problems, *problems),
+        refused=document.refused | refused,
+    )
+
+
+def _split(text: str) -> list[Plain] | _Wrong:
+    try:
+        return list[Plain](shlex.split(text))
+    except ValueError as error:
+        return _Wrong(
+            f"expected a line of shell words: {str(error).lower()}",
+            "close the quote, or write the command as a list",
+        )
+
+
+def _placed(path: KeyPath, text: str, folder: Path) -> str | _Wrong:
+    """Return a place as it is meant: a URL as it is, a local path as an absolute one."""
+    place = text.strip()
+    if not place or _URL.match(place):
+        return text
+    if path in _REMOTES and _SCP_LIKE.match(place):
+        return text
+    if "$" in place:
+        return _Wrong("expected a path; variables are not filled in", "write it in full")
+    if path in _REMOTES and _REMOTE_NAME.fullmatch(place) and not os.path.exists(folder / place):
+        return _Wrong(
+            "expected a URL or path of a git remote; its name is known in its clone only",
+            f"write what this prints: git remote get-url {place}",
+        )
+    expanded = os.path.expanduser(place)
+    if expanded.startswith("~"):
+        return _Wrong("expected a path; there is no home folder of that name", "write it in full")
+    # A join with an absolute path is that path; it stays exactly as it was written.
+    return expanded if os.path.isabs(expanded) else os.path.normpath(folder / expanded)
+
+
+def _entry(key: str, value: _Dumped, indent: str) -> list[str]:
+    """Return the lines of one key and its value."""
+    start = f"{indent}{_text(key)}:"
+    match value:
+        case dict() if value:
+            below = [_entry(name, item, f"{indent}  ") for name, item in value.items()]
+            return [start, *(line for lines in below for line in lines)]
+        case tuple() if value:
+            return [start, *(f"{indent}  - {_text(str(item))}" for item in value)]
+        case dict():
+            return [f"{start} {{}}"]
+        case tuple():
+            return [f"{start} []"]
+        case timedelta():
+            return [f"{start} {_duration(value)}"]
+        case bool() | int() | float() | None:
+            return [f"{start} {json.dumps(value)}"]
+        case _:
+            return [f"{start} {_text(str(value))}"]
+
+
+def _duration(duration: timedelta) -> str:
+    """Write a duration in the form that contracts have, exact to the microsecond."""
+    hours, seconds = divmod(duration.seconds, 3600)
+    minutes, seconds = divmod(seconds, 60)
+    exact = f"{seconds}.{duration.microseconds:06}".rstrip("0").rstrip(".")
+    parts = [(f"{duration.days}", "d"), (f"{hours}", "h"), (f"{minutes}", "m"), (exact, "s")]
+    return "".join(number + unit for number, unit in parts if number != "0") or "0s"
+
+
+def _text(text: str) -> str:
+    """Write text for YAML: plain where every reader takes it as text, else in double quotes."""
+    if _PLAIN_TEXT.fullmatch(text) and text == text.strip() and text.lower() not in _RESERVED:
+        return text
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"

@@ -1,0 +1,1 @@
+"""What `judge` reads: its lines, and what is wrong with them."""

@@ -1,0 +1,127 @@
+"""Recorded events in a line that `judge` answers: a run's own record, or what a person did."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from watchkeeper.adapters.bad_input import BadLine
+from watchkeeper.adapters.judge.contract import an_object, merged_with, split, stated_in
+from watchkeeper.adapters.judge.problems import model_of, problem
+from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.envelope import Event, Undecodable, decode
+from watchkeeper.domain.judging.judging import NotJudged, recorded
+from watchkeeper.domain.registry import type_of
+from watchkeeper.domain.state.run import Run, contract_of
+from watchkeeper.projections.cloud_event import type_name
+
+_TOPICS = {type_name(topic): topic for topic in type_of} | {topic: topic for topic in type_of}
+
+_OF_PEOPLE: Mapping[str, Mapping[str, object]] = {
+    "run.planned_act_announced.1": {"act": "act-1", "kind": "maintenance", "reason": "not stated"},
+    "run.planned_act_ended.1": {"act": "act-1", "reason": "not stated"},
+    "run.stop_requested.1": {"reason": "not stated", "consent": "not-stated"},
+}
+"""What people do that no observation shows, with what is filled in where it is left out."""
+
+
+def is_event(row: Mapping[str, Any] | None) -> bool:
+    """Say whether a row of a history is an event, and no observation."""
+    return row is not None and ("topic" in row or "type" in row)
+
+
+def is_record(rows: Sequence[dict[str, Any] | None]) -> bool:
+    """Say whether a history is a run's own record: events alone, and not only what people did."""
+    alone = bool(rows) and all(map(is_event, rows))
+    return alone and any(_topic(row) not in _OF_PEOPLE for row in rows if row is not None)
+
+
+def after_a_person(run: Run, row: Mapping[str, Any], place: str) -> Run:
+    """Return a run after what a person did between two observations.
+
+    Args:
+        run: The run so far.
+        row: The event, in part; see `_OF_PEOPLE`.
+        place: Where it stands, for what is said of a bad one.
+
+    Raises:
+        BadLine: It is no such event, or does not fit.
+    """
+    topic = _topic(row)
+    if topic not in _OF_PEOPLE:
+        told = f"observations, and between them of events only {', '.join(_OF_PEOPLE)}"
+        raise BadLine(problem(f"{place}.topic", topic, told))
+    filled = {**_OF_PEOPLE[topic], **(an_object(row.get("data")) or {})}
+    if topic == "run.stop_requested.1" and run.instances:
+        filled.setdefault("instance", run.instances[-1].plan.instance)
+    try:
+        return recorded(run, _event({**row, "data": filled}, run.version + 1))
+    except (Undecodable, NotJudged) as error:
+        raise BadLine(f"{place}: {error}") from error
+
+
+def folded(rows: Sequence[dict[str, Any] | None], given: object) -> Run:
+    """Return the run that recorded events amount to, under the contract given where there is one.
+
+    Raises:
+        BadLine: One of them is no event of a run, or does not fit.
+    """
+    run: Run | None = None
+    for number, row in enumerate(rows):
+        place = f"history[{number}]"
+        if row is None:
+            raise BadLine(problem(place, row, "an event"))
+        if run is not None and _is_of_another_stream(row):
+            continue  # What a subscriber to a run is told of its roots and effects, too.
+        if _topic(row) in type_of and an_object(row.get("data")) is None:
+            told = "the event's data, as `watchkeeper events RUN --json` prints it"
+            raise BadLine(problem(f"{place}.data", row.get("data"), told))
+        try:
+            event = _event(row, (run.version if run else 0) + 1)
+            if run is None:
+                promised = getattr(event.data, "contract", None)
+                if not isinstance(promised, Contract):
+                    raise BadLine(problem(place, row.get("topic"), "run.drafted.1 as the first"))
+                run = Run(promised.run)
+            run = recorded(run, event)
+        except (Undecodable, NotJudged) as error:
+            raise BadLine(f"{place}: {error}") from error
+    assert run is not None, "there is at least one event"
+    if given is None:
+        return run
+    document = contract_of(run).model_dump(mode="json", exclude_defaults=True)
+    merged = split(merged_with(document, stated_in(given)))
+    return replace(run, contract=model_of(Contract, merged, "contract"))
+
+
+def _topic(row: Mapping[str, Any]) -> str:
+    name = str(row.get("topic") or row.get("type"))
+    return _TOPICS.get(name, name)
+
+
+def _is_of_another_stream(row: Mapping[str, Any]) -> bool:
+    topic = _topic(row)
+    return topic in type_of and not topic.startswith("run.")
+
+
+def _event(row: dict[str, Any], version: int) -> Event:
+    topic = _topic(row)
+    data = row.get("data")
+    state = an_object(data)
+    if state is None or "event_id" not in state:
+        at = row.get("occurred_at") or row.get("at") or row.get("time")
+        state = {
+            "event_id": str(uuid4()), "occurred_at": at, "recorded_at": row.get("recorded_at", at),
+            "actor": _actor(row),
+            "cause": None, "correlation": "judged", "key": None, "data": data,
+        }  # fmt: skip
+    return decode("run/judged", version, topic, json.dumps(state).encode())
+
+
+def _actor(row: Mapping[str, Any]) -> object:
+    """Return who caused an event; `events --json` tells name and kind apart."""
+    actor = row.get("actor")
+    if isinstance(actor, str):
+        return {"principal": actor, "kind": row.get("kind", "service")}
+    return actor or {"principal": "watchkeeper", "kind": "service"}

@@ -1,0 +1,1 @@
+"""Trackers: metrics in a JSON-lines file, and W&B's, online and offline."""

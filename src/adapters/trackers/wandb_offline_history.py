@@ -1,0 +1,56 @@
+"""Reads the history in one offline W&B file by W&B's own tool: a program of its own.
+
+The tool prints every record of the file. They are read as a stream, so that a file of any length
+takes little memory, and the newest rows are told. One question on standard input, one answer on
+standard output, JSON.
+"""
+
+import json
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from watchkeeper.adapters.trackers.metric_points import chosen
+from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX
+
+_MARK = '"type":"history"'
+
+
+def main() -> None:
+    """Answer the question on standard input: `file`."""
+    file = str(json.load(sys.stdin)["file"])
+    command = [sys.executable, "-P", "-m", "wandb", "leet", "inspect", "--json", file]
+    # Whoever started us ends our whole group at the limit, this child included.
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as tool:
+        assert tool.stdout is not None, "a pipe was asked for"
+        rows = newest_rows(tool.stdout)
+    if tool.returncode != 0:
+        sys.exit(tool.returncode)
+    json.dump({"rows": rows}, sys.stdout)
+
+
+def newest_rows(lines: Iterable[str]) -> list[list[Any]]:
+    """Return the newest rows among records: W&B's number, the own step, the time, the values.
+
+    Raises:
+        KeyError: A record is not what was tested; so are `TypeError` and `ValueError`.
+    """
+    newest: deque[list[Any]] = deque(maxlen=HISTORY_POINTS_MAX)
+    for line in lines:
+        if _MARK not in line[:60]:
+            continue
+        record: dict[str, Any] = json.loads(line)["history"]
+        item: dict[str, Any] = record["item"]
+        number = int(record["step"]["num"])
+        values = {n: v for n, v in item.items() if not n.startswith("_") and n != "global_step"}
+        newest.append([number, item.get("global_step"), item.get("_timestamp"), values])
+    kept = set(chosen(name for row in newest for name in row[3]))
+    for row in newest:
+        row[3] = {name: value for name, value in row[3].items() if name in kept}
+    return list(newest)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What can be asked, who may ask it, and why it is refused."""

@@ -1,0 +1,47 @@
+"""Requests about what an end was, and about a small fix that was pushed for it."""
+
+from pydantic import PositiveInt
+
+from watchkeeper.domain.commands.command import Command
+from watchkeeper.domain.contracts.contract import GitSha
+from watchkeeper.domain.observed.gate_facts import RepositoryFacts
+from watchkeeper.domain.values import Reading
+
+
+class Revise(Command):
+    """Take an end for something else than it was classified as.
+
+    Attributes:
+        failure: The version of the event that classified it.
+        cause: What it was.
+        reason: How that is known.
+    """
+
+    failure: PositiveInt
+    cause: str
+    reason: str
+
+
+class ReportFix(Command):
+    """A small fix was pushed for the code bug that ended the newest instance (R5).
+
+    Attributes:
+        git_sha: Its commit.
+        reason: What it mends.
+        repository: What the code's remote says of the commit; none without an answer.
+        changed: Files that differ between the launched commit and this one; none without an answer.
+        reading: How the remote answered.
+        bundle: Source bundle that was built from it; empty where the contract names none.
+        container: Image that was built from it; empty where the contract names none.
+    """
+
+    git_sha: GitSha
+    reason: str
+    repository: RepositoryFacts | None
+    changed: tuple[str, ...] | None
+    reading: Reading
+    bundle: str = ""
+    container: str = ""
+
+
+JudgementCommand = Revise | ReportFix

@@ -1,0 +1,17 @@
+"""What can be asked of a run in the name of the outside."""
+
+from watchkeeper.domain.commands.command import Command
+from watchkeeper.domain.observed.signals import Signal
+
+
+class ReceiveSignal(Command):
+    """Take a signal that was bound to the run.
+
+    Attributes:
+        instance: The instance that it speaks of; empty for the whole run.
+        bound_by: The clue that led here, or `a person`.
+    """
+
+    signal: Signal
+    instance: str = ""
+    bound_by: str

@@ -1,0 +1,1 @@
+"""Which events a command causes, or which rule refuses it."""

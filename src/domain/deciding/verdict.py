@@ -1,0 +1,308 @@
+"""What follows from a check: findings, the end of an instance, its cause, and the decision.
+
+Everything here reads the recorded check and the run, never the observation: decisions can be
+replayed from events alone, with all evidence files deleted.
+"""
+
+from typing import TypeGuard
+
+from watchkeeper.domain.commands.commands import Command
+from watchkeeper.domain.contracts.lane_policy import policy_of
+from watchkeeper.domain.detectors.check import is_older_than_the_run
+from watchkeeper.domain.detectors.every import (
+    WRONG_STARTS,
+    FindingChange,
+    answers_at,
+    changes_of,
+    findings_at,
+    identity_at,
+)
+from watchkeeper.domain.detectors.freshness import cleared_by_check
+from watchkeeper.domain.detectors.held import Held
+from watchkeeper.domain.detectors.identity import announcements
+from watchkeeper.domain.detectors.planned import acts_over
+from watchkeeper.domain.events import (
+    Action,
+    CheckpointRejected,
+    CheckpointValidated,
+    CheckRecorded,
+    DecisionMade,
+    EscalationRaised,
+    FailureClassified,
+    FindingCleared,
+    FindingOpened,
+    FindingRaised,
+    InstanceEnded,
+    RunEvent,
+    RunFinished,
+    RunStopped,
+    Severity,
+)
+from watchkeeper.domain.evolving.foresee import foresee
+from watchkeeper.domain.recovery.advised import proposed_with
+from watchkeeper.domain.recovery.attempts_told import told_by_attempts
+from watchkeeper.domain.recovery.causes import NUMBERS_WRONG
+from watchkeeper.domain.recovery.hypotheses import judged_by_end, judged_by_progress
+from watchkeeper.domain.recovery.live import answer_to
+from watchkeeper.domain.recovery.places_named import bad_nodes, nodes_of_end
+from watchkeeper.domain.recovery.recovery import Case, recover
+from watchkeeper.domain.recovery.relaunching import decide_asked
+from watchkeeper.domain.recovery.resume_proof import resume_shown
+from watchkeeper.domain.recovery.revision import revised_by_attempts
+from watchkeeper.domain.signals.receiving import cause_by_witnesses, witnesses
+from watchkeeper.domain.state.phases import Interrupted
+from watchkeeper.domain.state.questions import escalation_of
+from watchkeeper.domain.state.run import DRIFTED, Instance, Run, contract_of, dri_of
+from watchkeeper.domain.state.stopping_points import end_at, stopping_point
+from watchkeeper.domain.triage.triage import classify, describe_end, witnessed
+from watchkeeper.domain.values import TERMINAL, JobFacts, JobState
+
+
+def verdict(
+    run: Run,
+    instance: Instance,
+    check: CheckRecorded,
+    command: Command,
+    answers: tuple[Held, ...] | None = None,
+) -> list[RunEvent]:
+    """Return the events that follow from a check.
+
+    Args:
+        run: The run with the check folded in.
+        instance: The instance that was looked at, as it was before the check.
+        check: The check.
+        command: For the time and the actor.
+        answers: What the detectors say of the check, where they were asked before it was folded in;
+            none where a recorded check is judged again.
+    """
+    # An act ends after what it explains: an end in its window is still known as its own.
+    return [*_verdict(run, instance, check, command, answers), *acts_over(run, command.now)]
+
+
+def _verdict(
+    run: Run,
+    instance: Instance,
+    check: CheckRecorded,
+    command: Command,
+    answers: tuple[Held, ...] | None,
+) -> list[RunEvent]:
+    events: list[RunEvent] = [*_checkpoints(run, check), *announcements(run, check)]
+    if isinstance(run.phase, Interrupted):
+        events += cleared_by_check(run)
+        if run.phase.decision is None:
+            events += _decide_again(foresee(run, events, command), check, command)
+        return events
+    job = check.job
+    if job is not None and (job.state in TERMINAL or _given_up(run, check, job)):
+        return events + _end(foresee(run, events, command), check, job, command)
+    if answers is None:
+        answers = answers_at(run, instance, check, command.now)
+    for change in findings_at(run, answers, command.now):
+        # What is decided about a finding stands beside it, in history and logbook.
+        events.append(change)
+        if _is_told(change):
+            events += _told(foresee(run, events, command), change, check)
+    events += judged_by_progress(run, check)
+    events += resume_shown(foresee(run, events, command), check)
+    if job is not None and job.attempts_failed > instance.attempts_failed:
+        events.append(_watch_attempts(check, job))
+    after = foresee(run, events, command)
+    point = stopping_point(after, check, command.now)
+    return events + end_at(after, point, check) if point else events
+
+
+def _is_told(change: FindingChange) -> TypeGuard[FindingOpened | FindingRaised]:
+    """Say whether somebody is told of a change: of a finding once, and once it is an alert."""
+    if isinstance(change, FindingRaised):
+        return change.severity is Severity.ALERT and change.before is not Severity.ALERT
+    return isinstance(change, FindingOpened)
+
+
+def _given_up(run: Run, check: CheckRecorded, job: JobFacts) -> bool:
+    """Say whether a human asked for the end of a job that the orchestrator cannot account for.
+
+    Without a human such a job is never read as ended: no answer proves that nothing runs.
+    """
+    lost = job.state in (JobState.NOT_FOUND, JobState.UNKNOWN)
+    # The human knew that it was lost: a stop asked of a running job consents to less.
+    return lost and run.given_up == check.instance
+
+
+def _checkpoints(run: Run, check: CheckRecorded) -> list[CheckpointValidated | CheckpointRejected]:
+    made: list[CheckpointValidated | CheckpointRejected] = []
+    for found in check.new_checkpoints:
+        if found.metadata_step != found.step:
+            said = found.metadata_step
+            reason = f"its metadata says step {said}"
+            if said is None:
+                reason = "nothing says which step its metadata names (metadata_step)"
+        elif is_older_than_the_run(run, found):
+            reason = "written before this run's first launch, so by another run"
+        else:
+            reason = ""
+        if reason:
+            # With its time, so that what is written anew under this path is judged anew.
+            made.append(
+                CheckpointRejected(
+                    step=found.step, path=found.path, reason=reason, written_at=found.written_at
+                )
+            )
+            continue
+        made.append(
+            CheckpointValidated(
+                instance=check.instance,
+                step=found.step,
+                path=found.path,
+                kind=found.kind,
+                written_at=found.written_at,
+            )
+        )
+    return made
+
+
+def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> list[RunEvent]:
+    # The check is folded in: this is the highest step that any source showed at any time.
+    step, uncertainty = run.instances[-1].step_best, run.instances[-1].step_uncertainty
+    ended = InstanceEnded(instance=check.instance, job=job, step=step, step_uncertainty=uncertainty)
+    events: list[RunEvent] = [ended]
+    succeeded = job.state is JobState.SUCCEEDED
+    over = succeeded or run.stop_requested == check.instance
+    # Findings are about a live instance; the next one is judged, and asked about, afresh. Only a
+    # drifted identity outlives it: the next instance would go on under it.
+    events += [
+        FindingCleared(kind=found.kind, rule=found.rule, reason=f"{check.instance} ended")
+        for found in run.findings.values()
+        if over or found.kind != DRIFTED
+    ]
+    if succeeded:
+        decision = verify_success(check.instance, job)
+        return [*events, decision, RunFinished(instance=check.instance, step=step)]
+    if run.stop_requested == check.instance:
+        decision = DecisionMade(
+            instance=check.instance,
+            action=Action.LEAVE,
+            rule="R14",
+            because="stopped by a person on record: not relaunched",
+            evidence=(describe_end(job),),
+        )
+        return [*events, decision, RunStopped(reason="stopped by a person on record")]
+    planned = decide_asked(foresee(run, events, command), check)
+    if planned is not None:
+        return events + planned
+    ended_at = job.ended_at or command.now
+    wrong = _wrong_numbers(run, check, command)
+    found = told_by_attempts(classify(job, check), check, job)
+    found = witnessed(found, check, cause_by_witnesses(run, ended_at))
+    # A short instance was perhaps never checked alive.
+    events += identity_at(run, check, command.now)
+    evidence = (*found.evidence, *(text for rule, text in wrong if rule in NUMBERS_WRONG))
+    bad = found.cause == "tpu_bad_node"
+    events.append(
+        FailureClassified(
+            instance=check.instance,
+            cause=found.cause,
+            outlook=found.outlook,
+            fingerprint=found.fingerprint,
+            evidence=(*evidence, *witnesses(run, ended_at)),
+            step=step,
+            step_uncertainty=uncertainty,
+            confidence=found.confidence,
+            rules=found.rules,
+            secondary=found.secondary,
+            task=found.task,
+            nodes=bad_nodes(check, found.evidence) if bad else nodes_of_end(check),
+            findings=tuple(sorted({rule for rule, _ in wrong})),
+        )
+    )
+    after = foresee(run, events, command)
+    return [*events, *_decide(after, check, evidence, command), *judged_by_end(after)]
+
+
+def verify_success(instance: str, job: JobFacts) -> DecisionMade:
+    """Return what follows from a success: its artefacts are verified (R15)."""
+    return DecisionMade(
+        instance=instance,
+        action=Action.VERIFY,
+        rule="R15",
+        because="the orchestrator says success; the artefacts are verified before any seal",
+        evidence=(describe_end(job),),
+    )
+
+
+def _wrong_numbers(run: Run, check: CheckRecorded, command: Command) -> list[tuple[str, str]]:
+    """Return what was open as it ended, or would open at its last check: rules and their words."""
+    answers = answers_at(run, run.instances[-1], check, command.now)
+    opened = [
+        change
+        # An act keeps a finding quiet; it makes nothing of wrong numbers that may go on (R4).
+        for change in changes_of(run, answers, None)
+        if isinstance(change, FindingOpened) and change.rule in NUMBERS_WRONG
+    ]
+    return [
+        (found.rule, f"{found.rule} open: {found.summary}")
+        for found in (*run.findings.values(), *opened)
+    ]
+
+
+def _decide_again(run: Run, check: CheckRecorded, command: Command) -> list[RunEvent]:
+    """Decide on an end whose decision had to wait for a source."""
+    planned = decide_asked(run, check)
+    if planned is not None:
+        return planned
+    if not run.failures or run.failures[-1].instance != check.instance:
+        return []
+    revised: list[RunEvent] = [*revised_by_attempts(run, check)]
+    if revised:
+        run = foresee(run, revised, command)
+    evidence = (f"decided late: a source was unavailable since event {run.failures[-1].version}",)
+    return revised + _decide(run, check, evidence, command)
+
+
+def _decide(
+    run: Run, check: CheckRecorded, evidence: tuple[str, ...], command: Command
+) -> list[RunEvent]:
+    decision = recover(Case(run, run.failures[-1], evidence, check, command.now))
+    if decision is None:
+        return []
+    return [decision, *escalation_of(run, decision), *proposed_with(run, decision)]
+
+
+def _told(run: Run, found: FindingOpened | FindingRaised, check: CheckRecorded) -> list[RunEvent]:
+    """Decide who is told of a finding of a live instance, and ask where it is an alert (R17)."""
+    decision = answer_to(found, check)
+    if decision.action is not Action.ALERT:
+        return [decision]
+    return [decision, *_ask(run, found.rule, found.summary, found, decision.proposes)]
+
+
+def _ask(
+    run: Run, rule: str, summary: str, finding: FindingOpened | FindingRaised, first: str
+) -> list[EscalationRaised]:
+    wrong = finding.kind in WRONG_STARTS
+    ends = wrong and policy_of(contract_of(run)).startup_forbidden == "end_with_consent"
+    what_now = f"{summary}. Nothing was done; end it with `watchkeeper stop {run.slug}`?"
+    question = EscalationRaised(
+        question=f"q-{run.questions_raised + 1}",
+        rule=rule,
+        to=dri_of(run),
+        asks=what_now if ends else _what_now(run, summary, first),
+        evidence=finding.evidence,
+    )
+    return [question]
+
+
+def _what_now(run: Run, summary: str, first: str) -> str:
+    if not first:
+        return f"{summary}. Nothing was done; what now?"
+    return f"{summary}. {first}; nothing was done: end it with `watchkeeper stop {run.slug}`?"
+
+
+def _watch_attempts(check: CheckRecorded, job: JobFacts) -> DecisionMade:
+    left = "unknown" if job.attempts_left is None else str(job.attempts_left)
+    return DecisionMade(
+        instance=check.instance,
+        action=Action.WAIT,
+        rule="R13",
+        because=f"the orchestrator retries by itself; retries left: {left}",
+        evidence=(f"{job.attempts_failed} attempts failed inside the job",),
+    )

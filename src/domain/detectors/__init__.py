@@ -1,0 +1,1 @@
+"""The detectors (H): from one check to the findings that hold at it."""

@@ -1,0 +1,67 @@
+"""H7: a metric of training that is no number."""
+
+from watchkeeper.domain.detectors.held import Held
+from watchkeeper.domain.events import CheckRecorded, Severity
+from watchkeeper.domain.observed.measured import NotFinite
+
+NOT_FINITE = "not_finite"
+"""The finding that a metric of training is NaN or infinite."""
+
+FINITE_AGAIN = 30
+"""Points that are numbers again before a NaN counts as over."""
+
+FINITE_AGAIN_CHECKS = 3
+"""The same where only the checks' own values are known."""
+
+
+def no_number(check: CheckRecorded) -> Held:
+    """H7: a metric of training is NaN or infinite; at any time, and from its first point on."""
+    measured = check.measured
+    found = measured.not_finite
+    if not found:
+        # Without a point nobody can tell; a finding that is open stays so.
+        holds = False if measured.points else None
+        return Held(NOT_FINITE, "H7", Severity.ALERT, holds, "")
+    holds = any(one.new or one.finite_since < _again(one, check) for one in found)
+    first = min(found, key=lambda one: one.first_step)
+    still = any(one.finite_since == 0 for one in found)
+    summary = f"{first.metric} is not a finite number since step {first.first_step}"
+    if not still:
+        summary = f"{first.metric} was not a finite number at step {first.last_step}"
+    if _is_nowhere(check):
+        summary = f"{first.metric} {'is' if still else 'was'} not a finite number"
+    lines = tuple(_bad_line(one, check) for one in found)
+    return Held(NOT_FINITE, "H7", Severity.ALERT, holds, summary, lines)
+
+
+def _again(one: NotFinite, check: CheckRecorded) -> int:
+    by_points = check.measured.source == "history" and not _is_gauged(one, check)
+    return FINITE_AGAIN if by_points else FINITE_AGAIN_CHECKS
+
+
+def _is_gauged(one: NotFinite, check: CheckRecorded) -> bool:
+    return check.telemetry is not None and one.metric in check.telemetry.values
+
+
+def _is_nowhere(check: CheckRecorded) -> bool:
+    """Say whether nothing shows a step: the one on record is only the newest that was known."""
+    return check.progress is None and not check.measured.points
+
+
+def _bad_line(one: NotFinite, check: CheckRecorded) -> str:
+    where = "in the output" if one.line else "at the tracker"
+    where = "by the job's own gauge" if _is_gauged(one, check) and not one.line else where
+    steps = (
+        f"step {one.first_step}"
+        if one.first_step == one.last_step
+        else f"{one.count} points from step {one.first_step} to {one.last_step}"
+    )
+    if _is_nowhere(check):
+        steps = "nothing shows its step"
+    return f"{one.metric} is NaN or infinite {where}: {steps}; {_since(one.finite_since)}"
+
+
+def _since(finite: int) -> str:
+    if not finite:
+        return "still so at its newest point"
+    return f"{finite} finite point{'s' if finite > 1 else ''} since"

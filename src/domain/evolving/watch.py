@@ -1,0 +1,167 @@
+"""Folds what a watch saw, and who held it, into a run's state."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple, assert_never
+
+from watchkeeper.domain.envelope import Event
+from watchkeeper.domain.events import (
+    CheckpointRejected,
+    CheckpointValidated,
+    CheckRecorded,
+    FindingCleared,
+    FindingOpened,
+    FindingRaised,
+    HistoryLimitPassed,
+    TrackerAnnounced,
+    WatchEvent,
+    WatchReleased,
+    WatchTaken,
+)
+from watchkeeper.domain.evolving.judgement import gained
+from watchkeeper.domain.evolving.manoeuvres import with_rejection
+from watchkeeper.domain.replacing import copied
+from watchkeeper.domain.state.metrics import with_losses
+from watchkeeper.domain.state.misfit import Misfit, last_instance_or_misfit
+from watchkeeper.domain.state.open_questions import answered_by_clearing, asked_anew
+from watchkeeper.domain.state.phases import (
+    Running,
+    Stabilizing,
+)
+from watchkeeper.domain.state.remembered import TRAIL_MAX, past_check, with_checks
+from watchkeeper.domain.state.run import (
+    CHECKPOINTS_KEPT,
+    Checkpoint,
+    LastCheck,
+    Run,
+    Watch,
+    is_moving,
+)
+
+
+class SeenCheck(NamedTuple):
+    """A check at its place in a run's history.
+
+    Attributes:
+        version: From 1.
+        at: When it was true outside.
+        data: The check, or what has all of its fields with the same values.
+    """
+
+    version: int
+    at: datetime
+    data: CheckRecorded
+
+
+def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
+    """Apply one event of a watch.
+
+    Raises:
+        Misfit: It names another instance than the newest, or its token was given before.
+    """
+    match data:
+        case CheckRecorded():
+            return checked(run, (SeenCheck(event.version, event.at, data),))
+        case WatchTaken():
+            if data.token <= run.watch.token:
+                raise Misfit(f"token {data.token} was given before")
+            watch = Watch(data.holder, data.token, data.lease_until, data.next_due)
+            return replace(run, watch=watch)
+        case WatchReleased():
+            return replace(run, watch=replace(run.watch, holder=None, lease_until=None))
+        case TrackerAnnounced():
+            links = {**run.tracker_links, data.link.tracker_id: data.link}
+            return replace(run, tracker_links=links)
+        case FindingOpened():
+            return asked_anew(replace(run, findings={**run.findings, data.kind: data}), data.kind)
+        case FindingRaised():
+            louder = replace(run, findings={**run.findings, data.kind: _louder(data)})
+            return asked_anew(louder, data.kind)
+        case FindingCleared():
+            left = {kind: found for kind, found in run.findings.items() if kind != data.kind}
+            return answered_by_clearing(replace(run, findings=left), data.kind, event.at)
+        case CheckpointValidated():
+            checkpoint = Checkpoint(data.step, data.path, data.kind, event.version, data.written_at)
+            kept = {**run.checkpoints, data.step: checkpoint}
+            newest = sorted(kept)[-CHECKPOINTS_KEPT:]
+            # Written anew after a rollback, a path stands for the new lineage.
+            rejected = {path: why for path, why in run.rejected.items() if path != data.path}
+            return replace(
+                run,
+                checkpoints={s: kept[s] for s in newest},
+                rejected=rejected,
+                restarts=gained(run, data),
+            )
+        case CheckpointRejected():
+            left_over = {s: c for s, c in run.checkpoints.items() if c.path != data.path}
+            rejected = {**run.rejected, data.path: data.reason}
+            aside = with_rejection(run.manoeuvres, data)
+            return replace(run, checkpoints=left_over, rejected=rejected, manoeuvres=aside)
+        case HistoryLimitPassed():
+            return replace(run, history_limit=data.limit)
+        case _:
+            assert_never(data)
+
+
+def _louder(data: FindingRaised) -> FindingOpened:
+    """Return a finding as it stands from here on."""
+    return FindingOpened(
+        kind=data.kind,
+        rule=data.rule,
+        severity=data.severity,
+        summary=data.summary,
+        evidence=data.evidence,
+        about=data.about,
+    )
+
+
+def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
+    """Apply checks that were recorded one right after another; at least one.
+
+    Raises:
+        Misfit: One of them is of another instance than the newest, or one is missing between them.
+    """
+    instance = last_instance_or_misfit(run)
+    name, plan = instance.plan.instance, instance.plan
+    best, slack, failed = instance.step_best, instance.step_uncertainty, instance.attempts_failed
+    phase, since, progress = run.phase, run.since, run.progress
+    for _, at, data in checks:
+        if data.instance != name:
+            raise Misfit(f"{data.instance} is not the newest instance")
+        shown, job = data.progress, data.job
+        if shown is not None:
+            progress = shown
+            # Of two readings of one step, the closer one counts.
+            closer = shown.step == best and shown.uncertainty < slack
+            if best is None or shown.step > best or closer:
+                best, slack = shown.step, shown.uncertainty
+            if isinstance(phase, Stabilizing) and is_moving(plan, shown):
+                phase, since = Running(phase.plan, phase.launched_at), at
+        if job is not None and job.attempts_failed > failed:
+            failed = job.attempts_failed
+    version = checks[-1].version
+    if version != run.version + len(checks):
+        raise Misfit("an event is missing between checks")
+    newest = checks[-1].data
+    seen = instance
+    if best != instance.step_best or slack != instance.step_uncertainty:
+        seen = copied(seen, step_best=best, step_uncertainty=slack)
+    if failed != seen.attempts_failed:
+        seen = copied(seen, attempts_failed=failed)
+    return copied(
+        run,
+        version=version,
+        since=since,
+        phase=phase,
+        instances=(*run.instances[:-1], seen),
+        health=newest.health,
+        progress=progress,
+        last_check=LastCheck(newest, checks[-1].at, version),
+        # Older ones of these would be forgotten again at once.
+        trail=with_checks(
+            run.trail, [past_check(data, at, place) for place, at, data in checks[-TRAIL_MAX:]]
+        ),
+        losses=with_losses(run.losses, [one.data for one in checks]),
+        watch=copied(run.watch, lease_until=newest.lease_until, next_due=newest.next_due),
+    )

@@ -1,0 +1,1 @@
+"""What can have happened, by who makes it happen. `events.py` lists all of it."""

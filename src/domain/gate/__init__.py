@@ -1,0 +1,1 @@
+"""The launch rules (L), each a plain function over the contract, the plan and facts."""

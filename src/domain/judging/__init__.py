@@ -1,0 +1,1 @@
+"""The same rules without a ledger, under another policy, or on other facts: judge, whatif, why."""

@@ -1,0 +1,74 @@
+"""Which decision holds after a check that made none: that of the end, or of what is open."""
+
+from watchkeeper.domain.deciding.verdict import verify_success
+from watchkeeper.domain.detectors.capacity import writers_beside
+from watchkeeper.domain.detectors.check import source_is_fresh
+from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Severity
+from watchkeeper.domain.observed.observation import source_reading
+from watchkeeper.domain.recovery.live import answer_to
+from watchkeeper.domain.state.phases import Finished, Interrupted
+from watchkeeper.domain.state.run import Run
+from watchkeeper.domain.values import JobState
+
+
+def standing(run: Run, check: CheckRecorded) -> DecisionMade | None:
+    """Return the decision that still holds; none where nothing is open.
+
+    A live run may have several findings: that of the loudest is told, of equals the first.
+
+    Args:
+        run: The run after the check.
+        check: The check.
+    """
+    if isinstance(run.phase, Interrupted):
+        decided = run.phase.decision
+        if decided is not None and decided.action is Action.RELAUNCH:
+            return _held_back(decided, _why_held(run, decided, check)) or decided
+        return decided or _awaited(run, check)
+    if isinstance(run.phase, Finished):
+        return verify_success(check.instance, check.job) if check.job is not None else None
+    found = sorted(run.findings.values(), key=lambda one: one.severity is not Severity.ALERT)
+    return answer_to(found[0], check) if found else None
+
+
+def _is_over(check: CheckRecorded) -> bool:
+    """Say whether the orchestrator repeats at a check that the instance ended badly."""
+    ended = check.job is not None and check.job.state in (JobState.FAILED, JobState.STOPPED)
+    return ended and source_is_fresh(check, "orchestrator")
+
+
+def _why_held(run: Run, decided: DecisionMade, check: CheckRecorded) -> str:
+    """Say why a relaunch that was decided waits; empty where it may be carried out."""
+    if not _is_over(check):
+        return f"the orchestrator does not say now that {decided.instance} is over: {check.because}"
+    writers = writers_beside(run, run.instances[-1], check)
+    named = ", ".join(one.job for one in writers)
+    return f"another live job writes to its output root: {named}" if writers else ""
+
+
+def _held_back(decided: DecisionMade, why: str) -> DecisionMade | None:
+    """Say that a relaunch waits: the job may live, or somebody may have relaunched it since."""
+    if not why:
+        return None
+    return DecisionMade(
+        instance=decided.instance,
+        action=Action.WAIT,
+        rule="R18",
+        because=f"a relaunch was decided ({decided.rule}), and {why}",
+        evidence=decided.evidence,
+    )
+
+
+def _awaited(run: Run, check: CheckRecorded) -> DecisionMade | None:
+    """Say what an end waits for that nothing was decided about: a listing of the checkpoints."""
+    if not run.failures or source_is_fresh(check, "checkpoints"):
+        return None
+    reading = source_reading(check.readings, "checkpoints")
+    why = reading.reason or reading.state.value
+    return DecisionMade(
+        instance=check.instance,
+        action=Action.WAIT,
+        rule="R10",
+        because=f"no listing of the checkpoints ({why}): nothing is relaunched on a guess",
+        evidence=run.failures[-1].evidence or (f"event {run.failures[-1].version}",),
+    )

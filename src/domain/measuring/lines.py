@@ -1,0 +1,102 @@
+"""What the output shows as no number: a loss or a gradient norm that is NaN or infinite."""
+
+import math
+import re
+from collections.abc import Mapping
+
+from watchkeeper.domain.observed.measured import Measured, NotFinite
+from watchkeeper.domain.observed.observation import Observation
+from watchkeeper.domain.progress.bare_bars import bars_of, read_in
+from watchkeeper.domain.progress.lines import Line
+from watchkeeper.domain.progress.numbers import NUMBER, number_of
+from watchkeeper.domain.progress.progress import progress_of
+from watchkeeper.domain.state.run import Instance, Run
+
+_COUNTED = "nan iterations"
+"""Each progress line of Megatron-LM counts them; that says nothing of the loss in it."""
+
+_GRAD_NORM = re.compile(
+    r"\bgrad(?:ient)?[ _]?norm['\"]?\s*[:=]\s*['\"]?(?P<value>" + NUMBER + r")", re.IGNORECASE
+)
+_SCALED = re.compile(
+    r"loss[ _]scale['\"]?\s*[:=]\s*(?!1(?:\.0*)?(?:e[+-]?0+)?\b)\d|\boverflow\b"
+    r"|skipped iterations:\s*[1-9]"
+)
+"""A loss scale is searched for: Megatron-LM prints 1.0 where there is none."""
+
+
+def bad_lines(
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    known: Mapping[str, tuple[int, ...]],
+    last: Measured | None,
+) -> tuple[NotFinite, ...]:
+    """Return what the lines of training show as no number, where the tracker does not show it yet.
+
+    A line without a step, as Hugging Face prints its losses, is of the newest step shown above it.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that was looked at.
+        seen: The observation.
+        known: The steps at which the tracker shows none, by role.
+        last: What was measured before in this stretch of training.
+    """
+    # Plain words first: an expression over a whole tail costs a tenth of the check.
+    whole = "\n".join(seen.log_lines).lower()
+    harmless = (("nan", _COUNTED), ("inf", "info"))
+    if all(
+        word not in whole or whole.count(word) == whole.count(around) for word, around in harmless
+    ):
+        return ()
+    shown = _shown(run, instance, seen)
+    loss = _bad("loss", [(step, line.loss) for step, line, _ in shown], last)
+    # In float16 gradients overflow now and then, and the step is skipped.
+    scaled = loss is None and _SCALED.search(whole) is not None
+    norms = [] if scaled else [(step, norm) for step, _, norm in shown]
+    found = (loss, _bad("grad_norm", norms, last))
+    return tuple(one for one in found if one is not None and one.metric not in known)
+
+
+def _shown(run: Run, instance: Instance, seen: Observation) -> list[tuple[int, Line, float | None]]:
+    """Return the lines of training with their step and gradient norm, oldest first."""
+    bars = bars_of(run, instance.plan.instance, seen.log_lines)
+    own = instance.plan.resume_step or 0
+    newest = max(own, instance.step_best or 0)
+    found: list[tuple[int, Line, float | None]] = []
+    for text in seen.log_lines:
+        line = read_in(text, bars)
+        if line is None or line.phase != "training":
+            continue
+        progress = progress_of(line)
+        newest = newest if progress is None else progress.step
+        if newest >= own and "loss" in text.lower():
+            found.append((newest, line, _grad_norm(text)))
+    return found
+
+
+def _grad_norm(text: str) -> float | None:
+    found = _GRAD_NORM.search(text)
+    return number_of(found["value"]) if found is not None else None
+
+
+def _bad(
+    metric: str, values: list[tuple[int, float | None]], last: Measured | None
+) -> NotFinite | None:
+    told = [(step, value) for step, value in values if value is not None]
+    bad = [at for at, (_, value) in enumerate(told) if not math.isfinite(value)]
+    if not bad:
+        return None
+    steps = [told[at][0] for at in bad]
+    before = last.not_finite if last is not None else ()
+    until = max((one.last_step for one in before if one.line and one.metric == metric), default=-1)
+    return NotFinite(
+        metric=metric,
+        count=len(bad),
+        first_step=steps[0],
+        last_step=steps[-1],
+        new=sum(1 for step in steps if step > until),
+        finite_since=len(told) - 1 - bad[-1],
+        line=True,
+    )

@@ -1,0 +1,1 @@
+"""What the record asks to be done outside, what is due next, and how far it has come."""

@@ -1,0 +1,186 @@
+"""What the orchestrator's own word on the tries of a job's tasks says of its end.
+
+The first task that failed is the cause; what was killed after it is collateral. Its word counts
+where the lines of the log prove nothing, and where they only show that a peer was lost.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from watchkeeper.domain.detectors.kept_sources import BURST
+from watchkeeper.domain.events import CheckRecorded, Outlook
+from watchkeeper.domain.facts.claims import CauseClaim
+from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
+from watchkeeper.domain.state.causes import NUMERICAL, UNKNOWN
+from watchkeeper.domain.triage.claiming import claims_in
+from watchkeeper.domain.triage.triage import (
+    CLAIM_CONFIDENCE_MIN,
+    RAISED,
+    Classified,
+    fingerprint,
+    signal_name,
+)
+from watchkeeper.domain.values import JobFacts, JobState
+
+LOST = {AttemptState.PREEMPTED: "preemption", AttemptState.WORKER_FAILED: "node_failure"}
+"""The states by which an orchestrator says that a machine went, and not the program."""
+
+_FAILED = frozenset({AttemptState.FAILED, AttemptState.KILLED, *LOST})
+
+_OF_A_LOST_PEER = frozenset(
+    {"collective_hang", "network_storage_transient", "controller_failure", "node_failure"}
+)
+"""What the other tasks print once one of them is gone."""
+
+_SAYS_MORE = frozenset({"hbm_oom", "host_oom", "disk_full", NUMERICAL})
+"""Causes that a flag about a machine's memory does not take back."""
+
+_NOT_BY_WORDS = UNKNOWN | {"host_oom", "user_stopped"}
+"""What a sentence of the orchestrator alone does not prove: an end by SIGKILL is "possibly OOM"."""
+
+
+_SIGKILL = 9
+
+STOPPED_BY_A_PERSON = "stop.by-user"
+"""The signature of sentences that say so in words; an interrupt alone has many senders."""
+
+
+def first_failed(check: CheckRecorded) -> AttemptFacts | None:
+    """Return the try whose failure ended the instance; none where none is told.
+
+    A try that failed long before the end, and was retried, did not.
+    """
+    failed = [one for one in check.attempts if one.state in _FAILED]
+    if not failed:
+        return None
+    timed = [at for one in failed if (at := _ended(one)) is not None]
+    job_ended = check.job.ended_at if check.job is not None else None
+    newest = max(timed, default=None)
+    if newest is not None and job_ended is not None and job_ended - newest > BURST:
+        return None
+    burst = [one for one in failed if newest is None or newest - (_ended(one) or newest) <= BURST]
+    own = [one for one in burst if one.state is not AttemptState.KILLED or one.oom]
+    return (own or burst)[0]
+
+
+def lost_by(attempt: AttemptFacts) -> str:
+    """Return the cause where the orchestrator says that a try lost its machine; else nothing."""
+    if attempt.worker_failure and attempt.state is AttemptState.FAILED:
+        return "node_failure"
+    return LOST.get(attempt.state, "")
+
+
+def attempt_line(attempt: AttemptFacts) -> str:
+    """Say how a try ended, for people."""
+    ended = [attempt.state.value]
+    ended += [f"by {signal_name(attempt.signal)}"] if attempt.signal is not None else []
+    ended += [f"exit code {attempt.exit_code}"] if attempt.exit_code is not None else []
+    where = f" on {attempt.node}" if attempt.node else ""
+    said = f": {_lines(attempt.message)[-1][:300]}" if _lines(attempt.message) else ""
+    return f"attempt {attempt.attempt} of {attempt.task}: {', '.join(ended)}{where}{said}"
+
+
+def told_by_attempts(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified:
+    """Name the cause that the first failed try, or the orchestrator's sentence, tells.
+
+    Args:
+        found: What exit facts and the lines of the log say.
+        check: The check that saw the end. A traceback in its lines whose cause nobody knows is
+            stronger than any of this, but for the orchestrator's flag about memory.
+        job: The orchestrator's last word.
+    """
+    first = first_failed(check)
+    if first is not None and first.oom and found.cause not in _SAYS_MORE:
+        print_ = fingerprint(job, "out of memory, by the orchestrator's flag")
+        lines = (attempt_line(first), f"the orchestrator's flag: out of memory{_memory(first)}")
+        return _named(found, "host_oom", Outlook.ASK, print_, lines, first)
+    cause = lost_by(first) if first is not None else ""
+    dark = found.cause in UNKNOWN and not check.traceback
+    if first is not None and cause and (dark or found.cause in _OF_A_LOST_PEER):
+        print_ = fingerprint(job, f"attempt {first.state.value}")
+        return _named(found, cause, Outlook.RETRY, print_, (attempt_line(first),), first)
+    if not dark:
+        return found
+    stopped = _stopped(found, check, job) if job.state is JobState.STOPPED else None
+    return stopped or _by_words(found, job, first)
+
+
+def _stopped(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified | None:
+    """Take a STOPPED that nobody on record asked for as a person's, where its words say so.
+
+    Such words mislead at times; so the DRI is asked (R14), and nothing goes on by itself.
+    """
+    claims = (*check.claims, *claims_in(_lines(job.message)))
+    said = next((one for one in claims if one.signature == STOPPED_BY_A_PERSON), None)
+    if said is None or said.confidence < CLAIM_CONFIDENCE_MIN:
+        return None
+    cited = f"{said.label} ({said.signature}): {said.line}"
+    print_ = fingerprint(job, said.line)
+    return replace(
+        _named(found, said.label, Outlook.NEVER, print_, (cited,), None),
+        confidence=said.confidence,
+        rules=(said.signature,),
+    )
+
+
+def _by_words(found: Classified, job: JobFacts, first: AttemptFacts | None) -> Classified:
+    said = (*(_lines(first.message) if first is not None else ()), *_lines(job.message))
+    killed = job.signal == _SIGKILL
+    claim = _claim(claims_in(said), _NOT_BY_WORDS | RAISED if killed else _NOT_BY_WORDS)
+    if claim is not None:
+        print_ = fingerprint(job, claim.line)
+        cited = f"{claim.label} ({claim.signature}): {claim.line}"
+        named = _named(found, claim.label, claim.outlook, print_, (cited,), first)
+        return replace(named, confidence=claim.confidence, rules=(claim.signature,))
+    if first is None or job.signal is not None or job.exit_code is not None:
+        return found
+    # The end of a job that is ended once a task failed says nothing; that of the task's try does.
+    lines = (*found.evidence, attempt_line(first))
+    if first.signal is not None:
+        return replace(found, outlook=Outlook.RETRY_ONCE, evidence=lines, task=first.task)
+    if first.exit_code:
+        return replace(found, outlook=Outlook.ASK, evidence=lines, task=first.task)
+    return found
+
+
+def _claim(claims: Iterable[CauseClaim], barred: frozenset[str]) -> CauseClaim | None:
+    sure = (one for one in claims if one.confidence >= CLAIM_CONFIDENCE_MIN)
+    return next((one for one in sure if one.label not in barred), None)
+
+
+def _named(
+    found: Classified,
+    cause: str,
+    outlook: Outlook,
+    print_: str,
+    lines: tuple[str, ...],
+    first: AttemptFacts | None,
+) -> Classified:
+    others = () if found.cause in (*UNKNOWN, cause) else (found.cause,)
+    return replace(
+        found,
+        cause=cause,
+        outlook=outlook,
+        fingerprint=print_,
+        evidence=(*found.evidence, *lines),
+        confidence=1.0,
+        rules=(),
+        secondary=(*others, *(one for one in found.secondary if one != cause)),
+        task=first.task if first is not None else found.task,
+    )
+
+
+def _memory(attempt: AttemptFacts) -> str:
+    asked, peak = attempt.memory_asked_bytes, attempt.memory_peak_bytes
+    parts = [f"asked for {asked / 1e9:.1f} GB"] if asked is not None else []
+    parts += [f"used {peak / 1e9:.1f} GB at most"] if peak is not None else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _ended(attempt: AttemptFacts) -> datetime | None:
+    return attempt.ended_at or attempt.started_at

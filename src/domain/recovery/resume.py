@@ -1,0 +1,84 @@
+"""Whether training after a resume goes on as it went before: the same steps, the same losses."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from watchkeeper.domain.contracts.detect_limits import limits_of
+from watchkeeper.domain.detectors.metrics import offset_is_off
+from watchkeeper.domain.events import CheckRecorded
+from watchkeeper.domain.observed.measured import Overlap
+from watchkeeper.domain.state.run import Run, contract_of
+
+LIKE_STEPS_MIN = 3
+"""Steps that must have been logged before and after: one or two agree by accident."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeComparison:
+    """What the losses of the same steps say, before and after a resume.
+
+    Attributes:
+        verdict: `same`, `differs`, or `not_comparable` where too few steps were logged twice or a
+            difference was agreed.
+        overlap_steps: Steps that were logged before and after.
+        max_abs: The largest absolute difference among them; none without any.
+        max_rel: The same as a share of the loss before.
+        first_step: The first step that was compared.
+        last_step: The last one.
+        worst_step: Where the difference is largest.
+        offset: How far the loss lies off after the resume's warm-up, as a share; none before.
+        reason: Why, in words.
+    """
+
+    verdict: Literal["same", "differs", "not_comparable"]
+    overlap_steps: int = 0
+    max_abs: float | None = None
+    max_rel: float | None = None
+    first_step: int | None = None
+    last_step: int | None = None
+    worst_step: int | None = None
+    offset: float | None = None
+    reason: str = ""
+
+
+def compare_resume(run: Run, check: CheckRecorded) -> ResumeComparison:
+    """Compare the losses that a resumed instance logs with those of the lineage before it.
+
+    Args:
+        run: The run before or after the check is folded in; only its contract is read.
+        check: The check of the instance that resumed; it holds what was compared so far.
+    """
+    found = check.measured.resume
+    if found is None:
+        return ResumeComparison("not_comparable", reason="no step was logged before and after")
+    if found.reason:
+        return ResumeComparison("not_comparable", reason=found.reason)
+    limits = limits_of(contract_of(run))
+    is_off = offset_is_off(found, limits)
+    if is_off:
+        return _compared("differs", found, f"the loss is off by more than {limits.resume_offset}")
+    if is_off is False and (not found.beyond or found.offset_points):
+        return _compared("same", found, "no offset is left after the resume's warm-up")
+    if found.steps < LIKE_STEPS_MIN:
+        few = f"{found.steps} steps were logged before and after, {LIKE_STEPS_MIN} are needed"
+        return _compared("not_comparable", found, few)
+    if found.beyond:
+        apart = f"{found.beyond} of {found.steps} steps differ by more than {limits.resume_overlap}"
+        return _compared("differs", found, apart)
+    return _compared("same", found, f"all {found.steps} steps agree within {limits.resume_overlap}")
+
+
+def _compared(
+    verdict: Literal["same", "differs", "not_comparable"], found: Overlap, reason: str
+) -> ResumeComparison:
+    return ResumeComparison(
+        verdict=verdict,
+        overlap_steps=found.steps,
+        max_abs=found.max_abs,
+        max_rel=found.max_rel,
+        first_step=found.first_step,
+        last_step=found.last_step,
+        worst_step=found.worst_step,
+        offset=found.offset,
+        reason=reason,
+    )

@@ -1,0 +1,1 @@
+"""Every rule in words, by its id."""

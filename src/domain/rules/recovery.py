@@ -1,0 +1,210 @@
+"""Every R rule in words: what follows an end, or a finding while the instance lives."""
+
+from watchkeeper.domain.rules.rule_text import RuleText
+
+_HERO = "written procedure for hero runs"
+_LOOP = "written monitoring loop"
+_RECOVERY = "watchkeeper.domain.recovery.recovery"
+_AGAIN = "watchkeeper.domain.recovery.again"
+_CAUSES = "watchkeeper.domain.recovery.causes"
+_LIVE = "watchkeeper.domain.recovery.live"
+_VERDICT = "watchkeeper.domain.deciding.verdict"
+_LAUNCHING = "watchkeeper.domain.launches.launching"
+
+RECOVERY_RULES = (
+    RuleText(
+        "R1",
+        "relaunch",
+        "The outlook is `retry`, or `retry_once` and no earlier rule holds, or memory ran out for "
+        "the first time and `policy.oom` is `one_bounded_fix`; the lineage is intact; the resume "
+        "policy allows it; budget is left.",
+        "Relaunch with the same run id, tracker id, output root and command from the newest "
+        "complete, validated checkpoint, by numeric step. The decision says what its outcome would "
+        "prove, and which hypotheses are at stake; a machine that was lost before is named.",
+        _RECOVERY,
+        f"{_HERO}, Resume And Recovery and What Can Go Wrong: Midrun crash",
+    ),
+    RuleText(
+        "R2",
+        "the same failure again",
+        "The same fingerprint without progress past it, uncertainty included; or any second "
+        "failure within 10 steps of an earlier one, or too coarsely read to be told apart. A "
+        "failure that later evidence excused does not count.",
+        "Ask the DRI; do not relaunch.",
+        _AGAIN,
+        f"{_HERO}, What Can Go Wrong: Repeated recoverable failures",
+    ),
+    RuleText(
+        "R3",
+        "restart budget",
+        "As many relaunches as `retries.budget` were decided by a rule within `retries.window` and "
+        "brought no new complete, validated checkpoint beyond the one they resumed from. What "
+        "brought one is no charge; nor is what a human asked for or answered with, nor a restart "
+        "after a failure that later evidence excused.",
+        "Ask the DRI, with both numbers: restarts without and with a new checkpoint.",
+        _AGAIN,
+        f"{_LOOP}, Notes: restart_count",
+    ),
+    RuleText(
+        "R4",
+        "numerical instability",
+        "The cause is `numerical_instability`, or H7 or H8 was open when the instance ended, or "
+        "would have opened at its last check, whatever else it was, and whether a planned act "
+        "expects it or not.",
+        "Ask the DRI at once; never relaunched by rule, whatever the outlook.",
+        _CAUSES,
+        f"{_HERO}, What Can Go Wrong: Numerical instability",
+    ),
+    RuleText(
+        "R5",
+        "small code bug",
+        "A NameError, ImportError, SyntaxError, or a KeyError whose line names the key, was raised "
+        "in the run's own code, in a file that cannot change the training (`recover.trajectory`, "
+        "`recover.harmless`).",
+        "Propose the fix with file and line; nothing is applied. Once it is pushed to the run's "
+        "branch and reported with `watchkeeper fix`, and changes no file that trains, relaunch at "
+        "that commit under the approval that the run has; else refuse it, naming the file.",
+        _CAUSES,
+        f"{_LOOP}, Evaluate: small fixes; {_HERO}, What Can Go Wrong: code bug",
+    ),
+    RuleText(
+        "R6",
+        "memory, data, or code that trains",
+        "A witness names memory as what the run ended for want of, and `policy.oom` is `ask` (a "
+        "bare SIGKILL or exit 137 is no witness); or a collective timed out or a peer was lost "
+        "without a reason, and `policy.distributed` is `ask`; or data loading failed, or a trace "
+        "is unclear or lies in code that can change the trajectory.",
+        "Ask the DRI; do not relaunch. What changes the trajectory goes on as a new run with "
+        "`watchkeeper supersede`.",
+        _CAUSES,
+        f"{_LOOP}, Evaluate: complex issues; {_HERO}, What Can Go Wrong: code bug",
+    ),
+    RuleText(
+        "R7",
+        "bad TPU node",
+        "The cause is `tpu_bad_node`.",
+        "Name the node from attempts and lines. Propose its deletion as a guarded action with the "
+        "command, and relaunch once a human consented and answered; or, where "
+        "`recover.bad_node` is `exception`, relaunch at once and print the command. The same node "
+        "twice, several at once, or none named: ask. watchkeeper deletes nothing itself.",
+        _CAUSES,
+        f"{_LOOP}, TPU Bad-Node Recovery",
+    ),
+    RuleText(
+        "R8",
+        "capacity wedge",
+        "The cause is `capacity_wedge`.",
+        "Tell the DRI; nothing is done to the cluster, and nothing is relaunched by rule.",
+        _CAUSES,
+        f"{_HERO}, What Can Go Wrong: Capacity or scheduling wedge",
+    ),
+    RuleText(
+        "R9",
+        "tracker identity drift",
+        "The finding H2 of a wrong identity is open when an instance ends badly, and outlives it; "
+        "or a planned act expects H2, and the last check shows a wrong identity.",
+        "Ask the DRI; no relaunch by rule until an instance logs under the agreed identity again.",
+        _RECOVERY,
+        f"{_HERO}, What Can Go Wrong: Tracker identity drift",
+    ),
+    RuleText(
+        "R10",
+        "no checkpoint",
+        "No complete, validated checkpoint is there, or the one decided on is gone.",
+        "Ask the DRI; never guess. Without an answer of the store nothing is decided yet, for as "
+        "long as steps may stand still (`live.stall`); then R19 asks.",
+        _RECOVERY,
+        f"{_HERO}, Resume And Recovery",
+    ),
+    RuleText(
+        "R11",
+        "lineage",
+        "The instance started elsewhere than was decided, or showed a forbidden line, so that the "
+        "lineage may be written over; or the resume policy is `never`.",
+        "Ask the DRI, with the command for a new run id, tracker id and output root; the old run "
+        "and the new one name each other.",
+        _RECOVERY,
+        f"{_HERO}, Resume And Recovery: launching with a new run id",
+    ),
+    RuleText(
+        "R12",
+        "one attempt",
+        "Memory ran out again after the one attempt that `policy.oom` allows; or the same error "
+        "came back after a fix; or, in the daily lane, any code bug after one fix.",
+        "Ask the DRI.",
+        _AGAIN,
+        f"{_LOOP}, Notes; written procedure for ferries: one bounded fix attempt, then escalate",
+    ),
+    RuleText(
+        "R13",
+        "the orchestrator retries",
+        "The orchestrator reports another failed attempt inside the job, or owns retries and has "
+        "some left.",
+        "Wait, and watch the attempts.",
+        _VERDICT,
+        "operating practice: exactly one retry owner",
+    ),
+    RuleText(
+        "R14",
+        "stopped by a person",
+        "The instance ended without success after a human asked for its stop; or nobody can "
+        "account for its job, and a human asked for its stop; or it ended in the window of an "
+        "announced pause, swap or maintenance; or its own lines say that somebody stopped it.",
+        "Leave it, whatever the orchestrator calls the end; in a window, or where only its lines "
+        "say so, ask the DRI how to go on. A stop that is not on record is a failure.",
+        _VERDICT,
+        f"{_LOOP}, Evaluate",
+    ),
+    RuleText(
+        "R15",
+        "success",
+        "The orchestrator says success.",
+        "Verify the artefacts for the seal.",
+        _VERDICT,
+        f"{_LOOP}, Check Terminal Status; {_HERO}, Seal",
+    ),
+    RuleText(
+        "R16",
+        "disk full",
+        "The cause is `disk_full`.",
+        "Name host and path, and propose the clean-up as a guarded action; relaunch once a human "
+        "consented and answered. watchkeeper deletes nothing itself.",
+        _CAUSES,
+        "operating practice: logs that fill the disks of hosts; written guidelines: clean-up",
+    ),
+    RuleText(
+        "R17",
+        "a finding while it lives",
+        "A finding opens while the instance lives.",
+        "H2, H3, H5, H7, H8, H9, H16 and H17 alert: the DRI is asked at once. H4, H6, H10, H12 and "
+        "H15 notify, or alert where they open as such: told at once. H1 is reported by another "
+        "process. The job is left alone: never a relaunch. For a hang evidence is kept first; "
+        "ending it is a guarded action.",
+        _LIVE,
+        f"{_HERO}, What Can Go Wrong",
+    ),
+    RuleText(
+        "R18",
+        "any relaunch",
+        "The orchestrator called the instance terminal, and the gate lets the new plan through. "
+        "A relaunch or rollback that a human asked for is decided here.",
+        "The decision says why the failure is recoverable, or who asked for the end.",
+        _LAUNCHING,
+        f"{_HERO}, Resume And Recovery: relaunch only on terminal recoverable failure",
+    ),
+    RuleText(
+        "R19",
+        "judgement",
+        "Nothing above decides: an outlook of `ask`, an end that was to be retried once and came "
+        "back, a blocked gate, a refused launch, a job that nobody can account for; another "
+        "live job on the run's output root; a machine that is lost a third time within "
+        "`retries.window`, with progress between; a "
+        "checkpoint store that is silent for `live.stall` after an end; a relaunch that R1 would "
+        "decide where `policy.approvals` is `each`; or a human answered a question with a "
+        "relaunch.",
+        "Ask the DRI; or relaunch, where a human answered so.",
+        _RECOVERY,
+        f"{_HERO}, Babysitting: escalate",
+    ),
+)
+"""In the order of their ids."""

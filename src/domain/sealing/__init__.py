@@ -1,0 +1,1 @@
+"""What must be seen before a run, or a milestone of it, counts as complete."""

@@ -1,0 +1,1 @@
+"""Secrets are found in texts and taken out before bytes are fixed."""

@@ -1,0 +1,1 @@
+"""What the outside claims by itself: whose run it speaks of, and what a claim changes."""

@@ -1,0 +1,150 @@
+"""What a bound signal does to a run: it is remembered as a claim, and may bring a check forward.
+
+It ends no instance, starts nothing and stops nothing: the check that follows asks the sources.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from watchkeeper.domain.commands.signals import ReceiveSignal
+from watchkeeper.domain.events import RunEvent, SignalReceived
+from watchkeeper.domain.observed.signals import (
+    URGENT,
+    Claim,
+    SignalKind,
+    absorb,
+    claim_of,
+    subject_key,
+)
+from watchkeeper.domain.state.phases import Interrupted, Running, Stabilizing
+from watchkeeper.domain.state.run import Checkpoint, Run
+
+CHECK_GAP = timedelta(seconds=5)
+"""The least time between a check and one that signals bring forward, however many they are."""
+
+WITNESS_BEFORE = timedelta(minutes=15)
+WITNESS_AFTER = timedelta(minutes=15)
+"""How far from an end of a job a claim about its machines may lie and still speak of it."""
+
+WITNESSES_MAX = 4
+
+_OF_MACHINES = frozenset(
+    {
+        SignalKind.NODE_LOST,
+        SignalKind.NODE_PREEMPTED,
+        SignalKind.HARDWARE_FAILED,
+        SignalKind.MAINTENANCE_STARTED,
+        SignalKind.CAPACITY_LOST,
+        SignalKind.PROCESS_DIED,
+    }
+)
+
+_CAUSES: Mapping[SignalKind, str] = MappingProxyType(
+    {
+        SignalKind.NODE_PREEMPTED: "preemption",
+        SignalKind.HARDWARE_FAILED: "hardware",
+        SignalKind.MAINTENANCE_STARTED: "maintenance",
+        SignalKind.CAPACITY_LOST: "preemption",
+        SignalKind.NODE_LOST: "node_failure",
+    }
+)
+"""What a claim about machines means as a cause, the most telling first."""
+
+
+def receive(run: Run, command: ReceiveSignal) -> list[RunEvent]:
+    """Record a signal that says something newer than what is known; else nothing.
+
+    What says who runs where is recorded and is no claim: signals are bound by it, also those that
+    came before, and nothing about the run is concluded from it.
+    """
+    signal = command.signal
+    says_more = signal.kind is SignalKind.IDENTITY
+    if not says_more and absorb(run.claims, claim_of(signal)) is run.claims:
+        return []
+    return [SignalReceived(signal=signal, instance=command.instance, bound_by=command.bound_by)]
+
+
+def received(run: Run, data: SignalReceived, at: datetime) -> Run:
+    """Fold a signal in.
+
+    Args:
+        run: The run.
+        data: The event.
+        at: When it was recorded.
+    """
+    if data.signal.kind is SignalKind.IDENTITY:
+        return run
+    claims = absorb(run.claims, claim_of(data.signal))
+    if claims is run.claims or data.signal.kind not in URGENT:
+        return replace(run, claims=claims)
+    watch = replace(run.watch, next_due=_sooner(run, at))
+    return replace(run, claims=claims, watch=watch, urged_at=at)
+
+
+def _sooner(run: Run, at: datetime) -> datetime | None:
+    due = run.watch.next_due
+    live = isinstance(run.phase, Stabilizing | Running) or (
+        isinstance(run.phase, Interrupted) and run.phase.decision is None
+    )
+    if due is None or not live:
+        return due
+    last = run.last_check
+    earliest = at if last is None else max(at, last.at + CHECK_GAP)
+    return min(due, earliest)
+
+
+def urged(run: Run, due: datetime, began: datetime, now: datetime) -> datetime:
+    """Return when to look again after a check that signals may have overtaken.
+
+    Args:
+        run: The run before the check is recorded.
+        due: When the next check would be due.
+        began: When the check began to read the sources; what was heard since, it may not have seen.
+        now: When the check is recorded.
+    """
+    if run.urged_at is None or run.urged_at < began:
+        return due
+    return min(due, now + CHECK_GAP)
+
+
+def doubted(run: Run, checkpoint: Checkpoint) -> str:
+    """Say why a checkpoint must not be resumed from although it was validated; empty when it may.
+
+    Deleting a folder is neither atomic nor ordered: data may be gone while the metadata still
+    stands. Only writing it anew lifts the doubt.
+    """
+    claim = _about(run, checkpoint.path)
+    if claim is None or claim.kind is not SignalKind.CHECKPOINT_GONE:
+        return ""
+    written = checkpoint.written_at
+    if written is not None and written > claim.at:
+        return ""
+    return f"{claim.source} says that objects of it were deleted at {claim.at.isoformat()}"
+
+
+def _about(run: Run, path: str) -> Claim | None:
+    return run.claims.get(subject_key(SignalKind.CHECKPOINT_GONE, path.rstrip("/")))
+
+
+def witnesses(run: Run, ended_at: datetime) -> tuple[str, ...]:
+    """Return what others say happened to the run's machines around an end of its job."""
+    return tuple(f"{claim.source}: {claim.summary}" for claim in _near(run, ended_at))
+
+
+def cause_by_witnesses(run: Run, ended_at: datetime) -> str:
+    """Return the cause that others name for an end around that time; empty when none does."""
+    named = {claim.kind for claim in _near(run, ended_at)}
+    return next((cause for kind, cause in _CAUSES.items() if kind in named), "")
+
+
+def _near(run: Run, ended_at: datetime) -> list[Claim]:
+    near = [
+        claim
+        for claim in run.claims.values()
+        if claim.kind in _OF_MACHINES
+        and ended_at - WITNESS_BEFORE <= claim.at <= ended_at + WITNESS_AFTER
+    ]
+    near.sort(key=lambda claim: (abs(claim.at - ended_at), claim.source, claim.key))
+    return near[:WITNESSES_MAX]

@@ -1,0 +1,1 @@
+"""What broke: signatures, wording, and what is known around a text."""

@@ -1,0 +1,317 @@
+"""Reads lines with all signatures at once: plain texts first, expressions where one hits."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
+
+from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS
+from watchkeeper.domain.triage.signatures.literals import UnreadPattern, literals_of
+from watchkeeper.domain.triage.signatures.model import Label, Rank, Scope, Signature
+from watchkeeper.domain.triage.signatures.plain_errors import is_message, may_pass, raised_at
+
+WINDOW_MAX = 4_000
+"""Characters of a longer line that are read around a hit."""
+
+_FLAGS = re.IGNORECASE | re.ASCII
+
+ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""Colours and cursor movements of a terminal (ECMA-48)."""
+
+_COUNTER = re.compile(rb"nan iterations:(?= {1,3}0 )")
+"""Stands in every progress line of Megatron-LM, and would make each of them worth a look."""
+
+_SCALE = re.compile(
+    rb"loss scale: (?=\d{0,15}[1-9]\.\d{1,3} \|(?![^\n]{0,40}(?:minimum|underflow|floor|too small"
+    rb"|at its min|below|reached)))"
+)
+"""As well, and harmless while nothing calls the scale low; `nan.loss-scale` reads all others."""
+
+PREFIX = re.compile(
+    r"(?:\s*(?:\[?rank ?\d+\]?:|\[default\d+\]:|\[\d+\]:|\d{1,6}: (?=\S|\s)|\([^()\n]{0,80}pid=[^("
+    r")\n]"
+    r"{0,80}\)|\[[^\[\]\n]{0,40}\d\d:\d\d:\d\d[^\[\]\n]{0,20}\]|\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d"
+    r":\d\d"
+    r"(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+|\d\d:\d\d:\d\d(?:[.,"
+    r"]\d+)?"
+    r"|\[ *\d+\.\d+\]|std(?:err|out):|\|?\s*[EIWF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\]"
+    r"|[EIWFD] \d\d-\d\d \d\d:\d\d:\d\d \S+\]|[EIWF]\d{4} \d\d:\d\d:\S+ +\d+ \S+\]|worker-?\d+:"
+    r"|\((?:raylet|gcs_server|autoscaler)[^)]*\)))+\s?"
+)
+"""What log collectors and launchers put before a line."""
+
+_HEAD = re.compile(
+    r"\s*(?:[\[<(]?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)[\]>)]?"
+    r"(?:[:| -]+[\w./<>-]+(?::\d+)?(?=[:\]| -]))?[:\]| -]+)",
+    re.IGNORECASE,
+)
+_WARNING = re.compile(
+    r"^\W{0,3}(?:\S+ ){0,4}?\[?(?:WARN(?:ING)?|DEBUG|INFO|NOTICE)\b|^W\d{4} |^W \d\d-\d\d |\w+Warn"
+    r"ing:|"
+    r"level=(?:info|warn|debug)|\"level\": ?\"(?:info|warn|debug)",
+    re.IGNORECASE,
+)
+_BAR = re.compile(r"\d+%\||\b\d+/\d+ \[\d+:\d+|\bit/s\b|s/it\b")
+_FRAME = re.compile(r"^\s*(?:[|+ ]*)File \"[^\"]+\", line \d+|^\s+\.\.\. *$")
+_EXCEPTION = re.compile(r"^\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b: |\] |^\w+: error: ")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|;")
+_INDENTED = re.compile(r"^\s{2,}\S")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one line says.
+
+    Attributes:
+        signatures: Those that hold, the strongest first.
+        silenced: Guards that took something out of it.
+        answers: A recovery or success that answers earlier lines.
+    """
+
+    signatures: tuple[Signature, ...] = ()
+    silenced: tuple[Signature, ...] = ()
+    answers: tuple[Signature, ...] = ()
+
+
+_NOTHING = Reading()
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    signature: Signature
+    search: re.Pattern[str]
+    anchored: bool
+
+    def holds(self, texts: tuple[str, ...]) -> bool:
+        """Say whether it holds in a line; the last of the texts is the whole line."""
+        if not self.anchored:
+            return self.search.search(texts[-1]) is not None
+        return any(self.search.search(text) for text in texts)
+
+
+class _Index:
+    """Which of many expressions can hold in a text, found by the plain texts that they need.
+
+    Args:
+        expressions: All of them.
+        built: How plain texts are found: a DFA reads twice as fast, and takes six times as long
+            to build.
+    """
+
+    def __init__(self, expressions: Sequence[_Compiled], built: Implementation) -> None:
+        self.always: set[int] = set()
+        by_literal: dict[str, list[int]] = {}
+        for number, one in enumerate(expressions):
+            try:
+                needed = literals_of(one.signature.pattern)
+            except UnreadPattern:
+                if one.signature.label is not Label.BENIGN or one.signature.scope is Scope.TEXT:
+                    raise
+                # A guard is only asked about lines that something else has hit.
+                self.always.add(number)
+                continue
+            for literal in needed:
+                by_literal.setdefault(literal, []).append(number)
+        self._users = list(by_literal.values())
+        self.numbers = {at for at, literal in enumerate(by_literal) if literal.isdigit()}
+        self.finder = BytesAhoCorasick(
+            [literal.encode() for literal in by_literal],
+            matchkind=MatchKind.Standard,
+            implementation=built,
+        )
+
+    def possible(self, small: bytes) -> set[int]:
+        """Return the numbers of the expressions that a line in small letters can hold."""
+        found = self.finder.find_matches_as_indexes(small, overlapping=True)
+        return self.always.union(*(self._users[literal] for literal, _, _ in found))
+
+
+class Matcher:
+    """All signatures, compiled once.
+
+    Args:
+        plainly: Try every expression on every line, without the plain texts: slow, and what the
+            quick way has to equal.
+
+    Raises:
+        UnreadPattern: A signature's pattern requires no plain text.
+    """
+
+    def __init__(self, plainly: bool = False) -> None:
+        """Compile them."""
+        self._plainly = plainly
+        self._all = [
+            _Compiled(one, re.compile(one.pattern, _FLAGS), "^" in one.pattern)
+            for one in (*GUARDS, *CAUSES, *MARKS)
+        ]
+        self._guards = len(GUARDS)
+        self._every = set(range(len(self._all)))
+        self._claims = _Index(self._all[self._guards :], Implementation.DFA)
+        # Only lines that were hit are looked at with this one.
+        self._index = _Index(self._all, Implementation.ContiguousNFA)
+
+    def hits(self, small: bytes) -> Iterator[int]:
+        """Return where lines stand that need a look, in a text in small letters, in order."""
+        if b"\r" in small:
+            small = small.replace(b"\r", b"\n")
+        if not small.endswith(b"\n"):
+            small += b"\n"
+        small = _without_counters(small)
+        numbers = self._claims.numbers
+        for literal, start, end in self._claims.finder.find_matches_as_indexes(small):
+            if literal not in numbers or not _is_part(small, start, end):
+                yield start
+
+    def read(self, line: str, before: str = "") -> Reading:
+        """Read one line.
+
+        Args:
+            line: Without colours and its end.
+            before: The line before it: below a frame of a traceback stands source code.
+        """
+        possible = sorted(self._possible(line))
+        claims = [self._all[number] for number in possible if number >= self._guards]
+        if not claims:
+            return _NOTHING
+        texts = _texts(line, line)
+        found = _without_messages([one for one in claims if one.holds(texts)], line)
+        if not found:
+            return _NOTHING
+        if _is_frame(before) and not _is_frame(line) and _INDENTED.match(bare(line)):
+            return _source(found, line)
+        guards = [self._all[number] for number in possible if number < self._guards]
+        silence, silenced = _silence(guards, line, texts)
+        masked = line
+        for part in guards:
+            taken = _taken_out(part, masked)
+            if taken != masked:
+                masked = taken
+                silenced.append(part.signature)
+        changed = masked != line
+        texts = _texts(line, masked) if changed else texts
+        kept: list[Signature] = []
+        answers: list[Signature] = []
+        dropped = False
+        for one in found:
+            if changed and not one.holds(texts):
+                dropped = True
+                continue
+            if one.signature.scope is Scope.TEXT:
+                answers.append(one.signature)
+            elif one.signature.rank > silence:
+                kept.append(one.signature)
+            else:
+                dropped = True
+        kept.sort(key=lambda signature: -signature.rank)
+        return Reading(tuple(kept), tuple(silenced) if dropped else (), tuple(answers))
+
+    def _possible(self, line: str) -> set[int]:
+        if self._plainly:
+            return self._every
+        small = line.lower().encode("utf-8", "replace") + b"\n"
+        return self._index.possible(_without_counters(small))
+
+
+def _without_counters(small: bytes) -> bytes:
+    """Return a text in small letters, as long as it was, without what each line of Megatron has."""
+    if b"nan iterations:" in small:
+        small = _COUNTER.sub(b"___ iterations:", small)
+    if b"| loss scale: " in small:
+        small = _SCALE.sub(b"loss _____: ", small)
+    return small
+
+
+def _is_part(small: bytes, start: int, end: int) -> bool:
+    """Say whether digits are a part of a longer number, where no expression takes them for a code.
+
+    A tail of measurements has hundreds of numbers, and some hold 401, 403 or 429.
+    """
+    before = small[start - 1 : start]
+    return before.isdigit() or (before == b"." and small[end : end + 1].isdigit())
+
+
+def _silence(
+    guards: Sequence[_Compiled], line: str, texts: tuple[str, ...]
+) -> tuple[int, list[Signature]]:
+    """Return the rank up to which a line says nothing, and the guards that say so."""
+    silenced = [
+        one.signature
+        for one in guards
+        if one.signature.scope is Scope.LINE and any(one.search.search(text) for text in texts)
+    ]
+    ranks = [int(signature.rank) for signature in silenced]
+    if _WARNING.search(line):
+        ranks.append(Rank.MARK)
+    if _BAR.search(line):
+        ranks.append(Rank.SYMPTOM)
+    return max(ranks, default=-1), silenced
+
+
+def bare(line: str) -> str:
+    """Return a line without what a logger wrote before it: times, ranks, levels."""
+    prefix = PREFIX.match(line)
+    return line[prefix.end() :] if prefix else line
+
+
+def looks_logged(line: str) -> bool:
+    """Say whether a line was written by a program: a time, a rank, a level or an exception."""
+    return bool(PREFIX.match(line) or _HEAD.match(line) or _EXCEPTION.search(line))
+
+
+def _is_frame(line: str) -> bool:
+    return _FRAME.match(line) is not None or _FRAME.match(bare(line)) is not None
+
+
+def _without_messages(found: list[_Compiled], line: str) -> list[_Compiled]:
+    """Leave out claims of infrastructure that rest on the message of a program's own error."""
+    raised = raised_at(line)
+    if raised is None:
+        return found
+    at = raised.start()
+    return [one for one in found if not is_message(one.signature, one.search, line, at)]
+
+
+def _source(found: list[_Compiled], line: str) -> Reading:
+    """Read the line of code in a traceback: what it raises counts where nothing else is said."""
+    if "raise " not in line:
+        return _NOTHING
+    named = [one for one in found if one.signature.rank > Rank.GENERIC and one.search.search(line)]
+    if raised_at(line):
+        named = [one for one in named if not may_pass(one.signature)]
+    return Reading(tuple(replace(one.signature, rank=Rank.MARK) for one in named))
+
+
+def _texts(line: str, masked: str) -> tuple[str, ...]:
+    """Return a line as it stands, without its prefix, and without its level: `^` fits each."""
+    prefix = PREFIX.match(line)
+    start = prefix.end() if prefix else 0
+    head = _HEAD.match(line, start)
+    if head:
+        return (masked[head.end() :], masked[start:], masked)
+    return (masked[start:], masked) if start else (masked,)
+
+
+def _taken_out(part: _Compiled, line: str) -> str:
+    if part.signature.scope is Scope.PART:
+        return part.search.sub(_blank, line)
+    if part.signature.scope is not Scope.SENTENCE:
+        return line
+    for found in reversed(list(part.search.finditer(line))):
+        ends = [at.end() for at in _SENTENCE_END.finditer(line, 0, found.start())]
+        left = ends[-1] if ends else 0
+        after = _SENTENCE_END.search(line, found.end())
+        right = after.start() if after else len(line)
+        line = line[:left] + " " * (right - left) + line[right:]
+    return line
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+@cache
+def matcher() -> Matcher:
+    """Return the one matcher of this process; it takes some tens of milliseconds to make."""
+    return Matcher()
