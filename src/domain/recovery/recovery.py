@@ -40,7 +40,7 @@ from watchkeeper.domain.recovery.causes import (
     r19_outlook,
     supersede_words,
 )
-from watchkeeper.domain.recovery.node import lost_again, r19_node
+from watchkeeper.domain.recovery.node import lost_again
 from watchkeeper.domain.recovery.store_silence import PROPOSES, silent_too_long
 from watchkeeper.domain.signals.receiving import doubted
 from watchkeeper.domain.state.causes import cause_of
@@ -356,7 +356,6 @@ TABLE: tuple[Row, ...] = (
     Row(("R19",), r19_beside),
     Row(("R2",), r2),
     Row(("R19",), r19_retried),
-    Row(("R19",), r19_node),
     Row(("R3",), r3),
 )
 """All that is asked of an end before it may be relaunched, in this order."""

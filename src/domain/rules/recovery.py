@@ -197,8 +197,7 @@ RECOVERY_RULES = (
         "judgement",
         "Nothing above decides: an outlook of `ask`, an end that was to be retried once and came "
         "back, a blocked gate, a refused launch, a job that nobody can account for; another "
-        "live job on the run's output root; a machine that is lost a third time within "
-        "`retries.window`, with progress between; a "
+        "live job on the run's output root; a "
         "checkpoint store that is silent for `live.stall` after an end; a relaunch that R1 would "
         "decide where `policy.approvals` is `each`; or a human answered a question with a "
         "relaunch.",
