@@ -122,6 +122,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
         tasks: Sequence[object],
         number: int,
         told: Tell,
+        fewer: Callable[[], None],
     ) -> Generator[tuple[int, Any], None, None]:
         shares = [list(range(len(tasks)))[place::number] for place in range(number)]
         answers: list[tuple[int, Any]] = []
