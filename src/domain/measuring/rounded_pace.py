@@ -74,8 +74,10 @@ def rough_paces(shown: Shown) -> list[tuple[float, float]]:
     found: list[tuple[float, float]] = []
     for end, step in enumerate(shown.steps):
         begin = bisect_right(shown.steps, step - needed, 0, end) - 1
-        if begin >= 0:
-            moved, took = step - shown.steps[begin], shown.times[end] - shown.times[begin]
+        if begin < 0:
+            continue
+        moved, took = step - shown.steps[begin], shown.times[end] - shown.times[begin]
+        if took > 0:
             found.append((shown.times[end], moved / took))
     return found
 
