@@ -176,7 +176,7 @@ CASES = [
     case("the same machine is lost again, with progress between", loop(LOST, LOST, gain=400),
          relaunched(2050), "node_failure"),
     case("the same machine is lost a third time in a day", loop(LOST, LOST, LOST, gain=400),
-         asks("R19"), "node_failure"),
+         relaunched(2450), "node_failure"),
     case("three machines are lost in a day", loop(LOST, lost("w-4"), lost("w-5"), gain=400),
          relaunched(2450), "node_failure"),
     case("four kinds of ends at one place", loop(PREEMPTED, LOST, NO_NETWORK, KILLED),
