@@ -23,7 +23,8 @@ def standing(run: Run, check: CheckRecorded) -> DecisionMade | None:
     if isinstance(run.phase, Interrupted):
         decided = run.phase.decision
         if decided is not None and decided.action is Action.RELAUNCH:
-            return _held_back(decided, _why_held(run, decided, check)) or decided
+            why = _why_held(run, decided, check)
+            return _held_back(decided, why) if why else decided
         return decided or _awaited(run, check)
     if isinstance(run.phase, Finished):
         return verify_success(check.instance, check.job) if check.job is not None else None
@@ -46,10 +47,8 @@ def _why_held(run: Run, decided: DecisionMade, check: CheckRecorded) -> str:
     return f"another live job writes to its output root: {named}" if writers else ""
 
 
-def _held_back(decided: DecisionMade, why: str) -> DecisionMade | None:
+def _held_back(decided: DecisionMade, why: str) -> DecisionMade:
     """Say that a relaunch waits: the job may live, or somebody may have relaunched it since."""
-    if not why:
-        return None
     return DecisionMade(
         instance=decided.instance,
         action=Action.WAIT,
