@@ -17,6 +17,8 @@ from watchkeeper.domain.progress.progress import parse_startup
 
 SCRIPT = Path(watchkeeper.adapters.demo.__file__).parent / "assets" / "train_lm.py"
 STEPS = 40
+SLOW = ("--shard-delay", "0.2")
+"""A start that is to be struck writes for 1.6 s, so that a busy machine has seen it by then."""
 
 
 @contextmanager
@@ -79,7 +81,8 @@ def test_a_training_killed_in_mid_write_ends_as_if_nothing_had_happened(tmp_path
     with started(training_command(calm)) as undisturbed:
         assert finish(undisturbed)[0] == 0
 
-    with started(training_command(hit)) as training, started(fault_command(hit)) as striker:
+    slow = training_command(hit, *SLOW)
+    with started(slow) as training, started(fault_command(hit)) as striker:
         assert finish(striker)[0] == 0
         assert finish(training)[0] == -9
         (kill,) = kills(hit)
@@ -102,12 +105,12 @@ def test_a_training_killed_in_mid_write_ends_as_if_nothing_had_happened(tmp_path
 def test_each_restart_is_killed_at_the_same_step_while_it_writes(tmp_path: Path) -> None:
     resume = ("--initialize-from", str(checkpoint(tmp_path, 20)))
     with started(fault_command(tmp_path, "--kills", "2")) as striker:
-        with started(training_command(tmp_path)) as first:
+        with started(training_command(tmp_path, *SLOW)) as first:
             assert finish(first)[0] == -9
         # The record is waited for, as the next start writes the same step at once.
         wait_for(tmp_path / "fault.jsonl")
         # What the first left half written is there from the start, and must not count.
-        with started(training_command(tmp_path, *resume)) as second:
+        with started(training_command(tmp_path, *resume, *SLOW)) as second:
             code, output, _ = finish(second)
         assert code == -9
         assert "Saving temporary checkpoint at step 30" in output
@@ -119,7 +122,7 @@ def test_each_restart_is_killed_at_the_same_step_while_it_writes(tmp_path: Path)
 
 
 def test_the_python_process_is_killed_and_not_the_shell_that_waits_for_it(tmp_path: Path) -> None:
-    line = shlex.join(training_command(tmp_path)) + '; echo "driver ended with $?"'
+    line = shlex.join(training_command(tmp_path, *SLOW)) + '; echo "driver ended with $?"'
     with started(["/bin/sh", "-c", line]) as shell, started(fault_command(tmp_path)) as striker:
         assert finish(striker)[0] == 0
         code, output, _ = finish(shell)
@@ -134,7 +137,8 @@ def test_the_youngest_of_nested_pythons_is_the_driver(tmp_path: Path) -> None:
         f"import subprocess, sys\nsubprocess.run([sys.executable, {str(SCRIPT)!r}, *sys.argv[1:]])"
     )
     command = [
-        argument.replace(str(SCRIPT), str(wrapper)) for argument in training_command(tmp_path)
+        argument.replace(str(SCRIPT), str(wrapper))
+        for argument in training_command(tmp_path, *SLOW)
     ]
     with started(command) as outer, started(fault_command(tmp_path)) as striker:
         assert finish(striker)[0] == 0
@@ -145,7 +149,8 @@ def test_the_youngest_of_nested_pythons_is_the_driver(tmp_path: Path) -> None:
 def test_the_training_of_another_root_is_left_alone(tmp_path: Path) -> None:
     mine, other = tmp_path / "mine", tmp_path / "other"
     with started(training_command(other, "--step-delay", "0.2")) as elsewhere:
-        with started(training_command(mine)) as training, started(fault_command(mine)) as striker:
+        slow = training_command(mine, *SLOW)
+        with started(slow) as training, started(fault_command(mine)) as striker:
             assert finish(striker)[0] == 0
             assert finish(training)[0] == -9
         assert elsewhere.poll() is None

@@ -7,7 +7,6 @@ did stands in a log of its own. The training script knows nothing of it.
 
 import argparse
 import json
-import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -76,7 +75,7 @@ def strike(plan: Plan) -> None:
     for _ in range(plan.kills):
         driver = _wait_for_writing(plan, folder, left, deadline, parent)
         _kill(driver)
-        # Looked at before the slow record: the next start may be writing soon.
+        # Looked at before the record, which tells others that the next may start.
         mid_write, left = not (folder / "metadata.json").exists(), _shards(folder)
         killed = {"pid": driver.pid, "step": plan.step, "signal": int(signal.SIGKILL)}
         record(plan.log, {**killed, "mid_write": mid_write})
@@ -193,11 +192,13 @@ def _process(pid: int) -> psutil.Process:
 
 
 def record(log: Path, row: Mapping[str, str | int]) -> None:
-    """Add to a log what was done, and when; it stays there whatever comes after."""
+    """Add to a log what was done, and when; it stays there whatever becomes of this process.
+
+    The disk is not waited for: on a busy one that takes seconds, and the next start may be
+    writing by then.
+    """
     with log.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"at": clock.now().isoformat(), **row}) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def parse(arguments: Sequence[str]) -> Plan:
