@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -23,6 +22,7 @@ from watchkeeper.adapters.documents import (
     value_at,
     value_shown,
 )
+from watchkeeper.adapters.near import near_names
 from watchkeeper.domain.durations import parse_duration
 
 M = TypeVar("M", bound=BaseModel)
@@ -260,10 +260,7 @@ def _elsewhere(guide: Guide, name: str) -> list[str]:
 
 def _closest(name: str, known: Sequence[str]) -> str:
     """Return the known name nearest to a name; empty when none is near."""
-    if len(name) > _NAME_LENGTH_MAX:
-        return ""
-    close = get_close_matches(name.lower(), known, n=1, cutoff=0.75)
-    return close[0] if close else ""
+    return next(iter(near_names(name, known, most=1, cutoff=0.75)), "")
 
 
 def _did_you_mean(text: str) -> str:

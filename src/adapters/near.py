@@ -1,6 +1,6 @@
 """The names that are nearest to a mistyped one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 _SHOWN = 3
@@ -8,7 +8,7 @@ _NAME_LENGTH_MAX = 200
 """A longer name is no slip of a finger, and would take long to compare."""
 
 
-def did_you_mean(name: str, known: Sequence[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a question after a sentence that says a name is unknown; empty where none is near.
 
     >>> did_you_mean("hero-rum", ["hero-run", "daily"])
@@ -16,7 +16,14 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     >>> did_you_mean("other", ["hero-run", "daily"])
     ''
     """
-    if len(name) > _NAME_LENGTH_MAX:
-        return ""
-    near = get_close_matches(name.lower(), known, n=_SHOWN, cutoff=0.7)
+    near = near_names(name, known)
     return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def near_names(
+    name: str, known: Iterable[str], *, most: int = _SHOWN, cutoff: float = 0.7
+) -> list[str]:
+    """Return the known names that are near, the nearest first; at most `most` of them."""
+    if len(name) > _NAME_LENGTH_MAX:
+        return []
+    return get_close_matches(name.lower(), list(known), n=most, cutoff=cutoff)

@@ -1,12 +1,12 @@
 """`schema`: what programs that read events may rely on."""
 
 import json
-from difflib import get_close_matches
 
 import click
 
 from watchkeeper.adapters.cli.common import Leave, json_errors, say
 from watchkeeper.adapters.load import load
+from watchkeeper.adapters.near import near_names
 from watchkeeper.domain.registry import type_of
 from watchkeeper.projections.cloud_event import type_name
 from watchkeeper.projections.event_schemas import event_schema
@@ -55,6 +55,6 @@ def _topic(name: str) -> str:
         known |= {type_name(topic): topic, topic: topic, topic.rpartition(".")[0]: topic}
     if name in known:
         return known[name]
-    near = get_close_matches(name, known, n=3)
+    near = near_names(name, known)
     hint = f"did you mean {', '.join(near)}?" if near else "see `watchkeeper schema events`"
     raise Leave(f"--type {name}: there is no such event; {hint}", 4)
