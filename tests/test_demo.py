@@ -136,7 +136,7 @@ def _flip_one_byte(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-@pytest.mark.parametrize("orchestrator", ON_RAY_FIRST)
+@pytest.mark.parametrize("orchestrator", ON_LOCAL_FIRST)
 def test_crash_loop_relaunches_once_and_then_asks(
     tmp_path: Path, orchestrator: str, pytestconfig: pytest.Config
 ) -> None:

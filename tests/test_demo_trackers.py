@@ -54,6 +54,7 @@ def test_an_online_run_is_written_by_the_training_and_read_back_by_the_watch(
     assert not processes_of(home)
 
 
+@pytest.mark.long
 @pytest.mark.wandb
 def test_an_offline_run_is_buffered_while_it_lives_and_merged_when_it_has_ended(
     tmp_path: Path, pytestconfig: pytest.Config

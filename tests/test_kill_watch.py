@@ -29,6 +29,7 @@ def kill_watch(*arguments: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, report
 
 
+@pytest.mark.long
 def test_a_relaunch_submitted_before_it_is_recorded_is_found() -> None:
     code, report = kill_watch(
         "--plant", "submit-early", "--runs", "0", "--kills", "1", "--only-point", "resubmit"

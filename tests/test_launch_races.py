@@ -15,7 +15,7 @@ from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.events import LaunchRequested
 
-TRIES = [20, pytest.param(100, marks=pytest.mark.long)]
+TRIES = [6, pytest.param(100, marks=pytest.mark.long)]
 """Of each kind of race: 200 in all with `-m long`, in two minutes."""
 
 pytestmark = [pytest.mark.git, pytest.mark.timeout(400)]

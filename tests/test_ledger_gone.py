@@ -135,6 +135,7 @@ def test_init_takes_a_schema_for_each_home_by_the_option(
 
 @pytest.mark.postgres
 @pytest.mark.git
+@pytest.mark.long
 def test_a_demo_under_the_variable_is_found_by_the_next_shell(
     cli_without_home: Cli, tmp_path: Path, postgres_server: PostgresServer,
     monkeypatch: pytest.MonkeyPatch,

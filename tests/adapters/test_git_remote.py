@@ -501,8 +501,15 @@ def write_entries(writer: Writer) -> int:
     return tries
 
 
-@pytest.mark.parametrize("files", ["one file each", "one file for all"])
-@pytest.mark.parametrize("mirrors", ["one mirror for all", "one mirror each"])
+@pytest.mark.parametrize(
+    ("files", "mirrors"),
+    [
+        ("one file for all", "one mirror for all"),
+        ("one file each", "one mirror each"),
+        pytest.param("one file each", "one mirror for all", marks=pytest.mark.long),
+        pytest.param("one file for all", "one mirror each", marks=pytest.mark.long),
+    ],
+)
 def test_racing_processes_lose_and_double_nothing(
     files: str, mirrors: str, bare: Path, tmp_path: Path
 ) -> None:

@@ -146,7 +146,7 @@ def test_a_full_disk_gives_messages_back_and_they_come_again(
 @pytest.mark.parametrize(
     "kills",
     [
-        pytest.param(6, marks=pytest.mark.timeout(420)),
+        pytest.param(3, marks=pytest.mark.timeout(420)),
         pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
     ],
 )

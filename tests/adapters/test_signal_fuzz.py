@@ -155,7 +155,7 @@ def timed(made: Delivery, limit: timedelta = LIMIT) -> Parsed:
 
 
 @settings(
-    max_examples=1500,
+    max_examples=600,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -136,15 +136,22 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize(
+    "positions",
+    [
+        pytest.param(BORDERS, id="borders"),
+        pytest.param(list(range(1, EVENTS + 1)), id="all", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.parametrize("damage", list(DAMAGES))
-def test_damage_at_any_position_of_a_file_is_told_as_one_process_tells_it(
-    tmp_path: Path, damage: str
+def test_damage_in_a_file_is_told_as_one_process_tells_it(
+    tmp_path: Path, damage: str, positions: list[int]
 ) -> None:
     whole = Place(str(tmp_path / "whole" / "ledger.db"))
     Path(whole.text).parent.mkdir()
     fill(whole)
     found = 0
-    for position in range(1, EVENTS + 1):
+    for position in positions:
         shutil.copytree(tmp_path / "whole", tmp_path / str(position))
         place = Place(str(tmp_path / str(position) / "ledger.db"))
         planted(place, damage, position)
@@ -152,7 +159,7 @@ def test_damage_at_any_position_of_a_file_is_told_as_one_process_tells_it(
         found += bool(alone.problems)
         for number in (2, 3):
             assert verified(place, Jobs(number, PART)) == alone, (position, number)
-    assert found == 0 if damage == "nothing" else found >= EVENTS - 4
+    assert found == 0 if damage == "nothing" else found >= len(positions) - 4
 
 
 @pytest.mark.usefixtures("in_this_process")
