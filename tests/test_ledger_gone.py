@@ -216,7 +216,8 @@ def mounted(used: Path, request: pytest.FixtureRequest) -> Path:
 LIES = "read as it lies, on a mount that cannot be written"
 READS = (
     ["status"], ["status", "tiny"], ["status", "--json"], ["why", "tiny"], ["events", "tiny"],
-    ["logbook", "tiny"], ["checkpoints", "tiny"],
+    ["logbook", "tiny"], ["checkpoints", "tiny"], ["subscribe", "--no-follow"],
+    ["ledger", "export"], ["ledger", "replay", "--all"],
 )  # fmt: skip
 
 

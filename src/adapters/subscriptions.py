@@ -17,7 +17,7 @@ from typing import Literal
 from watchkeeper.adapters.home import open_home
 from watchkeeper.adapters.ledger_choice import chosen_store
 from watchkeeper.adapters.near import did_you_mean
-from watchkeeper.adapters.store.choosing import open_ledger
+from watchkeeper.adapters.store.choosing import open_ledger, read_at_rest
 from watchkeeper.domain.registry import UPCASTS, type_of
 from watchkeeper.event_store import EventStore
 from watchkeeper.projections.cloud_event import CloudEvent, cloud_event, is_wanted, matches
@@ -63,7 +63,7 @@ def subscribe(
         store: URL of the server that keeps the ledger; by default WATCHKEEPER_STORE, else what the
             home keeps, else the file in the home.
         warn: Told at once of each of `runs` that has no event yet: it may be launched later, or be
-            misspelt.
+            misspelt; and of a ledger on a read-only mount, which is read unless `follow` is set.
 
     Raises:
         SubscriptionMistake: No event has such a type, or the position lies beyond the ledger.
@@ -93,7 +93,9 @@ def _stream(
 ) -> Generator[CloudEvent, None, None]:
     home = open_home(path)
     chosen = chosen_store(store, os.environ, home.store, home.deployment, home.key)
-    with open_ledger(chosen, home.ledger) as ledger:
+    with open_ledger(chosen, home.ledger, reading=not follow) as ledger:
+        if ledger.at_rest:
+            warn(read_at_rest(home.ledger))
         first = _first(ledger.store, from_position)
         for unknown in _unknown(ledger.store, runs, follow):
             warn(unknown)

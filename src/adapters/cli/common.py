@@ -24,7 +24,7 @@ from watchkeeper.adapters.home import Home, HomeInUse, HomeProblem, open_home, w
 from watchkeeper.adapters.ledger_choice import chosen_store, own_to_home
 from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.adapters.principals import actor_of, read_principals
-from watchkeeper.adapters.store.choosing import open_ledger
+from watchkeeper.adapters.store.choosing import open_ledger, read_at_rest
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.building import BuildHeld
 from watchkeeper.committer import Committer
@@ -118,7 +118,7 @@ def open_office(
         Committer(opened.store) as committer,
     ):
         if opened.at_rest:
-            click.echo(leaving.read_at_rest(home.ledger), err=True)
+            click.echo(read_at_rest(home.ledger), err=True)
         if own:
             home.ledger_made.write_text(f"{name_of_ledger(home)}\n", encoding="utf-8")
         yield Office(home, Ledger(committer, scrubber), opened.recorder, Adapters(home))

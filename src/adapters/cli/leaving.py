@@ -3,7 +3,6 @@
 import functools
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
@@ -48,11 +47,6 @@ def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters,
             leave_quietly(code)
 
     return wrapped
-
-
-def read_at_rest(ledger: Path) -> str:
-    """Say of a ledger on a read-only mount that it is read, and by that what it is worth."""
-    return f"{ledger}: read as it lies, on a mount that cannot be written; nobody adds to it"
 
 
 def leave_quietly(code: int) -> NoReturn:

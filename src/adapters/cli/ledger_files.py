@@ -47,7 +47,7 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
     The same ledger always gives the same bytes. `ledger import` reads them back, into SQLite or
     PostgreSQL. A watch may run; what it appends meanwhile is left out.
     """
-    with open_office(home) as office:
+    with open_office(home, reading=True) as office:
         store = office.ledger.store
         known = office.ledger.slugs()
         for slug in runs:

@@ -87,7 +87,7 @@ def _histories(
     runs: tuple[str, ...], file: Path | None, home: Path
 ) -> Generator[tuple[int, Iterator[History]], None, None]:
     if file is None:
-        with open_office(home) as office:
+        with open_office(home, reading=True) as office:
             known = office.ledger.slugs()
             _expect(runs, known)
             yield len(runs or known), histories(office.ledger.store, runs or known)

@@ -24,12 +24,11 @@ from watchkeeper.adapters.cli.common import (
     store_of,
     who,
 )
-from watchkeeper.adapters.cli.leaving import read_at_rest
 from watchkeeper.adapters.cli.manoeuvring import step_of
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.home import Home, open_home
 from watchkeeper.adapters.processes import ProcessLost, cores
-from watchkeeper.adapters.store.choosing import open_ledger, verify_ledger
+from watchkeeper.adapters.store.choosing import open_ledger, read_at_rest, verify_ledger
 from watchkeeper.adapters.store.parts import Jobs
 from watchkeeper.adapters.views_file import FILE, snapshots
 from watchkeeper.adapters.views_scratch import ScratchFile

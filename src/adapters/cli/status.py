@@ -155,7 +155,7 @@ def _read(home: Path, run: str | None, as_json: bool) -> list[Row]:
         # SQLite needs to write beside a store even to read it.
         resting: list[StatusRow] | None = load("store.choosing", "rows_at_rest")(ledger)
         if resting is not None:
-            click.echo(load("cli.leaving", "read_at_rest")(ledger), err=True)
+            click.echo(load("store.choosing", "read_at_rest")(ledger), err=True)
             rows = [Row(found.run, found.part, found.row) for found in resting]
             return [row for row in rows if run in (None, row.run) or not row.run]
         says = str(load("store.failures", "failure")(error, ledger, "read"))

@@ -64,6 +64,11 @@ def open_ledger(
         yield OpenLedger(store, load("store.postgres_recorder", "PostgresRecorder")(store))
 
 
+def read_at_rest(ledger: Path) -> str:
+    """Say of a ledger on a read-only mount that it is read, and by that what it is worth."""
+    return f"{ledger}: read as it lies, on a mount that cannot be written; nobody adds to it"
+
+
 def rows_at_rest(file: Path) -> list[StatusRow] | None:
     """Return the status rows of a file that can only be read; none where it is not one."""
     store = open_at_rest(file)
