@@ -78,7 +78,7 @@ def test_the_process_may_end_while_the_ledger_is_away() -> None:
     stop.set()
     timer = clock.Timer()
     assert not away.wait_until_back(gone(), stop, StoreAway("refused"))
-    assert timer.elapsed() < timedelta(seconds=1)
+    assert timer.elapsed() < timedelta(seconds=10)
 
 
 @contextmanager

@@ -243,7 +243,7 @@ def test_what_a_planned_act_expects_stands_in_the_check_and_opens_nothing(
                 actor=DRI,
                 kind=ActKind.MAINTENANCE,
                 starts_at=now,
-                ends_at=now + timedelta(seconds=1),
+                ends_at=now + timedelta(seconds=5),
                 expects=("H1",),
                 reason="the monitor's host is rebooted",
             ),

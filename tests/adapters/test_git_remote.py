@@ -894,7 +894,7 @@ def test_a_silent_remote_is_given_up_within_the_limit(
         timer = Timer()
         with pytest.raises(Unavailable, match=r"had not answered when the limit of 0.7 s ended"):
             call()
-        assert limit * 0.9 < timer.elapsed() < limit + timedelta(seconds=2)
+        assert limit * 0.9 < timer.elapsed() < limit + timedelta(seconds=10)
     # Neither git nor what git started is left: an http remote has a process of its own.
     gone = ExponentialBackoff().wait_until(
         lambda: not processes_naming(f"127.0.0.1:{silent_port}/"), timedelta(seconds=5)
@@ -926,7 +926,7 @@ def test_a_hook_that_hangs_is_given_up_within_the_limit(bare: Path, mirror: Path
     timer = Timer()
     with pytest.raises(Unavailable, match="git push had not answered"):
         publish(remote, b"x")
-    assert timer.elapsed() < timedelta(seconds=8)
+    assert timer.elapsed() < timedelta(seconds=20)
     assert not processes_naming(hang)
     (bare / "hooks" / "pre-receive").unlink()
     publish(remote, b"x")

@@ -161,8 +161,8 @@ def test_what_became_of_a_ray_job_and_what_it_waits_for(ray_head: str, tmp_path:
         ended = [one.ended_at for one in ray.attempts(name) if one.ended_at]
         assert ended == sorted(ended)
 
-        said = ray.log_tail(name, lines_max=100)
-        assert f"(rank-1-{name}) my last words" in said
+        words = f"(rank-1-{name}) my last words"
+        said = wait_until(lambda: _lines_with(ray, name, words), "its last words")
         assert not any(line.startswith(f"(rank-0-{name})") for line in said), "it lives again"
 
         around = wait_until(lambda: _with_demand(ray, name), "the demand")
@@ -182,8 +182,15 @@ def _by_task(ray: RayOrchestrator, name: str) -> dict[str, list[AttemptFacts]] |
     found: dict[str, list[AttemptFacts]] = {}
     for one in ray.attempts(name):
         found.setdefault(one.task.split(" (")[0], []).append(one)
-    # Workers report their tasks every second.
-    return found if {"raises", "never", f"rank-1-{name}"} <= found.keys() else None
+    # Each worker reports every second what it did, so that an end may come after later tasks.
+    states = {task: [one.state for one in tries] for task, tries in found.items()}
+    ended = states.get("raises") == states.get(f"rank-1-{name}") == [AttemptState.FAILED]
+    return found if ended and len(states.get("killed", [])) == 2 and "never" in states else None
+
+
+def _lines_with(ray: RayOrchestrator, name: str, line: str) -> list[str] | None:
+    said = ray.log_tail(name, lines_max=100)
+    return list(said) if line in said else None
 
 
 def _with_demand(ray: RayOrchestrator, name: str) -> Any:
