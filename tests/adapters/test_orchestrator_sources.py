@@ -23,7 +23,7 @@ from watchkeeper.domain.observed.sources import ATTEMPTS_MAX, AttemptFacts, Atte
 from watchkeeper.domain.values import JobSpec, JobState
 from watchkeeper.ports import Unavailable
 
-LIMIT = timedelta(seconds=60)
+LIMIT = timedelta(seconds=150)
 SLEEP = (sys.executable, "-c", "import time; time.sleep(100)")
 
 
