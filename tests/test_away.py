@@ -13,7 +13,7 @@ from typing import IO
 
 import pytest
 
-from tests.office import LIMIT, data_of, requested
+from tests.office import LIMIT, data_of, end_processes, requested
 from tests.postgres import PostgresServer
 from tests.test_views import wait_for
 from tests.training import Site, tiny_contract
@@ -100,6 +100,8 @@ def watching(home: Path, errors: IO[bytes]) -> Generator[Callable[[timedelta], i
     finally:
         process.kill()
         process.wait()
+        # The job goes on without its watch.
+        end_processes(home.parent)
 
 
 def test_a_watch_waits_for_its_server_and_goes_on(
