@@ -20,7 +20,7 @@ from watchkeeper.adapters.ray.cluster import HeadNotStarted, RayHead, start_head
 from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
 from watchkeeper.domain.values import JobSpec
 
-pytestmark = [pytest.mark.ray, pytest.mark.pubsub]
+pytestmark = [pytest.mark.ray, pytest.mark.pubsub, pytest.mark.timeout(700)]
 
 SECRET = "hf_" + "q7" * 18
 
