@@ -27,7 +27,7 @@ from bench.ledger_world import (
     opened,
 )
 from watchkeeper.domain.chain import Head, follow
-from watchkeeper.event_store import READ_PAGE, EventStore, Recorded
+from watchkeeper.event_store import EventStore, Recorded
 from watchkeeper.narrow import NarrowReader, struct_of
 
 EVENTS = 500
@@ -123,17 +123,18 @@ def audit_part(store: EventStore, take: Take, after: int, last: int) -> int:
     """Audit the runs that lie between two positions, which begin and end there; count them."""
     heads: dict[str, Head] = {}
     tallies: dict[str, Tally] = {}
-    while page := store.read_all(after=after, limit=min(READ_PAGE, last - after)):
+    for page in store.pages(after=after):
+        if page[-1].position > last:
+            page = [one for one in page if one.position <= last]
         _, streams, versions, topics, states, hashes = zip(*page, strict=True)
         links = zip(streams, streams, versions, topics, states, hashes, strict=True)
-        assert follow(heads, links) == len(page), after
+        assert follow(heads, links) == len(page), page[0]
         for recorded in page:
             tally = tallies.get(recorded.stream)
             if tally is None:
                 tally = tallies[recorded.stream] = Tally()
             take(recorded, tally)
-        after = page[-1].position
-        if after == last:
+        if page[-1].position == last:
             break
     assert {version for version, _ in heads.values()} == {EVENTS}, heads
     return len(heads)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 
 from eventsourcing.postgres import PostgresApplicationRecorder
@@ -31,7 +32,7 @@ from watchkeeper.domain.facts.watch import Health
 from watchkeeper.domain.registry import type_of
 from watchkeeper.domain.secrets.scrubbing import Scrubber
 from watchkeeper.domain.state.run import Run
-from watchkeeper.event_store import EventStore, read_by_pages
+from watchkeeper.event_store import EventStore
 from watchkeeper.folding import fold_history
 from watchkeeper.ledger import Ledger, run_stream
 from watchkeeper.narrow import NarrowReader
@@ -81,7 +82,7 @@ def replay(store: str, folder: Path, payload: Payload, repetitions: int, number:
         "some": lambda: _by_model(ours),
         "narrow": lambda: _by_narrow(ours, narrow),
         "domain": lambda: _by_domain(ours),
-        "bytes": lambda: sum(1 for _ in read_by_pages(ours, STREAM)),
+        "bytes": lambda: sum(1 for _ in chain.from_iterable(ours.pages(STREAM))),
     }
     found = replayed(ways, store, repetitions, number)
     ours.close()
@@ -124,7 +125,7 @@ class Needed(BaseModel):
 
 def _by_events(store: EventStore) -> Tally:
     tally = Tally()
-    for stored in read_by_pages(store, STREAM):
+    for stored in chain.from_iterable(store.pages(STREAM)):
         data = decode(stored.stream, stored.version, stored.topic, stored.state).data
         if isinstance(data, CheckRecorded):
             tally.take(data.health, data.metrics)
@@ -135,7 +136,7 @@ def _by_model(store: EventStore) -> Tally:
     tally = Tally()
     # What `model_validate_json` calls, without the look-ups around it.
     validate = Needed.__pydantic_validator__.validate_json
-    for stored in read_by_pages(store, STREAM):
+    for stored in chain.from_iterable(store.pages(STREAM)):
         if stored.topic == CHECK:
             data = validate(stored.state).data
             tally.take(data.health, data.metrics)

@@ -8,6 +8,7 @@ measured for.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from bench.ledger_append import Found
 from bench.ledger_read import REPLAYS, replayed
 from bench.ledger_world import fill, library_application, opened
 from watchkeeper.domain.values import Value
-from watchkeeper.event_store import EventStore, read_by_pages
+from watchkeeper.event_store import EventStore
 from watchkeeper.narrow import struct_of
 
 TOPIC = "bench.checked.1"
@@ -157,7 +158,7 @@ def replay_small(store: str, folder: Path, repetitions: int, number: int) -> Fou
         "some": lambda: _tally(ours, needed),
         "narrow": lambda: _tally(ours, some.decode),
         "domain": lambda: _fold(ours, whole.decode),
-        "bytes": lambda: sum(1 for _ in read_by_pages(ours, STREAM)),
+        "bytes": lambda: sum(1 for _ in chain.from_iterable(ours.pages(STREAM))),
     }
     found = replayed(ways, store, repetitions, number, SMALL_REPLAYS)
     ours.close()
@@ -170,7 +171,7 @@ def replay_small(store: str, folder: Path, repetitions: int, number: int) -> Fou
 
 def _tally(store: EventStore, read: Callable[[bytes], Any]) -> tuple[int, float, str]:
     checks, lowest, verdict = 0, float("inf"), ""
-    for stored in read_by_pages(store, STREAM):
+    for stored in chain.from_iterable(store.pages(STREAM)):
         data = read(stored.state).data
         checks += 1
         lowest, verdict = min(lowest, data.loss), data.verdict
@@ -179,7 +180,7 @@ def _tally(store: EventStore, read: Callable[[bytes], Any]) -> tuple[int, float,
 
 def _fold(store: EventStore, read: Callable[[bytes], Any]) -> Small:
     run = Small()
-    for stored in read_by_pages(store, STREAM):
+    for stored in chain.from_iterable(store.pages(STREAM)):
         one = read(stored.state)
         data = one.data
         run = Small(

@@ -264,6 +264,10 @@ class Committer:
         """Return a page of the whole ledger with positions above `after`, in commit order."""
         return self._store.read_all(after=after, limit=limit)
 
+    def pages(self, stream: str | None = None, *, after: int = 0) -> Iterator[list[Recorded]]:
+        """Yield what is stored page by page; see the port."""
+        return self._store.pages(stream, after=after)
+
     def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
         """Return what `read_all` returns, with the bytes of events of these topics only."""
         return self._store.skim(topics, after=after, limit=limit)

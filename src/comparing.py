@@ -13,7 +13,6 @@ from watchkeeper.event_store import EventStore
 from watchkeeper.following import Pages, ViewAhead, same_ledger
 from watchkeeper.projections.figures import count
 from watchkeeper.projections.kept import Projection, Row, Seen
-from watchkeeper.tailer import PAGE
 from watchkeeper.views import BuildState, Scratch, Snapshot, ViewsFailure
 
 HELD_MAX = 10_000
@@ -107,8 +106,7 @@ def compare_views(
         folds.append(_Fold(one, known[build.title], parked, scratch))
     begin = min((one.kept.build.begin for one in folds), default=0)
     end = max((one.kept.build.position for one in folds), default=0)
-    after = begin
-    while after < end and (page := store.read_all(after=after, limit=PAGE)):
+    for page in store.pages(after=begin) if begin < end else ():
         for r in page:
             seen = Seen(r.position, r.stream, r.version, r.topic, r.state, r.hash)
             for fold in folds:
@@ -116,8 +114,9 @@ def compare_views(
         for fold in folds:
             if len(fold.rows) > HELD_MAX:
                 fold.spill()
-        after = page[-1].position
-        told(min(after, end) - begin, end - begin)
+        told(min(page[-1].position, end) - begin, end - begin)
+        if page[-1].position >= end:
+            break
     report.problems += [problem for one in folds if (problem := _judged(one))]
 
 

@@ -226,6 +226,21 @@ class EventStore(Protocol):
         """Return a page of the whole ledger with positions above `after`, in commit order."""
         ...
 
+    def pages(self, stream: str | None = None, *, after: int = 0) -> Iterator[list[Recorded]]:
+        """Yield the events of a stream, or of the whole ledger, in pages of at most `READ_PAGE`.
+
+        All that was stored at the call is given; what is appended meanwhile may be, without a gap.
+        Who stops earlier closes the iterator, or lets go of it.
+
+        Args:
+            stream: Its name; the whole ledger, in commit order, when none.
+            after: The version in the stream, or the position in the ledger, to begin after.
+
+        Raises:
+            StoreFailure: The store could not be read; from the iterator.
+        """
+        ...
+
     def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
         """Return what `read_all` returns, with the bytes of events of these topics only."""
         ...
@@ -263,15 +278,24 @@ READ_PAGE = 500
 """Events read at once: a megabyte. More are not read faster, as their memory is not used again."""
 
 
-def read_by_pages(store: EventStore, stream: str, *, after: int = 0) -> Iterator[Recorded]:
-    """Yield a stream's events with versions above `after`, as recorded by the end.
-
-    Raises:
-        StoreFailure: The store could not be read.
-    """
-    while True:
-        page = store.read(stream, after=after, limit=READ_PAGE)
-        yield from page
+def pages_of(
+    store: EventStore, stream: str | None = None, *, after: int = 0
+) -> Iterator[list[Recorded]]:
+    """Yield what `EventStore.pages` does, one page read after the other."""
+    while page := page_of(store, stream, after, READ_PAGE):
+        yield page
         if len(page) < READ_PAGE:
             return
-        after = page[-1].version
+        after = end_of(page, stream)
+
+
+def page_of(store: EventStore, stream: str | None, after: int, limit: int) -> list[Recorded]:
+    """Read one page of a stream, or of the whole ledger."""
+    if stream is None:
+        return store.read_all(after=after, limit=limit)
+    return store.read(stream, after=after, limit=limit)
+
+
+def end_of(page: Sequence[Recorded], stream: str | None) -> int:
+    """Return what the page after one begins after."""
+    return page[-1].position if stream is None else page[-1].version

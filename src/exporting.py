@@ -11,15 +11,13 @@ import base64
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from watchkeeper.domain.outbox.effects import effects_stream
 from watchkeeper.event_store import EventStore, KeyRow, Recorded
 
 FORMAT = "watchkeeper/export/v1"
-
-PAGE = 500
-"""Events read at once."""
 
 
 def export_lines(store: EventStore, runs: Collection[str] = ()) -> Iterator[bytes]:
@@ -47,23 +45,17 @@ def _lines(
     yield _line({"format": FORMAT})
     keys = _begun(store, newest, streams)
     waiting = next(keys, None)
-    after = 0
-    while after < newest:
-        page = store.read_all(after=after, limit=PAGE)
-        for one in page:
-            if one.position > newest:
-                break
-            if streams and one.stream not in streams:
-                continue
-            while waiting is not None and waiting[0] <= one.position:
-                counted["keys"] += 1
-                yield _line(waiting[1])
-                waiting = next(keys, None)
-            counted["events"] += 1
-            yield _line(event_line(one))
-        if not page:
+    for one in chain.from_iterable(store.pages()):
+        if one.position > newest:
             break
-        after = page[-1].position
+        if streams and one.stream not in streams:
+            continue
+        while waiting is not None and waiting[0] <= one.position:
+            counted["keys"] += 1
+            yield _line(waiting[1])
+            waiting = next(keys, None)
+        counted["events"] += 1
+        yield _line(event_line(one))
     # Only keys of appends that stored nothing can be left, in a ledger without events.
     while waiting is not None:
         counted["keys"] += 1

@@ -7,6 +7,7 @@ model makes its run unreadable here and now.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel
@@ -19,7 +20,7 @@ from watchkeeper.domain.observed.measured import Level, Measured, Pace
 from watchkeeper.domain.observed.sources import CapacityFacts
 from watchkeeper.domain.state.remembered import PastCheck, past_check
 from watchkeeper.domain.state.run import LastCheck, Run, Unreadable
-from watchkeeper.event_store import EventStore, Recorded, read_by_pages
+from watchkeeper.event_store import EventStore, Recorded
 from watchkeeper.narrow import read_check
 
 BATCH = 128
@@ -52,7 +53,7 @@ def fold_history(store: EventStore, run: Run | Unreadable) -> Folded:
         StoreFailure: The store failed.
     """
     stream = f"run/{run.slug}"
-    run = fold_stored(run, read_by_pages(store, stream, after=run.version))
+    run = fold_stored(run, chain.from_iterable(store.pages(stream, after=run.version)))
     return Folded(run, store.head(stream)[0] if isinstance(run, Unreadable) else run.version)
 
 

@@ -173,7 +173,7 @@ def events_of(lines: Iterable[bytes]) -> Iterator[Line]:
 def _compare(store: EventStore, groups: Iterator[_Group]) -> int:
     """Compare what the store holds with the beginning of the file; return how many events."""
     newest, after = store.newest(), 0
-    there = _held(store, newest)
+    there = _held(store)
     while after < newest:
         group = next(groups, None)
         if group is None or any(
@@ -188,11 +188,9 @@ def _compare(store: EventStore, groups: Iterator[_Group]) -> int:
     return after
 
 
-def _held(store: EventStore, newest: int) -> Iterator[tuple[str, int, bytes]]:
-    after = 0
-    while after < newest and (page := store.read_all(after=after, limit=500)):
+def _held(store: EventStore) -> Iterator[tuple[str, int, bytes]]:
+    for page in store.pages():
         yield from ((one.stream, one.version, one.hash) for one in page)
-        after = page[-1].position
 
 
 def _groups(lines: Iterable[bytes], heads: dict[str, tuple[int, bytes]]) -> Iterator[_Group]:

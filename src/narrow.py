@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from uuid import UUID
 
@@ -28,7 +29,7 @@ from watchkeeper.domain.evolving.watch import SeenCheck
 from watchkeeper.domain.facts.watch import CheckRecorded
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.registry import UPCASTS, Upcast, type_of
-from watchkeeper.event_store import READ_PAGE, EventStore, Recorded, read_by_pages
+from watchkeeper.event_store import EventStore, Recorded
 
 Fields = Mapping[str, Sequence[str]]
 """Names of an event's fields that are needed, by topic. Other topics are passed over unread."""
@@ -104,10 +105,7 @@ class NarrowReader:
         Raises:
             Undecodable: See `read`.
         """
-        for recorded in read_by_pages(store, stream, after=after):
-            found = self.read(recorded)
-            if found is not None:
-                yield found
+        return self._pages(store.pages(stream, after=after))
 
     def all(self, store: EventStore, *, after: int = 0) -> Iterator[Narrow]:
         """Read the whole ledger in the order of commits, page by page.
@@ -115,12 +113,13 @@ class NarrowReader:
         Raises:
             Undecodable: See `read`.
         """
-        while page := store.read_all(after=after, limit=READ_PAGE):
-            for recorded in page:
-                found = self.read(recorded)
-                if found is not None:
-                    yield found
-            after = page[-1].position
+        return self._pages(store.pages(after=after))
+
+    def _pages(self, pages: Iterator[Sequence[Recorded]]) -> Iterator[Narrow]:
+        for recorded in chain.from_iterable(pages):
+            found = self.read(recorded)
+            if found is not None:
+                yield found
 
 
 def read_check(recorded: Recorded) -> SeenCheck:

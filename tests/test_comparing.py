@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.histories import told
-from watchkeeper import comparing
+from watchkeeper import comparing, event_store
+from watchkeeper.adapters.store import postgres
 from watchkeeper.adapters.views_file import ViewsFile, snapshots
 from watchkeeper.adapters.views_scratch import ScratchFile
 from watchkeeper.audit import Report
@@ -44,7 +45,8 @@ def test_rows_that_were_put_aside_are_compared_as_those_that_are_held(
     store: Any, views: ViewsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
     monkeypatch.setattr(comparing, "HELD_MAX", held)
-    monkeypatch.setattr(comparing, "PAGE", 20)
+    for module in (event_store, postgres):
+        monkeypatch.setattr(module, "READ_PAGE", 20)
     told(store, ["held", "crash_loop"])
     for number in range(60):
         store.append([Write(f"host/{number}", 0, (("t", b"{}"),))])

@@ -16,8 +16,8 @@ from tests.histories import told
 from tests.stores import ON_BOTH, ON_FILE, store_at
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.event_store import StoreFailure, Write
-from watchkeeper.exporting import PAGE, export_lines
+from watchkeeper.event_store import READ_PAGE, StoreFailure, Write
+from watchkeeper.exporting import export_lines
 from watchkeeper.importing import BadExport, OtherLedger, check_export, import_lines
 
 
@@ -44,7 +44,7 @@ def add(store: SqliteStore, *streams: str, key: str | None = None, number: int =
 def mixed(store: SqliteStore) -> None:
     """Appends of every kind: with and without keys, over several streams, bytes of no text."""
     store.append([], key="nothing")
-    for number in range(PAGE // 3):
+    for number in range(READ_PAGE // 3):
         add(store, f"run/{number % 5}", f"effects/{number % 5}", key=f"k {number}", number=2)
         add(store, "roots")
     store.append([Write("uuid/0", 0, (("t.1", b"\xff\x00\n"),))], key="binary")

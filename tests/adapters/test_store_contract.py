@@ -24,7 +24,6 @@ from watchkeeper.event_store import (
     StoreFailure,
     VersionConflict,
     Write,
-    read_by_pages,
 )
 
 NOTED = ("run.noted.1", b'{"text":"all well"}')
@@ -107,12 +106,46 @@ def test_events_are_skimmed_with_the_bytes_of_the_topics_that_are_asked_for(
 
 
 @pytest.mark.parametrize("number", [0, 1, READ_PAGE, READ_PAGE + 1, 2 * READ_PAGE])
-def test_a_stream_is_read_whole_by_pages(store: EventStore, number: int) -> None:
+def test_all_is_read_by_pages(store: EventStore, number: int) -> None:
     store.append([write("run/b", 0, 2)])
     if number:
         store.append([write("run/a", 0, number)])
-    assert list(read_by_pages(store, "run/a")) == store.read("run/a")
-    assert list(read_by_pages(store, "run/a", after=1)) == store.read("run/a", after=1)
+    whole = store.read_all(limit=number + 2)
+    assert len(whole) == number + 2
+    for after in (0, 1, READ_PAGE):
+        pages, all_pages = list(store.pages("run/a", after=after)), list(store.pages(after=after))
+        assert [one for page in pages for one in page] == store.read("run/a", after=after)
+        assert [one for page in all_pages for one in page] == whole[after:]
+        assert all(0 < len(page) <= READ_PAGE for page in pages + all_pages)
+
+
+@pytest.mark.parametrize("stream", ["run/a", None])
+def test_what_is_appended_while_pages_are_read_leaves_no_gap(
+    store: EventStore, stream: str | None
+) -> None:
+    store.append([write("run/a", 0, READ_PAGE + 1)])
+    found = [0]
+    for page in store.pages(stream):
+        found += [one.version for one in page]
+        if len(found) < 3 * READ_PAGE:
+            store.append([write("run/a", store.head("run/a")[0], READ_PAGE)])
+    assert found == [*range(len(found))]
+    assert len(found) > READ_PAGE + 1
+
+
+def test_many_may_read_pages_and_stop_in_their_midst(store: EventStore) -> None:
+    """Each may have asked for its next page already."""
+    store.append([write("run/a", 0, 2 * READ_PAGE)])
+    left = [store.pages() for _ in range(20)]
+    begun = [store.pages("run/a") for _ in range(20)]
+    [number] = {len(next(pages)) for pages in left + begun}
+    del left
+    assert store.head("run/a")[0] == 2 * READ_PAGE
+    for pages in begun:
+        rest = [one.version for page in pages for one in page]
+        assert rest == [*range(number + 1, 2 * READ_PAGE + 1)]
+    store.append([write("run/a", 2 * READ_PAGE)])
+    assert len(store.read("run/a")) == 2 * READ_PAGE + 1
 
 
 def test_streams_are_listed_by_prefix_and_sorted(store: EventStore) -> None:

@@ -36,7 +36,6 @@ from watchkeeper.domain.outbox.effects import effects_stream
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.registry import type_of
 from watchkeeper.domain.state.run import Run
-from watchkeeper.event_store import read_by_pages
 from watchkeeper.inbound import Outcome
 from watchkeeper.ledger import run_stream
 from watchkeeper.projections.figures import count, elapsed
@@ -87,7 +86,8 @@ def _rows(office: Office, slug: str) -> list[Row]:
     events: list[Event] = [
         decode(one.stream, one.version, one.topic, one.state)
         for stream in (run_stream(slug), effects_stream(slug))
-        for one in read_by_pages(store, stream)
+        for page in store.pages(stream)
+        for one in page
         if one.topic in SIGNAL_TOPICS or one.topic not in type_of
     ]
     return signal_rows(slug, events)

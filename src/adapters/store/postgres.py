@@ -18,15 +18,17 @@ from watchkeeper.adapters.store.answers import (
 )
 from watchkeeper.adapters.store.feed import Feed
 from watchkeeper.adapters.store.postgres_address import Address
+from watchkeeper.adapters.store.postgres_ahead import Question, numbered, rows_ahead
 from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
 from watchkeeper.adapters.store.postgres_arrays import bigints, byteas, integers, texts
 from watchkeeper.adapters.store.postgres_failures import is_lost
 from watchkeeper.adapters.store.postgres_feed import hear
 from watchkeeper.adapters.store.postgres_link import LIMITS, Connection, Limits, Links, Unreached
-from watchkeeper.adapters.store.postgres_names import Names, rows_of
+from watchkeeper.adapters.store.postgres_names import Ask, Names, rows_of
 from watchkeeper.clock import ExponentialBackoff, sleep
 from watchkeeper.domain.chain import GENESIS
 from watchkeeper.event_store import (
+    READ_PAGE,
     Append,
     Appended,
     KeyReused,
@@ -37,6 +39,8 @@ from watchkeeper.event_store import (
     StoreFailure,
     VersionConflict,
     Write,
+    end_of,
+    page_of,
 )
 
 PREFIX_END = "\U0010ffff"
@@ -56,6 +60,11 @@ ORDER BY stream, version LIMIT %s::bigint"""
 
 _READ_ALL = """SELECT id, stream, version, topic, state, hash FROM events
 WHERE id > %s ORDER BY id LIMIT %s::bigint"""
+
+_AHEAD, _ALL_AHEAD = numbered(_READ), numbered(_READ_ALL)
+
+_FIRST = 100
+"""Events of a first page, during which the server has nothing to do yet."""
 
 _SKIM = """SELECT id, stream, version, topic, octet_length(state), hash, CASE
     WHEN topic = ANY(ARRAY(SELECT id FROM topics WHERE name = ANY(%s::text[]))) THEN state
@@ -222,11 +231,7 @@ class PostgresStore:
 
         def page(connection: Connection) -> list[Recorded]:
             rows = rows_of(connection, _READ, (stream, after, limit))
-            topics = self._names.topics(connection, {row[2] for row in rows})
-            return [
-                _recorded((position, stream, version, topics[topic], state, chain))
-                for position, version, topic, state, chain in rows
-            ]
+            return self._of_stream(stream, connection, rows)
 
         return self.links.read_by("read", page)
 
@@ -234,14 +239,60 @@ class PostgresStore:
         """Return a page of the whole ledger with positions above `after`, in commit order."""
 
         def page(connection: Connection) -> list[Recorded]:
-            rows = rows_of(connection, _READ_ALL, (after, limit))
-            streams, topics = self._names.both(connection, rows)
-            return [
-                _recorded((position, streams[stream], version, topics[topic], state, chain))
-                for position, stream, version, topic, state, chain in rows
-            ]
+            return self._of_all(connection, rows_of(connection, _READ_ALL, (after, limit)))
 
         return self.links.read_by("read", page)
+
+    def pages(self, stream: str | None = None, *, after: int = 0) -> Iterator[list[Recorded]]:
+        """Yield what is stored page by page, each read while the one before it is worked on."""
+        query, column, where = (_ALL_AHEAD, 0, ()) if stream is None else (_AHEAD, 1, (stream,))
+        question = Question(query, column, where, READ_PAGE)
+        limit = min(_FIRST, READ_PAGE)
+        while page := page_of(self, stream, after, limit):
+            if len(page) < limit:
+                yield page
+                return
+            after, limit = end_of(page, stream), READ_PAGE
+            with rows_ahead(self.links, question, after) as ahead:
+                yield page
+                for connection, rows in ahead:
+                    page = self._named(stream, connection, rows)
+                    if page:
+                        yield page
+                        after = end_of(page, stream)
+                    if len(page) < limit:
+                        return
+
+    def _named(
+        self, stream: str | None, connection: Connection, rows: Sequence[tuple[Any, ...]]
+    ) -> list[Recorded]:
+        """Make events of rows while the next ones are under way on their connection."""
+        ask = partial(self.links.read, "read")
+        if stream is None:
+            return self._of_all(connection, rows, ask)
+        return self._of_stream(stream, connection, rows, ask)
+
+    def _of_stream(
+        self,
+        stream: str,
+        connection: Connection,
+        rows: Sequence[tuple[Any, ...]],
+        ask: Ask | None = None,
+    ) -> list[Recorded]:
+        topics = self._names.topics(connection, {row[2] for row in rows}, ask)
+        return [
+            _recorded((position, stream, version, topics[topic], state, chain))
+            for position, version, topic, state, chain in rows
+        ]
+
+    def _of_all(
+        self, connection: Connection, rows: Sequence[tuple[Any, ...]], ask: Ask | None = None
+    ) -> list[Recorded]:
+        streams, topics = self._names.both(connection, rows, ask)
+        return [
+            _recorded((position, streams[stream], version, topics[topic], state, chain))
+            for position, stream, version, topic, state, chain in rows
+        ]
 
     def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
         """Return what `read_all` returns, with the bytes of events of these topics only."""

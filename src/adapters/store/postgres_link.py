@@ -33,6 +33,9 @@ _Read = TypeVar("_Read")
 _CUT_EVERY = timedelta(milliseconds=250)
 """How often it is looked for connections that hang."""
 
+_KEPT_FREE = 2
+"""Connections of a process that are left to those who cannot do without."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -107,7 +110,7 @@ class Links:
         except BaseException:
             connection.close()
             raise
-        self._give_back(connection, counted=False)
+        self.give_back(connection, counted=False)
 
     def connect(self) -> Connection:
         """Open a connection that the caller owns, in autocommit mode.
@@ -176,7 +179,20 @@ class Links:
                 yield connection
             self._away = False
         finally:
-            self._give_back(connection)
+            self.give_back(connection)
+
+    def spare(self) -> Connection | None:
+        """Return an open connection that may be kept for long; none where others may need it.
+
+        Nobody cuts it when it hangs (see `cut_when_late`), and it is to be given back.
+        """
+        with self._ready:
+            while self._idle and self.limits.connections - self._used > _KEPT_FREE:
+                found = self._idle.pop()
+                if not found.closed:
+                    self._used += 1
+                    return found
+        return None
 
     @contextmanager
     def holding(self, lock: int) -> Generator[None, None, None]:
@@ -282,13 +298,14 @@ class Links:
         try:
             return self.connect()
         except StoreFailure as error:
-            self._give_back(None)
+            self.give_back(None)
             raise Unreached(str(error)) from error
         except BaseException:
-            self._give_back(None)
+            self.give_back(None)
             raise
 
-    def _give_back(self, connection: Connection | None, *, counted: bool = True) -> None:
+    def give_back(self, connection: Connection | None, *, counted: bool = True) -> None:
+        """Take a connection back; it is closed unless it is ready for the next one."""
         with self._ready:
             self._used -= counted
             if connection is not None:

@@ -5,8 +5,9 @@ they are asked for once and kept as long as the connection that gave them. What 
 never changes, and no restore puts another ledger in the place of one that has a connection.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, LiteralString
 from weakref import WeakKeyDictionary
 
@@ -31,34 +32,49 @@ class _Known:
     topics: dict[int, str] = field(default_factory=dict[int, str])
 
 
+Ask = Callable[[LiteralString, tuple[object, ...]], list[tuple[Any, ...]]]
+"""Returns the rows of a query, by another connection to the same ledger: see `Names`."""
+
+
 class Names:
-    """What the connections of one store have been told. A connection is used by one thread."""
+    """What the connections of one store have been told. A connection is used by one thread.
+
+    Where one is busy, another may be asked for it: as long as any is open, the ledger is the same.
+    """
 
     def __init__(self, where: str) -> None:
         """Know nothing of the ledger, which `where` names in words."""
         self._where = where
         self._known = WeakKeyDictionary[Connection, _Known]()
 
-    def topics(self, connection: Connection, numbers: set[int]) -> Mapping[int, str]:
+    def topics(
+        self, connection: Connection, numbers: set[int], ask: Ask | None = None
+    ) -> Mapping[int, str]:
         """Return the names of topics, and maybe of more.
+
+        Args:
+            connection: Which gave the numbers.
+            numbers: The topics.
+            ask: Where the connection itself may not be asked.
 
         Raises:
             StoreFailure: One has no name.
             psycopg.Error: The server refused, or is lost.
         """
-        return self._named(connection, _TOPICS, numbers, self._of(connection).topics)
+        ask = ask or partial(rows_of, connection)
+        return self._named(ask, _TOPICS, numbers, self._of(connection).topics)
 
     def both(
-        self, connection: Connection, rows: Sequence[tuple[Any, ...]]
+        self, connection: Connection, rows: Sequence[tuple[Any, ...]], ask: Ask | None = None
     ) -> tuple[Mapping[int, str], Mapping[int, str]]:
         """Return the names of streams and of topics of rows of position, stream, version, topic.
 
-        Errors are those of `topics`.
+        Arguments and errors are those of `topics`.
         """
-        known = self._of(connection)
+        known, ask = self._of(connection), ask or partial(rows_of, connection)
         return (
-            self._named(connection, _STREAMS, {row[1] for row in rows}, known.streams),
-            self._named(connection, _TOPICS, {row[3] for row in rows}, known.topics),
+            self._named(ask, _STREAMS, {row[1] for row in rows}, known.streams),
+            self._named(ask, _TOPICS, {row[3] for row in rows}, known.topics),
         )
 
     def _of(self, connection: Connection) -> _Known:
@@ -68,11 +84,7 @@ class Names:
         return known
 
     def _named(
-        self,
-        connection: Connection,
-        query: LiteralString,
-        numbers: set[int],
-        known: dict[int, str],
+        self, ask: Ask, query: LiteralString, numbers: set[int], known: dict[int, str]
     ) -> Mapping[int, str]:
         missing = numbers - known.keys()
         if not missing:
@@ -80,7 +92,7 @@ class Names:
         if len(known) + len(missing) > KEPT:
             known.clear()
             missing = numbers
-        known.update(rows_of(connection, query, (bigints(sorted(missing)),)))
+        known.update(ask(query, (bigints(sorted(missing)),)))
         nameless = missing - known.keys()
         if nameless:
             # A join would leave its events out without a word.

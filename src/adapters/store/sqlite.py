@@ -25,6 +25,7 @@ from watchkeeper.event_store import (
     StatusRow,
     VersionConflict,
     Write,
+    pages_of,
 )
 
 _READ = """SELECT e.id, s.name, e.version, t.name, e.state, e.hash
@@ -230,6 +231,10 @@ class SqliteStore:
         with self.database.reading("read") as connection:
             rows = connection.execute(_READ_ALL, (after, limit)).fetchall()
         return list(map(Recorded._make, rows))
+
+    def pages(self, stream: str | None = None, *, after: int = 0) -> Iterator[list[Recorded]]:
+        """Yield what is stored page by page; see the port."""
+        return pages_of(self, stream, after=after)
 
     def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
         """Return what `read_all` returns, with the bytes of events of these topics only."""

@@ -1,0 +1,139 @@
+"""Reads pages from PostgreSQL ahead: the server looks for one while the one before it is worked on.
+
+The next page is asked for as soon as the one before it has come, on a connection that is kept for
+it. No thread waits: its rows come to the socket meanwhile, and the server holds back what does not
+fit there. Whatever goes wrong, the page can be asked for once more, as any other is: to read ahead
+is only ever a gain of time.
+"""
+
+import logging
+import select
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.adapt import Transformer
+from psycopg.pq import ExecStatus, Format
+from psycopg.pq.abc import PGresult
+
+from watchkeeper.adapters.store.postgres_link import Connection, Links
+from watchkeeper.clock import Deadline
+
+_LOG = logging.getLogger(__name__)
+
+
+def numbered(query: LiteralString) -> bytes:
+    """Return a query as the server takes it, with `$1` for the first `%s`."""
+    first, *others = query.split("%s")
+    return (first + "".join(f"${number}{part}" for number, part in enumerate(others, 1))).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked for page after page, without psycopg's cursor, which would wait for an answer.
+
+    Attributes:
+        query: See `numbered`; a value whose type does not follow from its place has a cast. The
+            last two values are what the page begins after, and the most rows of it.
+        column: The place of the column, a `bigint`, that the next page begins after.
+        where: The values of the query but the last two.
+        limit: The most rows of a page.
+    """
+
+    query: bytes
+    column: int
+    where: Sequence[str]
+    limit: int
+
+    def send(self, connection: Connection, after: int) -> None:
+        """Ask for the page after a number.
+
+        Raises:
+            psycopg.Error: The connection is lost.
+        """
+        # As texts, which the server reads as what the query takes them for.
+        values = [value.encode() for value in (*self.where, str(after), str(self.limit))]
+        connection.pgconn.send_query_params(self.query, values, result_format=Format.BINARY)
+
+    def end(self, found: PGresult) -> int:
+        """Return what the page after one begins after, before its rows are made."""
+        number = found.get_value(found.ntuples - 1, self.column)
+        assert number is not None, "a column that is never null"
+        return int.from_bytes(number, "big", signed=True)
+
+
+@contextmanager
+def rows_ahead(
+    links: Links, question: Question, after: int
+) -> Generator[Iterator[tuple[Connection, list[tuple[Any, ...]]]], None, None]:
+    """Ask for a page; give, for a block, the rows of it and of those that follow.
+
+    They end with a page that has fewer rows than the limit. Where they end without one, no
+    connection could be spared, or it was lost: then the next page is to be asked for by other
+    means. Each comes with its connection, on which nothing may be asked, as the next page is under
+    way. The iterator raises a `StoreFailure` when the server does not answer, or the store was
+    closed.
+
+    Args:
+        links: The connections.
+        question: What is asked.
+        after: What the first page begins after.
+    """
+    connection = links.spare()
+    if connection is None:
+        yield iter(())
+        return
+    try:
+        try:
+            question.send(connection, after)
+        except psycopg.Error as error:
+            _give_up(links, connection, error)
+        yield _rows(links, connection, question)
+    finally:
+        # One on which an answer is under way is closed by that.
+        links.give_back(connection)
+
+
+def _rows(
+    links: Links, connection: Connection, question: Question
+) -> Iterator[tuple[Connection, list[tuple[Any, ...]]]]:
+    try:
+        while not connection.closed:
+            found = _answer(links, connection)
+            links.refuse_if_closed()
+            more = found.ntuples == question.limit
+            if more:
+                question.send(connection, question.end(found))
+            reader = Transformer(connection)
+            reader.set_pgresult(found)
+            yield connection, reader.load_rows(0, found.ntuples, tuple)
+            if not more:
+                return
+    except TimeoutError as error:
+        connection.close()
+        raise links.failure(psycopg.OperationalError(str(error)), "read") from error
+    except psycopg.Error as error:
+        _give_up(links, connection, error)
+
+
+def _give_up(links: Links, connection: Connection, error: psycopg.Error) -> None:
+    connection.close()
+    _LOG.info("%s: a page that was read ahead is asked for again: %s", links.where, error)
+
+
+def _answer(links: Links, connection: Connection) -> PGresult:
+    pgconn, limit = connection.pgconn, links.limits.answer
+    deadline, socket = Deadline.after(limit), select.poll()
+    socket.register(pgconn.socket, select.POLLIN)
+    while pgconn.is_busy():
+        if not socket.poll(deadline.remaining().total_seconds() * 1000):
+            raise TimeoutError(f"no answer within {limit.total_seconds():.0f} s")
+        pgconn.consume_input()
+    found = pgconn.get_result()
+    if found is None or found.status != ExecStatus.TUPLES_OK:
+        said = b"no result" if found is None else found.error_message
+        raise psycopg.OperationalError(said.decode(errors="replace"))
+    pgconn.get_result()  # None: there is no other, and the connection is ready again.
+    return found
