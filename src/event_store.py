@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple, Protocol
 
 
@@ -282,18 +283,12 @@ def pages_of(
     store: EventStore, stream: str | None = None, *, after: int = 0
 ) -> Iterator[list[Recorded]]:
     """Yield what `EventStore.pages` does, one page read after the other."""
-    while page := page_of(store, stream, after, READ_PAGE):
+    read = store.read_all if stream is None else partial(store.read, stream)
+    while page := read(after=after, limit=READ_PAGE):
         yield page
         if len(page) < READ_PAGE:
             return
         after = end_of(page, stream)
-
-
-def page_of(store: EventStore, stream: str | None, after: int, limit: int) -> list[Recorded]:
-    """Read one page of a stream, or of the whole ledger."""
-    if stream is None:
-        return store.read_all(after=after, limit=limit)
-    return store.read(stream, after=after, limit=limit)
 
 
 def end_of(page: Sequence[Recorded], stream: str | None) -> int:

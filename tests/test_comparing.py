@@ -9,7 +9,7 @@ import pytest
 
 from tests.histories import told
 from watchkeeper import comparing, event_store
-from watchkeeper.adapters.store import postgres
+from watchkeeper.adapters.store import postgres_pages
 from watchkeeper.adapters.views_file import ViewsFile, snapshots
 from watchkeeper.adapters.views_scratch import ScratchFile
 from watchkeeper.audit import Report
@@ -45,7 +45,7 @@ def test_rows_that_were_put_aside_are_compared_as_those_that_are_held(
     store: Any, views: ViewsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
     monkeypatch.setattr(comparing, "HELD_MAX", held)
-    for module in (event_store, postgres):
+    for module in (event_store, postgres_pages):
         monkeypatch.setattr(module, "READ_PAGE", 20)
     told(store, ["held", "crash_loop"])
     for number in range(60):

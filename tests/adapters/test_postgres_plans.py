@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from tests.postgres import PostgresServer
-from watchkeeper.adapters.store import postgres, postgres_recorder, postgres_schema
+from watchkeeper.adapters.store import postgres, postgres_pages, postgres_recorder, postgres_schema
 from watchkeeper.adapters.store.postgres import PostgresStore, open_postgres
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_rows import read_rows
@@ -35,11 +35,11 @@ DIGESTS = (
 """SHA-256 of each migration's statements: one that ran somewhere is never changed."""
 
 READS: dict[str, tuple[LiteralString, tuple[object, ...]]] = {
-    "a page of a stream": (postgres._READ, ("run/long", 1000, PAGE)),
-    "its first page": (postgres._READ, ("run/long", 0, PAGE)),
-    "its tail": (postgres._READ, ("run/long", LONG - 1, PAGE)),
-    "a page of the ledger": (postgres._READ_ALL, (1000, PAGE)),
-    "a page of it that is skimmed": (postgres._SKIM, (["run.noted.1"], 1000, PAGE)),
+    "a page of a stream": (postgres_pages._READ, ("run/long", 1000, PAGE)),
+    "its first page": (postgres_pages._READ, ("run/long", 0, PAGE)),
+    "its tail": (postgres_pages._READ, ("run/long", LONG - 1, PAGE)),
+    "a page of the ledger": (postgres_pages._READ_ALL, (1000, PAGE)),
+    "a page of it that is skimmed": (postgres_pages._SKIM, (["run.noted.1"], 1000, PAGE)),
     "a page of keys": (postgres._KEYS, (1000, "", LONG, PAGE)),
     "a head": (postgres._HEAD, ("run/long",)),
     "a page by the library": (postgres_recorder._EVENTS, ("run/long", 9, LONG, PAGE)),

@@ -1,11 +1,11 @@
 """The port `watchkeeper.event_store.EventStore` on a schema of a PostgreSQL server."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import psycopg
 
@@ -18,29 +18,23 @@ from watchkeeper.adapters.store.answers import (
 )
 from watchkeeper.adapters.store.feed import Feed
 from watchkeeper.adapters.store.postgres_address import Address
-from watchkeeper.adapters.store.postgres_ahead import Question, numbered, rows_ahead
 from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
 from watchkeeper.adapters.store.postgres_arrays import bigints, byteas, integers, texts
 from watchkeeper.adapters.store.postgres_failures import is_lost
 from watchkeeper.adapters.store.postgres_feed import hear
-from watchkeeper.adapters.store.postgres_link import LIMITS, Connection, Limits, Links, Unreached
-from watchkeeper.adapters.store.postgres_names import Ask, Names, rows_of
+from watchkeeper.adapters.store.postgres_link import LIMITS, Limits, Links, Unreached
+from watchkeeper.adapters.store.postgres_pages import PostgresPages
 from watchkeeper.clock import ExponentialBackoff, sleep
 from watchkeeper.domain.chain import GENESIS
 from watchkeeper.event_store import (
-    READ_PAGE,
     Append,
     Appended,
     KeyReused,
     KeyRow,
-    Recorded,
-    Skimmed,
     StatusRow,
     StoreFailure,
     VersionConflict,
     Write,
-    end_of,
-    page_of,
 )
 
 PREFIX_END = "\U0010ffff"
@@ -51,28 +45,6 @@ WHERE (position, key) > (%s::bigint, %s::text) AND position <= %s::bigint
 ORDER BY position, key LIMIT %s::bigint"""
 
 _KEYS_PAGE = 500
-
-# A page is cut in the order of an index, so that the server never reads and sorts the rest of a
-# long stream for it, whatever statistics say, or without any. Names are put in here: see `Names`.
-_READ = """SELECT id, version, topic, state, hash FROM events
-WHERE stream = (SELECT id FROM streams WHERE name = %s) AND version > %s
-ORDER BY stream, version LIMIT %s::bigint"""
-
-_READ_ALL = """SELECT id, stream, version, topic, state, hash FROM events
-WHERE id > %s ORDER BY id LIMIT %s::bigint"""
-
-_AHEAD, _ALL_AHEAD = numbered(_READ), numbered(_READ_ALL)
-
-_FIRST = 100
-"""Events of a first page, during which the server has nothing to do yet."""
-
-_SKIM = """SELECT id, stream, version, topic, octet_length(state), hash, CASE
-    WHEN topic = ANY(ARRAY(SELECT id FROM topics WHERE name = ANY(%s::text[]))) THEN state
-END
-FROM events WHERE id > %s ORDER BY id LIMIT %s::bigint"""
-
-# A third less of what is done here for an event than by the class itself.
-_recorded = partial(tuple[Any, ...].__new__, Recorded)
 
 _HEAD = """SELECT version, hash FROM events
 WHERE stream = (SELECT id FROM streams WHERE name = %s)
@@ -137,14 +109,13 @@ class Told:
     position: int | None
 
 
-class PostgresStore:
+class PostgresStore(PostgresPages):
     """See `watchkeeper.event_store.EventStore` for the contract. Any thread may call any method."""
 
     def __init__(self, links: Links) -> None:
         """Take over connections to a ledger that is prepared; see `open_postgres`."""
-        self.links = links
+        super().__init__(links)
         self.feed = Feed(partial(hear, links))
-        self._names = Names(links.where)
 
     def __enter__(self) -> Self:
         """Use the store for the length of a block."""
@@ -225,88 +196,6 @@ class PostgresStore:
         if not rows:
             return None
         return repeated(key, digest, rows[0])
-
-    def read(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Recorded]:
-        """Return a stream's events with versions above `after`, in order."""
-
-        def page(connection: Connection) -> list[Recorded]:
-            rows = rows_of(connection, _READ, (stream, after, limit))
-            return self._of_stream(stream, connection, rows)
-
-        return self.links.read_by("read", page)
-
-    def read_all(self, *, after: int = 0, limit: int = 500) -> list[Recorded]:
-        """Return a page of the whole ledger with positions above `after`, in commit order."""
-
-        def page(connection: Connection) -> list[Recorded]:
-            return self._of_all(connection, rows_of(connection, _READ_ALL, (after, limit)))
-
-        return self.links.read_by("read", page)
-
-    def pages(self, stream: str | None = None, *, after: int = 0) -> Iterator[list[Recorded]]:
-        """Yield what is stored page by page, each read while the one before it is worked on."""
-        query, column, where = (_ALL_AHEAD, 0, ()) if stream is None else (_AHEAD, 1, (stream,))
-        question = Question(query, column, where, READ_PAGE)
-        limit = min(_FIRST, READ_PAGE)
-        while page := page_of(self, stream, after, limit):
-            if len(page) < limit:
-                yield page
-                return
-            after, limit = end_of(page, stream), READ_PAGE
-            with rows_ahead(self.links, question, after) as ahead:
-                yield page
-                for connection, rows in ahead:
-                    page = self._named(stream, connection, rows)
-                    if page:
-                        yield page
-                        after = end_of(page, stream)
-                    if len(page) < limit:
-                        return
-
-    def _named(
-        self, stream: str | None, connection: Connection, rows: Sequence[tuple[Any, ...]]
-    ) -> list[Recorded]:
-        """Make events of rows while the next ones are under way on their connection."""
-        ask = partial(self.links.read, "read")
-        if stream is None:
-            return self._of_all(connection, rows, ask)
-        return self._of_stream(stream, connection, rows, ask)
-
-    def _of_stream(
-        self,
-        stream: str,
-        connection: Connection,
-        rows: Sequence[tuple[Any, ...]],
-        ask: Ask | None = None,
-    ) -> list[Recorded]:
-        topics = self._names.topics(connection, {row[2] for row in rows}, ask)
-        return [
-            _recorded((position, stream, version, topics[topic], state, chain))
-            for position, version, topic, state, chain in rows
-        ]
-
-    def _of_all(
-        self, connection: Connection, rows: Sequence[tuple[Any, ...]], ask: Ask | None = None
-    ) -> list[Recorded]:
-        streams, topics = self._names.both(connection, rows, ask)
-        return [
-            _recorded((position, streams[stream], version, topics[topic], state, chain))
-            for position, stream, version, topic, state, chain in rows
-        ]
-
-    def skim(self, topics: Collection[str], *, after: int = 0, limit: int = 500) -> list[Skimmed]:
-        """Return what `read_all` returns, with the bytes of events of these topics only."""
-        asked = (texts(sorted(topics)), after, limit)
-
-        def page(connection: Connection) -> list[Skimmed]:
-            rows = rows_of(connection, _SKIM, asked)
-            streams, names = self._names.both(connection, rows)
-            return [
-                Skimmed(position, streams[stream], version, names[topic], size, chain, state)
-                for position, stream, version, topic, size, chain, state in rows
-            ]
-
-        return self.links.read_by("read", page)
 
     def head(self, stream: str) -> tuple[int, bytes]:
         """Return a stream's version and chain hash; 0 and 32 zero bytes when it is empty."""

@@ -1,13 +1,11 @@
 """The connections of one process to PostgreSQL: few, checked, and cut when they hang."""
 
 import logging
-import os
-import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from threading import Condition, Event, Lock, Thread, local
+from threading import Condition, local
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
@@ -21,6 +19,7 @@ from watchkeeper.adapters.store.postgres_failures import (
     failure,
     is_lost,
 )
+from watchkeeper.adapters.store.postgres_guard import Guard
 from watchkeeper.adapters.store.postgres_names import rows_of
 from watchkeeper.adapters.store.postgres_schema import Marks, marks_of, prepare
 from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
@@ -29,9 +28,6 @@ from watchkeeper.event_store import StoreAway, StoreFailure
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _Read = TypeVar("_Read")
-
-_CUT_EVERY = timedelta(milliseconds=250)
-"""How often it is looked for connections that hang."""
 
 _KEPT_FREE = 2
 """Connections of a process that are left to those who cannot do without."""
@@ -358,59 +354,3 @@ class Links:
 
 class Unreached(StoreFailure):
     """No connection could be had, so nothing was sent; another attempt may have one."""
-
-
-class Guard:
-    """Cuts connections on which an answer stays out, so that whoever waits gets an error.
-
-    A server has limits of its own, but one that is stopped, or a network that swallows, keeps none.
-    """
-
-    def __init__(self) -> None:
-        """Start nothing: the thread begins with the first connection."""
-        self._lock = Lock()
-        self._watched: dict[int, tuple[Deadline, Connection]] = {}
-        self._thread: Thread | None = None
-        self._stop = Event()
-
-    @contextmanager
-    def watching(self, connection: Connection, limit: timedelta) -> Generator[None, None, None]:
-        """Cut a connection when the block takes longer than a limit."""
-        mark = id(connection)
-        with self._lock:
-            self._watched[mark] = (Deadline.after(limit), connection)
-            if self._thread is None:
-                # A daemon, so that a store left open does not keep the process from ending.
-                self._thread = Thread(target=self._run, name="store-guard", daemon=True)
-                self._thread.start()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._watched.pop(mark, None)
-
-    def close(self) -> None:
-        """Stop the thread; safe to call twice."""
-        self._stop.set()
-        with self._lock:
-            thread = self._thread
-        if thread is not None:
-            thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(_CUT_EVERY.total_seconds()):
-            with self._lock:
-                late = [(mark, c) for mark, (due, c) in self._watched.items() if due.expired()]
-                # Under the lock: whoever is done takes its connection out before giving it back.
-                for mark, connection in late:
-                    del self._watched[mark]
-                    _cut(connection)
-
-
-def _cut(connection: Connection) -> None:
-    """Shut a connection's socket down; its own thread then meets the end of the stream."""
-    try:
-        with socket.socket(fileno=os.dup(connection.fileno())) as end:
-            end.shutdown(socket.SHUT_RDWR)
-    except (OSError, psycopg.Error) as error:
-        _LOG.warning("a connection to PostgreSQL that hangs could not be cut: %s", error)
