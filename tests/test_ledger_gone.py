@@ -2,8 +2,11 @@
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
+import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,8 @@ from tests.stores import ON_FILE
 from tests.training import Site, tiny_contract
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.store.sqlite import open_store
+from watchkeeper.adapters.views_copy import copied
+from watchkeeper.views import ViewsFailure
 
 pytestmark = ON_FILE
 
@@ -217,7 +222,8 @@ LIES = "read as it lies, on a mount that cannot be written"
 READS = (
     ["status"], ["status", "tiny"], ["status", "--json"], ["why", "tiny"], ["events", "tiny"],
     ["logbook", "tiny"], ["checkpoints", "tiny"], ["subscribe", "--no-follow"],
-    ["ledger", "export"], ["ledger", "replay", "--all"],
+    ["ledger", "export"], ["ledger", "replay", "--all"], ["ledger", "stats"], ["ledger", "weeks"],
+    ["ledger", "projections"], ["ledger", "parked", "list"],
 )  # fmt: skip
 
 
@@ -234,17 +240,37 @@ def test_a_ledger_at_rest_on_a_read_only_mount_is_read_as_it_lies(
     assert told.stdout == here.out or (words[0] == "status" and "tiny" in told.stdout)
 
 
-def test_of_a_ledger_on_a_read_only_mount_verify_proves_the_histories(mounted: Path) -> None:
+def test_a_ledger_on_a_read_only_mount_is_verified_with_its_views(mounted: Path, cli: Cli) -> None:
+    cli("ledger", "catch-up")
     told = _read_only(mounted, "verify", "--offline", "--json")
     found = json.loads(told.stdout)
-    assert (found["runs"], found["problems"]) == (1, [])
+    assert (found["runs"], found["problems"], found["unchecked"]) == (1, [], [])
     assert LIES in found["notes"][0] + found["notes"][-1]
-    # SQLite reads them with its files beside them, and they can be made again.
-    assert (told.returncode, len(found["unchecked"])) == (2, 1)
-    assert "views.db could not be read" in found["unchecked"][0]
+    assert told.returncode == 0
+    with closing(sqlite3.connect(mounted / "views.db")) as views, views:
+        views.execute("""UPDATE rows SET row = '{"events":7,"bytes":7}' WHERE key LIKE 'topic %'""")
+    told = _read_only(mounted, "verify", "--offline")
+    assert (told.returncode, "view sizes@" in told.stdout) == (1, True), told.stdout
+
+
+def test_views_that_a_read_only_mount_lacks_are_counted_for_whoever_asks(
+    mounted: Path, cli: Cli
+) -> None:
+    whole = cli("ledger", "stats", "--json").json
     for left in mounted.glob("views.db*"):
         left.unlink()
+    told = _read_only(mounted, "ledger", "stats", "--json")
+    assert (told.returncode, json.loads(told.stdout)) == (0, whole), told.stderr
+    assert not list(mounted.glob("views.db*"))
     assert _read_only(mounted, "verify", "--offline").returncode == 0
+
+
+def test_views_that_cannot_be_copied_are_told_with_what_to_do(
+    used: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(ViewsFailure, match=r"could not be copied.*gone.*Set TMPDIR"), copied(used):
+        pass
 
 
 @pytest.mark.parametrize("words", [["note", "tiny", "hi"], ["watch", "--until-idle"]])

@@ -85,12 +85,21 @@ def actor_option(command: Callable[Parameters, Returned]) -> Callable[Parameters
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """An open home with everything that a command needs."""
+    """An open home with everything that a command needs.
+
+    Attributes:
+        home: The home.
+        ledger: Its ledger.
+        recorder: The same as the library sees it.
+        adapters: What asks and acts outside.
+        at_rest: The home cannot be written, and its ledger is read as it lies.
+    """
 
     home: Home
     ledger: Ledger
     recorder: ApplicationRecorder
     adapters: Adapters
+    at_rest: bool
 
     @property
     def desk(self) -> Desk:
@@ -121,7 +130,8 @@ def open_office(
             click.echo(read_at_rest(home.ledger), err=True)
         if own:
             home.ledger_made.write_text(f"{name_of_ledger(home)}\n", encoding="utf-8")
-        yield Office(home, Ledger(committer, scrubber), opened.recorder, Adapters(home))
+        made = Ledger(committer, scrubber)
+        yield Office(home, made, opened.recorder, Adapters(home), opened.at_rest)
 
 
 def store_of(home: Home) -> str:

@@ -19,7 +19,7 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.cli.lagging import view_problems
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.table import table
-from watchkeeper.adapters.cli.viewing import HOLDER, lags_of, views_of
+from watchkeeper.adapters.cli.viewing import HOLDER, folder_of, lags_of, views_of, views_to_read
 from watchkeeper.building import BuildHeld, by_title, rebuild
 from watchkeeper.following import retry_all
 from watchkeeper.projections.catalogue import PROJECTIONS
@@ -45,10 +45,10 @@ def projections(home: Path, as_json: bool) -> None:
 
     They are kept level by `watch` and `serve`; `ledger catch-up` does it here and now.
     """
-    with open_office(home) as office:
+    with open_office(home, reading=True) as office, folder_of(office) as folder:
         newest = office.ledger.store.newest()
-        found = lags_of(office)
-        wrong = view_problems(office.home.path, found)
+        found = lags_of(office, folder)
+        wrong = view_problems(folder, found)
         shape = live_shape(office.ledger.store.status_rows())
     known = {one.title: one for one in PROJECTIONS}
     rows = [
@@ -98,7 +98,7 @@ def catch_up_command(home: Path, as_json: bool) -> None:
     with open_office(home) as office, views_of(office) as views:
         ledger_figures.level(office, views, as_json)
         newest = office.ledger.store.newest()
-        wrong = view_problems(office.home.path, lags_of(office))
+        wrong = view_problems(office.home.path, lags_of(office, office.home.path))
     lines = [f"every view is level at event {newest:,}", *(f"  wrong  {text}" for text in wrong)]
     say(as_json, {"newest": newest, "wrong": wrong}, "\n".join(lines[1:] if wrong else lines))
     if wrong:
@@ -204,7 +204,7 @@ def parked() -> None:
 @json_errors
 def list_parked(home: Path, as_json: bool) -> None:
     """List parked events, oldest first. Exit 1 when there is one."""
-    with open_office(home) as office, views_of(office) as views:
+    with open_office(home, reading=True) as office, views_to_read(office) as views:
         now = [build for build in views.builds() if build.state is not BuildState.OLD]
         titles = {build.id: build.title for build in now}
         rows = [_row(titles, one, office) for one in views.parked() if one.build in titles]

@@ -18,7 +18,7 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.table import table
-from watchkeeper.adapters.cli.viewing import views_of
+from watchkeeper.adapters.cli.viewing import views_to_read
 from watchkeeper.building import catch_up
 from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
 from watchkeeper.projections.catalogue import PROJECTIONS
@@ -62,7 +62,7 @@ def live(views: Views, name: str) -> tuple[int, dict[str, Any]]:
 @json_errors
 def stats(last: int, home: Path, as_json: bool) -> None:
     """Show how much the ledger holds: events and bytes, by topic, and the largest runs."""
-    with open_office(home) as office, views_of(office) as views:
+    with open_office(home, reading=True) as office, views_to_read(office) as views:
         level(office, views, as_json)
         begin, rows = live(views, SIZES.name)
         kind = office.ledger.store.kind
@@ -124,7 +124,7 @@ def _cells(name: str, row: Mapping[str, int]) -> tuple[str, ...]:
 @json_errors
 def weeks(last: int, home: Path, as_json: bool) -> None:
     """Show what happened week by week: interruptions by cause, decisions, questions, findings."""
-    with open_office(home) as office, views_of(office) as views:
+    with open_office(home, reading=True) as office, views_to_read(office) as views:
         level(office, views, as_json)
         begin, rows = live(views, WEEKS.name)
     found: dict[str, list[dict[str, Any]]] = {}

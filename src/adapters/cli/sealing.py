@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from watchkeeper.adapters.home import Home, open_home
 from watchkeeper.adapters.processes import ProcessLost, cores
 from watchkeeper.adapters.store.choosing import open_ledger, read_at_rest, verify_ledger
 from watchkeeper.adapters.store.parts import Jobs
+from watchkeeper.adapters.views_copy import copied
 from watchkeeper.adapters.views_file import FILE, snapshots
 from watchkeeper.adapters.views_scratch import ScratchFile
 from watchkeeper.audit import Report, check_evidence
@@ -174,7 +176,8 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
                         home, chosen, opened.store, report,
                         remotes=not offline, jobs=Jobs(jobs, told=show, fewer=fewer),
                     )  # fmt: skip
-                _compare(home, opened.store, report, quiet=quiet)
+                views = copied(home.path) if opened.at_rest else nullcontext(home.path)
+                _compare(views, opened.store, report, quiet=quiet)
         except StoreFailure as error:
             # The bytes were just found whole: that they can't be opened here proves nothing.
             report.unchecked.append(str(error))
@@ -186,11 +189,14 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
     ]
 
 
-def _compare(home: Home, store: EventStore, report: Report, *, quiet: bool) -> None:
+def _compare(
+    views: AbstractContextManager[Path], store: EventStore, report: Report, *, quiet: bool
+) -> None:
     """Compare the kept views with the ledger; that they cannot be read proves nothing."""
     try:
         with (
-            snapshots(home.path / FILE) as kept,
+            views as folder,
+            snapshots(folder / FILE) as kept,
             ScratchFile() as scratch,
             progress("comparing views", quiet=quiet) as show,
         ):

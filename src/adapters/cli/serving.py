@@ -171,6 +171,6 @@ def _problems(office: Office, last: clock.Timer) -> Callable[[], list[str]]:
 
 def _view_problems(office: Office) -> list[str]:
     try:
-        return view_problems(office.home.path, lags_of(office))
+        return view_problems(office.home.path, lags_of(office, office.home.path))
     except (ViewsFailure, StoreFailure) as error:
         return [f"views: {error}"]

@@ -234,7 +234,7 @@ def _publish_checks(office: Office) -> list[tuple[str, bool, str]]:
 def _view_checks(office: Office) -> list[tuple[str, bool, str]]:
     """Check how far the views are behind the ledger; none where no watch has begun any."""
     try:
-        found = lags_of(office)
+        found = lags_of(office, office.home.path)
         wrong = view_problems(office.home.path, found)
     except ViewsFailure as error:
         return [("views", False, str(error))]

@@ -5,9 +5,11 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 
 from watchkeeper.adapters.cli.common import Office
 from watchkeeper.adapters.cli.lagging import read_lags, time_recorded
+from watchkeeper.adapters.views_copy import copied
 from watchkeeper.adapters.views_file import FILE, ViewsFile
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.lag import Lag
@@ -50,12 +52,37 @@ def views_of(office: Office) -> ViewsFile:
     return ViewsFile(office.home.path / FILE)
 
 
-def lags_of(office: Office) -> list[Lag]:
-    """Return how far each view of an open home is, whatever store its ledger lies in."""
+@contextmanager
+def folder_of(office: Office) -> Generator[Path, None, None]:
+    """Give, for a block, where a command that only reads finds the views: the home, or a copy.
+
+    Raises:
+        ViewsFailure: They could not be copied.
+    """
+    if not office.at_rest:
+        yield office.home.path
+        return
+    with copied(office.home.path) as folder:
+        yield folder
+
+
+@contextmanager
+def views_to_read(office: Office) -> Generator[ViewsFile, None, None]:
+    """Give the views for a block that changes none that others read; see `folder_of`.
+
+    Raises:
+        ViewsFailure: They could not be opened or copied.
+    """
+    with folder_of(office) as folder, ViewsFile(folder / FILE) as views:
+        yield views
+
+
+def lags_of(office: Office, folder: Path) -> list[Lag]:
+    """Return how far each view in a folder is from an open home's ledger, whatever its store."""
     store = office.ledger.store
 
     def recorded_at(position: int) -> datetime | None:
         found = store.read_all(after=position, limit=1)
         return time_recorded(found[0].state) if found else None
 
-    return read_lags(office.home.path, store.newest, recorded_at)
+    return read_lags(folder, store.newest, recorded_at)
