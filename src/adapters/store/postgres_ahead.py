@@ -113,7 +113,8 @@ def _rows(
                 return
     except TimeoutError as error:
         connection.close()
-        raise links.failure(psycopg.OperationalError(str(error)), "read") from error
+        said = f"no answer within {links.limits.answer.total_seconds():.0f} s"
+        raise links.failure(psycopg.OperationalError(said), "read") from error
     except psycopg.Error as error:
         _give_up(links, connection, error)
 
@@ -124,16 +125,23 @@ def _give_up(links: Links, connection: Connection, error: psycopg.Error) -> None
 
 
 def _answer(links: Links, connection: Connection) -> PGresult:
-    pgconn, limit = connection.pgconn, links.limits.answer
-    deadline, socket = Deadline.after(limit), select.poll()
-    socket.register(pgconn.socket, select.POLLIN)
-    while pgconn.is_busy():
-        if not socket.poll(deadline.remaining().total_seconds() * 1000):
-            raise TimeoutError(f"no answer within {limit.total_seconds():.0f} s")
-        pgconn.consume_input()
-    found = pgconn.get_result()
+    deadline = Deadline.after(links.limits.answer)
+    found = _next(connection, deadline)
     if found is None or found.status != ExecStatus.TUPLES_OK:
         said = b"no result" if found is None else found.error_message
         raise psycopg.OperationalError(said.decode(errors="replace"))
-    pgconn.get_result()  # None: there is no other, and the connection is ready again.
+    # After it comes none, and by that the connection is ready again.
+    if _next(connection, deadline) is not None:
+        raise psycopg.OperationalError("a second result")
     return found
+
+
+def _next(connection: Connection, deadline: Deadline) -> PGresult | None:
+    """Wait without keeping other threads from running, which libpq's own waiting would."""
+    pgconn, socket = connection.pgconn, select.poll()
+    socket.register(pgconn.socket, select.POLLIN)
+    while pgconn.is_busy():
+        if not socket.poll(deadline.remaining().total_seconds() * 1000):
+            raise TimeoutError
+        pgconn.consume_input()
+    return pgconn.get_result()
