@@ -19,7 +19,7 @@ from tests.stores import ON_FILE
 from tests.training import Site, tiny_contract
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.adapters.views_copy import copied
+from watchkeeper.adapters.views_copy import readable
 from watchkeeper.views import ViewsFailure
 
 pytestmark = ON_FILE
@@ -269,7 +269,8 @@ def test_views_that_cannot_be_copied_are_told_with_what_to_do(
     used: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with pytest.raises(ViewsFailure, match=r"could not be copied.*gone.*Set TMPDIR"), copied(used):
+    said = r"could not be copied.*gone.*Set TMPDIR"
+    with pytest.raises(ViewsFailure, match=said), readable(used, at_rest=True):
         pass
 
 

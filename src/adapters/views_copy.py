@@ -1,4 +1,4 @@
-"""A copy of a home's views, for a home that cannot be written."""
+"""Where the views of a home are read: of one that cannot be written, in a copy."""
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -11,14 +11,21 @@ from watchkeeper.views import ViewsFailure
 
 
 @contextmanager
-def copied(home: Path) -> Generator[Path, None, None]:
-    """Give, for a block, a folder with a copy of a home's views, where nobody can write the home.
+def readable(home: Path, *, at_rest: bool) -> Generator[Path, None, None]:
+    """Give, for a block, the folder in which a home's views can be read.
 
-    SQLite reads a file with others beside it, which it cannot make there.
+    SQLite reads a file with others beside it, which it cannot make in a home at rest.
+
+    Args:
+        home: Its folder.
+        at_rest: It cannot be written, and its ledger is open to the caller alone.
 
     Raises:
         ViewsFailure: They cannot be copied.
     """
+    if not at_rest:
+        yield home
+        return
     with ExitStack() as stack:
         try:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="watchkeeper-views-")))

@@ -19,7 +19,8 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.cli.lagging import view_problems
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.table import table
-from watchkeeper.adapters.cli.viewing import HOLDER, folder_of, lags_of, views_of, views_to_read
+from watchkeeper.adapters.cli.viewing import HOLDER, lags_of, views_of, views_to_read
+from watchkeeper.adapters.views_copy import readable
 from watchkeeper.building import BuildHeld, by_title, rebuild
 from watchkeeper.following import retry_all
 from watchkeeper.projections.catalogue import PROJECTIONS
@@ -45,7 +46,10 @@ def projections(home: Path, as_json: bool) -> None:
 
     They are kept level by `watch` and `serve`; `ledger catch-up` does it here and now.
     """
-    with open_office(home, reading=True) as office, folder_of(office) as folder:
+    with (
+        open_office(home, reading=True) as office,
+        readable(office.home.path, at_rest=office.at_rest) as folder,
+    ):
         newest = office.ledger.store.newest()
         found = lags_of(office, folder)
         wrong = view_problems(folder, found)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -29,16 +28,16 @@ from watchkeeper.adapters.cli.manoeuvring import step_of
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.home import Home, open_home
 from watchkeeper.adapters.processes import ProcessLost, cores
-from watchkeeper.adapters.store.choosing import open_ledger, read_at_rest, verify_ledger
+from watchkeeper.adapters.store.choosing import OpenLedger, open_ledger, read_at_rest, verify_ledger
 from watchkeeper.adapters.store.parts import Jobs
-from watchkeeper.adapters.views_copy import copied
+from watchkeeper.adapters.views_copy import readable
 from watchkeeper.adapters.views_file import FILE, snapshots
 from watchkeeper.adapters.views_scratch import ScratchFile
 from watchkeeper.audit import Report, check_evidence
 from watchkeeper.comparing import compare_views
 from watchkeeper.domain.events import SealBlocked
 from watchkeeper.domain.sealing.milestone import milestone_tag
-from watchkeeper.event_store import EventStore, StoreFailure
+from watchkeeper.event_store import StoreFailure
 from watchkeeper.manoeuvres import verify_milestone
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.figures import count
@@ -176,8 +175,7 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
                         home, chosen, opened.store, report,
                         remotes=not offline, jobs=Jobs(jobs, told=show, fewer=fewer),
                     )  # fmt: skip
-                views = copied(home.path) if opened.at_rest else nullcontext(home.path)
-                _compare(views, opened.store, report, quiet=quiet)
+                _compare(home, opened, report, quiet=quiet)
         except StoreFailure as error:
             # The bytes were just found whole: that they can't be opened here proves nothing.
             report.unchecked.append(str(error))
@@ -189,18 +187,16 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
     ]
 
 
-def _compare(
-    views: AbstractContextManager[Path], store: EventStore, report: Report, *, quiet: bool
-) -> None:
+def _compare(home: Home, opened: OpenLedger, report: Report, *, quiet: bool) -> None:
     """Compare the kept views with the ledger; that they cannot be read proves nothing."""
     try:
         with (
-            views as folder,
+            readable(home.path, at_rest=opened.at_rest) as folder,
             snapshots(folder / FILE) as kept,
             ScratchFile() as scratch,
             progress("comparing views", quiet=quiet) as show,
         ):
-            compare_views(store, kept, PROJECTIONS, scratch, report, show)
+            compare_views(opened.store, kept, PROJECTIONS, scratch, report, show)
     except ViewsFailure as error:
         report.unchecked.append(str(error))
 

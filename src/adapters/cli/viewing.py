@@ -9,7 +9,7 @@ from pathlib import Path
 
 from watchkeeper.adapters.cli.common import Office
 from watchkeeper.adapters.cli.lagging import read_lags, time_recorded
-from watchkeeper.adapters.views_copy import copied
+from watchkeeper.adapters.views_copy import readable
 from watchkeeper.adapters.views_file import FILE, ViewsFile
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.lag import Lag
@@ -53,27 +53,14 @@ def views_of(office: Office) -> ViewsFile:
 
 
 @contextmanager
-def folder_of(office: Office) -> Generator[Path, None, None]:
-    """Give, for a block, where a command that only reads finds the views: the home, or a copy.
-
-    Raises:
-        ViewsFailure: They could not be copied.
-    """
-    if not office.at_rest:
-        yield office.home.path
-        return
-    with copied(office.home.path) as folder:
-        yield folder
-
-
-@contextmanager
 def views_to_read(office: Office) -> Generator[ViewsFile, None, None]:
-    """Give the views for a block that changes none that others read; see `folder_of`.
+    """Give the views of a home, or a copy of a home's at rest, for a block that only reads.
 
     Raises:
         ViewsFailure: They could not be opened or copied.
     """
-    with folder_of(office) as folder, ViewsFile(folder / FILE) as views:
+    where = readable(office.home.path, at_rest=office.at_rest)
+    with where as folder, ViewsFile(folder / FILE) as views:
         yield views
 
 
