@@ -165,7 +165,7 @@ def test_damage_in_a_file_is_told_as_one_process_tells_it(
 ON_A_SERVER = frozenset(
     ["bytes", "removed", "all before removed", "moved to another stream", "a key", "nothing"]
 )
-"""Planted on a server every time; the others, which all go the same way there, with `-m long`."""
+"""Planted on a server every time, the others with `-m long`; in a file all are, every time."""
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -18,7 +18,8 @@ from psycopg.adapt import Transformer
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
-from watchkeeper.adapters.store.postgres_link import Connection, Links
+from watchkeeper.adapters.store.postgres_guard import Connection
+from watchkeeper.adapters.store.postgres_link import Links
 from watchkeeper.clock import Deadline
 
 _LOG = logging.getLogger(__name__)

@@ -9,7 +9,8 @@ import psycopg
 
 from watchkeeper.adapters.store.backup import BackupProblem
 from watchkeeper.adapters.store.postgres_address import parse_address, without_password
-from watchkeeper.adapters.store.postgres_link import LIMITS, Connection, Links
+from watchkeeper.adapters.store.postgres_guard import Connection
+from watchkeeper.adapters.store.postgres_link import LIMITS, Links
 from watchkeeper.adapters.store.postgres_programs import found_program, refuse_damaged, run_program
 from watchkeeper.adapters.store.postgres_verify import verify_postgres
 from watchkeeper.event_store import StoreFailure

@@ -19,13 +19,11 @@ from watchkeeper.adapters.store.postgres_failures import (
     failure,
     is_lost,
 )
-from watchkeeper.adapters.store.postgres_guard import Guard
+from watchkeeper.adapters.store.postgres_guard import Connection, Guard
 from watchkeeper.adapters.store.postgres_names import rows_of
 from watchkeeper.adapters.store.postgres_schema import Marks, marks_of, prepare
 from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
 from watchkeeper.event_store import StoreAway, StoreFailure
-
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 _Read = TypeVar("_Read")
 

@@ -11,9 +11,8 @@ from functools import partial
 from typing import Any, LiteralString
 from weakref import WeakKeyDictionary
 
-import psycopg
-
 from watchkeeper.adapters.store.postgres_arrays import bigints
+from watchkeeper.adapters.store.postgres_guard import Connection
 from watchkeeper.event_store import StoreFailure
 
 KEPT = 10_000
@@ -22,8 +21,6 @@ KEPT = 10_000
 _STREAMS = "SELECT id, name FROM streams WHERE id = ANY(%s::bigint[])"
 
 _TOPICS = "SELECT id, name FROM topics WHERE id = ANY(%s::bigint[])"
-
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)

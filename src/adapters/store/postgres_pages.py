@@ -6,7 +6,8 @@ from typing import Any
 
 from watchkeeper.adapters.store.postgres_ahead import Question, numbered, rows_ahead
 from watchkeeper.adapters.store.postgres_arrays import texts
-from watchkeeper.adapters.store.postgres_link import Connection, Links
+from watchkeeper.adapters.store.postgres_guard import Connection
+from watchkeeper.adapters.store.postgres_link import Links
 from watchkeeper.adapters.store.postgres_names import Ask, Names, rows_of
 from watchkeeper.event_store import READ_PAGE, Recorded, Skimmed, end_of
 

@@ -26,7 +26,8 @@ from watchkeeper.adapters.store.postgres_aside import (
     rename,
 )
 from watchkeeper.adapters.store.postgres_failures import is_lost
-from watchkeeper.adapters.store.postgres_link import LIMITS, Connection, Links
+from watchkeeper.adapters.store.postgres_guard import Connection
+from watchkeeper.adapters.store.postgres_link import LIMITS, Links
 from watchkeeper.adapters.store.postgres_programs import (
     feed,
     found_program,

@@ -9,7 +9,8 @@ import psycopg
 
 from watchkeeper.adapters.store.postgres import PREFIX_END
 from watchkeeper.adapters.store.postgres_address import parse_address
-from watchkeeper.adapters.store.postgres_link import Connection, Limits, Links
+from watchkeeper.adapters.store.postgres_guard import Connection
+from watchkeeper.adapters.store.postgres_link import Limits, Links
 from watchkeeper.adapters.store.postgres_schema import prepare
 
 _LOOK = Limits(

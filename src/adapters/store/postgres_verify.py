@@ -25,7 +25,8 @@ from watchkeeper.adapters.store.content import (
 )
 from watchkeeper.adapters.store.parts import ALONE, Jobs
 from watchkeeper.adapters.store.postgres_address import Address
-from watchkeeper.adapters.store.postgres_link import LIMITS, Connection, Limits
+from watchkeeper.adapters.store.postgres_guard import Connection
+from watchkeeper.adapters.store.postgres_link import LIMITS, Limits
 from watchkeeper.adapters.store.postgres_parts import View, prove_ledger
 from watchkeeper.adapters.store.postgres_schema import (
     FUNCTIONS,

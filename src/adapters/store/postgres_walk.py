@@ -10,7 +10,8 @@ from psycopg import sql
 
 from watchkeeper.adapters.store.content import Problem, ProblemKind, Row, Seen, link_problems
 from watchkeeper.adapters.store.postgres_address import Address
-from watchkeeper.adapters.store.postgres_link import Connection, Limits, Links
+from watchkeeper.adapters.store.postgres_guard import Connection
+from watchkeeper.adapters.store.postgres_link import Limits, Links
 
 PAGE = 2_000
 """Events fetched at once by the walk over all."""
