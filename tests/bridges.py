@@ -79,16 +79,21 @@ class Subscription:
         )
 
 
+def subscription_of(project: str) -> Subscription:
+    """The subscription of a project, wherever it was made."""
+    subscriber: Any = pubsub_v1.SubscriberClient()
+    topic = f"projects/{project}/topics/ray"
+    return Subscription(topic, f"projects/{project}/subscriptions/watch", subscriber)
+
+
 def subscribe(project: str) -> Subscription:
     """Make a topic and a subscription to it."""
     publisher: Any = pubsub_v1.PublisherClient()
-    subscriber: Any = pubsub_v1.SubscriberClient()
-    topic = publisher.topic_path(project, "ray")
-    path = subscriber.subscription_path(project, "watch")
-    publisher.create_topic(name=topic)
-    subscriber.create_subscription(name=path, topic=topic)
+    made = subscription_of(project)
+    publisher.create_topic(name=made.topic)
+    made.client.create_subscription(name=made.path, topic=made.topic)
     publisher.transport.close()
-    return Subscription(topic, path, subscriber)
+    return made
 
 
 @dataclass

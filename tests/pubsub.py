@@ -57,17 +57,23 @@ def emulator_program() -> Path:
     return program
 
 
-def start_pubsub(folder: Path, port: int = 0) -> tuple[str, subprocess.Popen[bytes]]:
+def start_pubsub(
+    folder: Path, port: int = 0, topic: str = "", subscription: str = ""
+) -> tuple[str, subprocess.Popen[bytes]]:
     """Start an emulator that logs to a folder; return its `host:port` once it answers.
+
+    A topic that is named is there with its subscription before the first caller: what a publisher
+    that keeps trying sends between the making of one and of the other is lost, as in the service.
 
     Raises:
         ServerNotStarted: It cannot be built here.
     """
     program = emulator_program()
     log = folder / "pubsub-emulator.log"
+    named = ("-topic", topic, "-subscription", subscription) if topic else ()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [str(program), "-addr", f"127.0.0.1:{port}"],
+            [str(program), "-addr", f"127.0.0.1:{port}", *named],
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -261,10 +261,11 @@ def test_an_emulator_that_is_restarted_gets_the_rest(
         for number in range(5):
             note(office, "a-run", f"while it is down {number}")
         wait_for(lambda: bool(kept(office, one).reason), "the failure")
-        # It comes back on its port, and has forgotten everything, the topic too.
-        _, again = start_pubsub(tmp_path, int(address.rpartition(":")[2]))
+        # It comes back on its port, and has forgotten everything.
+        port = int(address.rpartition(":")[2])
+        subscription = topic.replace("/topics/", "/subscriptions/")
+        _, again = start_pubsub(tmp_path, port, topic, subscription)
         try:
-            make_topic(topic)
             rest = recorded(office)[len(before) :]
             heard += pulled(topic, len(rest))
             wait_for(lambda: not kept(office, one).reason, "all confirmed")
@@ -380,8 +381,9 @@ def test_pubsub_gets_all_in_order_when_publisher_and_emulator_are_killed(
     topic = f"projects/{pubsub_project}/topics/events"
     process = watching(home, f"pubsub://{topic}")
     wait_for(lambda: any(one.reason for one in read_deliveries(home)), "no topic yet")
-    make_topic(topic)
+    # One that runs could publish to a topic whose subscription is not made yet.
     killed(process)
+    make_topic(topic)
     process = watching(home, f"pubsub://{topic}")
     heard = pulled(topic, 1)
     killed(process)

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.adapters.test_bridge_files import line, made, session_of
-from tests.bridges import Subscription, bridge, command, subscribe
+from tests.bridges import Subscription, bridge, command, subscribe, subscription_of
 from tests.pubsub import start_pubsub, stop_pubsub
 from watchkeeper import clock
 from watchkeeper.adapters.cli import cli
@@ -52,9 +52,10 @@ def test_an_outage_of_pubsub_loses_nothing(
         backoff.wait_until_or_raise(says_why, timedelta(seconds=60), "the bridge says why")
         # It comes back empty, as a new topic: what was not confirmed is published to that one.
         (tmp_path / "again").mkdir()
-        _, again = start_pubsub(tmp_path / "again", int(address.rpartition(":")[2]))
+        port = int(address.rpartition(":")[2])
+        _, again = start_pubsub(tmp_path / "again", port, heard.topic, heard.path)
         try:
-            heard = subscribe(project)
+            heard = subscription_of(project)
             heard.wait_for(lambda: len(told_jobs(heard)) >= 298, "what was told in the outage")
             assert told_jobs(heard) >= {f"wk-{n}" for n in range(2, 300)}
             last = ours.end()
