@@ -24,7 +24,7 @@ from watchkeeper import audit
 from watchkeeper.adapters import auditing
 from watchkeeper.adapters.auditing import audit_home
 from watchkeeper.adapters.cli import sealing
-from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.cli.common import Office, store_of
 from watchkeeper.adapters.home import create_home, open_home
 from watchkeeper.adapters.ledger_choice import VARIABLE
 from watchkeeper.adapters.store import parts
@@ -86,7 +86,7 @@ def test_of_every_history_and_row_several_processes_find_what_one_finds(
 def found(office: Office, jobs: int) -> Report:
     report = Report([], [])
     store = office.ledger.store
-    audit_home(office.home, office.home.store, store, report, remotes=True, jobs=Jobs(jobs))
+    audit_home(office.home, store_of(office.home), store, report, remotes=True, jobs=Jobs(jobs))
     return report
 
 
@@ -270,5 +270,6 @@ def test_a_run_that_is_drafted_as_an_audit_begins_is_no_row_without_a_history(
 
         monkeypatch.setattr(auditing, "slugs_of", then_drafted)
         report = Report([], [])
-        audit_home(open_home(home), "", store, report, remotes=False, jobs=Jobs(2))
+        place = open_home(home)
+        audit_home(place, store_of(place), store, report, remotes=False, jobs=Jobs(2))
         assert (report.exit_code, report.runs) == (0, 2), report.problems + report.unchecked

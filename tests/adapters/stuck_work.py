@@ -4,6 +4,7 @@ As a program it has some such processes, and waits for them: python -m tests.ada
 """
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -92,5 +93,7 @@ class _Odd(Exception):
 
 
 if __name__ == "__main__":
+    # A shell that runs the tests in the background has it ignored, and so has all they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for _ in in_processes(stuck_work.stuck, sys.argv[1], range(NUMBER), NUMBER):
         pass
