@@ -3,8 +3,9 @@
     uv run python -m bench.triage [FILE.jsonl ...] [--megabytes 100] [--signatures] [--json]
 
 Each FILE holds labelled texts: one {"id", "text", "label", "secondary"?, "context"?} on each line;
-without any it is the developers' half of the corpus. The speed is that of one pass over a made log
-of mostly harmless progress lines, with a failure planted near its end, and of the texts themselves.
+without any it is the developers' half of the corpus. The speed is that of the best of three passes
+over a made log of mostly harmless progress lines, with a failure planted near its end, and over the
+texts themselves.
 """
 
 import argparse
@@ -178,13 +179,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     corpora: dict[str, Measured] = {}
     wrong: dict[str, list[str]] = {}
     model = None if options.signatures else text_model()
-    triage_excerpt("warm up: the expressions are compiled once", None, model)
     for path in files:
         samples = samples_of(path)
-        timer = process_time()
-        answers = [triage_excerpt(sample.text, sample.context, model) for sample in samples]
-        per_s = len(samples) / (process_time() - timer)
-        corpora[str(path)] = {**measures(samples, answers), "texts_per_s": round(per_s)}
+        answers: list[Triage] = []
+        best = 0.0
+        # An expression is compiled when a line first needs it: the best pass is what a stream has.
+        for _ in range(_REPETITIONS):
+            timer = process_time()
+            answers = [triage_excerpt(sample.text, sample.context, model) for sample in samples]
+            best = max(best, len(samples) / (process_time() - timer))
+        corpora[str(path)] = {**measures(samples, answers), "texts_per_s": round(best)}
         if options.confusions:
             wrong[str(path)] = [
                 f"{s.id} {s.label} -> {a.label.value} by {', '.join(a.rules[:2]) or 'nothing'}"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from watchkeeper.domain.facts.decisions import Outlook
 from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
-from watchkeeper.domain.triage.signatures.literals import UnreadPattern, literals_of
+from watchkeeper.domain.triage.signatures.literals import UnreadPattern, branches_of, literals_of
 from watchkeeper.domain.triage.signatures.matcher import Matcher, matcher
 from watchkeeper.domain.triage.signatures.model import (
     OUTLOOKS,
@@ -100,6 +100,31 @@ def test_the_texts_that_a_pattern_needs_are_found(pattern: str, expected: set[st
     assert literals_of(pattern) == expected
 
 
+@pytest.mark.parametrize(
+    ("pattern", "needed", "also"),
+    [
+        (r"etcd.*(?:no leader|gone)", {"etcd"}, [{"no leader", "gone"}]),
+        (
+            r"(?:failed|error)s?[:= ]+0\b",
+            {"failed", "faileds", "error", "errors"},
+            [{"0"}, {" ", ":", "="}],
+        ),
+        (r"x.*(?:(?:in a)?.*b|c.*(?:dd|ee))", set[str](), [{"x"}, {"b", "dd", "ee"}]),
+        (r"killed.*(?!9).*signal (?:9|15)?.*", {"signal ", "signal 9", "signal 15"}, [{"killed"}]),
+        (r"\d:", set[str](), [{":"}]),
+    ],
+)
+def test_what_else_an_alternative_needs_is_found(
+    pattern: str, needed: set[str], also: list[set[str]]
+) -> None:
+    one, other = branches_of(f"{pattern}|or else")
+    assert one.pattern == pattern
+    assert one.needed == needed
+    assert list(one.also) == also
+    assert other.needed == {"or else"}
+    assert not other.also
+
+
 @pytest.mark.parametrize("pattern", [r"\d+", r".*", r"a?", r"(?i:x)", r"(?P=n)", r"(ab", r"ab)"])
 def test_a_pattern_that_needs_no_text_or_is_not_read_is_refused(pattern: str) -> None:
     with pytest.raises(UnreadPattern):
@@ -149,8 +174,16 @@ def test_digits_inside_a_longer_number_are_no_code(code: str, around: str, part:
     line = around.format(part.format(code))
     assert not PLAIN.read(line).signatures
     assert line.index(code) not in matcher().hits(line.encode())
-    alone = around.format(code)
-    assert alone.index(code) in matcher().hits(alone.encode())
+    alone, other = (
+        list(matcher().hits(around.format(text).encode())) for text in (code, "x" * len(code))
+    )
+    assert set(alone) - set(other)
+
+
+@pytest.mark.parametrize("line", ["sent 1500 responses", "2502 from the storage bucket, 9 left"])
+def test_the_end_of_a_longer_number_is_no_answer_of_a_server(line: str) -> None:
+    assert not PLAIN.read(line).signatures
+    assert PLAIN.read(line.replace("1500", "500").replace("2502", "502")).signatures
 
 
 @pytest.mark.parametrize("scale", ["0.0", "0.5", "10.0", "1.0E-05", "1.0 | at its minimum", "nan"])

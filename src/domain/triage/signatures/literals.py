@@ -5,16 +5,27 @@ it misread would hide lines without a word.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-_VARIANTS_MAX = 128
+_VARIANTS_MAX = 512
 """Spellings that one stretch may have; beyond it the stretch is cut."""
+
+_LENGTH_MIN = 2
+"""Characters: what is shorter stands in every line."""
 
 _CLASS_MAX = 10
 """Characters of a class such as `[1-9]` that are spelled out."""
 
+_ALSO_MAX = 12
+"""Texts of a set that are looked for one by one, before an expression is tried."""
+
+_ALSO_SETS = 2
+
 _REPEAT = re.compile(r"\{(\d*)(,?)(\d*)\}")
+_LETTERS = re.compile(r"[\w ]+(?![*+?{])")
+_WORD = re.compile(r"[a-z0-9]+")
 _FLAGS = re.compile(r"\?(?:-i:|[:=!]|<[=!]|P<\w+>)")
 
 
@@ -35,11 +46,40 @@ class UnreadPattern(ValueError):
     """A pattern uses syntax that is not read here."""
 
 
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One of the alternatives that a pattern consists of: `a` and `b` of `a|b`.
+
+    Attributes:
+        pattern: The alternative alone.
+        needed: Texts in small letters of which each of its matches contains at least one; empty
+            where none of two characters or more is required.
+        also: More sets of such texts, of one character too: of each set one must occur.
+    """
+
+    pattern: str
+    needed: frozenset[str]
+    also: tuple[frozenset[str], ...] = ()
+
+
+@cache
+def branches_of(pattern: str) -> tuple[Branch, ...]:
+    r"""Return the alternatives of a pattern, each with the texts of which it needs one.
+
+    The end of a line counts as its line feed: the text that is searched has to have one.
+
+    >>> [(one.pattern, sorted(one.needed)) for one in branches_of(r"xid.*: (?:63|79)\b|gone$")]
+    [('xid.*: (?:63|79)\\b', [': 63', ': 79']), ('gone$', ['gone\n'])]
+
+    Raises:
+        UnreadPattern: It uses syntax that is not read here.
+    """
+    return tuple(_Reader(pattern).branches())
+
+
 @cache
 def literals_of(pattern: str) -> frozenset[str]:
     r"""Return texts in small letters of which each match of a pattern contains at least one.
-
-    The end of a line counts as its line feed: the text that is searched has to have one.
 
     >>> sorted(literals_of(r"xid.*: (?:63|79)\b"))
     [': 63', ': 79']
@@ -47,66 +87,31 @@ def literals_of(pattern: str) -> frozenset[str]:
     Raises:
         UnreadPattern: It uses syntax that is not read here, or requires no text at all.
     """
-    reader = _Reader(pattern)
-    node = reader.alternatives()
-    if reader.at != len(pattern):
-        raise UnreadPattern(f"{pattern}: an unexpected `)` at {reader.at}")
-    best = _better(node.exact or frozenset(), node.needed)
-    if not best or min(map(len, best)) < 2:
-        raise UnreadPattern(f"{pattern}: no text of two characters or more is required")
-    return best
+    branches = branches_of(pattern)
+    for one in branches:
+        if not one.needed:
+            raise UnreadPattern(
+                f"{pattern}: no text of two characters or more is required by {one.pattern}"
+            )
+    return frozenset[str]().union(*(one.needed for one in branches))
 
 
-_EVERYDAY = frozenset(
-    {
-        "loss",
-        "norm",
-        "grad",
-        "step",
-        "error",
-        "rank",
-        "model",
-        "worker",
-        "info",
-        "epoch",
-        "train",
-        "training",
-        "data",
-        "cache",
-        "wandb",
-        "wandb:",
-        "sync",
-        "checkpoint",
-        "ckpt",
-        "node",
-        "job",
-        "run",
-        "task",
-        "iter",
-        "iteration",
-        "time",
-        "batch",
-        "host",
-        "gpu",
-        "device",
-        "memory",
-        "eval",
-        "warning",
-        "skipped",
-        "saved",
-        "saving",
-        "rate",
-        "state",
-        "status",
-        "value",
-        "token",
-        "tokens",
-        "shard",
-        "dataset",
-        "process",
-    }
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_EVERYDAY = _words(
+    "loss norm grad step rank model worker info epoch train training data cache wandb sync"
+    " checkpoint ckpt node job run task iter iteration time batch host gpu device memory eval"
+    " warning skipped saved saving rate state status value token tokens shard dataset process"
 )
-"""Words of harmless lines: looking for them skips nothing."""
+"""Words of harmless lines: looking for one of them skips nothing."""
+
+_SMALL = _words(
+    "a after again an and are as at be been before by for found from goes going got has have in is"
+    " it not of on or the this to was we went with"
+)
+"""Words of any sentence."""
 
 
 def _worth(texts: frozenset[str]) -> tuple[int, int]:
@@ -114,8 +119,15 @@ def _worth(texts: frozenset[str]) -> tuple[int, int]:
 
 
 def _length(text: str) -> int:
-    plain = text.strip()
-    return 3 if plain in _EVERYDAY or plain.isdigit() else 2 * len(text)
+    """Return how much a text tells: the more, the fewer lines of a healthy log hold it."""
+    if len(text) < _LENGTH_MIN:
+        return 1
+    telling = [word for word in _WORD.findall(text) if word not in _SMALL]
+    if not telling:
+        return 2
+    if text.strip().isdigit() or (len(telling) == 1 and telling[0] in _EVERYDAY):
+        return 3
+    return 4 if telling == ["error"] else 2 * len(text)
 
 
 def _better(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
@@ -133,9 +145,29 @@ class _Reader:
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.at = 0
+        self._depth = 0
+        self._passed: list[frozenset[str]] = []
 
     def _peek(self) -> str:
         return self.pattern[self.at : self.at + 1]
+
+    def branches(self) -> Iterator[Branch]:
+        """Read the whole pattern, alternative by alternative."""
+        while True:
+            begin = self.at
+            self._passed = []
+            node = self._sequence()
+            if self._peek() == ")":
+                raise UnreadPattern(f"{self.pattern}: an unexpected `)` at {self.at}")
+            best = _better(node.exact or frozenset(), node.needed)
+            short = not best or min(map(len, best)) < _LENGTH_MIN
+            needed = frozenset[str]() if short else best
+            also = {one for one in self._passed if one != needed and 0 < len(one) <= _ALSO_MAX}
+            few = sorted(also, key=lambda one: (len(one), sorted(one)))[:_ALSO_SETS]
+            yield Branch(self.pattern[begin : self.at], needed, tuple(few))
+            if not self._peek():
+                return
+            self.at += 1
 
     def alternatives(self) -> _Node:
         nodes = [self._sequence()]
@@ -167,9 +199,15 @@ class _Reader:
                 run = joined
                 continue
             whole = False
+            if not self._depth:
+                self._passed += [one for one in (run, node.needed) if one and "" not in one]
             best = _better(_better(run, best), node.needed)
             run = node.exact if node.exact is not None else frozenset([""])
-        return _Node(run, frozenset()) if whole else _Node(None, _better(run, best))
+        if whole:
+            return _Node(run, frozenset())
+        if not self._depth and "" not in run:
+            self._passed.append(run)
+        return _Node(None, _better(run, best))
 
     def _atom(self) -> _Node:
         letter = self._peek()
@@ -190,14 +228,24 @@ class _Reader:
             case "*" | "+" | "?" | "{":
                 raise UnreadPattern(f"{self.pattern}: nothing to repeat at {self.at}")
             case _:
-                return _Node(frozenset([letter.lower()]))
+                return _Node(frozenset([self._plain(letter)]))
+
+    def _plain(self, first: str) -> str:
+        """Read on over letters and digits up to what repeats the last of them."""
+        more = _LETTERS.match(self.pattern, self.at)
+        if more is None:
+            return first.lower()
+        self.at = more.end()
+        return (first + more[0]).lower()
 
     def _group(self) -> _Node:
         found = _FLAGS.match(self.pattern, self.at)
         if self._peek() == "?" and found is None:
             raise UnreadPattern(f"{self.pattern}: a group that is not read at {self.at}")
         self.at = found.end() if found else self.at
+        self._depth += 1
         node = self.alternatives()
+        self._depth -= 1
         if self._peek() != ")":
             raise UnreadPattern(f"{self.pattern}: a group without its end")
         self.at += 1

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
+from itertools import chain
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS
-from watchkeeper.domain.triage.signatures.literals import UnreadPattern, literals_of
+from watchkeeper.domain.triage.signatures.literals import branches_of, literals_of
 from watchkeeper.domain.triage.signatures.model import Label, Rank, Scope, Signature
 from watchkeeper.domain.triage.signatures.plain_errors import is_message, may_pass, raised_at
 
@@ -53,6 +54,7 @@ _WARNING = re.compile(
     r"level=(?:info|warn|debug)|\"level\": ?\"(?:info|warn|debug)",
     re.IGNORECASE,
 )
+_WARNING_WORDS = ("warn", "debug", "info", "notice")
 _BAR = re.compile(r"\d+%\||\b\d+/\d+ \[\d+:\d+|\bit/s\b|s/it\b")
 _FRAME = re.compile(r"^\s*(?:[|+ ]*)File \"[^\"]+\", line \d+|^\s+\.\.\. *$")
 _EXCEPTION = re.compile(r"^\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b: |\] |^\w+: error: ")
@@ -78,17 +80,36 @@ class Reading:
 _NOTHING = Reading()
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    signature: Signature
-    search: re.Pattern[str]
-    anchored: bool
+class _Expression:
+    """A signature's expression, compiled when it is first needed.
+
+    Args:
+        signature: Whose it is.
+
+    Attributes:
+        signature: Whose it is.
+        anchored: It is tried on a line with and without what stands before its words.
+    """
+
+    def __init__(self, signature: Signature) -> None:
+        """Keep it as it is."""
+        self.signature = signature
+        self.anchored = "^" in signature.pattern
+
+    @cached_property
+    def search(self) -> re.Pattern[str]:
+        """What is searched with."""
+        return re.compile(self.signature.pattern, _FLAGS)
 
     def holds(self, texts: tuple[str, ...]) -> bool:
         """Say whether it holds in a line; the last of the texts is the whole line."""
         if not self.anchored:
             return self.search.search(texts[-1]) is not None
         return any(self.search.search(text) for text in texts)
+
+
+_Branch = tuple[int, tuple[tuple[bytes, ...], ...]]
+"""An expression's number, and sets of texts: one of its alternatives needs a text of each set."""
 
 
 class _Index:
@@ -100,22 +121,21 @@ class _Index:
             to build.
     """
 
-    def __init__(self, expressions: Sequence[_Compiled], built: Implementation) -> None:
-        self.always: set[int] = set()
-        by_literal: dict[str, list[int]] = {}
+    def __init__(self, expressions: Sequence[_Expression], built: Implementation) -> None:
+        self._always: list[_Branch] = []
+        by_literal: dict[str, list[_Branch]] = {}
         for number, one in enumerate(expressions):
-            try:
-                needed = literals_of(one.signature.pattern)
-            except UnreadPattern:
-                if one.signature.label is not Label.BENIGN or one.signature.scope is Scope.TEXT:
-                    raise
-                # A guard is only asked about lines that something else has hit.
-                self.always.add(number)
-                continue
-            for literal in needed:
-                by_literal.setdefault(literal, []).append(number)
+            if one.signature.label is not Label.BENIGN or one.signature.scope is Scope.TEXT:
+                literals_of(one.signature.pattern)
+            for branch in branches_of(one.signature.pattern):
+                also = tuple(tuple(text.encode() for text in texts) for texts in branch.also)
+                if not branch.needed:
+                    # Of a guard, which is only asked about lines that something else has hit.
+                    self._always.append((number, also))
+                for literal in branch.needed:
+                    by_literal.setdefault(literal, []).append((number, also))
         self._users = list(by_literal.values())
-        self.numbers = {at for at, literal in enumerate(by_literal) if literal.isdigit()}
+        self.numbers = {at for at, literal in enumerate(by_literal) if literal.strip().isdigit()}
         self.finder = BytesAhoCorasick(
             [literal.encode() for literal in by_literal],
             matchkind=MatchKind.Standard,
@@ -125,7 +145,17 @@ class _Index:
     def possible(self, small: bytes) -> set[int]:
         """Return the numbers of the expressions that a line in small letters can hold."""
         found = self.finder.find_matches_as_indexes(small, overlapping=True)
-        return self.always.union(*(self._users[literal] for literal, _, _ in found))
+        possible: set[int] = set()
+        users = (self._users[literal] for literal in {literal for literal, _, _ in found})
+        for number, also in chain(self._always, *users):
+            if number in possible:
+                continue
+            for texts in also:
+                if not any(map(small.__contains__, texts)):
+                    break
+            else:
+                possible.add(number)
+        return possible
 
 
 class Matcher:
@@ -142,10 +172,7 @@ class Matcher:
     def __init__(self, plainly: bool = False) -> None:
         """Compile them."""
         self._plainly = plainly
-        self._all = [
-            _Compiled(one, re.compile(one.pattern, _FLAGS), "^" in one.pattern)
-            for one in (*GUARDS, *CAUSES, *MARKS)
-        ]
+        self._all = [_Expression(one) for one in (*GUARDS, *CAUSES, *MARKS)]
         self._guards = len(GUARDS)
         self._every = set(range(len(self._all)))
         self._claims = _Index(self._all[self._guards :], Implementation.DFA)
@@ -184,11 +211,11 @@ class Matcher:
         guards = [self._all[number] for number in possible if number < self._guards]
         silence, silenced = _silence(guards, line, texts)
         masked = line
-        for part in guards:
-            taken = _taken_out(part, masked)
+        for one in guards:
+            taken = _taken_out(one, masked)
             if taken != masked:
                 masked = taken
-                silenced.append(part.signature)
+                silenced.append(one.signature)
         changed = masked != line
         texts = _texts(line, masked) if changed else texts
         kept: list[Signature] = []
@@ -233,7 +260,7 @@ def _is_part(small: bytes, start: int, end: int) -> bool:
 
 
 def _silence(
-    guards: Sequence[_Compiled], line: str, texts: tuple[str, ...]
+    guards: Sequence[_Expression], line: str, texts: tuple[str, ...]
 ) -> tuple[int, list[Signature]]:
     """Return the rank up to which a line says nothing, and the guards that say so."""
     silenced = [
@@ -242,11 +269,17 @@ def _silence(
         if one.signature.scope is Scope.LINE and any(one.search.search(text) for text in texts)
     ]
     ranks = [int(signature.rank) for signature in silenced]
-    if _WARNING.search(line):
+    if _may_warn(line) and _WARNING.search(line):
         ranks.append(Rank.MARK)
-    if _BAR.search(line):
+    if ("/" in line or "%|" in line) and _BAR.search(line):
         ranks.append(Rank.SYMPTOM)
     return max(ranks, default=-1), silenced
+
+
+def _may_warn(line: str) -> bool:
+    """Say whether a line has a word that `_WARNING` needs: it is dear where there is none."""
+    small = line.lower()
+    return small.startswith("w") or any(map(small.__contains__, _WARNING_WORDS))
 
 
 def bare(line: str) -> str:
@@ -264,7 +297,7 @@ def _is_frame(line: str) -> bool:
     return _FRAME.match(line) is not None or _FRAME.match(bare(line)) is not None
 
 
-def _without_messages(found: list[_Compiled], line: str) -> list[_Compiled]:
+def _without_messages(found: list[_Expression], line: str) -> list[_Expression]:
     """Leave out claims of infrastructure that rest on the message of a program's own error."""
     raised = raised_at(line)
     if raised is None:
@@ -273,7 +306,7 @@ def _without_messages(found: list[_Compiled], line: str) -> list[_Compiled]:
     return [one for one in found if not is_message(one.signature, one.search, line, at)]
 
 
-def _source(found: list[_Compiled], line: str) -> Reading:
+def _source(found: list[_Expression], line: str) -> Reading:
     """Read the line of code in a traceback: what it raises counts where nothing else is said."""
     if "raise " not in line:
         return _NOTHING
@@ -293,7 +326,7 @@ def _texts(line: str, masked: str) -> tuple[str, ...]:
     return (masked[start:], masked) if start else (masked,)
 
 
-def _taken_out(part: _Compiled, line: str) -> str:
+def _taken_out(part: _Expression, line: str) -> str:
     if part.signature.scope is Scope.PART:
         return part.search.sub(_blank, line)
     if part.signature.scope is not Scope.SENTENCE:

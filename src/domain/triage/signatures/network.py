@@ -24,7 +24,7 @@ NETWORK = (
         r"|\bBackend ?Error|We encountered an internal error|server overloaded"
         r"|upstream (?:connect error|request timeout)|error \(50[0234]\)"
         r"|temporarily unavailable(?! on this)|(?:error|status|http|code|response)\w* ?\[50[0234]\]"
-        r"|50[0234]:? (?:response|from (?:the |a |an |our )?(?:\w+ ){0,2}(?:server|https?|gs:|s3"
+        r"|\b50[0234]:? (?:response|from (?:the |a |an |our )?(?:\w+ ){0,2}(?:server|https?|gs:|s3"
         r"|storage|api|upstream|proxy|gateway|backend|host|bucket|gcs|registry|hub|endpoint))",
         "gcsfs.utils.HttpError: 502 Server Error: Bad Gateway",
         "step 503 of 5155",
