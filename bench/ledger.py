@@ -48,6 +48,7 @@ TARGETS_POSTGRES = {
     "append, 8 threads, of the library's 8": 1.7,
     **{name: aim for name, aim in TARGETS.items() if "replay" in name},
     **dict.fromkeys(CATCH_UPS, 30.0),
+    **dict.fromkeys(AUDITS, 10.0),
     **dict.fromkeys(ALL_CORES, 10.0),
 }
 """What is aimed at on PostgreSQL."""

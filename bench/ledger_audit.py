@@ -2,7 +2,9 @@
 
 An audit reads the whole ledger once, in the order of commits, proves the hash of each event and
 folds the needed fields of each run by the narrow reader. Its target speaks of 10,000 runs of 500
-events; the ratio is of one event to one event, so some runs are enough.
+events; the ratio is of one event to one event, so some runs are enough. It was set with an audit
+that folds fields and proves no hash, which the library's style does not either: that one is
+measured as well.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +36,13 @@ EVENTS = 500
 """Of each run."""
 
 _AUDIT = "audit, each hash and needed fields by the narrow reader"
-AUDITS = tuple(f"{prefix}{_AUDIT}, of the default style" for prefix in ("", "small checks, "))
-"""What the two comparisons are called in the report."""
+_FIELDS = "audit, needed fields by the narrow reader and no hash"
+AUDITS = tuple(
+    f"{prefix}{way}, of the default style"
+    for prefix in ("", "small checks, ")
+    for way in (_AUDIT, _FIELDS)
+)
+"""What the comparisons are called in the report."""
 
 
 def audit(store: str, folder: Path, payload: Payload, repetitions: int, runs: int) -> Found:
@@ -49,8 +56,9 @@ def audit(store: str, folder: Path, payload: Payload, repetitions: int, runs: in
         ways: dict[str, Callable[[], object]] = {
             "default": partial(replay_all, application, ids),
             "audit": partial(audit_part, ours, take, 0, runs * EVENTS),
+            "fields": partial(audit_part, ours, take, 0, runs * EVENTS, proving=False),
         }
-        said = {"audit": f"{prefix}{_AUDIT}"}
+        said = {"audit": f"{prefix}{_AUDIT}", "fields": f"{prefix}{_FIELDS}"}
         found |= replayed(ways, store, repetitions, runs * EVENTS, said)
         ours.close()
         application.close()
@@ -119,16 +127,21 @@ def replay_all(application: Application[UUID], ids: Sequence[UUID]) -> None:
         application.repository.get(one)
 
 
-def audit_part(store: EventStore, take: Take, after: int, last: int) -> int:
+def audit_part(
+    store: EventStore, take: Take, after: int, last: int, *, proving: bool = True
+) -> int:
     """Audit the runs that lie between two positions, which begin and end there; count them."""
     heads: dict[str, Head] = {}
     tallies: dict[str, Tally] = {}
+    seen = 0
     for page in store.pages(after=after):
         if page[-1].position > last:
             page = [one for one in page if one.position <= last]
-        _, streams, versions, topics, states, hashes = zip(*page, strict=True)
-        links = zip(streams, streams, versions, topics, states, hashes, strict=True)
-        assert follow(heads, links) == len(page), page[0]
+        if proving:
+            _, streams, versions, topics, states, hashes = zip(*page, strict=True)
+            links = zip(streams, streams, versions, topics, states, hashes, strict=True)
+            assert follow(heads, links) == len(page), page[0]
+        seen += len(page)
         for recorded in page:
             tally = tallies.get(recorded.stream)
             if tally is None:
@@ -136,5 +149,6 @@ def audit_part(store: EventStore, take: Take, after: int, last: int) -> int:
             take(recorded, tally)
         if page[-1].position == last:
             break
-    assert {version for version, _ in heads.values()} == {EVENTS}, heads
-    return len(heads)
+    assert all(version == EVENTS for version, _ in heads.values()), heads
+    assert seen == len(tallies) * EVENTS, seen
+    return len(tallies)

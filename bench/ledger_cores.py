@@ -64,6 +64,10 @@ def audit_by_cores(
         whole = runs * EVENTS
         ways: dict[str, tuple[Callable[[], object], int]] = {
             "default": (partial(replay_all, application, ids), sample * EVENTS),
+            f"{prefix}needed fields and no hash by one process": (
+                partial(_fields, ledger, runs),
+                whole,
+            ),
             f"{prefix}audit by one process": (partial(_audit, ledger, runs, 1), whole),
             f"{prefix}audit by all cores": (partial(_audit, ledger, runs, number), whole),
             f"{prefix}proof as `verify --jobs 1`": (partial(_proof, ledger, whole, 1), whole),
@@ -130,6 +134,12 @@ def _audit(ledger: _Ledger, runs: int, number: int) -> None:
         with closing(in_processes(_audited, ledger, parts, number)) as answers:
             audited = sum(done for _, done in answers)
     assert audited == runs, audited
+
+
+def _fields(ledger: _Ledger, runs: int) -> None:
+    take = taker(small_checks=ledger.small_checks)
+    with closing(opened_at(ledger.place)) as store:
+        assert audit_part(store, take, 0, runs * EVENTS, proving=False) == runs
 
 
 def _audited(ledger: _Ledger, parts: Iterator[tuple[int, int]], _: Tell) -> Iterator[int]:
