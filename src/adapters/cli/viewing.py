@@ -54,7 +54,7 @@ def views_of(office: Office) -> ViewsFile:
 
 @contextmanager
 def views_to_read(office: Office) -> Generator[ViewsFile, None, None]:
-    """Give the views of a home, or a copy of a home's at rest, for a block that only reads.
+    """Give the views of a home, or a copy of a home's at rest; the ledger is only read.
 
     Raises:
         ViewsFailure: They could not be opened or copied.

@@ -206,7 +206,7 @@ CONFIG = (
         r"|IsADirectoryError|FileExistsError|(?:file|path|directory|folder|bucket|script|module"
         r"|config)\b.{0,80}(?:does not exist|not found|doesn't exist|is not a directory"
         r"|could not be found)|NoSuchBucket|can't open file|can't cd to|NoSuchKey"
-        r"|Cannot find .{0,40}file|No such object|404.{0,30}Not Found|Error 404|NotFoundError"
+        r"|Cannot find .{0,40}file|No such object|\b404\b.{0,30}Not Found|Error 404|NotFoundError"
         r"|MountVolume\.SetUp failed|FailedMount|configmap .{0,60}not found"
         r"|secret .{0,60}not found|CreateContainerConfigError|CreateContainerError"
         r"|ContainerCannotRun|exec format error|NotFound: 404",

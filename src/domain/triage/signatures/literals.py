@@ -23,6 +23,8 @@ _ALSO_MAX = 12
 
 _ALSO_SETS = 2
 
+_EVERY_LINE = frozenset({"\n"})
+
 _REPEAT = re.compile(r"\{(\d*)(,?)(\d*)\}")
 _LETTERS = re.compile(r"[\w ]+(?![*+?{])")
 _WORD = re.compile(r"[a-z0-9]+")
@@ -115,23 +117,23 @@ _SMALL = _words(
 
 
 def _worth(texts: frozenset[str]) -> tuple[int, int]:
-    return (min((_length(one) for one in texts), default=0), -len(texts))
+    return (min((_telling(one) for one in texts), default=0), -len(texts))
 
 
-def _length(text: str) -> int:
+def _telling(text: str) -> int:
     """Return how much a text tells: the more, the fewer lines of a healthy log hold it."""
     if len(text) < _LENGTH_MIN:
         return 1
-    telling = [word for word in _WORD.findall(text) if word not in _SMALL]
-    if not telling:
+    words = [word for word in _WORD.findall(text) if word not in _SMALL]
+    if not words:
         return 2
-    if text.strip().isdigit() or (len(telling) == 1 and telling[0] in _EVERYDAY):
+    if text.strip().isdigit() or (len(words) == 1 and words[0] in _EVERYDAY):
         return 3
-    return 4 if telling == ["error"] else 2 * len(text)
+    return 4 if words == ["error"] else 2 * len(text)
 
 
 def _better(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
-    """Return the set that skips more lines: by its shortest text, for that is hit most often."""
+    """Return the set that skips more lines: by the text that tells least and is hit most often."""
     if not first or "" in first:
         return second
     if not second or "" in second:
@@ -162,9 +164,9 @@ class _Reader:
             best = _better(node.exact or frozenset(), node.needed)
             short = not best or min(map(len, best)) < _LENGTH_MIN
             needed = frozenset[str]() if short else best
-            also = {one for one in self._passed if one != needed and 0 < len(one) <= _ALSO_MAX}
-            few = sorted(also, key=lambda one: (len(one), sorted(one)))[:_ALSO_SETS]
-            yield Branch(self.pattern[begin : self.at], needed, tuple(few))
+            also = {one for one in self._passed if len(one) <= _ALSO_MAX} - {needed, _EVERY_LINE}
+            best_first = sorted(also, key=lambda one: (_worth(one), sorted(one)), reverse=True)
+            yield Branch(self.pattern[begin : self.at], needed, tuple(best_first[:_ALSO_SETS]))
             if not self._peek():
                 return
             self.at += 1
@@ -259,6 +261,8 @@ class _Reader:
             end = self.pattern.index("]", end + 1)
             inside = self.pattern[self.at : end]
         self.at = end + 1
+        if inside == "^" or r"\\" in inside:
+            raise UnreadPattern(f"{self.pattern}: a class that is not read at {self.at}")
         if inside.startswith("^") or re.search(r"\\\w", inside):
             return _Node(None)
         inside = inside.replace("\\", "")

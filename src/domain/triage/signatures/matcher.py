@@ -1,7 +1,7 @@
 """Reads lines with all signatures at once: plain texts first, expressions where one hits."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain
@@ -10,7 +10,7 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS
 from watchkeeper.domain.triage.signatures.literals import branches_of, literals_of
-from watchkeeper.domain.triage.signatures.model import Label, Rank, Scope, Signature
+from watchkeeper.domain.triage.signatures.model import Rank, Scope, Signature
 from watchkeeper.domain.triage.signatures.plain_errors import is_message, may_pass, raised_at
 
 WINDOW_MAX = 4_000
@@ -52,7 +52,7 @@ _WARNING = re.compile(
     r"^\W{0,3}(?:\S+ ){0,4}?\[?(?:WARN(?:ING)?|DEBUG|INFO|NOTICE)\b|^W\d{4} |^W \d\d-\d\d |\w+Warn"
     r"ing:|"
     r"level=(?:info|warn|debug)|\"level\": ?\"(?:info|warn|debug)",
-    re.IGNORECASE,
+    _FLAGS,
 )
 _WARNING_WORDS = ("warn", "debug", "info", "notice")
 _BAR = re.compile(r"\d+%\||\b\d+/\d+ \[\d+:\d+|\bit/s\b|s/it\b")
@@ -112,21 +112,26 @@ _Branch = tuple[int, tuple[tuple[bytes, ...], ...]]
 """An expression's number, and sets of texts: one of its alternatives needs a text of each set."""
 
 
+def _finder(literals: Iterable[str], built: Implementation) -> BytesAhoCorasick:
+    """Return what finds texts; a DFA reads twice as fast, and takes six times as long to build."""
+    return BytesAhoCorasick(
+        [literal.encode() for literal in literals],
+        matchkind=MatchKind.Standard,
+        implementation=built,
+    )
+
+
 class _Index:
-    """Which of many expressions can hold in a text, found by the plain texts that they need.
+    """Which of many expressions can hold in a line, found by the plain texts that they need.
 
     Args:
         expressions: All of them.
-        built: How plain texts are found: a DFA reads twice as fast, and takes six times as long
-            to build.
     """
 
-    def __init__(self, expressions: Sequence[_Expression], built: Implementation) -> None:
+    def __init__(self, expressions: Sequence[_Expression]) -> None:
         self._always: list[_Branch] = []
         by_literal: dict[str, list[_Branch]] = {}
         for number, one in enumerate(expressions):
-            if one.signature.label is not Label.BENIGN or one.signature.scope is Scope.TEXT:
-                literals_of(one.signature.pattern)
             for branch in branches_of(one.signature.pattern):
                 also = tuple(tuple(text.encode() for text in texts) for texts in branch.also)
                 if not branch.needed:
@@ -135,16 +140,11 @@ class _Index:
                 for literal in branch.needed:
                     by_literal.setdefault(literal, []).append((number, also))
         self._users = list(by_literal.values())
-        self.numbers = {at for at, literal in enumerate(by_literal) if literal.strip().isdigit()}
-        self.finder = BytesAhoCorasick(
-            [literal.encode() for literal in by_literal],
-            matchkind=MatchKind.Standard,
-            implementation=built,
-        )
+        self._finder = _finder(by_literal, Implementation.ContiguousNFA)
 
     def possible(self, small: bytes) -> set[int]:
         """Return the numbers of the expressions that a line in small letters can hold."""
-        found = self.finder.find_matches_as_indexes(small, overlapping=True)
+        found = self._finder.find_matches_as_indexes(small, overlapping=True)
         possible: set[int] = set()
         users = (self._users[literal] for literal in {literal for literal, _, _ in found})
         for number, also in chain(self._always, *users):
@@ -159,7 +159,7 @@ class _Index:
 
 
 class Matcher:
-    """All signatures, compiled once.
+    """All signatures.
 
     Args:
         plainly: Try every expression on every line, without the plain texts: slow, and what the
@@ -170,14 +170,18 @@ class Matcher:
     """
 
     def __init__(self, plainly: bool = False) -> None:
-        """Compile them."""
+        """Find the texts that they need."""
         self._plainly = plainly
         self._all = [_Expression(one) for one in (*GUARDS, *CAUSES, *MARKS)]
         self._guards = len(GUARDS)
         self._every = set(range(len(self._all)))
-        self._claims = _Index(self._all[self._guards :], Implementation.DFA)
+        claims = {
+            text: None for one in (*CAUSES, *MARKS) for text in sorted(literals_of(one.pattern))
+        }
+        self._numbers = {at for at, literal in enumerate(claims) if literal.isdigit()}
+        self._claims = _finder(claims, Implementation.DFA)
         # Only lines that were hit are looked at with this one.
-        self._index = _Index(self._all, Implementation.ContiguousNFA)
+        self._index = _Index(self._all)
 
     def hits(self, small: bytes) -> Iterator[int]:
         """Return where lines stand that need a look, in a text in small letters, in order."""
@@ -186,9 +190,8 @@ class Matcher:
         if not small.endswith(b"\n"):
             small += b"\n"
         small = _without_counters(small)
-        numbers = self._claims.numbers
-        for literal, start, end in self._claims.finder.find_matches_as_indexes(small):
-            if literal not in numbers or not _is_part(small, start, end):
+        for literal, start, end in self._claims.find_matches_as_indexes(small):
+            if literal not in self._numbers or not _is_part(small, start, end):
                 yield start
 
     def read(self, line: str, before: str = "") -> Reading:
@@ -346,5 +349,5 @@ def _blank(found: re.Match[str]) -> str:
 
 @cache
 def matcher() -> Matcher:
-    """Return the one matcher of this process; it takes some tens of milliseconds to make."""
+    """Return the one matcher of this process; it takes a tenth or two of a second to make."""
     return Matcher()
