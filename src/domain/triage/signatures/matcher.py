@@ -175,9 +175,8 @@ class Matcher:
         self._all = [_Expression(one) for one in (*GUARDS, *CAUSES, *MARKS)]
         self._guards = len(GUARDS)
         self._every = set(range(len(self._all)))
-        claims = {
-            text: None for one in (*CAUSES, *MARKS) for text in sorted(literals_of(one.pattern))
-        }
+        needed = {text for one in (*CAUSES, *MARKS) for text in literals_of(one.pattern)}
+        claims = sorted({_number(text) for text in needed})
         self._numbers = {at for at, literal in enumerate(claims) if literal.isdigit()}
         self._claims = _finder(claims, Implementation.DFA)
         # Only lines that were hit are looked at with this one.
@@ -251,6 +250,11 @@ def _without_counters(small: bytes) -> bytes:
     if b"| loss scale: " in small:
         small = _SCALE.sub(b"loss _____: ", small)
     return small
+
+
+def _number(text: str) -> str:
+    """Return a number without blanks around it, so that passing it over takes no more than it."""
+    return text.strip() if text.strip().isdigit() else text
 
 
 def _is_part(small: bytes, start: int, end: int) -> bool:
