@@ -213,6 +213,14 @@ def test_digits_inside_a_longer_number_are_no_code(code: str, around: str, part:
     assert set(alone) - set(other)
 
 
+@pytest.mark.parametrize(
+    "line", ["| consumed samples: 637504 | elapsed", "step 1500 of 5155", "at 2.4041 s"]
+)
+def test_a_count_that_ends_like_a_code_is_no_line_worth_a_look(line: str) -> None:
+    assert not PLAIN.read(line).signatures
+    assert list(matcher().hits(line.encode())) == []
+
+
 @pytest.mark.parametrize("line", ["sent 1500 responses", "2502 from the storage bucket, 9 left"])
 def test_the_end_of_a_longer_number_is_no_answer_of_a_server(line: str) -> None:
     assert not PLAIN.read(line).signatures
