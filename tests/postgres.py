@@ -61,7 +61,21 @@ class PostgresServer:
         return self.folder / "log"
 
     def start(self) -> None:
-        """Start it, and return once it takes connections."""
+        """Start it, and return once it takes connections.
+
+        Children of a root that was killed see so a moment later, and hold the memory until then.
+        """
+        deadline = clock.Deadline.after(STOP_LIMIT)
+        while True:
+            try:
+                self._start()
+                return
+            except ServerNotStarted as error:
+                if "old server processes" not in str(error) or deadline.expired():
+                    raise
+                clock.sleep(timedelta(milliseconds=100))
+
+    def _start(self) -> None:
         command = [
             str(_tool("postgres")), "-D", str(self.folder / "data"), "-p", str(self.port),
             "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
@@ -106,16 +120,7 @@ class PostgresServer:
     def restart(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it and start it again on the same data and port."""
         self.stop(how)
-        deadline = clock.Deadline.after(STOP_LIMIT)
-        while True:
-            try:
-                self.start()
-                return
-            except ServerNotStarted as error:
-                # Its children see a moment later that their root was killed, and hold the memory.
-                if "old server processes" not in str(error) or deadline.expired():
-                    raise
-                clock.sleep(timedelta(milliseconds=100))
+        self.start()
 
     def remove(self) -> None:
         """End it and remove its folder; safe to call twice."""
