@@ -140,4 +140,4 @@ def bridge(address: str, topic: str, spool: Path, *more: str) -> Generator[Runni
         yield Running(process, log)
     finally:
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=60)

@@ -131,7 +131,7 @@ def receiving(receiver: Receiver) -> Generator[Receiver, None, None]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(timeout=10)
+        thread.join(timeout=60)
 
 
 def first_seen(ids: Sequence[str]) -> list[str]:

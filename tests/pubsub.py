@@ -21,7 +21,7 @@ from watchkeeper import clock
 
 SERVER = Path(__file__).parent / "servers" / "pubsub-emulator"
 BUILD_LIMIT = timedelta(minutes=3)
-START_LIMIT = timedelta(seconds=30)
+START_LIMIT = timedelta(seconds=60)
 
 
 def emulator_program() -> Path:

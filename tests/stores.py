@@ -179,11 +179,11 @@ def held_open(place: Place, store: Any) -> Generator[Event, None, None]:
     with ThreadPoolExecutor(1) as pool:
         appending = pool.submit(on_server if place.is_postgres else on_file)
         try:
-            assert inside.wait(10)
+            assert inside.wait(60)
             yield let_go
         finally:
             let_go.set()
-            appending.result(timeout=30)
+            appending.result(timeout=60)
 
 
 def tamper(place: Place, *statements: str) -> None:

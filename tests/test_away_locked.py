@@ -75,7 +75,7 @@ class Holder:
         assert self._process.stdout.readline().strip() == "held"
 
     def let_go(self) -> None:
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=60)
 
 
 @contextmanager

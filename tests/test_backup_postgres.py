@@ -152,7 +152,7 @@ def test_a_restore_that_is_killed_leaves_the_ledger_and_is_told_of(
     assert reached(mark)
     # The command alone; its programs notice when they next read or write.
     restoring.kill()
-    restoring.wait(timeout=30)
+    restoring.wait(timeout=60)
     fifo.write_bytes(b"")
     # What was begun is rolled back, and the ledger is free again.
     asked = (

@@ -431,11 +431,11 @@ def test_a_command_waits_for_another_one_and_then_acts(
     def hold() -> None:
         with watch_lock(open_home(home), "command"):
             held.set()
-            released.wait(20)
+            released.wait(60)
 
     other = threading.Thread(target=hold)
     other.start()
-    assert held.wait(10)
+    assert held.wait(60)
     assert "no watch runs" in cli("doctor").out
     threading.Timer(0.5, released.set).start()
     answer = cli("note", "tiny", "said")

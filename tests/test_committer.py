@@ -25,7 +25,7 @@ from watchkeeper.event_store import (
     Write,
 )
 
-LIMIT = timedelta(seconds=20)
+LIMIT = timedelta(seconds=60)
 WRITERS = 8
 
 

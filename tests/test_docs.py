@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import hashlib
 import importlib
 import re
@@ -328,6 +329,7 @@ def constant(place: str, name: str) -> Any:
 # --- Messages -----------------------------------------------------------------------------------
 
 
+@functools.cache
 def said_by_the_code() -> str:
     """Every text in the package, with a gap where a value is filled in."""
     texts: list[str] = []
@@ -341,7 +343,6 @@ def said_by_the_code() -> str:
     return "\n".join(texts)
 
 
-SAID = said_by_the_code()
 GUIDE = page("docs/operators-guide.md")
 MESSAGES = [line for block in fenced(GUIDE, "message") for line in block.splitlines()]
 STATUS_LINES = re.findall(
@@ -354,14 +355,16 @@ PIECE_MIN = 12
 
 def is_said(text: str) -> bool:
     """Whether a text is made of long pieces that the code says, since values are filled in."""
+    said = said_by_the_code()
     while text:
-        size = next((n for n in range(len(text), 0, -1) if text[:n] in SAID), 0)
+        size = next((n for n in range(len(text), 0, -1) if text[:n] in said), 0)
         if size < min(PIECE_MIN, len(text)):
             return False
         text = text[size:]
     return True
 
 
+@pytest.mark.xdist_group("said")
 @pytest.mark.parametrize("message", [*MESSAGES, *STATUS_LINES])
 def test_a_message_in_the_guide_is_one_that_the_code_says(message: str) -> None:
     for known in FROM_SQLITE:
@@ -370,6 +373,7 @@ def test_a_message_in_the_guide_is_one_that_the_code_says(message: str) -> None:
         assert is_said(part.strip(" .:;,")), part
 
 
+@pytest.mark.xdist_group("said")
 def test_a_message_that_the_code_does_not_say_is_found() -> None:
     assert is_said("the store is gone or empty, but")
     assert not is_said("the store went away, but")

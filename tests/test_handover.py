@@ -62,7 +62,7 @@ def watching(office: Office, principal: str, home: str = "") -> Generator[None, 
         thread.join(timeout=40)
 
 
-def wait_for(condition: Callable[[], Any], limit: timedelta = timedelta(seconds=40)) -> None:
+def wait_for(condition: Callable[[], Any], limit: timedelta = timedelta(seconds=90)) -> None:
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=100))
     assert backoff.wait_until(lambda: bool(condition()), limit), "it did not come to hold in time"
 

@@ -57,7 +57,7 @@ def racers(house: tuple[Office, Site]) -> Iterator[list["subprocess.Popen[str]"]
     yield processes
     for process in processes:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 def answer_of(process: "subprocess.Popen[str]") -> str:

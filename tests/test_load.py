@@ -11,7 +11,10 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 def named(path: Path) -> list[str]:
     """Return the modules that a file asks `load` for."""
-    calls = [one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.Call)]
+    text = path.read_text()
+    if "load(" not in text:
+        return []
+    calls = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Call)]
     return [
         call.args[0].value
         for call in calls

@@ -50,7 +50,7 @@ def test_a_call_that_hangs_is_given_up_at_its_limit(release: threading.Event) ->
     began = time.monotonic()
     with pytest.raises(Unavailable, match=r"^a source: no answer within 0\.05 s$") as given_up:
         outside.call("a source", SHORT, release.wait)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert given_up.value.source == "a source"
 
 

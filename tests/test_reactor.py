@@ -431,7 +431,7 @@ def silent() -> Iterator[str]:
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/code.git"
         ended.set()
-        thread.join(timeout=5)
+        thread.join(timeout=60)
         for one in kept:
             one.close()
 

@@ -207,4 +207,4 @@ def test_an_exclusive_block_without_an_append_stores_nothing_and_lets_the_others
         with store.exclusive():
             waiting = pool.submit(ledger.handle, "demo", note("later"))
             assert store.head(run_stream("demo"))[0] == 1
-        assert taken(waiting.result(timeout=20)).run.version == 2
+        assert taken(waiting.result(timeout=60)).run.version == 2

@@ -233,7 +233,7 @@ def test_a_program_that_follows_is_ended_by_its_event(home: Path) -> None:
 
         clock.ExponentialBackoff().wait_until_or_raise(heard, LIMIT, "waiting for events")
     stop.set()
-    thread.join(timeout=10)
+    thread.join(timeout=60)
     assert not thread.is_alive()
     assert got == list(range(got[0], got[0] + len(got)))
 

@@ -398,7 +398,7 @@ def test_what_is_appended_just_before_a_tailer_rests_wakes_it(
 
     monkeypatch.setattr(Tail, "turn", turn)
     with tailing(store, views, [SIZES], ME):
-        assert late.wait(20)
+        assert late.wait(60)
         timer = clock.Timer()
         wait_for(lambda: rows(views).get("stream run/late"))
         assert timer.elapsed() < POLL_EVERY / 2

@@ -168,7 +168,7 @@ def test_two_runs_on_one_output_root_exactly_one_starts(office: Office, site: Si
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=60)
     started = [name for name in outcomes if phase_of(office, name) == "launching"]
     assert len(started) == 1
     assert len(office.ledger.roots().held) == 1

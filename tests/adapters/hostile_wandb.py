@@ -78,7 +78,7 @@ def hostile_server() -> Generator[Hostile, None, None]:
         released.set()
         server.shutdown()
         server.server_close()
-        thread.join(timeout=10)
+        thread.join(timeout=60)
 
 
 def _answer(

@@ -30,7 +30,7 @@ def worker(
     finally:
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 def line_of(process: subprocess.Popen[str]) -> str:

@@ -59,7 +59,7 @@ def test_a_read_that_hangs_is_given_up_at_the_limit(tmp_path: Path) -> None:
     timer = clock.Timer()
     with pytest.raises(Unavailable, match=r"no answer within 0\.5 s"):
         FsspecCheckpoints(timedelta(seconds=0.5)).list_checkpoints(str(tmp_path))
-    assert timedelta(seconds=0.4) < timer.elapsed() < timedelta(seconds=5)
+    assert timedelta(seconds=0.4) < timer.elapsed() < timedelta(seconds=20)
     # Lets the threads that still hang end.
     with (tmp_path / "step-1000" / "metadata.json").open("wb"):
         pass
@@ -217,7 +217,7 @@ def test_a_silent_server_is_given_up_at_the_limit(monkeypatch: pytest.MonkeyPatc
         timer = clock.Timer()
         with pytest.raises(Unavailable, match=r"no answer within 0\.5 s"):
             FsspecCheckpoints(timedelta(seconds=0.5)).list_checkpoints("gs://bucket/silent")
-        assert timedelta(seconds=0.4) < timer.elapsed() < timedelta(seconds=5)
+        assert timedelta(seconds=0.4) < timer.elapsed() < timedelta(seconds=20)
 
 
 def test_every_page_of_a_listing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,7 +161,7 @@ def test_a_silent_server_is_given_up_at_the_limit(monkeypatch: pytest.MonkeyPatc
         timer = clock.Timer()
         with pytest.raises(Unavailable, match=r"no answer within 0\.5 s"):
             FsspecCheckpoints(timedelta(seconds=0.5)).list_checkpoints("s3://bucket/silent")
-        assert timedelta(seconds=0.4) < timer.elapsed() < timedelta(seconds=5)
+        assert timedelta(seconds=0.4) < timer.elapsed() < timedelta(seconds=20)
 
 
 def test_without_credentials_the_reason_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from watchkeeper.ports_git import BranchHead, GitRemote, PushRaced, TagTaken
 pytestmark = pytest.mark.git
 
 AT = datetime(2026, 8, 7, 2, 34, 5, 678_000, tzinfo=UTC)
-LIMIT = timedelta(seconds=30)
+LIMIT = timedelta(seconds=60)
 AUTHOR = ("watchkeeper", "watchkeeper@example.org")
 LOGBOOK = ".agents/logbooks/run.md"
 NO_CONFIG = {
@@ -1016,7 +1016,7 @@ def http_remote(bare: Path) -> Iterator[HttpRemote]:
         thread.start()
         yield state
         server.shutdown()
-        thread.join(10)
+        thread.join(60)
 
 
 def basic(user: str, password: str) -> str:

@@ -19,7 +19,7 @@ from watchkeeper.clock import ExponentialBackoff
 from watchkeeper.domain.values import JobFacts, JobSpec, JobState
 from watchkeeper.ports import SubmitRefused, Unavailable
 
-LIMIT = timedelta(seconds=20)
+LIMIT = timedelta(seconds=60)
 LIVE = frozenset({JobState.PENDING, JobState.RUNNING})
 
 

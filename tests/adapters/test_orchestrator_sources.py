@@ -259,7 +259,7 @@ def test_a_node_that_was_killed_is_told_with_its_time(
         dead = ray.cluster("nobody", "r", "/x").nodes[0]
         assert dead.since is not None
         assert dead.reason
-        joined.wait(timeout=10)
+        joined.wait(timeout=60)
     finally:
         head.stop()
 

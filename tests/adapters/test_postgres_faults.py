@@ -222,7 +222,7 @@ def test_waiting_and_subscribing_go_on_after_a_restart(postgres_to_stop: Postgre
         waiting = pool.submit(store.wait, after=1, limit=timedelta(seconds=60))
         postgres_to_stop.restart(signal.SIGQUIT)
         store.append([write("run/a", 1)])
-        assert waiting.result(timeout=30)
+        assert waiting.result(timeout=60)
         assert next(subscription).originator_version == 2
 
 
@@ -274,7 +274,7 @@ def test_whatever_append_returned_is_there_after_a_kill(
             process.send_signal(signal.SIGKILL)
             assert process.stdout is not None
             said += [line for line in process.stdout.read().split("\n")[:-1] if line]
-            process.wait(timeout=20)
+            process.wait(timeout=60)
         if restart:
             postgres_to_stop.start()
         version_said, effects_said, pid, index = map(int, said[-1].split())
@@ -628,5 +628,5 @@ def test_reading_goes_on_while_an_append_waits(store: PostgresStore) -> None:
         assert appending.is_alive()
         assert store.read("run/a")[0].version == 1
         connection.execute("SELECT pg_advisory_unlock(%s)", (store.links.marks.append_lock,))
-    appending.join(10)
+    appending.join(60)
     assert store.newest() == 2

@@ -186,7 +186,7 @@ def waiting(tmp_path: Path) -> Generator[tuple["subprocess.Popen[str]", Path], N
         yield process, tmp_path
     finally:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 def test_an_interrupt_at_the_terminal_ends_all_of_them_and_only_one_says_so(

@@ -115,7 +115,7 @@ def join_and_die(head: RayHead, folder: Path, heard: Subscription) -> str:
     finally:
         for process in [p for p in psutil.process_iter() if session(p) == node.pid]:
             process.kill()
-        node.wait(timeout=30)
+        node.wait(timeout=60)
     return others()[0]
 
 

@@ -117,7 +117,7 @@ def test_a_cluster_that_takes_a_call_and_never_answers_is_unavailable_within_the
         began = time.monotonic()
         with pytest.raises(Unavailable, match=r"no answer within 0\.3 s"):
             ask(orchestrator)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         [(hanging, count)] = outside.left_behind().items()
         assert hanging.startswith(f"ray {address} ")
         assert hanging.endswith(" of wk-1")

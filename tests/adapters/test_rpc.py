@@ -120,7 +120,7 @@ def test_a_server_that_ends_by_itself_says_so(office: Office) -> None:
     answer = server.application(Service(office), list, remote=False)
     with server.served(answer, listener, ended):
         assert not ended.is_set()
-    assert ended.wait(10)
+    assert ended.wait(60)
 
 
 def test_a_bug_of_ours_is_told_without_its_traceback(

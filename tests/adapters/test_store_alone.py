@@ -30,12 +30,12 @@ def test_who_keeps_the_others_out_loses_to_nobody(place: Place) -> None:
         with one.exclusive():
             thread = threading.Thread(target=rival)
             thread.start()
-            assert tried.wait(10)
+            assert tried.wait(60)
             thread.join(0.3)
             assert thread.is_alive(), "the rival waits"
             version, _ = one.head("run/a")
             one.append(note("run/a", version))
-        thread.join(20)
+        thread.join(60)
         assert [type(answer) for answer in said] == [VersionConflict]
         assert one.head("run/a")[0] == 2
 

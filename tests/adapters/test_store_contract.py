@@ -300,7 +300,7 @@ def test_wait_returns_at_once_when_the_event_is_there(store: EventStore) -> None
 def test_wait_gives_up_at_its_limit(store: EventStore) -> None:
     started = monotonic()
     assert not store.wait(after=0, limit=timedelta(milliseconds=200))
-    assert 0.2 <= monotonic() - started < 2
+    assert 0.2 <= monotonic() - started < 20
 
 
 # An append may wait for the disk; who is not woken waits for the limit.
@@ -308,7 +308,7 @@ def test_wait_wakes_soon_after_an_append_by_another_thread(store: EventStore) ->
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(store.wait, after=0, limit=timedelta(seconds=30))
         store.append([write("run/a", 0)])
-        assert waiting.result(timeout=15)
+        assert waiting.result(timeout=60)
 
 
 def test_wait_wakes_soon_after_an_append_by_another_process(
@@ -319,7 +319,7 @@ def test_wait_wakes_soon_after_an_append_by_another_process(
         for after in range(3):
             waiting = pool.submit(store.wait, after=after, limit=timedelta(seconds=30))
             tell(process)
-            assert waiting.result(timeout=15)
+            assert waiting.result(timeout=60)
 
 
 def test_a_subscription_gets_events_of_this_and_of_other_processes(
@@ -344,12 +344,12 @@ def test_closing_the_store_ends_a_subscription_with_an_error(place: Place) -> No
     with subscription, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(next, subscription)
         store.close()
-        assert "closed" in str(waiting.exception(timeout=5))
+        assert "closed" in str(waiting.exception(timeout=60))
 
 
 def test_a_process_can_end_with_everything_left_open(place: Place) -> None:
     with worker("leave_open", place.text) as process:
-        said, _ = process.communicate(timeout=20)
+        said, _ = process.communicate(timeout=60)
         assert (said.strip(), process.returncode) == ("ending", 0)
 
 

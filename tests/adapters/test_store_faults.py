@@ -58,7 +58,7 @@ def test_whatever_append_returned_is_there_after_a_kill(path: Path) -> None:
             # Not by `communicate`, which would leave out what `readline` has buffered.
             assert process.stdout is not None
             rest_of_output = process.stdout.read()
-            process.wait(timeout=20)
+            process.wait(timeout=60)
         # The last line may be cut off: then its append returned, but nobody was told.
         said += [line for line in rest_of_output.split("\n")[:-1] if line]
         version_said, effects_said, pid, index = map(int, said[-1].split())
@@ -138,7 +138,7 @@ def test_a_write_lock_held_for_a_moment_is_waited_for(path: Path) -> None:
         with pytest.raises(TimeoutError):
             appending.result(timeout=0.2)
         other.execute("ROLLBACK")
-        assert appending.result(timeout=10) == Appended({"run/a": (1, 1)})
+        assert appending.result(timeout=60) == Appended({"run/a": (1, 1)})
 
 
 def test_a_store_that_another_owns_alone_for_too_long_is_said(path: Path) -> None:
@@ -384,17 +384,17 @@ def test_whoever_waits_hears_of_damage_and_does_not_wait_on(path: Path) -> None:
     with open_store(path) as store, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(store.wait, after=1, limit=timedelta(seconds=30))
         path.write_bytes(b"garbage" * 5_000)
-        assert isinstance(waiting.exception(timeout=10), StoreFailure)
+        assert isinstance(waiting.exception(timeout=60), StoreFailure)
 
 
 def test_an_error_under_the_feed_wakes_the_listeners(path: Path) -> None:
     with open_store(path) as store:
         heard = Event()
         store.database.feed.listen(heard)
-        assert heard.wait(5), "the first poll"
+        assert heard.wait(60), "the first poll"
         heard.clear()
         path.write_bytes(b"garbage" * 5_000)
-        assert heard.wait(5)
+        assert heard.wait(60)
 
 
 def test_the_recorder_raises_the_errors_of_the_library(path: Path) -> None:

@@ -43,7 +43,7 @@ def test_close_waits_for_reads_under_way(path: Path) -> None:
         closing.join(0.2)
         assert closing.is_alive()
         assert connection.execute("SELECT count(*) FROM events").fetchone() == (0,)
-    closing.join(10)
+    closing.join(60)
     assert not closing.is_alive()
     assert verify_store(path).whole_file
 

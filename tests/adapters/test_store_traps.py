@@ -85,7 +85,7 @@ def test_trap_3_who_reads_before_it_writes_waits_for_the_others(place: Place, st
             waiting = pool.submit(other.append, [write("run/b", 0)])
             assert not waiting.done()
             let_go.set()
-            assert waiting.result(timeout=10) == Appended({"run/b": (1, 1)})
+            assert waiting.result(timeout=60) == Appended({"run/b": (1, 1)})
 
 
 def test_trap_4_no_reader_passes_an_event_that_is_still_to_come(place: Place, store: Any) -> None:
@@ -97,7 +97,7 @@ def test_trap_4_no_reader_passes_an_event_that_is_still_to_come(place: Place, st
         assert [event.position for event in other.read_all()] == [1]
         assert not later.done()
         let_go.set()
-        later.result(timeout=10)
+        later.result(timeout=60)
         seen = [(event.position, event.stream) for event in other.read_all()]
         assert seen == [(1, "run/old"), (2, "run/slow"), (3, "run/later")]
 
@@ -245,7 +245,7 @@ def test_trap_15_a_topic_imports_no_module(store: EventStore) -> None:
 
 def test_trap_16_a_process_can_end_with_a_subscription_open(place: Place) -> None:
     with worker("leave_open", place.text) as process:
-        said, _ = process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=60)
     assert (said.strip(), process.returncode) == ("ending", 0)
 
 

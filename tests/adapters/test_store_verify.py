@@ -346,7 +346,7 @@ def test_a_crashed_store_is_verified_with_its_log_and_left_as_it_is(path: Path) 
             while store.head("run/new")[0] < 2:
                 store.wait(after=EVENTS, limit=timedelta(seconds=1))
         process.send_signal(signal.SIGKILL)
-        process.wait(timeout=20)
+        process.wait(timeout=60)
     assert path.with_name("ledger.db-wal").stat().st_size > 0
     before = files(path.parent)
     report = verify_store(path)
@@ -409,7 +409,7 @@ def crashed(path: Path) -> Path:
             while store.head("run/new")[0] < 3:
                 store.wait(after=EVENTS, limit=timedelta(seconds=1))
         process.send_signal(signal.SIGKILL)
-        process.wait(timeout=20)
+        process.wait(timeout=60)
     return path
 
 

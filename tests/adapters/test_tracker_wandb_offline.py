@@ -22,7 +22,7 @@ from watchkeeper.ports import Unavailable
 pytestmark = pytest.mark.wandb
 
 GOLDEN = Path(__file__).parent / "golden"
-LIMIT = timedelta(seconds=30)
+LIMIT = timedelta(seconds=60)
 
 TRAINING = """
 import os, sys, time, wandb

@@ -163,7 +163,7 @@ def test_a_resumed_run_computes_what_the_uninterrupted_one_did(
     with training(tmp_path, "--shard-delay", "0.3") as process:
         wait_for(tmp_path / "out" / "checkpoints" / "step-40" / "shard-0.npy")
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (143, "")
     assert not (tmp_path / "out" / "checkpoints" / "step-40" / "metadata.json").exists()
 

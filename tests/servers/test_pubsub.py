@@ -16,7 +16,7 @@ def test_what_is_published_is_pulled_with_its_attributes(pubsub_project: str) ->
     subscription = subscriber.subscription_path(pubsub_project, "watch")
     publisher.create_topic(name=topic)
     subscriber.create_subscription(name=subscription, topic=topic)
-    publisher.publish(topic, b"body", kind="test").result(timeout=10)
+    publisher.publish(topic, b"body", kind="test").result(timeout=60)
     with subscriber:
         pulled = subscriber.pull(subscription=subscription, max_messages=1, timeout=10)
     (received,) = pulled.received_messages
