@@ -1,6 +1,8 @@
 """How a store is opened, waited for, left at rest and closed."""
 
+import shutil
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from threading import Thread
 
@@ -9,7 +11,7 @@ import pytest
 from watchkeeper.adapters.store.rest import rest_path
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.event_store import VersionConflict, Write
+from watchkeeper.event_store import StoreFailure, VersionConflict, Write
 
 NOTED = ("run.noted.1", b'{"text":"all well"}')
 
@@ -101,3 +103,41 @@ def test_a_backup_by_sqlite_is_a_store_again(path: Path, tmp_path: Path) -> None
         store.append([write("run/a", 3)])
     report = verify_store(copy)
     assert (report.problems, report.events, report.whole_file) == ((), 4, True)
+
+
+@pytest.mark.parametrize("by", ["moved", "removed", "replaced"])
+def test_nothing_is_written_to_a_file_that_is_the_ledger_no_more(
+    path: Path, tmp_path: Path, by: str
+) -> None:
+    backup, away = tmp_path / "backup.db", tmp_path / "away.db"
+    with open_store(path) as first:
+        first.append([write("run/a", 0)])
+    shutil.copy(path, backup)
+    store = open_store(path)
+    store.append([write("run/a", 1)])
+    if by == "removed":
+        path.unlink()
+    else:
+        path.rename(away)
+        if by == "replaced":
+            shutil.copy(backup, path)
+    gone = "was moved, removed or replaced while it was in use. Nothing was stored"
+    with pytest.raises(StoreFailure, match=gone):
+        store.append([write("run/a", 2)])
+    with pytest.raises(StoreFailure, match=gone), store.exclusive():
+        pass
+    # The reader that follows must not wait for ever, nor be given another file.
+    with pytest.raises(StoreFailure, match=gone):
+        store.wait(after=2, limit=timedelta(0))
+    with pytest.raises(StoreFailure, match=gone):
+        store.read("run/a")
+    store.close()
+    # It is somebody else's: nothing was said of its bytes.
+    assert path.exists() == (by == "replaced")
+    assert not rest_path(path).exists()
+    if by == "replaced":
+        assert path.read_bytes() == backup.read_bytes()
+    if by == "moved":
+        away.rename(path)
+        with open_store(path) as again:
+            assert again.head("run/a")[0] == 2

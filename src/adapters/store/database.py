@@ -1,6 +1,7 @@
 """The open store file: its connections, its transactions, and how it is left."""
 
 import logging
+import os
 import random
 import sqlite3
 from collections.abc import Generator
@@ -79,6 +80,7 @@ class Database:
         except StoreFailure:
             self._writer.close()
             raise
+        self._file = _identity(path)
         # `_begin` waits by itself.
         self._writer.execute("PRAGMA busy_timeout = 0")
         self.feed = Feed(partial(poll, self._connect))
@@ -170,6 +172,21 @@ class Database:
             ) from error
         self._rest_removed = True
 
+    def expect_same_file(self) -> None:
+        """Refuse when the file is not the one that was opened, as after a restore by hand.
+
+        What is written to the file that was there would be answered, and be in no ledger.
+
+        Raises:
+            StoreFailure: It was moved, removed or replaced.
+        """
+        if _identity(self.path) != self._file:
+            raise StoreFailure(
+                f"{self.path}: the file that this process opened was moved, removed or replaced "
+                "while it was in use. Nothing was stored. See that the right ledger is in place, "
+                "then start again."
+            )
+
     def close(self) -> None:
         """Close every connection, and leave the file at rest when nobody else uses it.
 
@@ -190,7 +207,7 @@ class Database:
             # Not one connection may be open when the lock is owned: see `write_rest`.
             if not done:
                 _LOG.warning("%s: closed while a read was still under way", self.path)
-            elif self._lock.own():
+            elif self._lock.own() and _identity(self.path) == self._file:
                 settle(self.path, self._busy_limit)
             self._lock.close()
 
@@ -198,6 +215,7 @@ class Database:
         self._refuse_if_closed()
         if self._refusal is not None:
             raise StoreFailure(self._refusal)
+        self.expect_same_file()
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
@@ -210,9 +228,11 @@ class Database:
             if self._idle:
                 return self._idle.pop()
         try:
+            # By its name: it must not be of another file than the writer's.
+            self.expect_same_file()
             connection = self._connect()
             connection.execute("PRAGMA query_only = ON")
-        except SQLITE_ERRORS:
+        except (StoreFailure, *SQLITE_ERRORS):
             self._give_back(None)
             raise
         return connection
@@ -271,3 +291,12 @@ class Database:
                 "repeat the last command with the same key."
             )
             raise StoreFailure(self._refusal) from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one that took its name; none where there is none."""
+    try:
+        stat = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return stat.st_dev, stat.st_ino

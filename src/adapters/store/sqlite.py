@@ -280,6 +280,8 @@ class SqliteStore:
 
     def wait(self, *, after: int, limit: timedelta) -> bool:
         """Wait until the ledger holds an event after a position, by any process, or the limit."""
+        # Who only reads would wait for ever on a file that nobody writes to any more.
+        self.database.expect_same_file()
         return self.database.feed.wait(lambda: self.newest() > after, limit)
 
     def close(self) -> None:
