@@ -14,13 +14,16 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from watchkeeper.domain.chain import GENESIS, chain_hash
 from watchkeeper.domain.outbox.effects import effects_stream
 from watchkeeper.event_store import EventStore, KeyRow, Recorded
 
 FORMAT = "watchkeeper/export/v1"
 
 
-def export_lines(store: EventStore, runs: Collection[str] = ()) -> Iterator[bytes]:
+def export_lines(
+    store: EventStore, runs: Collection[str] = (), broken: list[str] | None = None
+) -> Iterator[bytes]:
     """Yield the lines of an export, each with its line feed.
 
     What is appended meanwhile is left out: the export ends where the ledger ended at the call.
@@ -28,21 +31,28 @@ def export_lines(store: EventStore, runs: Collection[str] = ()) -> Iterator[byte
     Args:
         store: The ledger.
         runs: Only these runs, each with its effects; the whole ledger when empty.
+        broken: Gets a sentence for the first event that does not follow from the one before it in
+            its stream, as the lines are yielded. An import refuses such an export.
     """
     newest = store.newest()
     streams = {name for slug in runs for name in (f"run/{slug}", effects_stream(slug))}
     digest = hashlib.sha256()
     counted = {"events": 0, "keys": 0}
-    for line in _lines(store, newest, streams, counted):
+    for line in _lines(store, newest, streams, counted, [] if broken is None else broken):
         digest.update(line)
         yield line
     yield _line({**counted, "sha256": digest.hexdigest()})
 
 
 def _lines(
-    store: EventStore, newest: int, streams: set[str], counted: dict[str, int]
+    store: EventStore,
+    newest: int,
+    streams: set[str],
+    counted: dict[str, int],
+    broken: list[str],
 ) -> Iterator[bytes]:
     yield _line({"format": FORMAT})
+    heads: dict[str, tuple[int, bytes]] = {}
     keys = _begun(store, newest, streams)
     waiting = next(keys, None)
     for one in chain.from_iterable(store.pages()):
@@ -55,12 +65,25 @@ def _lines(
             yield _line(waiting[1])
             waiting = next(keys, None)
         counted["events"] += 1
+        if not broken:
+            broken += _breaks(heads, one)
         yield _line(event_line(one))
     # Only keys of appends that stored nothing can be left, in a ledger without events.
     while waiting is not None:
         counted["keys"] += 1
         yield _line(waiting[1])
         waiting = next(keys, None)
+
+
+def _breaks(heads: dict[str, tuple[int, bytes]], one: Recorded) -> list[str]:
+    """Follow a stream's chain over an event; say where it breaks, as an import would."""
+    version, previous = heads.get(one.stream, (0, GENESIS))
+    heads[one.stream] = one.version, one.hash
+    if one.version != version + 1:
+        return [f"event {one.version} of {one.stream} follows event {version}"]
+    if chain_hash(previous, one.stream, one.version, one.topic, one.state) != one.hash:
+        return [f"event {one.version} of {one.stream} does not have its chain hash"]
+    return []
 
 
 def _begun(

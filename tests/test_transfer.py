@@ -186,6 +186,29 @@ def test_the_command_line_moves_a_ledger_to_another_home(
 
 
 @ON_FILE
+def test_an_export_of_a_broken_ledger_says_that_nothing_takes_it_and_leaves_it_for_whoever_looks(
+    cli: Cli, home: Path, tmp_path: Path
+) -> None:
+    with store_at(home) as store:
+        told(store, ["held"])
+    with closing(sqlite3.connect(home / "ledger.db")) as connection:
+        connection.execute("DROP TRIGGER events_no_update")
+        connection.execute("UPDATE events SET state = X'7b7d' WHERE id = 5")
+        connection.commit()
+    (home / "ledger.db.rest").unlink()
+    file = tmp_path / "broken.jsonl"
+    done = cli("ledger", "export", "-o", str(file))
+    assert done.code == 1
+    assert "event 5 of run/held does not have its chain hash" in done.said
+    assert file.exists()
+    again = cli("ledger", "export", "-o", str(tmp_path / "again.jsonl"), "--json")
+    assert (again.code, again.json["exit"], again.json["events"]) == (1, 1, 23)
+    shown = cli("ledger", "export")
+    assert (shown.code, "`ledger import` refuses it" in shown.said) == (1, True)
+    assert cli("ledger", "replay", "--file", str(file)).code == 4
+
+
+@ON_FILE
 def test_a_backup_is_whole_at_rest_and_can_be_put_back(
     cli: Cli, home: Path, tmp_path: Path
 ) -> None:

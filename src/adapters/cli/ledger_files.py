@@ -45,7 +45,8 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
     """Write the ledger as JSON lines: all events byte for byte, with hashes and keys.
 
     The same ledger always gives the same bytes. `ledger import` reads them back, into SQLite or
-    PostgreSQL. A watch may run; what it appends meanwhile is left out.
+    PostgreSQL. A watch may run; what it appends meanwhile is left out. Exit 1 when a chain is
+    broken: all is written, and no import takes it.
     """
     with open_office(home, reading=True) as office:
         store = office.ledger.store
@@ -54,12 +55,15 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
             if slug not in known:
                 near = did_you_mean(slug, known)
                 raise Leave(f"--run {slug}: no run of this name is in the ledger.{near}", 4)
-        lines = export_lines(store, runs)
+        broken: list[str] = []
+        lines = export_lines(store, runs, broken)
         if output == "-":
             out = sys.stdout.buffer
             for line in lines:
                 out.write(line)
             out.flush()
+            if broken:
+                raise Leave(_not_importable(broken), 1)
             return
         path = Path(output).expanduser()
         if path.exists():
@@ -70,8 +74,18 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
                 out.write(line)
                 events += not line.startswith(b'{"key":')
                 show(events, newest)
-    text = f"{path}: {count(events, 'event')}, {path.stat().st_size:,} bytes"
-    say(as_json, {"file": str(path), "events": events, "bytes": path.stat().st_size}, text)
+    size = path.stat().st_size
+    document = {"file": str(path), "events": events, "bytes": size}
+    if broken:
+        raise Leave(f"{path}: {_not_importable(broken)}", 1, document)
+    say(as_json, document, f"{path}: {count(events, 'event')}, {size:,} bytes")
+
+
+def _not_importable(broken: list[str]) -> str:
+    return (
+        f"the ledger is broken: {broken[0]}. All of it was written, and `ledger import` refuses "
+        "it: keep older copies, and run `watchkeeper verify`"
+    )
 
 
 @click.command("import")
