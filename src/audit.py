@@ -162,11 +162,16 @@ _LATER = ("declined_because", "outbox")
 """Keys of rows that an earlier release did not write for the same history."""
 
 
-def _decoded(store: EventStore, stream: str, report: Report) -> tuple[list[Recorded], list[Event]]:
+def _stored(store: EventStore, stream: str, report: Report) -> list[Recorded]:
     recorded = store.read(stream)
     report.events += len(recorded)
     report.redactions += sum(len(_MARK.findall(r.state.decode(errors="replace"))) for r in recorded)
-    return recorded, [decode(r.stream, r.version, r.topic, r.state) for r in recorded]
+    return recorded
+
+
+def _decoded(store: EventStore, stream: str, report: Report) -> list[Event]:
+    recorded = _stored(store, stream, report)
+    return [decode(r.stream, r.version, r.topic, r.state) for r in recorded]
 
 
 def _unreadable(what: str, why: str, report: Report) -> None:
@@ -178,17 +183,21 @@ def _unreadable(what: str, why: str, report: Report) -> None:
 def _read_run(
     store: EventStore, slug: str, report: Report
 ) -> tuple[Run | Unreadable, list[Recorded], list[Event]]:
-    try:
-        recorded, events = _decoded(store, run_stream(slug), report)
-    except Undecodable as error:
-        return Unreadable(slug, 0, str(error)), [], []
+    recorded, events = _stored(store, run_stream(slug), report), list[Event]()
+    for one in recorded:
+        try:
+            events.append(decode(one.stream, one.version, one.topic, one.state))
+        except Undecodable as error:
+            run = fold(slug, events)
+            beyond = Unreadable(slug, one.version - 1, str(error))
+            return run if isinstance(run, Unreadable) else beyond, [], []
     return fold(slug, events), recorded, events
 
 
 def _effects(store: EventStore, slug: str, report: Report) -> Effects | None:
     effects = Effects()
     try:
-        for event in _decoded(store, effects_stream(slug), report)[1]:
+        for event in _decoded(store, effects_stream(slug), report):
             effects = evolve_effects(effects, event)
     except Undecodable as error:
         _unreadable(f"{slug}: effects", str(error), report)
@@ -199,13 +208,13 @@ def _effects(store: EventStore, slug: str, report: Report) -> Effects | None:
 def _shared(store: EventStore, report: Report) -> None:
     roots = Roots()
     try:
-        for event in _decoded(store, ROOTS, report)[1]:
+        for event in _decoded(store, ROOTS, report):
             roots = evolve_roots(roots, event)
     except Undecodable as error:
         _unreadable("roots", str(error), report)
     people = People()
     try:
-        for event in _decoded(store, PEOPLE, report)[1]:
+        for event in _decoded(store, PEOPLE, report):
             people = evolve_people(people, event)
     except Undecodable as error:
         _unreadable("people", str(error), report)

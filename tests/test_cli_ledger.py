@@ -200,6 +200,43 @@ def test_parked_events_are_listed_and_retried(cli: Cli, home: Path) -> None:
         True,
     )
     assert cli("ledger", "parked", "list", "--json").json["parked"][0]["attempts"] == 2
+    # Whoever reads the view, or makes it anew, is told what it lacks.
+    weeks = cli("ledger", "weeks")
+    assert "newest events of 1 stream are not counted: `watchkeeper ledger parked" in weeks.out
+    assert cli("ledger", "weeks", "--json").json["parked"] == 1
+    assert cli("ledger", "stats", "--json").json["parked"] == 0
+    built = cli("ledger", "rebuild", "weeks")
+    assert (built.code, "1 stream parked" in built.out) == (1, True)
+    assert cli("ledger", "rebuild", "sizes").code == 0
+    everything = cli("ledger", "rebuild", "--all", "--json")
+    assert everything.code == 1
+    assert [one.get("parked") for one in everything.json["built"]] == [0, 0, 1, None]
+    # `verify` says where reading ends, as `status` does.
+    after = f"{slug}: unreadable after event {version}:"
+    assert [text for text in cli("verify", "--json").json["problems"] if text.startswith(after)]
+
+
+def test_a_view_of_a_newer_release_is_not_taken_for_one_that_is_kept_level(
+    cli: Cli, home: Path
+) -> None:
+    with store_at(home) as store:
+        told(store, ["held"])
+    assert cli("ledger", "catch-up").code == 0
+    # As after going back to this release.
+    changed(home, "UPDATE builds SET version = 9 WHERE name IN ('sizes', 'weeks')")
+    with store_at(home) as store:
+        told(store, ["crash_loop"])
+    for command in ("catch-up", "projections"):
+        done = cli("ledger", command, "--json")
+        assert done.code == 1
+        newer = [text.partition(":")[0] for text in done.json["wrong"] if "newer release" in text]
+        assert newer == ["sizes@9", "weeks@9"]
+    for command, name in (("stats", "sizes"), ("weeks", "weeks")):
+        done = cli("ledger", command)
+        assert (done.code, f"`watchkeeper ledger rebuild {name}`" in done.said) == (1, True)
+        assert cli("ledger", "rebuild", name).code == 0
+        assert cli("ledger", command).code == 0
+    assert cli("ledger", "catch-up").code == 0
 
 
 def test_what_cannot_be_rebuilt_is_refused_in_words(cli: Cli, home: Path) -> None:

@@ -53,6 +53,7 @@ def projections(home: Path, as_json: bool) -> None:
         newest = office.ledger.store.newest()
         found = lags_of(office, folder)
         wrong = view_problems(folder, found)
+        wrong += ledger_figures.of_newer_release(one.title for one in found)
         shape = live_shape(office.ledger.store.status_rows())
     known = {one.title: one for one in PROJECTIONS}
     rows = [
@@ -102,7 +103,9 @@ def catch_up_command(home: Path, as_json: bool) -> None:
     with open_office(home) as office, views_of(office) as views:
         ledger_figures.level(office, views, as_json)
         newest = office.ledger.store.newest()
-        wrong = view_problems(office.home.path, lags_of(office, office.home.path))
+        found = lags_of(office, office.home.path)
+        wrong = view_problems(office.home.path, found)
+        wrong += ledger_figures.of_newer_release(one.title for one in found)
     lines = [f"every view is level at event {newest:,}", *(f"  wrong  {text}" for text in wrong)]
     say(as_json, {"newest": newest, "wrong": wrong}, "\n".join(lines[1:] if wrong else lines))
     if wrong:
@@ -126,7 +129,7 @@ def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json
     """Build the view NAME, or --all, anew from the ledger, beside what is read meanwhile.
 
     When it is level, it takes the other's place in one step. One that was cut short goes on where
-    it was. A watch may run.
+    it was. A watch may run. Exit 1 when it had to park an event.
     """
     newest = newest_of(PROJECTIONS)
     if everything == bool(name):
@@ -138,6 +141,8 @@ def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json
         done.append(_rebuild_status(home, as_json))
         lines = "\n".join(text for _, text in done)
         say(as_json, {"built": [document for document, _ in done]}, lines)
+        if any(document.get("parked") for document, _ in done):
+            leave_quietly(1)
         return
     if name == STATUS:
         if begin:
@@ -147,7 +152,10 @@ def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json
     if name not in newest:
         names = ", ".join(sorted([*newest, STATUS]))
         raise Leave(f"{name}: no view has this name; expected one of {names}", 4)
-    say(as_json, *_rebuild_view(newest[name], begin, home, as_json))
+    document, text = _rebuild_view(newest[name], begin, home, as_json)
+    say(as_json, document, text)
+    if document["parked"]:
+        leave_quietly(1)
 
 
 def _rebuild_view(
@@ -167,12 +175,15 @@ def _rebuild_view(
                 built = rebuild(store, views, projection, HOLDER, begin=begin, told=told)
             except BuildHeld as error:
                 raise Leave(str(error), 2) from error
-        rows = len(views.rows(built))
+        rows, waiting = len(views.rows(built)), len(views.parked(built))
     after = f" after event {begin:,}" if begin else ""
     events = count(built.position - begin, "event")
+    lacks = f"; {count(waiting, 'stream')} parked: `watchkeeper ledger parked list` says why"
+    document = {"projection": built.title, "position": built.position, "from": begin, "rows": rows}
     return (
-        {"projection": built.title, "position": built.position, "from": begin, "rows": rows},
-        f"{built.title} is built from {events}{after}: {count(rows, 'row')}, and it is live",
+        {**document, "parked": waiting},
+        f"{built.title} is built from {events}{after}: {count(rows, 'row')}, and it is live"
+        f"{lacks if waiting else ''}",
     )
 
 

@@ -1,10 +1,10 @@
 """`ledger stats` and `ledger weeks`: how much the ledger holds, and what happened week by week."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -23,6 +23,7 @@ from watchkeeper.building import catch_up
 from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
 from watchkeeper.projections.catalogue import PROJECTIONS
 from watchkeeper.projections.figures import count, human
+from watchkeeper.projections.kept import newest_of
 from watchkeeper.projections.lag import counts_from
 from watchkeeper.projections.limits import beyond
 from watchkeeper.projections.sizes import SIZES, STREAM, TOPIC
@@ -41,18 +42,45 @@ def level(office: Office, views: Views, as_json: bool) -> None:
             show(min(build.position for build in builds), store.newest())
 
 
-def live(views: Views, name: str) -> tuple[int, dict[str, Any]]:
-    """Return what the rows of a live view count from, and the rows.
+class Shown(NamedTuple):
+    """What a live view holds.
+
+    Attributes:
+        begin: It counts what came after this event.
+        rows: Its rows.
+        parked: Streams whose newest events it lacks.
+    """
+
+    begin: int
+    rows: dict[str, Any]
+    parked: int
+
+
+def of_newer_release(titles: Iterable[str]) -> list[str]:
+    """Return a sentence for each view that a newer release made: this one can't move it on."""
+    known = {name: one.version for name, one in newest_of(PROJECTIONS).items()}
+    parts = [(title, *title.split("@")) for title in titles]
+    return [
+        f"{title}: of a newer release, so nothing here brings it up to date: go on with that "
+        f"release, or build this one's with `watchkeeper ledger rebuild {name}`"
+        for title, name, version in parts
+        if name in known and int(version) > known[name]
+    ]
+
+
+def live(views: Views, name: str) -> Shown:
+    """Return what a live view holds.
 
     Raises:
-        Leave: It stands still.
+        Leave: It stands still, or a newer release made it.
     """
     for build in views.builds():
         if build.name == name and build.state is BuildState.LIVE:
-            if build.error:
-                raise Leave(build.error, 1)
+            for why in (build.error, *of_newer_release([build.title])):
+                if why:
+                    raise Leave(why, 1)
             rows = {key: json.loads(row) for key, row in views.rows(build).items()}
-            return build.begin, rows
+            return Shown(build.begin, rows, len(views.parked(build)))
     raise Leave(f"the view {name} is not built: `watchkeeper ledger rebuild {name}`", 1)
 
 
@@ -64,7 +92,7 @@ def stats(last: int, home: Path, as_json: bool) -> None:
     """Show how much the ledger holds: events and bytes, by topic, and the largest runs."""
     with open_office(home, reading=True) as office, views_to_read(office) as views:
         level(office, views, as_json)
-        begin, rows = live(views, SIZES.name)
+        begin, rows, waiting = live(views, SIZES.name)
         kind = office.ledger.store.kind
         file = office.home.ledger
         size = file.stat().st_size if kind == "sqlite" else None
@@ -76,6 +104,7 @@ def stats(last: int, home: Path, as_json: bool) -> None:
     document = {
         "store": kind,
         "from": begin,
+        "parked": waiting,
         "events": events,
         "bytes": held,
         "bytes_per_event": round(held / events, 1) if events else None,
@@ -91,7 +120,7 @@ def stats(last: int, home: Path, as_json: bool) -> None:
     each = f", {held / events:.0f} bytes each" if events else ""
     on_disk = f"; {human(size)}B on disk" if size is not None else ""
     lines = [f"{count(events, 'event')} of {count(len(runs), 'run')}{each}{on_disk} ({kind})"]
-    lines += _cut(SIZES.name, begin)
+    lines += _cut(SIZES.name, begin, waiting)
     lines += table(("topic", "events", "bytes", "each"), [_cells(*one) for one in topics])
     lines.append(f"largest of {count(len(streams), 'stream')}; limits are {SOFT_EVENTS:,} and "
                  f"{HARD_EVENTS:,} events")  # fmt: skip
@@ -100,12 +129,16 @@ def stats(last: int, home: Path, as_json: bool) -> None:
     say(as_json, document, "\n".join(lines))
 
 
-def _cut(name: str, begin: int) -> list[str]:
+def _cut(name: str, begin: int, waiting: int) -> list[str]:
     """Say that what is shown is not of the whole ledger, where it is not."""
-    if not begin:
-        return []
-    mend = f"`watchkeeper ledger rebuild {name}`"
-    return [f"the view {name} {counts_from(begin)}; to count all of them: {mend}"]
+    lines: list[str] = []
+    if begin:
+        mend = f"`watchkeeper ledger rebuild {name}`"
+        lines.append(f"the view {name} {counts_from(begin)}; to count all of them: {mend}")
+    if waiting:
+        what = count(waiting, "stream")
+        lines.append(f"newest events of {what} are not counted: `watchkeeper ledger parked list`")
+    return lines
 
 
 def _largest(rows: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
@@ -126,7 +159,7 @@ def weeks(last: int, home: Path, as_json: bool) -> None:
     """Show what happened week by week: interruptions by cause, decisions, questions, findings."""
     with open_office(home, reading=True) as office, views_to_read(office) as views:
         level(office, views, as_json)
-        begin, rows = live(views, WEEKS.name)
+        begin, rows, waiting = live(views, WEEKS.name)
     found: dict[str, list[dict[str, Any]]] = {}
     for key, row in sorted(rows.items()):
         week, what, name = key.split(" ", 2)
@@ -137,6 +170,6 @@ def weeks(last: int, home: Path, as_json: bool) -> None:
         for week, some in shown.items()
         for row in some
     ]
-    lines = [count(len(shown), "week"), *_cut(WEEKS.name, begin)]
+    lines = [count(len(shown), "week"), *_cut(WEEKS.name, begin, waiting)]
     lines += table(("week", "what", "which", "times"), cells) if cells else []
-    say(as_json, {"from": begin, "weeks": shown}, "\n".join(lines))
+    say(as_json, {"from": begin, "parked": waiting, "weeks": shown}, "\n".join(lines))
