@@ -127,6 +127,7 @@ def test_the_command_leaves_with_1_only_when_sameness_is_expected(
         slugs = told(store, ["held", "refused"])
     assert cli("ledger", "replay", "--all", "--expect-same").code == 0
     assert cli("ledger", "replay").code == 4
+    assert cli("ledger", "replay", "held", "--all").code == 4
     assert cli("ledger", "replay", "nobody").code == 3
     with store_at(home) as store:
         store.append([], status=[StatusRow("held", "run", "{}"), StatusRow("refused", "run", "")])

@@ -89,6 +89,6 @@ def test_an_event_without_a_name_is_never_left_out(
         f"SET session_replication_role = replica; ALTER TABLE {schema}.{table} DISABLE TRIGGER "
         f"USER; DELETE FROM {schema}.{table} WHERE id = 2"
     )
-    with pytest.raises(StoreFailure, match=r"has the number 2, which has no name.*ledger verify"):
+    with pytest.raises(StoreFailure, match=r"number 2, which has no name.*`watchkeeper verify`"):
         store.read_all()
     assert [event.stream for event in store.read_all(limit=1)] == ["run/a"]

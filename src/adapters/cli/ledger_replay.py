@@ -54,6 +54,8 @@ def replay_command(
     """
     if not runs and not everything and file is None:
         raise Leave("name runs, or --all of them: watchkeeper ledger replay --all", 4)
+    if runs and everything:
+        raise Leave("name runs, or --all of them, and not both", 4)
     found: list[Difference] = []
     replayed = events = 0
     with (

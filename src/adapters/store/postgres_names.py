@@ -95,7 +95,7 @@ class Names:
             # A join would leave its events out without a word.
             raise StoreFailure(
                 f"{self._where}: an event's stream or topic has the number {min(nameless)}, which "
-                "has no name: the ledger is damaged. Run `watchkeeper ledger verify`; restore a "
+                "has no name: the ledger is damaged. Run `watchkeeper verify`; restore a "
                 "backup."
             )
         return known
