@@ -117,6 +117,27 @@ def test_where_nobody_states_an_interval_the_longest_wait_so_far_is_no_news() ->
     assert (len(saved), kinds) == (3, ["checkpoint_stalled"])
 
 
+@pytest.mark.parametrize(
+    ("promised", "kinds"),
+    [
+        (contract(checkpoints={"temporary_every": "40 min"}), []),
+        (contract(checkpoints={"temporary_every": "10 min"}), ["checkpoint_stalled"]),
+        (SEEN_ONLY, []),
+    ],
+)
+def test_one_without_a_time_came_when_a_check_first_listed_it(
+    promised: Contract, kinds: list[str]
+) -> None:
+    history = History().launch(promised)
+    began, saved, told = history.now, list[CheckpointFacts](), list[str]()
+    while history.now - began < timedelta(hours=6):
+        step = round((history.now - began) / MINUTE) * 10
+        if step // 400 > len(saved):
+            saved.append(checkpoint(step, written_at=None))
+        told += opened(look(history, step=step, lines=steps(step), found=listing(*saved)))
+    assert (len(saved) > 7, told[:1]) == (True, kinds)
+
+
 def test_temporary_ones_below_another_root_are_not_waited_for() -> None:
     elsewhere = {"roots": ["gs://example-us-central2/tmp/ttl=14d/grug"]}
     promised = contract(signals=elsewhere, checkpoints={"temporary_every": "50 steps"})

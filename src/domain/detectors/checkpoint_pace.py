@@ -112,9 +112,9 @@ def assumed_interval(run: Run) -> Interval | None:
 
 def _waits(run: Run) -> list[timedelta]:
     """Return how long each checkpoint came after the one before it, or after the first launch."""
-    written = sorted(c.written_at for c in run.checkpoints.values() if c.written_at is not None)
+    came = sorted(at for c in run.checkpoints.values() if (at := c.came_at) is not None)
     launched = run.instances[0].launched_at if run.instances else None
-    times = [*([launched] if launched is not None else []), *written]
+    times = [*([launched] if launched is not None else []), *came]
     waits = (later - earlier for earlier, later in pairwise(times))
     return [timedelta(minutes=round(wait / timedelta(minutes=1))) for wait in waits]
 

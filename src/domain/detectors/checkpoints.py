@@ -103,8 +103,8 @@ def _waits_since(
     """Return from when on the next checkpoint is waited for."""
     began = check.liveness.phase_since or instance.launched_at
     known = run.checkpoints.get(newest) if newest is not None else None
-    written = known.written_at if known is not None else None
-    times = [at for at in (began, written) if at is not None]
+    came = known.came_at if known is not None else None
+    times = [at for at in (began, came) if at is not None]
     return max(times, default=None)
 
 

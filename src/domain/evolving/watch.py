@@ -82,7 +82,9 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
             left = {kind: found for kind, found in run.findings.items() if kind != data.kind}
             return answered_by_clearing(replace(run, findings=left), data.kind, event.at)
         case CheckpointValidated():
-            checkpoint = Checkpoint(data.step, data.path, data.kind, event.version, data.written_at)
+            checkpoint = Checkpoint(
+                data.step, data.path, data.kind, event.version, data.written_at, event.at
+            )
             kept = {**run.checkpoints, data.step: checkpoint}
             newest = sorted(kept)[-CHECKPOINTS_KEPT:]
             # Written anew after a rollback, a path stands for the new lineage.

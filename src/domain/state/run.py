@@ -155,13 +155,24 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint that may be resumed from."""
+    """A checkpoint that may be resumed from.
+
+    Attributes:
+        written_at: By the store's clock; none where it tells no time.
+        seen_at: When a check first listed it: it was there by then.
+    """
 
     step: int
     path: str
     kind: CheckpointKind
     version: int
     written_at: datetime | None = None
+    seen_at: datetime | None = None
+
+    @property
+    def came_at(self) -> datetime | None:
+        """When it came, as far as anybody tells: written, else first listed."""
+        return self.written_at or self.seen_at
 
 
 @dataclass(frozen=True, slots=True)
