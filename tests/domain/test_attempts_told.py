@@ -19,6 +19,7 @@ SILENT_EXIT = exited(1)
 NAME_ERROR = ("Traceback (most recent call last):", "NameError: name 'x' is not defined")
 HANG = ("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE)",)
 NO_MODULE = "NameError: name 'log_summry' is not defined"
+NO_MEMORY = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
 PREEMPTED = {"state": AttemptState.PREEMPTED}
 LOST = {"state": AttemptState.WORKER_FAILED}
 KILLED = {"state": AttemptState.KILLED, "message": "Job exceeded max_task_failures"}
@@ -45,6 +46,8 @@ def cause(answer: Answer) -> str:
         (FAILED, [KILLED, PREEMPTED], (), "preemption", Outlook.RETRY),
         # The others print that a peer is gone.
         (SILENT_EXIT, [PREEMPTED], HANG, "preemption", Outlook.RETRY),
+        (SILENT_EXIT, [{"message": NO_MEMORY}, {"message": HANG[0]}], HANG, "hbm_oom", Outlook.ASK),
+        (SILENT_EXIT, [{"message": HANG[0]}], HANG, "collective_hang", Outlook.RETRY_ONCE),
         # A traceback of its own is stronger.
         (SILENT_EXIT, [PREEMPTED], NAME_ERROR, "code_bug", Outlook.ASK),
         (exited(137), [OOM], (), "host_oom", Outlook.ASK),

@@ -101,7 +101,7 @@ def told_by_attempts(found: Classified, check: CheckRecorded, job: JobFacts) -> 
         print_ = fingerprint(job, f"attempt {first.state.value}")
         return _named(found, cause, Outlook.RETRY, print_, (attempt_line(first),), first)
     if not dark:
-        return found
+        return _by_its_sentence(found, job, first)
     stopped = _stopped(found, check, job) if job.state is JobState.STOPPED else None
     return stopped or _by_words(found, job, first)
 
@@ -124,15 +124,32 @@ def _stopped(found: Classified, check: CheckRecorded, job: JobFacts) -> Classifi
     )
 
 
+def _by_its_sentence(found: Classified, job: JobFacts, first: AttemptFacts | None) -> Classified:
+    """Name what the first failed try says, where the lines only show that a peer was lost."""
+    if first is None or found.cause not in _OF_A_LOST_PEER:
+        return found
+    barred = _NOT_BY_WORDS | _OF_A_LOST_PEER
+    if job.signal == _SIGKILL:
+        barred |= RAISED
+    claim = _claim(claims_in(_lines(first.message)), barred)
+    return found if claim is None else _by_claim(found, job, claim, first)
+
+
+def _by_claim(
+    found: Classified, job: JobFacts, claim: CauseClaim, first: AttemptFacts | None
+) -> Classified:
+    cited = f"{claim.label} ({claim.signature}): {claim.line}"
+    print_ = fingerprint(job, claim.line)
+    named = _named(found, claim.label, claim.outlook, print_, (cited,), first)
+    return replace(named, confidence=claim.confidence, rules=(claim.signature,))
+
+
 def _by_words(found: Classified, job: JobFacts, first: AttemptFacts | None) -> Classified:
     said = (*(_lines(first.message) if first is not None else ()), *_lines(job.message))
     killed = job.signal == _SIGKILL
     claim = _claim(claims_in(said), _NOT_BY_WORDS | RAISED if killed else _NOT_BY_WORDS)
     if claim is not None:
-        print_ = fingerprint(job, claim.line)
-        cited = f"{claim.label} ({claim.signature}): {claim.line}"
-        named = _named(found, claim.label, claim.outlook, print_, (cited,), first)
-        return replace(named, confidence=claim.confidence, rules=(claim.signature,))
+        return _by_claim(found, job, claim, first)
     if first is None or job.signal is not None or job.exit_code is not None:
         return found
     # The end of a job that is ended once a task failed says nothing; that of the task's try does.
