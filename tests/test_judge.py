@@ -490,3 +490,16 @@ def test_nothing_in_one_line_ends_the_others(line: str) -> None:
     assert "internal error" not in done.stderr
     assert done.returncode in (0, EXIT_BAD_INPUT)
     assert json.loads(done.stdout.splitlines()[-1])["id"] == "b"
+
+
+@pytest.mark.parametrize(
+    "half",
+    [
+        {"log_lines": ["step=5 loss=2.5 \ud83d"]},
+        {"tracker": {"step": 5, "display_name": "run \ud83d"}},
+        {"others": [{"job": "\ud83d", "state": "running"}]},
+    ],
+)
+def test_a_text_that_was_cut_in_the_middle_of_a_character_is_judged(half: dict[str, Any]) -> None:
+    answer = judged(id="\ud83d", observation={**RUNNING, **half})
+    assert (answer["id"], answer["health"]) == ("\ud83d", "healthy")

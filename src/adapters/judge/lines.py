@@ -140,6 +140,8 @@ def _parsed(text: str) -> dict[str, Any]:
     try:
         # Python's reader takes NaN and Infinity, which JSON proper does not have.
         line: Any = json.loads(text)
+        if "\\ud" in text.lower():
+            line = _whole(line)
     except (ValueError, RecursionError) as error:
         raise BadLine(f"no JSON ({error}); expected one object on each line") from error
     if not isinstance(line, dict):
@@ -150,6 +152,17 @@ def _parsed(text: str) -> dict[str, Any]:
         if near:
             raise BadLine(f"{key}: no such field; did you mean {near[0]}?")
     return found
+
+
+def _whole(line: Any) -> Any:
+    """Return a line without halves of surrogate pairs, as a text cut by code units leaves them.
+
+    No UTF-8 can hold them. The id alone is left as it is, since it is given back.
+    """
+    read: Any = json.loads(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace"))
+    if isinstance(line, dict) and "id" in line:
+        read["id"] = cast("dict[str, Any]", line)["id"]
+    return read
 
 
 def _judged(
