@@ -1,6 +1,7 @@
 """`judge`: the code of the watch on observations from elsewhere, line by line."""
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -503,3 +504,41 @@ def test_nothing_in_one_line_ends_the_others(line: str) -> None:
 def test_a_text_that_was_cut_in_the_middle_of_a_character_is_judged(half: dict[str, Any]) -> None:
     answer = judged(id="\ud83d", observation={**RUNNING, **half})
     assert (answer["id"], answer["health"]) == ("\ud83d", "healthy")
+
+
+def beside_the_output(number: int, losses: list[float], told: float) -> dict[str, Any]:
+    step = 1000 + 100 * number
+    lines = [f"step={step - 4 + at} loss={loss}" for at, loss in enumerate(losses)]
+    return {
+        "at": f"2026-11-21T{1 + number // 6:02}:{number % 6}0:00Z",
+        "job": {"state": "running"},
+        "tracker": {"step": step, "metrics": {"train/loss": told}},
+        "log_lines": lines,
+    }
+
+
+@pytest.mark.parametrize("later", [1, 3, 6])
+def test_a_loss_that_is_no_number_at_the_tracker_stays_one_beside_an_output_with_numbers(
+    later: int,
+) -> None:
+    seen = [beside_the_output(at, [2.5] * 5, 2.5) for at in range(6)]
+    seen += [beside_the_output(6 + at, [2.5] * 5, math.nan) for at in range(later)]
+    answer = judged(history=seen[:-1], observation=seen[-1])
+    assert [(one["kind"], one["summary"]) for one in answer["findings"]] == [
+        ("not_finite", "train/loss is not a finite number since step 1600")
+    ]
+    assert answer["decision"] == "alert"
+
+
+def test_a_new_finding_that_is_only_told_takes_back_no_alert_that_is_open() -> None:
+    seen = [beside_the_output(at, [2.5] * 5, 2.5) for at in range(6)]
+    stands = [{**seen[-1], "at": f"2026-11-21T02:{at}0:00Z"} for at in range(4)]
+    hung = judged(history=[*seen, *stands[:-1]], observation=stands[-1])
+    assert (hung["decision"], hung["quiet"]) == ("alert", "run_hung")
+    away = [{"source": "tracker", "state": "unavailable", "reason": "no answer"}]
+    asked = ({"source": name, "state": "fresh"} for name in ("orchestrator", "logs"))
+    dark = {**stands[-1], "at": "2026-11-21T02:40:00Z", "readings": [*away, *asked]}
+    del dark["tracker"]
+    answer = judged(history=[*seen, *stands], observation=dark)
+    assert [one["kind"] for one in answer["findings"] if one["new"]] == ["monitor_blind"]
+    assert (answer["decision"], answer["decided_now"], answer["notify"]) == ("alert", False, True)

@@ -83,7 +83,7 @@ def row_of(answer: Answer) -> dict[str, Any]:
         "decision": decision.action.value if decision is not None else "none",
         "rule": decision.rule if decision is not None else "",
         "why": decision.because if decision is not None else "",
-        "decided_now": judged.decision is not None,
+        "decided_now": decision is not None and decision is judged.decision,
         "resume_step": decision.resume_step if decision is not None else None,
         "escalate": escalates(judged),
         "notify": notifies(judged),

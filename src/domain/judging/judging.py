@@ -97,9 +97,14 @@ class Judged:
     def stands(self) -> DecisionMade | None:
         """The decision that holds after this check, made at it or before; none where all is well.
 
-        Whoever asks about one observation wants to know what now, not only what is new.
+        Whoever asks about one observation wants to know what now, not only what is new: that
+        somebody is told of a new finding takes back no alert that is open.
         """
-        return self.decision or standing(self.run, self.check)
+        made, stood = self.decision, standing(self.run, self.check)
+        if made is None:
+            return stood
+        louder = stood is not None and stood.action is Action.ALERT
+        return stood if louder and made.action is Action.NOTIFY else made
 
     @property
     def failure(self) -> FailureClassified | None:

@@ -170,10 +170,16 @@ def _series(
 
 
 def _merged(rows: list[_Row]) -> list[_Row]:
+    """Put together what several sources tell of a step: where one shows no number, none is."""
     merged: list[_Row] = []
     for row in sorted(rows, key=lambda row: row.step):
         if merged and merged[-1].step == row.step:
-            merged[-1].values.update(row.values)
+            held = merged[-1].values
+            held.update(
+                (role, value)
+                for role, value in row.values.items()
+                if math.isfinite(held.get(role, 0.0))
+            )
             merged[-1].at = row.at if np.isnan(merged[-1].at) else merged[-1].at
         else:
             merged.append(_Row(row.step, row.at, dict(row.values)))
