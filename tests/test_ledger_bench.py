@@ -1,7 +1,7 @@
 """The ledger's bench in small, against the committed baseline: ratios only, with wide margins.
 
 A ratio below half of its baseline is a slower ledger, not a slow machine: both parts of a ratio are
-measured one right after the other, and the best of three rounds counts.
+measured one right after the other, and the best of five rounds counts.
 """
 
 import json
@@ -20,7 +20,7 @@ BASELINE = json.loads(
 )
 ON_POSTGRES = BASELINE["ratios_on_postgresql"]
 MARGIN = 0.5
-ROUNDS = 3
+ROUNDS = 5
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("bench")]
 

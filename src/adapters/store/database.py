@@ -294,9 +294,9 @@ class Database:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another one that took its name; none where there is none."""
+    """Return what tells a file from another one that took its name; none where none is seen."""
     try:
         stat = os.stat(path)
-    except FileNotFoundError:
+    except OSError:
         return None
     return stat.st_dev, stat.st_ino
