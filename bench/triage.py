@@ -137,9 +137,13 @@ def made_log(megabytes: int) -> bytes:
             f"{{'loss': 2.9{step % 100:02}, 'grad_norm': 1.02, 'learning_rate': 4e-05, 'epoch': "
             f"0.{step % 100:02}}}",
             f"Epoch 3:  62%|######    | {step}/1860 [04:48<02:46, 4.15it/s, loss=2.61, v_num=7]",
+            f"2026-04-25 09:{step % 60:02}:05,123 - trainer - INFO - step {step} loss 2.9"
+            f"{step % 100:02} lr 4e-05 {step % 977} tokens/s",
+            f"host-{step % 64} NCCL INFO Channel 00/0 : {step % 8}[0] -> 1[1] via P2P/IPC",
         ]
         if step % 10 == 0:
             lines.append(f"wandb: step {step} synced, train/error 0.031, eval/nan_count 0")
+            lines.append(f"2026-04-25 09:00:05 INFO saved checkpoint to gs://b/r/step-{step}")
     block = ("\n".join(lines) + "\n").encode()
     log = block * (megabytes * 1_000_000 // len(block) + 1)
     planted = b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n"

@@ -288,6 +288,16 @@ MEGATRON = " iteration {}/ 5000 | lm loss: {} | loss scale: {} | grad norm: {} |
         ([MEGATRON.format(901, 2.5, 1.0, "inf", " number of skipped iterations: 1 |")], ""),
         ([MEGATRON.format(901, 2.5, 1.0, 1.2, " number of nan iterations: 0 |")], ""),
         (["OVERFLOW! Skipping step", "step=901 loss=2.5 grad_norm=inf"], ""),
+        (["loss=nan"], "loss"),
+        (["2026-11-21 12:00:00 WARNING train_loss: NaN"], "loss"),
+        (["[1300] loss=NaN"], "loss"),
+        (["Loss: -nan"], "loss"),
+        (["best loss: inf"], ""),
+        (["best_loss=nan"], ""),
+        (["validation loss: nan"], ""),
+        (["eval/loss=nan"], ""),
+        (["loss: nanometre"], ""),
+        (["loss=nanmean"], ""),
     ],
 )
 def test_h7_reads_what_frameworks_print_as_no_number(lines: list[str], metric: str) -> None:

@@ -247,3 +247,22 @@ def test_a_line_of_megatron_that_says_more_is_looked_at(scale: str, norm: str, n
 )
 def test_where_a_cloud_tells_of_a_preemption_is_not_read_as_the_name_of_a_folder(line: str) -> None:
     assert triage_text(line).label is Label.PREEMPTION
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "request 5 took 3.2 ms",
+        "retry was unsuccessful",
+        "upload did not succeed",
+        "push to facebook",
+    ],
+)
+def test_what_only_ends_like_a_success_answers_no_failure(line: str) -> None:
+    assert not PLAIN.read(line).answers
+
+
+@pytest.mark.parametrize("word", ["information", "infrequent", "info", "nanny"])
+def test_a_word_that_begins_like_infinity_is_no_number_that_is_none(word: str) -> None:
+    assert not PLAIN.read(f"value is {word}").signatures
+    assert PLAIN.read("value is inf").signatures

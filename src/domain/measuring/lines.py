@@ -9,6 +9,7 @@ from watchkeeper.domain.observed.observation import Observation
 from watchkeeper.domain.progress.bare_bars import bars_of, read_in
 from watchkeeper.domain.progress.lines import Line
 from watchkeeper.domain.progress.numbers import NUMBER, number_of
+from watchkeeper.domain.progress.own_forms import evaluates
 from watchkeeper.domain.progress.progress import progress_of
 from watchkeeper.domain.state.run import Instance, Run
 
@@ -18,6 +19,12 @@ _COUNTED = "nan iterations"
 _GRAD_NORM = re.compile(
     r"\bgrad(?:ient)?[ _]?norm['\"]?\s*[:=]\s*['\"]?(?P<value>" + NUMBER + r")", re.IGNORECASE
 )
+_NO_NUMBER = re.compile(
+    r"(?<![\w./-])(?:train(?:ing)?[ _/.-])?loss['\"]?\s*[:=]\s*['\"]?[-+]?nan\b",
+    re.IGNORECASE,
+)
+"""A loss that is none in a line that says nothing else of progress, such as `train_loss: NaN`."""
+
 _SCALED = re.compile(
     r"loss[ _]scale['\"]?\s*[:=]\s*(?!1(?:\.0*)?(?:e[+-]?0+)?\b)\d|\boverflow\b"
     r"|skipped iterations:\s*[1-9]"
@@ -66,7 +73,7 @@ def _shown(run: Run, instance: Instance, seen: Observation) -> list[tuple[int, L
     newest = max(own, instance.step_best or 0)
     found: list[tuple[int, Line, float | None]] = []
     for text in seen.log_lines:
-        line = read_in(text, bars)
+        line = read_in(text, bars) or _bare(text)
         if line is None or line.phase != "training":
             continue
         progress = progress_of(line)
@@ -74,6 +81,13 @@ def _shown(run: Run, instance: Instance, seen: Observation) -> list[tuple[int, L
         if newest >= own and "loss" in text.lower():
             found.append((newest, line, _grad_norm(text)))
     return found
+
+
+def _bare(text: str) -> Line | None:
+    found = _NO_NUMBER.search(text)
+    if found is None or evaluates(text[: found.start()]):
+        return None
+    return Line("bare", "training", loss=math.nan)
 
 
 def _grad_norm(text: str) -> float | None:

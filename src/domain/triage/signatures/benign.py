@@ -250,8 +250,9 @@ RECOVERIES = (
         _B,
         r"resuming normal operation|Network error resolved|(?:re-?connected|reconnection) (?:to"
         r"|after|success\w*)|(?:retry|attempt|upload|request|read|write|download|connection"
-        r"|save|restore|sync|query|call|push|pull|fetch)\w*\b.{0,40}(?:succeeded"
-        r"|successful(?:ly)?|ok)\b(?! ?=)|succe(?:ss|eded)(?:ful|fully)? (?:after|on|at) (?:\d+"
+        r"|save|restore|sync|query|call|push|pull|fetch)\w*\b.{0,40}(?:(?<!not )\b(?:succeeded"
+        r"|successful(?:ly)?)|[ :=\[(>'\"/]ok)\b(?! ?=)"
+        r"|succe(?:ss|eded)(?:ful|fully)? (?:after|on|at) (?:\d+"
         r"|the|retry|attempt|second|third|try)|recovered (?:after|from|in|itself|on its own"
         r"|success\w*|without)|recovery (?:completed|succeeded|finished|done|successful)"
         r"|(?:connection|service|network|api|link|store|bucket|quota) (?:was |is "

@@ -12,6 +12,7 @@ from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS
 from watchkeeper.domain.triage.signatures.literals import branches_of, literals_of
 from watchkeeper.domain.triage.signatures.model import Rank, Scope, Signature
 from watchkeeper.domain.triage.signatures.plain_errors import is_message, may_pass, raised_at
+from watchkeeper.domain.triage.signatures.shapes import Shapes, takes_any_digit
 
 WINDOW_MAX = 4_000
 """Characters of a longer line that are read around a hit."""
@@ -24,6 +25,7 @@ ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b
 _COUNTER = re.compile(rb"nan iterations:(?= {1,3}0 )")
 """Stands in every progress line of Megatron-LM, and would make each of them worth a look."""
 
+_COUNTS, _SCALES = b"nan iterations:", b"| loss scale: "
 _SCALE = re.compile(
     rb"loss scale: (?=\d{0,15}[1-9]\.\d{1,3} \|(?![^\n]{0,40}(?:minimum|underflow|floor|too small"
     rb"|at its min|below|reached)))"
@@ -89,12 +91,14 @@ class _Expression:
     Attributes:
         signature: Whose it is.
         anchored: It is tried on a line with and without what stands before its words.
+        any_digit: It takes every digit where it takes one.
     """
 
     def __init__(self, signature: Signature) -> None:
         """Keep it as it is."""
         self.signature = signature
         self.anchored = "^" in signature.pattern
+        self.any_digit = takes_any_digit(signature.pattern)
 
     @cached_property
     def search(self) -> re.Pattern[str]:
@@ -181,6 +185,10 @@ class Matcher:
         self._claims = _finder(claims, Implementation.DFA)
         # Only lines that were hit are looked at with this one.
         self._index = _Index(self._all)
+        self._exact = {at for at, one in enumerate(self._all) if not one.any_digit}
+        self._exact_claims = _Index([self._all[at] for at in self._exact if at >= self._guards])
+        self._exact_all = _Index([self._all[at] for at in self._exact])
+        self._shapes = Shapes(self._learnt)
 
     def hits(self, small: bytes) -> Iterator[int]:
         """Return where lines stand that need a look, in a text in small letters, in order."""
@@ -193,6 +201,10 @@ class Matcher:
             if literal not in self._numbers or not _is_part(small, start, end):
                 yield start
 
+    def says_nothing(self, line: str) -> bool:
+        """Say whether a line is known to say nothing, whatever stands before it."""
+        return self._told(line) is _NOTHING
+
     def read(self, line: str, before: str = "") -> Reading:
         """Read one line.
 
@@ -200,7 +212,26 @@ class Matcher:
             line: Without colours and its end.
             before: The line before it: below a frame of a traceback stands source code.
         """
-        possible = sorted(self._possible(line))
+        told = self._told(line) if not _may_be_frame(before) else None
+        return self._read(line, before) if told is None else told
+
+    def _told(self, line: str) -> Reading | None:
+        """Return what a line says as all of its shape do; none where it has to be read."""
+        told = self._shapes.told(line) if not self._plainly else None
+        if told is None:
+            return None
+        exact = self._exact_claims if told is _NOTHING else self._exact_all
+        return None if exact.possible(_in_small_letters(line)) else told
+
+    def _learnt(self, shape: str) -> Reading | None:
+        """Return what expressions to which all digits are alike say; none where others decide."""
+        small = _in_small_letters(shape)
+        if _COUNTS in small or _SCALES in small or raised_at(shape):
+            return None
+        return self._read(shape, "", self._index.possible(small) - self._exact)
+
+    def _read(self, line: str, before: str, those: set[int] | None = None) -> Reading:
+        possible = sorted(self._possible(line) if those is None else those)
         claims = [self._all[number] for number in possible if number >= self._guards]
         if not claims:
             return _NOTHING
@@ -211,7 +242,9 @@ class Matcher:
         if _is_frame(before) and not _is_frame(line) and _INDENTED.match(bare(line)):
             return _source(found, line)
         guards = [self._all[number] for number in possible if number < self._guards]
-        silence, silenced = _silence(guards, line, texts)
+        # A guard of the whole line silences no answer.
+        claimed = any(one.signature.scope is not Scope.TEXT for one in found)
+        silence, silenced = _silence(guards, line, texts) if claimed else (-1, [])
         masked = line
         for one in guards:
             taken = _taken_out(one, masked)
@@ -234,20 +267,25 @@ class Matcher:
             else:
                 dropped = True
         kept.sort(key=lambda signature: -signature.rank)
+        if dropped and not claimed:
+            silenced = [*_silence(guards, line, texts)[1], *silenced]
         return Reading(tuple(kept), tuple(silenced) if dropped else (), tuple(answers))
 
     def _possible(self, line: str) -> set[int]:
         if self._plainly:
             return self._every
-        small = line.lower().encode("utf-8", "replace") + b"\n"
-        return self._index.possible(_without_counters(small))
+        return self._index.possible(_without_counters(_in_small_letters(line)))
+
+
+def _in_small_letters(line: str) -> bytes:
+    return line.lower().encode("utf-8", "replace") + b"\n"
 
 
 def _without_counters(small: bytes) -> bytes:
     """Return a text in small letters, as long as it was, without what each line of Megatron has."""
-    if b"nan iterations:" in small:
+    if _COUNTS in small:
         small = _COUNTER.sub(b"___ iterations:", small)
-    if b"| loss scale: " in small:
+    if _SCALES in small:
         small = _SCALE.sub(b"loss _____: ", small)
     return small
 
@@ -298,6 +336,11 @@ def bare(line: str) -> str:
 def looks_logged(line: str) -> bool:
     """Say whether a line was written by a program: a time, a rank, a level or an exception."""
     return bool(PREFIX.match(line) or _HEAD.match(line) or _EXCEPTION.search(line))
+
+
+def _may_be_frame(line: str) -> bool:
+    """Say whether a line has what `_FRAME` needs."""
+    return 'File "' in line or "..." in line
 
 
 def _is_frame(line: str) -> bool:

@@ -1,0 +1,71 @@
+"""Remembers what lines say that differ in their digits only, as most lines of a log do."""
+
+import re
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+SHAPE_MAX = 500
+"""Characters: longer lines are not remembered."""
+
+_SHAPES_MAX = 4_096
+"""Shapes that are remembered; then all are forgotten, so that memory does not grow with a log."""
+
+_DIGITS = str.maketrans("123456789", "000000000")
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+_SAME_FOR_ALL = re.compile(r"\\[A-Za-z]|\{\d*,?\d*\}")
+_DIGIT_OR_REFERENCE = re.compile(r"\d|\(\?P=")
+
+Told = TypeVar("Told")
+
+
+def shape_of(text: str) -> str:
+    """Return a text with every digit as 0.
+
+    >>> shape_of("step 1234: loss 2.31")
+    'step 0000: loss 0.00'
+    """
+    return text.translate(_DIGITS)
+
+
+def takes_any_digit(pattern: str) -> bool:
+    r"""Say whether an expression takes every digit where it takes one.
+
+    It holds in a line exactly where it holds in the line's shape, then. A pattern is called so only
+    where it names no digit, no part of them and no earlier group.
+
+    >>> [takes_any_digit(one) for one in (r"step \d{1,9}\b", "[0-9a-f]+", "5[0-9]{2}", r"(.)\1")]
+    [True, True, False, False]
+    """
+    spelled = _CLASS.sub(lambda found: found[0].replace("0-9", ""), pattern)
+    return _DIGIT_OR_REFERENCE.search(_SAME_FOR_ALL.sub("", spelled)) is None
+
+
+class Shapes(Generic[Told]):
+    """What lines of a shape say, learnt when a shape comes for the second time.
+
+    Args:
+        learn: Tells what all lines of a shape say; none where their digits matter.
+    """
+
+    def __init__(self, learn: Callable[[str], Told | None]) -> None:
+        """Begin with none."""
+        self._learn = learn
+        self._seen: set[str] = set()
+        self._told: dict[str, Told | None] = {}
+
+    def told(self, line: str) -> Told | None:
+        """Return what a line says; none where it has to be read."""
+        if len(line) > SHAPE_MAX:
+            return None
+        shape = shape_of(line)
+        if shape in self._told:
+            return self._told[shape]
+        if shape not in self._seen:
+            # Most shapes of a text full of words come once: learning them would cost more.
+            if len(self._seen) >= _SHAPES_MAX:
+                self._seen.clear()
+                self._told.clear()
+            self._seen.add(shape)
+            return None
+        self._told[shape] = found = self._learn(shape)
+        return found
