@@ -63,6 +63,7 @@ class Tail:
         self._begun = False
         self._seen: int | None = None
         self._error = ""
+        self._told = set[str]()
         self._beat = clock.Deadline.after(timedelta(0))
 
     def run(self, stop: threading.Event) -> None:
@@ -98,6 +99,9 @@ class Tail:
             self._begun = True
         pages, level, seen = Pages(self._store, self._projections), True, None
         for build in self._views.builds():
+            if build.error and build.error not in self._told:
+                self._told.add(build.error)
+                log.warning("a view stands still: %s", build.error)
             known = self._known.get(build.title)
             if known is None or build.error or build.state is BuildState.OLD:
                 continue

@@ -16,7 +16,9 @@ from watchkeeper.adapters import views_file
 from watchkeeper.adapters.store.feed import Feed
 from watchkeeper.adapters.store.postgres import open_postgres
 from watchkeeper.adapters.store.postgres_address import parse_address
+from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.views_file import ViewsFile
+from watchkeeper.building import catch_up
 from watchkeeper.event_store import StoreFailure
 from watchkeeper.projections.sizes import SIZES
 from watchkeeper.views import ViewsFailure
@@ -122,3 +124,18 @@ def test_a_tailer_goes_on_after_its_server_was_away(
         add(store, "run/a", "2")
         wait_for(lambda: live(views).position == 2, limit_s=60)
         wait_for(lambda: not [beat for beat in views.beats() if beat.error])
+
+
+def test_a_view_that_is_ahead_of_the_ledger_is_told_once_in_the_log(
+    store: Any, views: ViewsFile, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    add(store, "run/a", "1", "2", "3")
+    catch_up(store, views, [SIZES])
+    with open_store(tmp_path / "older.db") as older:
+        add(older, "run/a", "1")
+        with tailing.tailing(older, views, [SIZES], ME):
+            wait_for(lambda: "stands still" in caplog.text)
+            add(older, "run/a", "2")
+            wait_for(lambda: [beat for beat in views.beats() if not beat.error])
+    assert caplog.text.count("a view stands still: sizes@") == 1
+    assert "watchkeeper ledger rebuild sizes" in caplog.text

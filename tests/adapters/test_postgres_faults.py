@@ -330,6 +330,22 @@ def test_who_cannot_connect_is_told_what_to_do(
     assert says in str(refused.value)
 
 
+@pytest.mark.parametrize("create", [False, True])
+def test_a_role_that_may_not_use_the_schema_is_not_told_that_there_is_no_ledger(
+    postgres_server: PostgresServer, postgres_url: str, create: bool
+) -> None:
+    open_postgres(parse_address(postgres_url), create=True).close()
+    schema = parse_address(postgres_url).schema
+    postgres_server.execute("DROP ROLE IF EXISTS barred")
+    postgres_server.execute("CREATE ROLE barred LOGIN")
+    url = f"{postgres_server.url_at(postgres_server.port, user='barred')}#{schema}"
+    with pytest.raises(StoreFailure) as refused:
+        open_postgres(parse_address(url), create=create)
+    said = str(refused.value)
+    assert f"the role barred may not use the schema {schema}. Nothing was stored." in said
+    assert f'GRANT USAGE ON SCHEMA "{schema}" TO "barred"' in said
+
+
 @pytest.mark.parametrize("way", ["url", "environment", "passfile"])
 def test_a_password_comes_from_the_url_the_environment_or_a_file_and_is_never_shown(
     postgres_server: PostgresServer, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

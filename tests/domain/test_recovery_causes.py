@@ -38,6 +38,7 @@ from watchkeeper.domain.events import (
     Outlook,
 )
 from watchkeeper.domain.observed.gate_facts import RepositoryFacts
+from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
 from watchkeeper.domain.recovery.places_named import bad_nodes
 from watchkeeper.domain.state.phases import Interrupted, Running
 
@@ -323,6 +324,32 @@ def test_r7_reads_the_node_from_the_lines_of_the_end() -> None:
     )
     check = history.when(command).the(CheckRecorded)
     assert bad_nodes(check, ()) == ("10.128.0.9",)
+
+
+@pytest.mark.parametrize(
+    ("tried", "printed", "expected"),
+    [
+        # The log names by its address what the orchestrator names.
+        (("tpu-7",), ("10.128.0.9",), ("tpu-7",)),
+        (("tpu-7",), ("10.128.0.9", "10.128.0.10"), ("10.128.0.9", "10.128.0.10")),
+        (("tpu-7", "tpu-8"), ("10.128.0.9",), ("tpu-7", "tpu-8")),
+        (("10.128.0.7",), ("10.128.0.9",), ("10.128.0.7", "10.128.0.9")),
+        (("tpu-7",), ("tpu-8",), ("tpu-7", "tpu-8")),
+        ((), (), ()),
+    ],
+)
+def test_a_node_that_is_named_by_its_name_and_its_address_is_one(
+    tried: tuple[str, ...], printed: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    failed = AttemptState.FAILED
+    attempts = tuple(
+        AttemptFacts(task=node, state=failed, node=node, message=ACCELERATOR.format(""))
+        for node in tried
+    )
+    history = story(Running)
+    command = history.later(timedelta(minutes=5)).check_command(exited(1), lines=["end"], **KEEP)
+    check = history.when(command).the(CheckRecorded).model_copy(update={"attempts": attempts})
+    assert bad_nodes(check, [ACCELERATOR.format(node) for node in printed]) == expected
 
 
 @pytest.mark.parametrize("nodes", [(), ("10.0.0.1", "10.0.0.2")])

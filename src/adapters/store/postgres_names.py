@@ -2,7 +2,8 @@
 
 Joined to a page by the server they cost as much as the page: it sorts all its bytes once more. So
 they are asked for once and kept as long as the connection that gave them. What number a name has
-never changes, and no restore puts another ledger in the place of one that has a connection.
+never changes, and `ledger restore` puts no other ledger in the place of one that has a connection.
+The server's own tools can: the operator's guide says to end every process first.
 """
 
 from collections.abc import Callable, Mapping, Sequence

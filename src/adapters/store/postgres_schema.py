@@ -221,6 +221,17 @@ def prepare(
 def _refuse_missing(
     connection: psycopg.Connection[tuple[object, ...]], schema: str, where: str, *, create: bool
 ) -> None:
+    barred = connection.execute(
+        "SELECT current_user FROM pg_namespace "
+        "WHERE nspname = %s AND NOT has_schema_privilege(oid, 'USAGE')",
+        (schema,),
+    ).fetchone()
+    if barred is not None:
+        raise StoreFailure(
+            f"{where}: the role {barred[0]} may not use the schema {schema}. Nothing was stored. "
+            f'As its owner run `GRANT USAGE ON SCHEMA "{schema}" TO "{barred[0]}"`, and grant what '
+            "it shall do with the tables, or name another role in the URL."
+        )
     moved = told_missing(aside(connection, schema), schema)
     if moved:
         # An empty one beside it would be taken for it.

@@ -25,6 +25,7 @@ _HOST = re.compile(
     r"|\b(?P<bare>(?:t1v-n-|ray-|tpu-|gke-)[\w-]*\w)",
 )
 _NUMBER = re.compile(r"^\d+$")
+_ADDRESS = re.compile(r"^\d{1,3}(?:\.\d{1,3}){3}$")
 _PATH = re.compile(r"['\"](?P<quoted>/[^'\"]{0,250})['\"]|(?:^|[\s:(])(?P<bare>/[\w.@/-]{1,250})")
 _FAILED = frozenset(
     {
@@ -47,15 +48,26 @@ def nodes_of_end(check: CheckRecorded) -> tuple[str, ...]:
 def bad_nodes(check: CheckRecorded, lines: Iterable[str]) -> tuple[str, ...]:
     """Return the machines that show a bad TPU, in the order in which they are named.
 
+    A cluster's log names a machine by its address, and the orchestrator the same one by its name:
+    where they name no common one, they are as many as the longer of both lists has.
+
     Args:
         check: The check that saw the end, with the tries of its tasks.
         lines: The failure's own evidence.
     """
     told = [one.node for one in _failed(check) if one.node and BAD_NODE.search(one.message)]
     shown = (*lines, *check.evidence, *(claim.line for claim in check.claims))
-    told += [name for line in shown if BAD_NODE.search(line) for name in hosts_in(line)]
-    named = tuple(dict.fromkeys(told)) or nodes_of_end(check)
-    return named[:NODES_MAX]
+    printed = [name for line in shown if BAD_NODE.search(line) for name in hosts_in(line)]
+    if (
+        told
+        and printed
+        and all(map(_ADDRESS.match, printed))
+        and not any(map(_ADDRESS.match, told))
+    ):
+        named = max(dict.fromkeys(told), dict.fromkeys(printed), key=len)
+    else:
+        named = dict.fromkeys([*told, *printed])
+    return (tuple(named) or nodes_of_end(check))[:NODES_MAX]
 
 
 def full_disk(check: CheckRecorded, lines: Iterable[str]) -> tuple[str, str]:
