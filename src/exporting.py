@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from watchkeeper.domain.chain import GENESIS, chain_hash
+from watchkeeper.domain.chain import Head, follow
 from watchkeeper.domain.outbox.effects import effects_stream
 from watchkeeper.event_store import EventStore, KeyRow, Recorded
 
@@ -52,7 +52,7 @@ def _lines(
     broken: list[str],
 ) -> Iterator[bytes]:
     yield _line({"format": FORMAT})
-    heads: dict[str, tuple[int, bytes]] = {}
+    heads: dict[str, Head] = {}
     keys = _begun(store, newest, streams)
     waiting = next(keys, None)
     for one in chain.from_iterable(store.pages()):
@@ -75,15 +75,11 @@ def _lines(
         waiting = next(keys, None)
 
 
-def _breaks(heads: dict[str, tuple[int, bytes]], one: Recorded) -> list[str]:
-    """Follow a stream's chain over an event; say where it breaks, as an import would."""
-    version, previous = heads.get(one.stream, (0, GENESIS))
-    heads[one.stream] = one.version, one.hash
-    if one.version != version + 1:
-        return [f"event {one.version} of {one.stream} follows event {version}"]
-    if chain_hash(previous, one.stream, one.version, one.topic, one.state) != one.hash:
-        return [f"event {one.version} of {one.stream} does not have its chain hash"]
-    return []
+def _breaks(heads: dict[str, Head], one: Recorded) -> list[str]:
+    """Follow a stream's chain over an event; say where it breaks."""
+    if follow(heads, [(one.stream, one.stream, one.version, one.topic, one.state, one.hash)]):
+        return []
+    return [f"event {one.version} of {one.stream} does not follow from the one before it"]
 
 
 def _begun(

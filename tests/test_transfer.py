@@ -199,7 +199,7 @@ def test_an_export_of_a_broken_ledger_says_that_nothing_takes_it_and_leaves_it_f
     file = tmp_path / "broken.jsonl"
     done = cli("ledger", "export", "-o", str(file))
     assert done.code == 1
-    assert "event 5 of run/held does not have its chain hash" in done.said
+    assert "event 5 of run/held does not follow from the one before it" in done.said
     assert file.exists()
     again = cli("ledger", "export", "-o", str(tmp_path / "again.jsonl"), "--json")
     assert (again.code, again.json["exit"], again.json["events"]) == (1, 1, 23)

@@ -52,8 +52,7 @@ def projections(home: Path, as_json: bool) -> None:
     ):
         newest = office.ledger.store.newest()
         found = lags_of(office, folder)
-        wrong = view_problems(folder, found)
-        wrong += ledger_figures.of_newer_release(one.title for one in found)
+        wrong = _wrong(folder, found)
         shape = live_shape(office.ledger.store.status_rows())
     known = {one.title: one for one in PROJECTIONS}
     rows = [
@@ -89,6 +88,12 @@ def projections(home: Path, as_json: bool) -> None:
         leave_quietly(1)
 
 
+def _wrong(home: Path, found: list[Lag]) -> list[str]:
+    """Return a sentence for each view that somebody has to look at."""
+    newer = ledger_figures.of_newer_release(one.title for one in found)
+    return [*view_problems(home, found), *newer]
+
+
 def _not_built(found: Sequence[Lag]) -> list[Projection]:
     """Return the views of this release that nothing has begun to build."""
     begun = {one.title for one in found}
@@ -103,9 +108,7 @@ def catch_up_command(home: Path, as_json: bool) -> None:
     with open_office(home) as office, views_of(office) as views:
         ledger_figures.level(office, views, as_json)
         newest = office.ledger.store.newest()
-        found = lags_of(office, office.home.path)
-        wrong = view_problems(office.home.path, found)
-        wrong += ledger_figures.of_newer_release(one.title for one in found)
+        wrong = _wrong(office.home.path, lags_of(office, office.home.path))
     lines = [f"every view is level at event {newest:,}", *(f"  wrong  {text}" for text in wrong)]
     say(as_json, {"newest": newest, "wrong": wrong}, "\n".join(lines[1:] if wrong else lines))
     if wrong:

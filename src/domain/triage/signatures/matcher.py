@@ -201,10 +201,6 @@ class Matcher:
             if literal not in self._numbers or not _is_part(small, start, end):
                 yield start
 
-    def says_nothing(self, line: str) -> bool:
-        """Say whether a line is known to say nothing, whatever stands before it."""
-        return self._told(line) is _NOTHING
-
     def read(self, line: str, before: str = "") -> Reading:
         """Read one line.
 

@@ -174,8 +174,6 @@ class Scanner:
 
     def _take(self, body: bytes, left: int, right: int, number: int) -> None:
         line = _text(body[left:right])
-        if self._matcher.says_nothing(line):
-            return
         above = _text(body[body.rfind(b"\n", 0, max(left - 1, 0)) + 1 : max(left - 1, 0)])
         reading = self._matcher.read(line, above)
         for signature in reading.answers:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from enum import Enum
 from typing import Generic, TypeVar
 
 SHAPE_MAX = 500
@@ -11,11 +12,20 @@ _SHAPES_MAX = 4_096
 """Shapes that are remembered; then all are forgotten, so that memory does not grow with a log."""
 
 _DIGITS = str.maketrans("123456789", "000000000")
-_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
+"""A class, or what is escaped: `\\[` begins none."""
+
 _SAME_FOR_ALL = re.compile(r"\\[A-Za-z]|\{\d*,?\d*\}")
 _DIGIT_OR_REFERENCE = re.compile(r"\d|\(\?P=")
 
 Told = TypeVar("Told")
+
+
+class _Sight(Enum):
+    """How often a shape came of which nothing is learnt yet."""
+
+    NEW = 0
+    ONCE = 1
 
 
 def shape_of(text: str) -> str:
@@ -50,22 +60,21 @@ class Shapes(Generic[Told]):
     def __init__(self, learn: Callable[[str], Told | None]) -> None:
         """Begin with none."""
         self._learn = learn
-        self._seen: set[str] = set()
-        self._told: dict[str, Told | None] = {}
+        self._told: dict[str, Told | _Sight | None] = {}
 
     def told(self, line: str) -> Told | None:
         """Return what a line says; none where it has to be read."""
         if len(line) > SHAPE_MAX:
             return None
         shape = shape_of(line)
-        if shape in self._told:
-            return self._told[shape]
-        if shape not in self._seen:
+        # Asked for once: another thread may forget it at any moment.
+        told = self._told.get(shape, _Sight.NEW)
+        if told is _Sight.NEW:
             # Most shapes of a text full of words come once: learning them would cost more.
-            if len(self._seen) >= _SHAPES_MAX:
-                self._seen.clear()
+            if len(self._told) >= _SHAPES_MAX:
                 self._told.clear()
-            self._seen.add(shape)
+            self._told[shape] = _Sight.ONCE
             return None
-        self._told[shape] = found = self._learn(shape)
-        return found
+        if told is _Sight.ONCE:
+            told = self._told[shape] = self._learn(shape)
+        return told
