@@ -20,7 +20,7 @@ from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.listening import Board, Source
 from watchkeeper.adapters.pubsub import admin
-from watchkeeper.adapters.pubsub.consumer import Consumer, Take
+from watchkeeper.adapters.pubsub.consumer import EXTENSION_MIN, Consumer, Take
 from watchkeeper.domain.commands.commands import DraftRun
 from watchkeeper.domain.events import SignalReceived
 from watchkeeper.domain.observed.signals import Delivery
@@ -31,8 +31,6 @@ from watchkeeper.ports import Unavailable
 pytestmark = [pytest.mark.pubsub, pytest.mark.timeout(600)]
 
 LIMIT = timedelta(seconds=240)
-"""What is given back while its stream closes may be sent to that very stream once more, where
-nobody reads any longer; then it comes again after its lease, which the client asks for as 60 s."""
 RUN = "hero"
 
 
@@ -179,7 +177,10 @@ def test_what_our_side_fails_on_is_given_back_and_comes_again(
 
     with consuming(subscription, take, board):
         publish(subscription, plain_message(1, RUN))
+        timer = clock.Timer()
         until(lambda: board.source(subscription).taken >= 1, "the redelivery")
+    # Sent to the stream that is being closed, it would come after that stream's lease.
+    assert timer.elapsed() < EXTENSION_MIN
     assert received(office) == [f"{RUN}-1"]
     assert states[0].returned == 2
     assert left(subscription) == 0

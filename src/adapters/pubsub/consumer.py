@@ -39,6 +39,9 @@ CALLBACKS = 8
 ACK_LIMIT = timedelta(seconds=30)
 """How long an acknowledgement is waited for; after it the message is expected again."""
 
+GIVE_BACK_LIMIT = timedelta(seconds=10)
+"""How long the service may take to be given messages back; each then comes after its lease."""
+
 BACKOFF_FIRST = timedelta(seconds=1)
 BACKOFF_LONGEST = timedelta(seconds=60)
 """Waits between two connections after a failure; Google's client waits by itself while a server is
@@ -82,6 +85,7 @@ class Consumer:
         self._connect = connect
         self._stop = threading.Event()
         self._ailing = threading.Event()
+        self._kept: list[str] = []
         self._connected = threading.Event()
         self._backoff = clock.ExponentialBackoff(BACKOFF_FIRST, BACKOFF_LONGEST, factor=2)
         self._thread = threading.Thread(
@@ -152,6 +156,7 @@ class Consumer:
         finally:
             if future is not None:
                 self._drain(future)
+            self._give_back_kept(client)
             client.close()
 
     def _drain(self, future: Any) -> None:
@@ -167,6 +172,27 @@ class Consumer:
         except Exception as error:  # noqa: BLE001 - We leave in any case; what is left comes again.
             says = explained(error, self.subscription)
             log.warning("%s: not drained: %s", self.subscription, says)
+
+    def _give_back_kept(self, client: Any) -> None:
+        """Give back what our side failed on, now that no stream of ours can be sent it again.
+
+        Given back while the stream closes, a message may be sent to that very stream, where nobody
+        takes it, and comes again only after a lease.
+        """
+        kept, self._kept = self._kept, []
+        if not kept or not self._connected.is_set():
+            return
+        try:
+            client.modify_ack_deadline(
+                subscription=self.subscription,
+                ack_ids=kept,
+                ack_deadline_seconds=0,
+                timeout=GIVE_BACK_LIMIT.total_seconds(),
+                retry=None,
+            )
+        except Exception as error:  # noqa: BLE001 - Not given back, it comes after its lease.
+            says = explained(error, self.subscription)
+            log.warning("%s: comes after its lease: %s", self.subscription, says)
 
     def _on_channel(self, connectivity: Any) -> None:
         """Tell of a server that cannot be reached: the client itself tries again in silence."""
@@ -187,7 +213,7 @@ class Consumer:
 
     def _on_message(self, message: Any) -> None:
         if self._ailing.is_set():
-            message.nack()
+            self._keep(message)
             return
         delivery = delivery_of(message, self.subscription)
         try:
@@ -222,9 +248,15 @@ class Consumer:
 
     def _ail(self, message: Any, says: str) -> None:
         """Give a message back, and pull none for a while: tries are counted, and few."""
+        self._keep(message)
         self._ailing.set()
-        self._give_back(message)
+        self._board.count(self.subscription, returned=1)
         self._board.state(self.subscription, "failing", says)
+
+    def _keep(self, message: Any) -> None:
+        """Leave a message until the stream is closed; its lease is extended no more."""
+        self._kept.append(message.ack_id)
+        message.drop()
 
 
 def _ended(future: Any) -> bool:
