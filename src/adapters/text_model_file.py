@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from watchkeeper.adapters.load import load
 from watchkeeper.domain.triage.context import Context
 from watchkeeper.domain.triage.excerpts import concluded, triage_excerpt
 from watchkeeper.domain.triage.signatures.model import Label
@@ -30,12 +31,18 @@ def text_model() -> TextModel:
 
 def excerpt_read(text: str, context: Context | None) -> Triage:
     """Triage a text, also by its wording where it is an excerpt."""
-    return triage_excerpt(text, context, text_model())
+    return triage_excerpt(text, context, text_model(), _sentences)
 
 
 def excerpt_concluded(scanner: Scanner) -> Triage:
     """Judge an excerpt that a scanner has read, by its wording as well."""
-    return concluded(scanner, model=text_model())
+    return concluded(scanner, model=text_model(), sentences=_sentences)
+
+
+def _sentences(text: str) -> NDArray[np.float32]:
+    """Read a text as sentences; what computes that is loaded for the first that needs it."""
+    read: NDArray[np.float32] = load("sentence_model", "sentence_model")()(text)
+    return read
 
 
 def unpacked(content: bytes) -> TextModel:

@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchkeeper.adapters.text_model_file import text_model
+from watchkeeper.adapters.text_model_file import excerpt_concluded, excerpt_read
 from watchkeeper.domain.facts.decisions import Outlook
 from watchkeeper.domain.triage.context import Context
-from watchkeeper.domain.triage.excerpts import CALM_LINES_MAX, WORDING, concluded, triage_excerpt
+from watchkeeper.domain.triage.excerpts import (
+    CALM_LINES_MAX,
+    SURE,
+    WORDING,
+    together,
+    triage_excerpt,
+)
 from watchkeeper.domain.triage.log_verdict import EXCERPT_LINES_MAX
 from watchkeeper.domain.triage.signatures import CAUSES
 from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label
@@ -108,7 +114,7 @@ def test_without_a_model_nothing_is_added() -> None:
 @given(st.text(max_size=300))
 @settings(max_examples=150, deadline=None)
 def test_any_text_is_read(text: str) -> None:
-    found = triage_excerpt(text, None, text_model())
+    found = excerpt_read(text, None)
     assert found.label in Label
     assert 0 <= found.confidence < 1
     assert isinstance(found.outlook, Outlook)
@@ -124,14 +130,14 @@ def test_an_excerpt_is_read_alike_however_it_is_cut(pieces: list[bytes]) -> None
     whole.feed(b"".join(pieces))
     for piece in pieces:
         cut.feed(piece)
-    assert concluded(whole, None, text_model()) == concluded(cut, None, text_model())
+    assert excerpt_concluded(whole) == excerpt_concluded(cut)
 
 
 @pytest.mark.parametrize("prefix", ["[rank7]: ", "2026-05-01T10:11:12.5Z ", "(raylet, pid=7) "])
 def test_what_a_collector_puts_before_lines_changes_no_verdict(prefix: str) -> None:
     text = f"worker stopped talking\n{ECC}"
-    plainly = triage_excerpt(text, None, text_model())
-    told = triage_excerpt("\n".join(prefix + line for line in text.split("\n")), None, text_model())
+    plainly = excerpt_read(text, None)
+    told = excerpt_read("\n".join(prefix + line for line in text.split("\n")), None)
     assert (told.label, told.confidence) == (plainly.label, plainly.confidence)
 
 
@@ -153,12 +159,77 @@ def test_a_blank_text_has_no_wording_whatever_a_model_leans_to(blank: str) -> No
 @pytest.mark.parametrize("lines", [1, 3, 8])
 def test_a_few_lines_of_progress_are_harmless(line: str, lines: int) -> None:
     text = "\n".join(line.format(n=100 + at, m=90 - at) for at in range(lines))
-    assert triage_excerpt(text, None, text_model()).label is Label.BENIGN
+    assert excerpt_read(text, None).label is Label.BENIGN
 
 
 def test_a_message_that_is_known_is_not_talked_away_by_its_wording() -> None:
     plainly = {one.id: triage_text(one.example).label for one in CAUSES}
-    read_twice = {one.id: triage_excerpt(one.example, None, text_model()).label for one in CAUSES}
+    read_twice = {one.id: excerpt_read(one.example, None).label for one in CAUSES}
     other = {name for name, label in plainly.items() if read_twice[name] is not label}
     assert len(other) <= 3, other
     assert not {name for name in other if read_twice[name] is Label.BENIGN}
+
+
+def spread(label: Label, likely: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """Return the likelihoods of a reading that is so sure of one class, and knows no other."""
+    found = np.full(len(Label), (1 - likely) / (len(Label) - 1), np.float32)
+    found[tuple(Label).index(label)] = likely
+    return found
+
+
+def likeliest(found: np.ndarray[tuple[int], np.dtype[np.float32]]) -> Label:
+    return tuple(Label)[int(found.argmax())]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentences", "expected"),
+    [
+        ((Label.DATA_ERROR, SURE), (Label.BENIGN, 0.99), Label.DATA_ERROR),
+        ((Label.DATA_ERROR, SURE - 0.01), (Label.CODE_BUG, 0.99), Label.CODE_BUG),
+        ((Label.DATA_ERROR, 0.7), (Label.CODE_BUG, 0.2), Label.DATA_ERROR),
+        ((Label.DATA_ERROR, 0.3), (Label.DATA_ERROR, 0.3), Label.DATA_ERROR),
+        # Alike for both readings, a text is rather harmless.
+        ((Label.DATA_ERROR, 0.4), (Label.BENIGN, 0.4), Label.BENIGN),
+    ],
+)
+def test_sentences_are_heard_where_words_are_not_sure(
+    words: tuple[Label, float], sentences: tuple[Label, float], expected: Label
+) -> None:
+    found = together(spread(*words), np.log(spread(*sentences)))
+    assert likeliest(found) is expected
+    assert float(found.sum()) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_class_that_one_reading_calls_impossible_is_not_lost() -> None:
+    words = spread(Label.DATA_ERROR, 0.7)
+    words[tuple(Label).index(Label.CODE_BUG)] = 0
+    found = together(words, np.log(spread(Label.CODE_BUG, 0.999)))
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize(("by", "asked"), [(9.0, 0), (1.0, 1)])
+def test_sentences_are_read_only_where_words_are_not_sure(by: float, asked: int) -> None:
+    read_as_sentences: list[str] = []
+
+    def sentences(text: str) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+        read_as_sentences.append(text)
+        return np.log(spread(Label.CODE_BUG, 0.999))
+
+    found = triage_excerpt(ECC, None, leaning(Label.DATA_ERROR, by), sentences)
+    assert read_as_sentences == [ECC] * asked
+    assert found.label is (Label.CODE_BUG if asked else Label.DATA_ERROR)
+    assert found.rules[0] == WORDING
+
+
+@pytest.mark.parametrize(
+    ("text", "context"), [(ECC, Context(exit_code=0)), ("", None), (f"{ECC}\n" * 61, None)]
+)
+def test_sentences_are_not_read_of_a_log_nor_beside_a_known_end(
+    text: str, context: Context | None
+) -> None:
+    def never(text: str) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+        raise AssertionError(text)
+
+    assert triage_excerpt(text, context, leaning(Label.DATA_ERROR, 1.0), never) == triage_text(
+        text, context
+    )

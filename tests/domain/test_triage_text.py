@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.triage import measures, samples_of
-from watchkeeper.adapters.text_model_file import text_model
+from watchkeeper.adapters.text_model_file import excerpt_read
 from watchkeeper.domain.facts.decisions import Outlook
 from watchkeeper.domain.triage.context import Attempt, Context, first_failed
-from watchkeeper.domain.triage.excerpts import triage_excerpt
 from watchkeeper.domain.triage.second_reader import HYPOTHESES_MAX, considered
 from watchkeeper.domain.triage.signatures.model import Label
 from watchkeeper.domain.triage.signatures.scanner import Scanner
@@ -98,8 +97,7 @@ def test_the_corpora_are_read_as_well_as_measured(
 def test_texts_that_nobody_read_are_not_read_worse_than_measured() -> None:
     # The floor of what is measured, below what is wanted: docs/triage.md says both.
     samples = samples_of(CORPUS / "field_blind.jsonl")
-    model = text_model()
-    found = measures(samples, [triage_excerpt(one.text, one.context, model) for one in samples])
+    found = measures(samples, [excerpt_read(one.text, one.context) for one in samples])
     # Of 88 harmless texts 16 get a class; it was 13 with half of the texts to learn from. What was
     # gained for it, on these and on 2,174 held-back ones of threads, stands there, too.
     assert found["macro_f1"] >= 0.84
@@ -196,7 +194,7 @@ BLANK = ["", " ", "\n", " \r\n\t\n", "\ufeff\r\n", "\u00a0\n", "\0" * 9_000, "\x
 )
 @pytest.mark.parametrize("text", [*BLANK, "\n" * 50_000])
 def test_of_nothing_to_read_nothing_is_known(text: str, context: Context | None) -> None:
-    for found in (triage_text(text, context), triage_excerpt(text, context, text_model())):
+    for found in (triage_text(text, context), excerpt_read(text, context)):
         assert (found.label, found.confidence, found.outlook) == (Label.UNKNOWN, 0, Outlook.ASK)
         assert (found.rules, found.evidence, found.fingerprint) == ((EMPTY,), (), "")
 
@@ -228,7 +226,7 @@ def test_of_nothing_to_read_nothing_is_known(text: str, context: Context | None)
 def test_of_nothing_to_read_what_is_known_around_tells(
     text: str, context: Context, label: str
 ) -> None:
-    found = triage_excerpt(text, context, text_model())
+    found = excerpt_read(text, context)
     assert found == triage_text(text, context)
     assert found.label.value == label
     assert found.confidence > 0
@@ -286,7 +284,7 @@ def test_what_is_known_around_a_text_counts(context: Context, label: str, outloo
 def test_after_a_success_or_as_announced_weak_words_are_noise(
     text: str, context: Context, label: str
 ) -> None:
-    found = triage_excerpt(text, context, text_model()).label
+    found = excerpt_read(text, context).label
     assert found.value == label if label != "failure" else found is not Label.BENIGN
 
 
@@ -318,7 +316,7 @@ def test_of_an_announced_stop_only_its_marks_are_no_failure(
     text: str, known: dict[str, Any], label: str
 ) -> None:
     context = Context.model_validate({"planned_acts": ["restart at noon"], **known})
-    assert triage_excerpt(text, context, text_model()).label.value == label
+    assert excerpt_read(text, context).label.value == label
 
 
 def test_the_first_failed_task_is_the_cause_and_its_siblings_are_collateral() -> None:
