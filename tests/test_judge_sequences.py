@@ -107,6 +107,12 @@ STANDS: Part = {"log_lines": bars(1750), "tracker": tracked(1750, 195), "checkpo
 TOLD_BEFORE = {"decision": "notify", "rule": "R17", "notify": False, "decided_now": False}
 
 
+def unnamed(observation: Part) -> Part:
+    found = observation["checkpoints"]
+    kept = [{k: v for k, v in one.items() if k != "metadata_step"} for one in found["checkpoints"]]
+    return {**observation, "checkpoints": {**found, "checkpoints": kept}}
+
+
 def announced(*expects: str, until: float = 400, **told: Any) -> Part:
     """A planned act from minute 195 on."""
     window = {"starts_at": clock(195), "ends_at": clock(until), "expects": list(expects), **told}
@@ -284,6 +290,8 @@ CASES = [
          {"decision": "verify", "rule": "R15", "decided_now": False}),
     case("checks twice as often as before", [*(trains(60 + 10 * at) for at in range(12)),
          *(trains(175 + 5 * at) for at in range(6))], HEALTHY),
+    case("nothing says which step the checkpoints name", [unnamed(trains(60 + 5 * at))
+         for at in range(60)], HEALTHY),
     case("a gap of four hours between two checks", [*WELL, trains(430)], HEALTHY),
     case("a retry that succeeded, in a live log", [*WELL, trains(200, log_lines=[
          "429 Too Many Requests, retrying in 2s", "Retry succeeded", *bars(1800)])], HEALTHY),

@@ -290,3 +290,79 @@ def test_an_interval_is_read_as_people_write_it(text: str, expected: tuple[Any, 
 
 def test_the_cadence_is_as_expected() -> None:
     assert timedelta(seconds=570) == CADENCE
+
+
+# --- Complete ones of which nothing says which step their metadata names --------------------------
+
+
+def unnamed(history: History, step: int, **facts: Any) -> CheckpointFacts:
+    return checkpoint(step, metadata_step=None, **{"written_at": history.now, **facts})
+
+
+def test_complete_ones_whose_metadata_step_nobody_says_are_no_stall() -> None:
+    history = History().launch(BY_TIME)
+    began, saved, kinds = history.now, list[CheckpointFacts](), list[str]()
+    while history.now - began < timedelta(hours=4):
+        step = round((history.now - began) / MINUTE) * 10
+        # Each check but the first of a checkpoint finds nothing new.
+        if step // 200 > len(saved):
+            saved.append(unnamed(history, step))
+        kinds += opened(look(history, step=step, lines=steps(step), found=listing(*saved)))
+    assert (len(saved), kinds, history.run.checkpoints) == (11, [], {})
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        (
+            {"metadata_step": None},
+            "the newest complete one is step-1000; nothing says which step its metadata names "
+            "(metadata_step)",
+        ),
+        (
+            {"metadata_step": 990},
+            "none is complete that a rule resumes from; the newest refused is "
+            f"{ROOT}/checkpoints/step-1000: its metadata says step 990",
+        ),
+        ({"complete": False, "reason": "no metadata.json"}, "none is complete"),
+    ],
+    ids=["nobody says", "another step", "none is there"],
+)
+def test_a_stall_says_of_the_newest_one_what_is_known(facts: dict[str, Any], said: str) -> None:
+    history = History().launch(BY_STEPS).train(1000, found=listing(checkpoint(1000, **facts)))
+    moves(history, 1200, found=listing(checkpoint(1000, **facts)))
+    assert history.run.findings["checkpoint_stalled"].evidence[1] == said
+
+
+def test_those_without_a_step_tell_how_often_one_comes() -> None:
+    history, all_of_them = History().launch(SEEN_ONLY), list[CheckpointFacts]()
+    for step in (100, 200, 300, 400, 500):
+        all_of_them.append(unnamed(history, step))
+        assert opened(moves(history, step, found=listing(*all_of_them))) == []
+    kept = listing(*all_of_them)
+    assert opened(moves(history, 690, found=kept)) == []
+    answer = moves(history, 710, found=kept)
+    assert opened(answer) == ["checkpoint_stalled"]
+    assert "so far one came about every 100 steps" in answer.the(FindingOpened).evidence
+
+
+def test_what_lies_in_a_root_from_before_the_run_is_no_checkpoint_that_came() -> None:
+    history = History().launch(BY_STEPS)
+    old = listing(unnamed(history, 5000, written_at=history.now - timedelta(days=2)))
+    moves(history, 50, found=old)
+    assert opened(moves(history, 101, found=old)) == ["checkpoint_stalled"]
+
+
+def test_a_folder_older_than_a_complete_one_without_a_step_is_not_waited_for() -> None:
+    history = History().launch(SEEN_ONLY)
+    kept = listing(half_written(900), unnamed(history, 1000))
+    kinds = [opened(moves(history, 1000 + 10 * number, found=kept)) for number in range(1, 8)]
+    assert kinds == [[]] * 7
+
+
+def test_one_that_names_its_step_by_now_written_anew_is_no_longer_in_doubt() -> None:
+    history = History().launch(BY_STEPS)
+    moves(history, 1000, found=listing(unnamed(history, 1000)))
+    assert set(history.run.unnamed) == {1000}
+    moves(history, 1010, found=listing(checkpoint(1000, written_at=history.now + MINUTE)))
+    assert (set(history.run.unnamed), set(history.run.checkpoints)) == (set(), {1000})

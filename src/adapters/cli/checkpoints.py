@@ -16,7 +16,8 @@ from watchkeeper.adapters.cli.common import (
     say,
 )
 from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of
-from watchkeeper.domain.detectors.check import is_older_than_the_run, is_own_checkpoint
+from watchkeeper.domain.detectors.check import is_own_checkpoint
+from watchkeeper.domain.detectors.seen_checkpoints import is_older_than_the_run
 from watchkeeper.domain.facts.watch import CheckpointRejected, CheckpointValidated
 from watchkeeper.domain.state.run import Checkpoint, Run, contract_of
 from watchkeeper.domain.values import CheckpointFacts
@@ -107,7 +108,7 @@ def _row(
 def _lineage(run: Run, contract: Contract, found: CheckpointFacts) -> str:
     if not is_own_checkpoint(contract, found):
         return "elsewhere"
-    return "older" if is_older_than_the_run(run, found) else "own"
+    return "older" if is_older_than_the_run(run, found.written_at) else "own"
 
 
 def _reason(run: Run, found: CheckpointFacts, validated: bool) -> str:
@@ -118,7 +119,7 @@ def _reason(run: Run, found: CheckpointFacts, validated: bool) -> str:
         return f"its metadata says {named}"
     if found.path in run.rejected:
         return run.rejected[found.path]
-    if is_older_than_the_run(run, found):
+    if is_older_than_the_run(run, found.written_at):
         return "written before this run's first launch"
     return "" if validated else "not judged by a check yet"
 

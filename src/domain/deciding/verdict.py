@@ -8,7 +8,6 @@ from typing import TypeGuard
 
 from watchkeeper.domain.commands.commands import Command
 from watchkeeper.domain.contracts.lane_policy import policy_of
-from watchkeeper.domain.detectors.check import is_older_than_the_run
 from watchkeeper.domain.detectors.every import (
     WRONG_STARTS,
     FindingChange,
@@ -21,6 +20,7 @@ from watchkeeper.domain.detectors.freshness import cleared_by_check
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.identity import announcements
 from watchkeeper.domain.detectors.planned import acts_over
+from watchkeeper.domain.detectors.seen_checkpoints import is_older_than_the_run
 from watchkeeper.domain.events import (
     Action,
     CheckpointRejected,
@@ -136,7 +136,7 @@ def _checkpoints(run: Run, check: CheckRecorded) -> list[CheckpointValidated | C
             reason = f"its metadata says step {said}"
             if said is None:
                 reason = "nothing says which step its metadata names (metadata_step)"
-        elif is_older_than_the_run(run, found):
+        elif is_older_than_the_run(run, found.written_at):
             reason = "written before this run's first launch, so by another run"
         else:
             reason = ""

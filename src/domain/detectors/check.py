@@ -72,9 +72,6 @@ LEASE_SLACK = timedelta(seconds=60)
 STOPPING = timedelta(seconds=5)
 """Wait between checks of an instance that was asked to stop; orchestrators take some seconds."""
 
-CLOCK_SLACK = timedelta(minutes=5)
-"""How far two clocks may differ: machines of a cluster are kept to seconds by NTP."""
-
 _ALARMING = re.compile(
     r"Traceback \(most recent call last\)|\b[\w.]*(?:Error|Exception)\b|\bERROR\b|\bKilled\b"
     r"|RESOURCE_EXHAUSTED|(?i:segmentation fault|core dumped|out of memory|no space left)"
@@ -255,17 +252,6 @@ def is_rejected(run: Run, found: CheckpointFacts) -> bool:
             return True
     left = [one for one in run.manoeuvres.lineages if found.step > one.above_step]
     return any(written is None or written <= one.at for one in left)
-
-
-def is_older_than_the_run(run: Run, found: CheckpointFacts) -> bool:
-    """Say whether a checkpoint was written before the run's first launch: it is another's then.
-
-    A root may be used again. `CLOCK_SLACK` allows for a store whose clock is behind.
-    """
-    launches = [i.launched_at for i in run.instances if i.launched_at is not None]
-    if found.written_at is None or not launches:
-        return False
-    return found.written_at < min(launches) - CLOCK_SLACK
 
 
 def is_own_checkpoint(contract: Contract, found: CheckpointFacts) -> bool:

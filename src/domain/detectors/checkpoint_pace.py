@@ -9,6 +9,7 @@ from statistics import median
 from types import MappingProxyType
 
 from watchkeeper.domain.contracts.contract import Contract, Lane
+from watchkeeper.domain.detectors.seen_checkpoints import came_so_far
 from watchkeeper.domain.durations import parse_duration, render_duration
 from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import CheckpointKind
@@ -112,7 +113,7 @@ def assumed_interval(run: Run) -> Interval | None:
 
 def _waits(run: Run) -> list[timedelta]:
     """Return how long each checkpoint came after the one before it, or after the first launch."""
-    came = sorted(at for c in run.checkpoints.values() if (at := c.came_at) is not None)
+    came = sorted(at for c in came_so_far(run).values() if (at := c.came_at) is not None)
     launched = run.instances[0].launched_at if run.instances else None
     times = [*([launched] if launched is not None else []), *came]
     waits = (later - earlier for earlier, later in pairwise(times))
@@ -125,13 +126,13 @@ def shows_temporaries(run: Run, contract: Contract) -> bool:
     Some training loops keep them below a root of their own, which `signals.roots` names: then
     only the permanent ones are seen.
     """
-    if any(one.kind is CheckpointKind.TEMPORARY for one in run.checkpoints.values()):
+    if any(one.kind is CheckpointKind.TEMPORARY for one in came_so_far(run).values()):
         return True
     return not contract.signals.roots
 
 
 def _observed(run: Run) -> Interval | None:
-    steps = sorted(run.checkpoints)[-16:]
+    steps = sorted(came_so_far(run))[-16:]
     if len(steps) < SEEN_MIN:
         return None
     gaps = [later - earlier for earlier, later in pairwise(steps)]

@@ -13,6 +13,7 @@ from watchkeeper.domain.detectors.checkpoint_pace import (
 )
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.liveness import moves
+from watchkeeper.domain.detectors.seen_checkpoints import came_so_far
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import CheckRecorded, Severity
 from watchkeeper.domain.observed.sources import TrainingPhase
@@ -50,7 +51,7 @@ def checkpoints_stalled(run: Run, instance: Instance, check: CheckRecorded, now:
     due = f"one is due every {describe_interval(interval)}"
     if interval.assumed:
         due = "nobody says how often one is due"
-    has = f"the newest complete one is step-{newest}" if newest is not None else "none is complete"
+    has = _newest_told(run, check, newest)
     half = [f"step-{one.step} is incomplete: {one.reason}" for one in check.checkpoints_incomplete]
     return Held(
         STALLED,
@@ -68,7 +69,7 @@ def _late(
     """Say how late the next checkpoint is; empty where it is not; none where nobody can tell."""
     if not is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
         return None
-    newest = max(check.checkpoints_complete, default=None)
+    newest = _newest_came(run, check)
     if newest is not None and _is_new(run, check, newest):
         return "", newest
     if check.liveness.phase is not TrainingPhase.TRAINING or not moves(check.liveness):
@@ -93,8 +94,28 @@ def _late(
     return (told if waited > limit else ""), newest
 
 
+def _newest_came(run: Run, check: CheckRecorded) -> int | None:
+    """Return the step of the newest complete checkpoint, whatever its metadata names."""
+    # What nobody may resume from stands in no later check, so the state tells of it.
+    unnamed = set(came_so_far(run)) - set(run.checkpoints)
+    return max((*check.checkpoints_complete, *unnamed), default=None)
+
+
+def _newest_told(run: Run, check: CheckRecorded, newest: int | None) -> str:
+    if newest is None:
+        refused = list(run.rejected.items())
+        if not refused:
+            return "none is complete"
+        path, why = refused[-1]
+        return f"none is complete that a rule resumes from; the newest refused is {path}: {why}"
+    has = f"the newest complete one is step-{newest}"
+    if newest in check.checkpoints_complete:
+        return has
+    return f"{has}; nothing says which step its metadata names (metadata_step)"
+
+
 def _is_new(run: Run, check: CheckRecorded, newest: int) -> bool:
-    return newest not in run.checkpoints and any(c.step == newest for c in check.new_checkpoints)
+    return newest not in came_so_far(run) and any(c.step == newest for c in check.new_checkpoints)
 
 
 def _waits_since(
@@ -102,7 +123,7 @@ def _waits_since(
 ) -> datetime | None:
     """Return from when on the next checkpoint is waited for."""
     began = check.liveness.phase_since or instance.launched_at
-    known = run.checkpoints.get(newest) if newest is not None else None
+    known = came_so_far(run).get(newest) if newest is not None else None
     came = known.came_at if known is not None else None
     times = [at for at in (began, came) if at is not None]
     return max(times, default=None)
@@ -113,11 +134,11 @@ def checkpoint_incomplete(run: Run, check: CheckRecorded, now: datetime) -> Held
     if not is_listed(check):
         return Held(INCOMPLETE, "H5", Severity.ALERT, None, "")
     allowed = live_limits_of(contract_of(run)).checkpoint_write
-    newest = max(check.checkpoints_complete, default=-1)
+    newest = _newest_came(run, check)
     stuck = [
         (one, since)
         for one in check.checkpoints_incomplete
-        if one.step > newest
+        if (newest is None or one.step > newest)
         and (since := first_seen(run, check, one)) is not None
         and now - since > allowed
     ]

@@ -52,7 +52,8 @@ def evolve_aside(run: Run, data: HandoverEvent | ManoeuvreEvent, event: Event) -
             left = RejectedLineage(data.above_step, data.through, data.reason, event.at)
             aside = replace(aside, lineages=(*aside.lineages, left))
             kept = without_lineage(run.losses, data.above_step)
-            return replace(run, manoeuvres=aside, losses=kept)
+            unnamed = {s: one for s, one in run.unnamed.items() if s <= data.above_step}
+            return replace(run, manoeuvres=aside, losses=kept, unnamed=unnamed)
         case RunSuperseded():
             phase = Superseded(data.successor, data.reason)
             return replace(run, phase=phase, watch=replace(run.watch, next_due=None))

@@ -1,6 +1,6 @@
 """Folds what a watch saw, and who held it, into a run's state."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple, assert_never
@@ -93,17 +93,38 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
                 run,
                 checkpoints={s: kept[s] for s in newest},
                 rejected=rejected,
+                unnamed=_without(run.unnamed, data.path),
                 restarts=gained(run, data),
             )
         case CheckpointRejected():
-            left_over = {s: c for s, c in run.checkpoints.items() if c.path != data.path}
             rejected = {**run.rejected, data.path: data.reason}
-            aside = with_rejection(run.manoeuvres, data)
-            return replace(run, checkpoints=left_over, rejected=rejected, manoeuvres=aside)
+            return replace(
+                run,
+                checkpoints=_without(run.checkpoints, data.path),
+                rejected=rejected,
+                unnamed=_with_unnamed(run, data, event),
+                manoeuvres=with_rejection(run.manoeuvres, data),
+            )
         case HistoryLimitPassed():
             return replace(run, history_limit=data.limit)
         case _:
             assert_never(data)
+
+
+def _without(known: Mapping[int, Checkpoint], path: str) -> Mapping[int, Checkpoint]:
+    return {step: one for step, one in known.items() if one.path != path}
+
+
+def _with_unnamed(run: Run, data: CheckpointRejected, event: Event) -> Mapping[int, Checkpoint]:
+    """Remember what was refused only since nothing says which step its metadata names."""
+    left = _without(run.unnamed, data.path)
+    found = run.last_check.event.new_checkpoints if run.last_check is not None else ()
+    for one in found:
+        if one.path == data.path and one.complete and one.metadata_step is None:
+            seen = Checkpoint(one.step, one.path, one.kind, event.version, one.written_at, event.at)
+            kept = {**left, one.step: seen}
+            return {step: kept[step] for step in sorted(kept)[-CHECKPOINTS_KEPT:]}
+    return left
 
 
 def _louder(data: FindingRaised) -> FindingOpened:

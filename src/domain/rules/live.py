@@ -31,7 +31,9 @@ LIVE_TEXTS = (
         "others, or the longest wait so far; or a folder newer than every complete one lacks its "
         "metadata for longer than `live.checkpoint_write`; or fewer complete ones are left than "
         "`checkpoints.keep_last`, though there were as many, at two checks in a row; or the newest "
-        "expires within a day by the `ttl=` of its root. A store without an answer tells nothing.",
+        "expires within a day by the `ttl=` of its root. A complete one of which nothing says "
+        "which step its metadata names (`metadata_step`) came all the same, though none resumes "
+        "from it. A store without an answer tells nothing.",
         "Alert and ask the DRI before the rollback window collapses. A new complete checkpoint "
         "clears it.",
         "watchkeeper.domain.detectors.checkpoints",

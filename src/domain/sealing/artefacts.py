@@ -1,11 +1,11 @@
 """What a seal and a milestone both ask of a run's artefacts: each lack by its name, or nothing."""
 
 from watchkeeper.domain.detectors.check import (
-    is_older_than_the_run,
     is_own_checkpoint,
     is_rejected,
     unavailable_reason,
 )
+from watchkeeper.domain.detectors.seen_checkpoints import is_older_than_the_run
 from watchkeeper.domain.observed.observation import SealFacts
 from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import CheckpointFacts
@@ -45,7 +45,7 @@ def checkpoint_lack(
         return f"{wanted}: its metadata says step {found.metadata_step}"
     if is_rejected(run, found):
         return f"{wanted}: rejected, {run.rejected.get(found.path, 'its lineage was left')}"
-    if is_older_than_the_run(run, found):
+    if is_older_than_the_run(run, found.written_at):
         return f"{wanted}: written before this run's first launch, so by another run"
     return ""
 

@@ -276,6 +276,7 @@ class Run:
         questions_raised: How many were ever raised; names the next one.
         checkpoints: Validated ones by step.
         rejected: Steps that must not be resumed from, with the reason.
+        unnamed: Those of them that are complete, and nothing says which step their metadata names.
         stop_requested: The instance whose end a human asked for; empty for none.
         asked_by: The human who asked for the first launch, who is the DRI where none is named.
         given_up: The instance whose end a human asked for while nobody could account for it.
@@ -317,6 +318,7 @@ class Run:
     consents: tuple[Consent, ...] = ()
     checkpoints: Mapping[int, Checkpoint] = field(default_factory=dict[int, Checkpoint])
     rejected: Mapping[str, str] = field(default_factory=dict[str, str])
+    unnamed: Mapping[int, Checkpoint] = field(default_factory=dict[int, Checkpoint])
     stop_requested: str = ""
     given_up: str = ""
     tracker_links: Mapping[str, TrackerLink] = field(default_factory=dict[str, TrackerLink])
