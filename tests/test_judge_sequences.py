@@ -246,7 +246,9 @@ CASES = [
          for at, loss in ((60, 2.4), (70, 2.3), (80, "nan")))],
          {"decision": "alert", "rule": "R17", "escalate": True, "health": "degraded"},
          rules=("H7", "H13")),
-    case("it stands in a planned pause", [*WELL, announced("H3"), *STOOD], HEALTHY),
+    case("it stands in a planned pause", [*WELL, announced("H3"), *STOOD], {
+         **HEALTHY, "quiet": "run_hung", "expected": ["RUNNING and not training: no step for 50 min"
+         " by logs, tracker, checkpoints (H3, expected by act-1)"]}),
     case("it stands, and something else was announced", [*WELL, announced("H5"), *STOOD],
          {"decision": "alert", "escalate": True}, rules=("H3",)),
     case("it stands, and the pause is over", [*WELL, announced("H3"), STOOD[0], OVER, *STOOD[2:]],

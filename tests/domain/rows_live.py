@@ -204,8 +204,10 @@ def a_pause_is_no_standstill() -> None:
     """In the window nothing is counted; its end gives time to move again."""
     scene = trains()
     scene.history.tell(announce(scene.history, "H3", lasts=6.5 * CADENCE))
-    found = [opened(scene.look(**STANDS)) for _ in range(8)]
-    assert found == [[]] * 7 + [["not_training"]]
+    looked = [scene.look(**STANDS) for _ in range(8)]
+    assert [opened(one) for one in looked] == [[]] * 7 + [["not_training"]]
+    named = [bool(one.the(CheckRecorded).expected) for one in looked]
+    assert named == [False, *[True] * 5, False, False]
     again = open_it(HUNG)
     again.history.tell(announce(again.history, "H3"))
     assert "not_training" not in cleared(again.look(**STANDS))
@@ -229,7 +231,7 @@ HUNG = Row(
     },
     other={
         PLANNED: Told(
-            "no standstill is counted in the window, and its end gives time to move again",
+            "each check of the window names the standstill; its end gives time to move again",
             a_pause_is_no_standstill,
         )
     },

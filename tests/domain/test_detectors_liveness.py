@@ -293,6 +293,29 @@ def test_a_planned_pause_opens_nothing_and_its_end_gives_time_to_move_again() ->
     assert opened(look(history, **STANDS)) == ["not_training"]
 
 
+def test_a_standstill_that_a_planned_act_expects_is_named_and_called_by_its_name() -> None:
+    history = trains()
+    history.tell(announce(history, "H3", lasts=timedelta(hours=1)))
+    seen = [look(history, **STANDS) for _ in range(6)]
+    assert [quiet(one) for one in seen] == ["", *["run_hung"] * 5]
+    named = [one.the(CheckRecorded).expected for one in seen]
+    assert named[0] == ()
+    assert named[1] == (
+        "RUNNING and not training: no step for 19 min by logs, tracker (H3, expected by act-1)",
+    )
+    # The window is over: what is told now is counted from its end.
+    after = look(history, **STANDS)
+    assert (quiet(after), after.the(CheckRecorded).expected, opened(after)) == ("", (), [])
+
+
+def test_in_the_window_of_an_act_nobody_is_told_that_the_monitor_is_blind() -> None:
+    history = trains()
+    history.tell(announce(history, "H3", lasts=timedelta(hours=1)))
+    for _ in range(5):
+        seen = look(history, **STANDS, without=SOURCES)
+        assert (opened(seen), quiet(seen), seen.the(CheckRecorded).expected) == ([], "", ())
+
+
 def test_a_check_names_what_a_planned_act_expects() -> None:
     history = trains()
     look(history, **STANDS, nodes=(DEAD,), further=("cluster",))

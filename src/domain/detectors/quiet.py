@@ -64,6 +64,11 @@ class Scene:
         """How long nothing has moved that ought to have."""
         return self.now - max(self.since, self.excused_at or self.since)
 
+    @property
+    def is_excused(self) -> bool:
+        """Whether a planned act expects a standstill now."""
+        return self.excused_at == self.now
+
     def of(self, name: str) -> Witness:
         """Return a clock by its name."""
         return next(one for one in self.witnesses if one.name == name)
@@ -272,11 +277,14 @@ def _starting(scene: Scene) -> str:
 
 def _standing(scene: Scene) -> tuple[Quiet, str]:
     """Nothing moved and something ought to: hung where enough clocks say so, else blind."""
-    wait = _words(scene.quiet_for)
-    if scene.quiet_for < _limit(scene) or scene.checks < scene.limits.stall_cadences:
+    # What an act expects is told as it is; that it opens nothing is for the findings to say.
+    stood = scene.now - scene.since if scene.is_excused else scene.quiet_for
+    few = not scene.is_excused and scene.checks < scene.limits.stall_cadences
+    wait, blind = _words(stood), Quiet.NOT_JUDGED if scene.is_excused else Quiet.MONITOR_BLIND
+    if stood < _limit(scene) or few:
         return Quiet.NOT_JUDGED, f"no step seen for {wait}: too soon to tell"
     if scene.state is None:
-        return Quiet.MONITOR_BLIND, f"no step seen for {wait}, and no word on the job"
+        return blind, f"no step seen for {wait}, and no word on the job"
     standing = standing_sources(scene)
     if len(standing) >= WITNESSES_MIN:
         return Quiet.RUN_HUNG, f"no step for {wait} by {', '.join(standing)}"
@@ -285,7 +293,7 @@ def _standing(scene: Scene) -> tuple[Quiet, str]:
         limit = _words(scene.limits.startup_watchdog)
         return Quiet.RUN_HUNG, f"it starts for {wait} without a step, more than the {limit} allowed"
     named = f"only {standing[0]} tells" if standing else "no source tells"
-    return Quiet.MONITOR_BLIND, f"no step seen for {wait}, and {named}: too few to tell why"
+    return blind, f"no step seen for {wait}, and {named}: too few to tell why"
 
 
 def _limit(scene: Scene) -> timedelta:
