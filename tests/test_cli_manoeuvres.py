@@ -127,6 +127,15 @@ def test_announcements_are_shown_and_bad_ones_teach(cli: Cli, site: Site, tmp_pa
     assert "expects H1, H6" in said.out
     assert "act-1 pause" in cli("status", slug).out
     assert cli(*base, "--expect", "R1").code == 3
+    mistyped = cli(*base, "--expect", "H1,h33,not_training")
+    assert mistyped.code == 3
+    assert "RULE_NOT_EXPECTABLE" in mistyped.err
+    assert "--expect: got h33, expected a rule of a detector, H1 to H17; did you mean H3?" in (
+        mistyped.err
+    )
+    assert "got not_training, expected a rule of a detector, H1 to H17; did you mean H3?" in (
+        mistyped.err
+    )
     assert cli("announce", slug, "--kind", "pause", "--reason", "x").code == 4
     assert cli(*base[:-2], "--reason", "x", "--from", "2026-11-21T14:00").code == 4
     assert cli(*base[:-2], "--reason", "x", "--from", "soon").code == 4

@@ -327,6 +327,13 @@ def test_what_ended_stays_ended_where_its_own_id_is_seen_again() -> None:
             "history[1]: run.stop_requested.1: data",
         ),
         (
+            announced("H3", "H33"),
+            'history[1].data.expects[1]: got "H33", expected a rule of a detector, H1 to H17; did '
+            "you mean H3?",
+        ),
+        (announced("not_training"), 'history[1].data.expects[0]: got "not_training", expected a'),
+        (announced("R1"), 'history[1].data.expects[0]: got "R1", expected a rule of a detector'),
+        (
             {**announced("H3"), "data": {}},
             "history[1]: run.planned_act_announced.1: data.starts_at",
         ),

@@ -1,5 +1,6 @@
 """`handover`, `decline` and `announce`: who watches, and what is done on purpose."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -15,12 +16,16 @@ from watchkeeper.adapters.cli.common import (
     home_option,
     json_errors,
     known_run,
+    not_refused,
     open_office,
+    refusal,
     say,
     who,
 )
+from watchkeeper.adapters.expected_rules import not_expectable
 from watchkeeper.adapters.home import is_watched
 from watchkeeper.domain.commands.manoeuvres import AnnounceAct, DeclineWatch, EndAct, HandOver
+from watchkeeper.domain.commands.refusals import Refusal, Refused
 from watchkeeper.domain.detectors.planned import describe_act
 from watchkeeper.domain.durations import parse_duration
 from watchkeeper.domain.events import ActKind, PlannedActAnnounced, WatchHandedOver
@@ -131,24 +136,35 @@ def announce(
         if kind is None or not length:
             raise Leave("--kind and --for: expected both, such as --kind pause --for 2h", 4)
         begins = _time(starts, now)
-        handled = handle(
-            office,
-            run,
-            AnnounceAct(
-                now=now,
-                actor=actor,
-                kind=ActKind(kind),
-                starts_at=begins,
-                ends_at=begins + _duration("--for", length),
-                expects=tuple(rule.strip().upper() for rule in expect.split(",") if rule.strip()),
-                reason=reason,
-            ),
+        expects = tuple(rule.strip() for rule in expect.split(",") if rule.strip())
+        command = AnnounceAct(
+            now=now,
+            actor=actor,
+            kind=ActKind(kind),
+            starts_at=begins,
+            ends_at=begins + _duration("--for", length),
+            expects=tuple(rule.upper() for rule in expects),
+            reason=reason,
         )
+        outcome = office.ledger.handle(run, command)
+        if isinstance(outcome, Refused) and outcome.refusal is Refusal.RULE_NOT_EXPECTABLE:
+            raise _not_expectable(outcome, expects)
+        handled = not_refused(outcome)
         announced = handled.events[-1].data
         assert isinstance(announced, PlannedActAnnounced), "an announcement records itself"
         says = act_if_alone(office, run)
         document = {"run": run, **announced.model_dump(mode="json"), "says": says}
         say(as_json, document, f"{run}: announced {describe_act(announced)}; {says}")
+
+
+def _not_expectable(refused: Refused, expects: Sequence[str]) -> Leave:
+    """Return how the command ends, with the rules that may have been meant."""
+    said = refusal(refused)
+    told = [
+        f"--expect: got {expects[place]}, expected {expected}"
+        for place, expected in not_expectable(rule.upper() for rule in expects)
+    ]
+    return Leave("; ".join((str(said), *told)), said.code, said.more)
 
 
 def _time(text: str, now: datetime) -> datetime:

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from watchkeeper.adapters.bad_input import BadLine
+from watchkeeper.adapters.expected_rules import not_expectable
 from watchkeeper.adapters.judge.contract import an_object, merged_with, split, stated_in
-from watchkeeper.adapters.judge.problems import model_of, problem
+from watchkeeper.adapters.judge.problems import PROBLEMS_MAX, model_of, problem
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.envelope import Event, Undecodable, decode
 from watchkeeper.domain.judging.judging import NotJudged, recorded
@@ -53,12 +54,33 @@ def after_a_person(run: Run, row: Mapping[str, Any], place: str) -> Run:
         told = f"observations, and between them of events only {', '.join(_OF_PEOPLE)}"
         raise BadLine(problem(f"{place}.topic", topic, told))
     filled = {**_OF_PEOPLE[topic], **(an_object(row.get("data")) or {})}
+    _refuse_unknown_rules(filled, place)
     if topic == "run.stop_requested.1" and run.instances:
         filled.setdefault("instance", run.instances[-1].plan.instance)
     try:
         return recorded(run, _event({**row, "data": filled}, run.version + 1))
     except (Undecodable, NotJudged) as error:
         raise BadLine(f"{place}: {error}") from error
+
+
+def _refuse_unknown_rules(data: Mapping[str, Any], place: str) -> None:
+    """Refuse an act that expects what no detector finds: it would expect nothing by it.
+
+    Raises:
+        BadLine: It names such a rule.
+    """
+    given = data.get("expects")
+    # What is no list, or no text, is told by the event's shape.
+    names = cast("list[object]", given) if isinstance(given, list) else []
+    texts = [name for name in names if isinstance(name, str)]
+    if len(texts) != len(names):
+        return
+    wrong = [
+        problem(f"{place}.data.expects[{at}]", texts[at], told)
+        for at, told in not_expectable(texts)
+    ]
+    if wrong:
+        raise BadLine(*wrong[:PROBLEMS_MAX])
 
 
 def folded(rows: Sequence[dict[str, Any] | None], given: object) -> Run:

@@ -1,0 +1,38 @@
+"""Names of rules that a planned act is to expect, as people and programs write them."""
+
+from collections.abc import Iterable
+
+from watchkeeper.adapters.near import near_names
+from watchkeeper.domain.detectors.planned import EXPECTABLE
+from watchkeeper.domain.rules.rules import RULES
+
+_NAMES = {rule.lower(): rule for rule in EXPECTABLE}
+_TITLES = {RULES[rule].title: rule for rule in EXPECTABLE}
+
+
+def not_expectable(names: Iterable[str]) -> list[tuple[int, str]]:
+    """Return which names are no rule of a detector, so that nothing would be expected by them.
+
+    Returns:
+        The place of each, and what was expected there, with the rules that may be meant.
+    """
+    return [(place, _told(name)) for place, name in enumerate(names) if name not in EXPECTABLE]
+
+
+def _told(name: str) -> str:
+    """Say what was expected, and which rules are near.
+
+    >>> _told("H33")
+    'a rule of a detector, H1 to H17; did you mean H3?'
+    >>> _told("not_training")
+    'a rule of a detector, H1 to H17; did you mean H3?'
+    >>> _told("pause")
+    'a rule of a detector, H1 to H17; docs/reference/rules.md lists them'
+    """
+    expected = f"a rule of a detector, {EXPECTABLE[0]} to {EXPECTABLE[-1]}"
+    numbered = [_NAMES[near] for near in near_names(name.strip(), _NAMES)]
+    titled = near_names(name.replace("_", " ").strip(), _TITLES)
+    near = numbered or [_TITLES[title] for title in titled]
+    if not near:
+        return f"{expected}; docs/reference/rules.md lists them"
+    return f"{expected}; did you mean {' or '.join(near)}?"
