@@ -75,6 +75,26 @@ def test_another_policy_lists_the_decisions_that_change_and_records_nothing(
     assert cli("events", ended_badly, "--json").out == before
 
 
+@pytest.mark.parametrize("name", ["policy.yaml", "policy.toml"])
+def test_an_empty_policy_changes_nothing_and_says_so(
+    cli: Cli, ended_badly: str, tmp_path: Path, name: str
+) -> None:
+    empty = policy(tmp_path, "{}\n" if name.endswith("yaml") else "# nothing\n", name)
+    said = cli("whatif", ended_badly, "--policy", empty)
+    assert said.code == 0, said.err
+    assert "the policy names no key, so nothing changes" in said.out
+    told = json.loads(cli("whatif", ended_badly, "--policy", empty, "--json").out)
+    assert told["checks"] > 0
+    assert told["changed"] == []
+
+
+def test_a_limit_of_a_standstill_is_tried_on_the_record(
+    cli: Cli, ended_badly: str, tmp_path: Path
+) -> None:
+    said = cli("whatif", ended_badly, "--policy", policy(tmp_path, "live: {stall: 5m}\n"))
+    assert said.code == 0, said.err
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -83,7 +103,8 @@ def test_another_policy_lists_the_decisions_that_change_and_records_nothing(
         ("retries: {bugdet: 1}\n", 'did you mean "budget"?'),
         ("", "expected at least one of"),
         ("detect: {loss_rise: 0.1}\n", "detect.loss_rise"),
-        ("live: {stall: 5m}\n", "cannot be judged from the record: each check kept only"),
+        ("live: {compiling: 5m}\n", "cannot be judged from the record: each check kept only"),
+        ("live: {compiling: 5m}\n", "what can: live.stall, live.stall_cadences, "),
     ],
 )
 def test_a_policy_that_says_nothing_about_checks_is_refused(

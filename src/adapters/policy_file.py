@@ -18,15 +18,15 @@ from watchkeeper.domain.judging.rejudging_keys import why_not
 _PARSERS = {".yaml": parse_yaml, ".yml": parse_yaml, ".toml": parse_toml}
 
 
-def read_policy(path: Path) -> Callable[[Contract], Contract]:
+def read_policy(path: Path) -> Callable[[Contract], Contract] | None:
     """Read a policy from a file of YAML 1.2 or TOML.
 
     Args:
         path: The file. It holds keys of a contract; what it leaves out stays as it was.
 
     Returns:
-        What makes another contract of a run's own. It raises `BadInput` as well, where the two
-        together make no contract.
+        What makes another contract of a run's own; none where the file names no key. It raises
+        `BadInput` as well, where the two together make no contract.
 
     Raises:
         BadInput: It cannot be read, or it names a key by which no check is judged, or no
@@ -40,6 +40,8 @@ def read_policy(path: Path) -> Callable[[Contract], Contract]:
         raise refuse(file, None, expected, "rename it by what it holds")
     document = parse(text, file)
     data = document.data
+    if data == {} and not document.problems:
+        return None
     if not isinstance(data, dict) or not data:
         expected = f"expected at least one of {', '.join(JUDGING_PARTS)}"
         raise refuse(file, 1, expected, "write for example retries: {budget: 1}")

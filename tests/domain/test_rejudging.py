@@ -1,17 +1,33 @@
 """Decisions replay from recorded events alone: nothing of the observations is needed."""
 
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 import pytest
 
 from tests.domain.given import History
-from tests.domain.samples import killed, listing
+from tests.domain.looking import look, steps
+from tests.domain.samples import contract, killed, listing
+from tests.domain.stories import story
 from tests.projections.tales import TALES, recorded
 from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, FailureClassified
+from watchkeeper.domain.detectors.quiet_again import liveness_again
+from watchkeeper.domain.durations import parse_duration
+from watchkeeper.domain.events import (
+    Action,
+    CheckRecorded,
+    DecisionMade,
+    FailureClassified,
+    FindingOpened,
+    RunEvent,
+)
+from watchkeeper.domain.evolving.evolve import evolve
 from watchkeeper.domain.judging.rejudging import Rejudged, rejudge
+from watchkeeper.domain.state.phases import Running
+from watchkeeper.domain.state.run import Run
 
 QUARTER = timedelta(minutes=15)
+SELDOM = {"temporary_every": "", "permanent_every_steps": 100_000}
 
 
 def judged(tale: str) -> list[Rejudged]:
@@ -66,6 +82,60 @@ def test_another_policy_changes_the_decisions_that_it_is_about_and_no_others() -
     [was], [now] = decisions(changed[0])
     assert (was.action, was.rule) == (Action.RELAUNCH, "R1")
     assert (now.action, now.rule) == (Action.ESCALATE, "R3")
+
+
+# --- Another limit of a standstill ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tale", TALES)
+def test_a_record_holds_all_that_the_verdict_on_a_standstill_rests_on(tale: str) -> None:
+    events = recorded(TALES[tale]())
+    run = Run(events[0].stream.removeprefix("run/"))
+    for event in events:
+        if isinstance(event.data, CheckRecorded):
+            now = event.envelope.occurred_at
+            again = liveness_again(run, run.instances[-1], event.data, now)
+            assert again == event.data.liveness
+        after = evolve(run, event)
+        assert isinstance(after, Run)
+        run = after
+
+
+def stands(stall: str) -> History:
+    history = story(Running, contract(live={"stall": stall}, checkpoints=SELDOM))
+    for _ in range(8):
+        look(history, step=1100, lines=steps(1100), found=listing(900, 1000))
+    return history
+
+
+def first_opened(events: Iterable[tuple[int, Sequence[RunEvent]]]) -> int | None:
+    return next(
+        (
+            place
+            for place, told in events
+            if any(isinstance(one, FindingOpened) and one.rule == "H3" for one in told)
+        ),
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("was", "other"), [("1h", "25m"), ("25m", "1h"), ("25m", "5h"), ("5h", "25m"), ("25m", "1m")]
+)
+def test_another_stall_opens_h3_at_the_check_at_which_it_would_have(was: str, other: str) -> None:
+    def change(promised: Contract) -> Contract:
+        live = promised.live.model_copy(update={"stall": parse_duration(other)})
+        return promised.model_copy(update={"live": live})
+
+    judged_again = rejudge("x", stands(was).events, change)
+    with_other = rejudge("x", stands(other).events)
+    real = first_opened((one.version, one.recorded) for one in with_other)
+    # What was recorded in between shifts versions, so checks are counted.
+    at = [one.version for one in with_other].index(real) if real is not None else None
+    told = first_opened(enumerate([one.now for one in judged_again]))
+    # A finding that is open on record opens no second time.
+    known = first_opened(enumerate([one.recorded for one in judged_again]))
+    assert told == (at if known is None or at is None or at <= known else None)
 
 
 def test_every_check_is_judged_once_and_in_order() -> None:

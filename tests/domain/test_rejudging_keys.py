@@ -83,6 +83,8 @@ JUDGED: dict[str, tuple[object, Callable[[], Sequence[Event]]]] = {
     "detect.skipped_steps": (100_000, lambda: logged(skipped=1.0)),
     "detect.resume_offset": (99.0, resumed_higher),
     "detect.tracker_checks": (48, ahead),
+    "live.stall": (7 * 24 * 60 * MINUTES, stood_still),
+    "live.stall_cadences": (48, stood_still),
     "live.checkpoint_slack": (1.0, stood_still),
     "live.checkpoint_write": (7 * 24 * 60 * MINUTES, stood_still),
     "live.disk_warn": (0.001, stood_still),

@@ -69,9 +69,11 @@ def whatif(run: str, policy: Path, home: Path, as_json: bool) -> None:
     with open_office(home, reading=True) as office:
         known = known_run(office.ledger, run)
         change = read_policy(policy)
-        change(contract_of(known))  # What does not fit is told before anything is judged.
+        if change is not None:
+            change(contract_of(known))  # What does not fit is told before anything is judged.
         judged = rejudge(run, office.ledger.history(run), change)
-        changed = changes_of(judged)
+        # What differs by itself is the work of other rules, and of no policy.
+        changed = changes_of(judged) if change is not None else []
         document = {
             "run": run,
             "policy": str(policy),
@@ -79,7 +81,10 @@ def whatif(run: str, policy: Path, home: Path, as_json: bool) -> None:
             "changed": [_changed_row(one) for one in changed],
         }
         zone = ZoneInfo(contract_of(known).timezone)
-        say(as_json, document, render_changes(len(judged), changed, zone))
+        page = render_changes(len(judged), changed, zone)
+        if change is None:
+            page = f"{policy}: the policy names no key, so nothing changes"
+        say(as_json, document, page)
 
 
 def _changed_row(one: Changed) -> dict[str, Any]:

@@ -239,7 +239,7 @@ def _verdict(scene: Scene) -> tuple[Quiet, str]:
         starting = _starting(scene)
         if starting:
             return Quiet.COMPILING_OR_RESTORING, starting
-    return _standing(scene)
+    return standing_verdict(scene)
 
 
 def _moving(scene: Scene, moved: list[Witness]) -> tuple[Quiet, str]:
@@ -275,7 +275,7 @@ def _starting(scene: Scene) -> str:
     return ""
 
 
-def _standing(scene: Scene) -> tuple[Quiet, str]:
+def standing_verdict(scene: Scene) -> tuple[Quiet, str]:
     """Nothing moved and something ought to: hung where enough clocks say so, else blind."""
     # What an act expects is told as it is; that it opens nothing is for the findings to say.
     stood = scene.now - scene.since if scene.is_excused else scene.quiet_for

@@ -14,10 +14,11 @@ from uuid import UUID
 from watchkeeper.domain.commands.command import Command
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.deciding.verdict import verdict
+from watchkeeper.domain.detectors.quiet_again import liveness_again
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import CheckRecorded, HistoryLimitPassed, RunDrafted, RunEvent
 from watchkeeper.domain.evolving.evolve import evolve
-from watchkeeper.domain.state.run import Run, Unreadable, contract_of
+from watchkeeper.domain.state.run import Instance, Run, Unreadable, contract_of
 
 JUDGING_PARTS = (
     "lane",
@@ -81,11 +82,13 @@ def rejudge(slug: str, history: Sequence[Event], change: Change | None = None) -
             break
         if not isinstance(event.data, CheckRecorded):
             continue
-        envelope = event.envelope
+        envelope, check = event.envelope, event.data
         # Its own append's time: what the rules took for now.
         command = Command(now=envelope.occurred_at, actor=envelope.actor)
         instance = before.instances[-1]
-        now = verdict(_under(run, change), instance, event.data, command)
+        if change is not None:
+            check = _stood_under(before, instance, check, change, command.now)
+        now = verdict(_under(run, change), instance, check, command)
         recorded = tuple(followed.get(envelope.event_id, ()))
         judged.append(Rejudged(event.version, event.at, event.data, recorded, tuple(now)))
     return judged
@@ -99,6 +102,19 @@ def _name(history: Sequence[Event]) -> str:
 
 def _under(run: Run, change: Change | None) -> Run:
     return run if change is None else replace(run, contract=change(contract_of(run)))
+
+
+def _stood_under(
+    before: Run, instance: Instance, check: CheckRecorded, change: Change, now: datetime
+) -> CheckRecorded:
+    """Return a check with its verdict on the clocks as another policy has it.
+
+    It stays as recorded where the two policies agree: that the rules are others by now is no
+    change that a policy makes.
+    """
+    own = liveness_again(before, instance, check, now)
+    other = liveness_again(_under(before, change), instance, check, now)
+    return check if other == own else check.model_copy(update={"liveness": other})
 
 
 def _followed(history: Sequence[Event]) -> dict[UUID, list[RunEvent]]:

@@ -11,14 +11,17 @@ from types import MappingProxyType
 
 _LEVEL = "each check kept only how long the metric was beyond the limit of then, not its values"
 _LOSS = "each check kept only how many like steps differed by the limit of then, not the losses"
-_QUIET = "each check kept only why nothing moved by the limits of then, not how long it stood"
+_QUIET = "each check kept only that no step was due by the limit of then, not what had excused it"
 _TRACKER = "each check kept only what the comparison with the output gave, not what was printed"
 _LINES = "each check kept only the lines that showed a text of then, not the output"
 _LAUNCH = "it is read where something is launched or sealed, and no check reads it"
 _QUESTION = "it changes no decision, only what the DRI is asked about a wrong start"
 
 _STEPS = "detect.loss_steps, detect.sustained_steps, detect.skipped_steps"
-_LIVE = "live.checkpoint_slack, live.checkpoint_write, live.disk_warn, live.disk_alert"
+_LIVE = (
+    "live.stall, live.stall_cadences, live.checkpoint_slack, live.checkpoint_write, "
+    "live.disk_warn, live.disk_alert"
+)
 _POLICY = "policy.oom, policy.distributed, policy.approvals"
 
 NOT_FROM_THE_RECORD: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -40,8 +43,6 @@ NOT_FROM_THE_RECORD: Mapping[str, tuple[str, str]] = MappingProxyType(
         "live.initialising": (_QUIET, _LIVE),
         "live.startup_watchdog": (_QUIET, _LIVE),
         "live.compiling": (_QUIET, _LIVE),
-        "live.stall": (_QUIET, _LIVE),
-        "live.stall_cadences": (_QUIET, _LIVE),
         "policy.temporary_retention": (_LAUNCH, _POLICY),
         "policy.stopped": (_LAUNCH, _POLICY),
         "policy.material_keys": (_LAUNCH, _POLICY),
