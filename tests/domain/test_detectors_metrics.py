@@ -318,6 +318,68 @@ def test_h7_counts_the_numbers_after_a_nan_whatever_the_level_of_their_lines(lev
     assert cleared(run.log().check(lines=[bad, *later])) == ["not_finite"]
 
 
+def printed(begin: int, end: int) -> list[str]:
+    return [f"step={step} loss=2.5" for step in range(begin, end)]
+
+
+def losses(check: int, count: int) -> list[str]:
+    return [
+        f"{{'loss': 2.{check}{at}, 'grad_norm': 1.0, 'epoch': 0.{check}}}" for at in range(count)
+    ]
+
+
+NO_TRACKER = ("history", "tracker")
+
+
+@pytest.mark.parametrize(
+    "gone", [NO_TRACKER, ("history",), ()], ids=["no tracker", "values", "all"]
+)
+@pytest.mark.parametrize(
+    ("tails", "last"),
+    [
+        ([["step=901 loss=nan", *printed(902, 902 + count)] for count in (5, 29, 30)], 3),
+        ([printed(902, 902 + count) for count in (5, 29, 30)], 3),
+        ([printed(902 + 10 * at, 912 + 10 * at) for at in range(3)], 3),
+        ([printed(1500, 1530)], 1),
+    ],
+    ids=["it is still shown", "it left the tail", "ten at each check", "many"],
+)
+def test_h7_holds_a_printed_nan_until_30_lines_are_numbers(
+    tails: list[list[str]], last: int, gone: tuple[str, ...]
+) -> None:
+    run = Training(History().launch())
+    run.log().check(gone=gone, lines=printed(890, 901))
+    told = [run.log().check(gone=gone, lines=["step=901 loss=nan"])]
+    assert opened(told[0]) == ["not_finite"]
+    assert "in the output" in finding(told[0]).evidence[0]
+    seen = [cleared(run.log().check(gone=gone, lines=tail)) for tail in tails]
+    assert seen == [[]] * (last - 1) + [["not_finite"]]
+
+
+def test_h7_holds_a_printed_nan_while_the_output_says_nothing() -> None:
+    run = Training(History().launch())
+    run.log().check(gone=NO_TRACKER, lines=["step=901 loss=nan"])
+    for tail in ([], ["a line"], [], ["a line"]):
+        assert cleared(run.log().check(gone=NO_TRACKER, lines=tail)) == []
+    assert cleared(run.log().check(gone=NO_TRACKER, lines=printed(902, 932))) == ["not_finite"]
+
+
+def test_h7_counts_losses_without_a_step_once_they_pushed_the_nan_out_of_the_tail() -> None:
+    run = Training(History().launch())
+    gone = {"gone": NO_TRACKER}
+    assert opened(run.log().check(lines=["{'loss': nan, 'epoch': 0.1}"], **gone)) == ["not_finite"]
+    assert cleared(run.log().check(lines=losses(1, 9), **gone)) == []
+    assert cleared(run.log().check(lines=[], **gone)) == []
+    assert cleared(run.log().check(lines=losses(2, 29), **gone)) == []
+    assert cleared(run.log().check(lines=losses(3, 30), **gone)) == ["not_finite"]
+
+
+def test_h7_forgets_a_printed_nan_that_is_trained_again() -> None:
+    run = Training(History().launch())
+    run.log().check(gone=NO_TRACKER, lines=["step=901 loss=nan"])
+    assert cleared(run.log().check(gone=NO_TRACKER, lines=printed(700, 710))) == ["not_finite"]
+
+
 def test_h7_reads_a_nan_from_the_tracker_s_newest_values_alone() -> None:
     run = healthy()
     run.log()

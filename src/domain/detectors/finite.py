@@ -1,14 +1,15 @@
 """H7: a metric of training that is no number."""
 
+import math
+
+from watchkeeper.domain.contracts.metric_names import recognise
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.events import CheckRecorded, Severity
+from watchkeeper.domain.measuring.lines import FINITE_AGAIN
 from watchkeeper.domain.observed.measured import NotFinite
 
 NOT_FINITE = "not_finite"
 """The finding that a metric of training is NaN or infinite."""
-
-FINITE_AGAIN = 30
-"""Points that are numbers again before a NaN counts as over."""
 
 FINITE_AGAIN_CHECKS = 3
 """The same where only the checks' own values are known."""
@@ -36,7 +37,13 @@ def no_number(check: CheckRecorded) -> Held:
 
 def _again(one: NotFinite, check: CheckRecorded) -> int:
     by_points = check.measured.source == "history" and not _is_gauged(one, check)
-    return FINITE_AGAIN if by_points else FINITE_AGAIN_CHECKS
+    return FINITE_AGAIN if by_points or _is_printed(one, check) else FINITE_AGAIN_CHECKS
+
+
+def _is_printed(one: NotFinite, check: CheckRecorded) -> bool:
+    """Say whether the lines of the output are its points; of them a check shows many."""
+    of_lines = check.measured.source == "logs" and "loss" in recognise((one.metric,))
+    return one.line or of_lines
 
 
 def _is_gauged(one: NotFinite, check: CheckRecorded) -> bool:
@@ -49,7 +56,7 @@ def _is_nowhere(check: CheckRecorded) -> bool:
 
 
 def _bad_line(one: NotFinite, check: CheckRecorded) -> str:
-    where = "in the output" if one.line else "at the tracker"
+    where = _where(one, check)
     where = "by the job's own gauge" if _is_gauged(one, check) and not one.line else where
     steps = (
         f"step {one.first_step}"
@@ -59,6 +66,15 @@ def _bad_line(one: NotFinite, check: CheckRecorded) -> str:
     if _is_nowhere(check):
         steps = "nothing shows its step"
     return f"{one.metric} is NaN or infinite {where}: {steps}; {_since(one.finite_since)}"
+
+
+def _where(one: NotFinite, check: CheckRecorded) -> str:
+    told = check.metrics.get(one.metric)
+    if one.line or (_is_printed(one, check) and told is None):
+        return "in the output"
+    # Of the two, which stand in for a history, nobody knows any more which one it was.
+    either = _is_printed(one, check) and told is not None and math.isfinite(told)
+    return "at the tracker or in the output" if either else "at the tracker"
 
 
 def _since(finite: int) -> str:

@@ -13,6 +13,9 @@ from watchkeeper.domain.progress.own_forms import evaluates
 from watchkeeper.domain.progress.progress import progress_of
 from watchkeeper.domain.state.run import Instance, Run
 
+FINITE_AGAIN = 30
+"""Points that are numbers again before a NaN counts as over."""
+
 _COUNTED = "nan iterations"
 """Each progress line of Megatron-LM counts them; that says nothing of the loss in it."""
 
@@ -50,20 +53,56 @@ def bad_lines(
         known: The steps at which the tracker shows none, by role.
         last: What was measured before in this stretch of training.
     """
+    before = _before(run, instance)
     # Plain words first: an expression over a whole tail costs a tenth of the check.
     whole = "\n".join(seen.log_lines).lower()
     harmless = (("nan", _COUNTED), ("inf", "info"))
-    if all(
+    clean = all(
         word not in whole or whole.count(word) == whole.count(around) for word, around in harmless
-    ):
+    )
+    if clean and not before:
         return ()
     shown = _shown(run, instance, seen)
-    loss = _bad("loss", [(step, line.loss) for step, line, _ in shown], last)
+    losses = [(step, line.loss) for step, line, _ in shown]
+    alone = all(line.step is None for _, line, _ in shown)
+    best = instance.step_best or 0
+    loss = _bad("loss", losses, last) or _still(before.get("loss"), losses, best, alone=alone)
     # In float16 gradients overflow now and then, and the step is skipped.
     scaled = loss is None and _SCALED.search(whole) is not None
     norms = [] if scaled else [(step, norm) for step, _, norm in shown]
-    found = (loss, _bad("grad_norm", norms, last))
+    norm = _bad("grad_norm", norms, last)
+    if norm is None and not scaled:
+        norm = _still(before.get("grad_norm"), norms, best, alone=alone)
+    found = (loss, norm)
     return tuple(one for one in found if one is not None and one.metric not in known)
+
+
+def _before(run: Run, instance: Instance) -> dict[str, NotFinite]:
+    """Return what the output showed as none up to the last check, and that is not over."""
+    last = run.last_check.event if run.last_check is not None else None
+    if last is None or last.instance != instance.plan.instance:
+        return {}
+    told = (one for one in last.measured.not_finite if one.line)
+    return {one.metric: one for one in told if one.finite_since < FINITE_AGAIN}
+
+
+def _still(
+    known: NotFinite | None, values: list[tuple[int, float | None]], best: int, *, alone: bool
+) -> NotFinite | None:
+    """Return what is no longer in the tail and not over: the numbers since are counted on.
+
+    Args:
+        known: As the last check had it; none where there was none.
+        values: The steps and numbers of the tail, none of them bad.
+        best: The highest step that was known before this check.
+        alone: None of them has a step of its own, so that nobody can tell which are new.
+    """
+    steps = [step for step, value in values if value is not None]
+    if known is None or (steps and steps[-1] < known.first_step):
+        return None
+    newer = sum(1 for step in steps if step > best)
+    since = known.finite_since + (newer or int(alone and bool(steps)))
+    return known.model_copy(update={"new": 0, "finite_since": max(since, len(steps))})
 
 
 def _shown(run: Run, instance: Instance, seen: Observation) -> list[tuple[int, Line, float | None]]:

@@ -10,7 +10,7 @@ import numpy as np
 from watchkeeper.domain.contracts.detect_limits import Limits, limits_of, warmup_of
 from watchkeeper.domain.contracts.metric_names import falls_on_collapse
 from watchkeeper.domain.facts.watch import Progress
-from watchkeeper.domain.measuring.lines import bad_lines
+from watchkeeper.domain.measuring.lines import FINITE_AGAIN, bad_lines
 from watchkeeper.domain.measuring.numeric import (
     LEVEL_POINTS_MAX,
     Floats,
@@ -108,6 +108,7 @@ def measure(
     new_from = before.last.last_step + 1 if before.last and before.last.last_step is not None else 0
     pick = _Pick(series, max(warm_from, -1 if mark is None else mark + 1), new_from, before, limits)
     not_finite = _not_finite(series, new_from)
+    not_finite = (*not_finite, *_counted_on(series, before.last))
     printed = bad_lines(run, instance, seen, series.bad, before.last)
     return Measured(
         points=int(steps.size),
@@ -318,6 +319,20 @@ def _not_finite(series: Series, new_from: int) -> tuple[NotFinite, ...]:
             )
         )
     return tuple(found)
+
+
+def _counted_on(series: Series, last: Measured | None) -> tuple[NotFinite, ...]:
+    """Return a printed loss that was none, is not over, and has left the output's tail."""
+    column = series.columns.get("loss")
+    if series.source == "history" or "loss" in series.bad or last is None or column is None:
+        return ()
+    known = [one for one in last.not_finite if one.metric == series.names.get("loss")]
+    known = [one for one in known if not one.line and one.finite_since < FINITE_AGAIN]
+    newer = series.steps > (last.last_step if last.last_step is not None else -1)
+    since = int(np.isfinite(column[newer]).sum())
+    return tuple(
+        one.model_copy(update={"new": 0, "finite_since": one.finite_since + since}) for one in known
+    )
 
 
 def _skipped(series: Series, seen: Observation) -> int | None:

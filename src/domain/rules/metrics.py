@@ -27,8 +27,9 @@ METRIC_TEXTS = (
         "`detect.skipped_steps` optimizer steps skipped within 15 min. A spike that recovers by "
         "itself is none; neither is one overflow where a loss scale of float16 is logged.",
         "Alert and ask the DRI; never relaunched as infrastructure (R4). A NaN clears after 30 "
-        "points that are numbers, the rest half-way below its limit. A check at which nothing is "
-        "logged clears neither.",
+        "points that are numbers, lines of the output or rows of a history, or after 3 checks "
+        "where each tells but one value; the rest half-way below its limit. A check at which "
+        "nothing is logged clears neither.",
         _WHERE,
         f"{_HERO}, What Can Go Wrong: Numerical instability",
     ),
