@@ -309,6 +309,49 @@ def test_h7_reads_what_frameworks_print_as_no_number(lines: list[str], metric: s
     assert [one.metric for one in measured][:1] == ([metric] if metric else [])
 
 
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("Loss is nan, stopping", 900),
+        ("loss is NaN at step 901", 901),
+        ("loss is NaN at step 3", 900),
+        ("step 902: loss is nan", 902),
+        ("Non-finite loss, exiting", 900),
+    ],
+)
+def test_h7_reads_a_sentence_that_says_that_the_loss_is_none(line: str, step: int) -> None:
+    run = healthy()
+    answer = run.log().check(lines=["step=900 loss=2.5", line])
+    assert opened(answer) == ["not_finite"]
+    (found,) = answer.the(CheckRecorded).measured.not_finite
+    assert (found.metric, found.last_step, found.line) == ("loss", step, True)
+    assert f"the output says: {line}" in finding(answer).evidence
+    # It is told once; the numbers after it are counted.
+    assert opened(run.log().check(lines=["step=900 loss=2.5", line])) == []
+    again = [line, *(f"step={step} loss=2.5" for step in range(903, 933))]
+    assert cleared(run.log().check(lines=again)) == ["not_finite"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0 nan iterations",
+        "skipping step, loss is inf, reducing loss scale",
+        "checking for NaN",
+        "nan_guard enabled",
+        "loss is not nan",
+        "validation loss is nan",
+        "step 901 eval: loss is nan",
+        "will stop if the loss is nan",
+    ],
+)
+def test_h7_reads_no_sentence_that_only_speaks_of_it(line: str) -> None:
+    run = healthy()
+    answer = run.log().check(lines=["step=900 loss=2.5", line, "step=901 loss=2.5"])
+    assert opened(answer) == []
+    assert answer.the(CheckRecorded).measured.not_finite == ()
+
+
 @pytest.mark.parametrize("level", ["INFO ", "I ", ""])
 def test_h7_counts_the_numbers_after_a_nan_whatever_the_level_of_their_lines(level: str) -> None:
     run = healthy()

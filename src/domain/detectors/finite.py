@@ -11,6 +11,9 @@ from watchkeeper.domain.observed.measured import NotFinite
 NOT_FINITE = "not_finite"
 """The finding that a metric of training is NaN or infinite."""
 
+LINES_MAX = 2
+"""Lines of the output shown with a finding."""
+
 FINITE_AGAIN_CHECKS = 3
 """The same where only the checks' own values are known."""
 
@@ -32,6 +35,8 @@ def no_number(check: CheckRecorded) -> Held:
     if _is_nowhere(check):
         summary = f"{first.metric} {'is' if still else 'was'} not a finite number"
     lines = tuple(_bad_line(one, check) for one in found)
+    if any(_is_printed(one, check) for one in found):
+        lines += _printed_lines(check)
     return Held(NOT_FINITE, "H7", Severity.ALERT, holds, summary, lines)
 
 
@@ -66,6 +71,12 @@ def _bad_line(one: NotFinite, check: CheckRecorded) -> str:
     if _is_nowhere(check):
         steps = "nothing shows its step"
     return f"{one.metric} is NaN or infinite {where}: {steps}; {_since(one.finite_since)}"
+
+
+def _printed_lines(check: CheckRecorded) -> tuple[str, ...]:
+    """Return the lines of the output that say so, as far as the check kept them."""
+    said = (one.line for one in check.claims if one.label == "numerical_instability")
+    return tuple(f"the output says: {line}" for line in said)[:LINES_MAX]
 
 
 def _where(one: NotFinite, check: CheckRecorded) -> str:

@@ -3,7 +3,9 @@
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
+from watchkeeper.domain.measuring.sentences import says_no_number
 from watchkeeper.domain.observed.measured import Measured, NotFinite
 from watchkeeper.domain.observed.observation import Observation
 from watchkeeper.domain.progress.bare_bars import bars_of, read_in
@@ -15,6 +17,9 @@ from watchkeeper.domain.state.run import Instance, Run
 
 FINITE_AGAIN = 30
 """Points that are numbers again before a NaN counts as over."""
+
+_SAID = "said"
+"""The form of a line whose words say that the loss is none."""
 
 _COUNTED = "nan iterations"
 """Each progress line of Megatron-LM counts them; that says nothing of the loss in it."""
@@ -56,13 +61,13 @@ def bad_lines(
     before = _before(run, instance)
     # Plain words first: an expression over a whole tail costs a tenth of the check.
     whole = "\n".join(seen.log_lines).lower()
-    harmless = (("nan", _COUNTED), ("inf", "info"))
+    harmless = (("nan", _COUNTED), ("inf", "info"), ("finite", "definite"))
     clean = all(
         word not in whole or whole.count(word) == whole.count(around) for word, around in harmless
     )
     if clean and not before:
         return ()
-    shown = _shown(run, instance, seen)
+    shown = _shown(run, instance, seen, before)
     losses = [(step, line.loss) for step, line, _ in shown]
     alone = all(line.step is None for _, line, _ in shown)
     best = instance.step_best or 0
@@ -105,21 +110,57 @@ def _still(
     return known.model_copy(update={"new": 0, "finite_since": max(since, len(steps))})
 
 
-def _shown(run: Run, instance: Instance, seen: Observation) -> list[tuple[int, Line, float | None]]:
+def _shown(
+    run: Run, instance: Instance, seen: Observation, before: Mapping[str, NotFinite]
+) -> list[tuple[int, Line, float | None]]:
     """Return the lines of training with their step and gradient norm, oldest first."""
     bars = bars_of(run, instance.plan.instance, seen.log_lines)
     own = instance.plan.resume_step or 0
-    newest = max(own, instance.step_best or 0)
+    read = [(text, line) for text in seen.log_lines if (line := _line(text, bars)) is not None]
+    newest = _begins_at([line for _, line in read], max(own, instance.step_best or 0), before)
     found: list[tuple[int, Line, float | None]] = []
-    for text in seen.log_lines:
-        line = read_in(text, bars) or _bare(text)
-        if line is None or line.phase != "training":
-            continue
+    for text, line in read:
         progress = progress_of(line)
-        newest = newest if progress is None else progress.step
+        if progress is not None:
+            # A sentence may count from the epoch's begin: it is of now all the same.
+            newest = max(newest, progress.step) if line.format == _SAID else progress.step
         if newest >= own and "loss" in text.lower():
             found.append((newest, line, _grad_norm(text)))
     return found
+
+
+def _line(text: str, bars: frozenset[int]) -> Line | None:
+    """Return what a line says of training; none for every other line."""
+    line = read_in(text, bars)
+    if line is None or line.loss is None:
+        line = _said(text, line) or line or _bare(text)
+    return line if line is not None and line.phase == "training" else None
+
+
+def _begins_at(lines: list[Line], best: int, before: Mapping[str, NotFinite]) -> int:
+    """Return of which step a tail's first lines are where they show none.
+
+    That is the newest that was known; or, where the tail goes on with an older one, no later one
+    than that: then they were printed before the last check, and what they say is not new.
+    """
+    shown = (progress_of(line) for line in lines)
+    first = next((one.step for one in shown if one is not None), None)
+    if first is None or first > best:
+        return best
+    return min([first, *(one.last_step for one in before.values())])
+
+
+def _said(text: str, shown: Line | None) -> Line | None:
+    """Return a line of training whose words say that the loss is none; none for every other."""
+    lower = text.lower()
+    if "loss" not in lower or not any(word in lower for word in ("nan", "inf", "finite", "not a")):
+        return None
+    said, step = says_no_number(text)
+    if not said or (shown is not None and shown.phase == "evaluation"):
+        return None
+    if step is None and shown is not None and shown.step is not None:
+        return replace(shown, loss=math.nan)
+    return Line(_SAID, "training", step=step, loss=math.nan)
 
 
 def _bare(text: str) -> Line | None:

@@ -21,8 +21,9 @@ METRIC_TEXTS = (
         "H7",
         "numerical instability",
         "A loss, gradient norm, z-loss or router metric of training is NaN or infinite at the "
-        "tracker, in the output or by the job's own gauge, with a step or without, at any "
-        "time, once is enough; past warm-up and catch-up, gradient norm or z-loss far above "
+        "tracker, in the output, as a value or in a sentence of the run's own (`Loss is nan, "
+        "stopping`), or by the job's own gauge, with a step or without, at any time, once is "
+        "enough; past warm-up and catch-up, gradient norm or z-loss far above "
         "their own median, or router entropy far below, for `detect.sustained_steps`; or "
         "`detect.skipped_steps` optimizer steps skipped within 15 min. A spike that recovers by "
         "itself is none; neither is one overflow where a loss scale of float16 is logged.",
