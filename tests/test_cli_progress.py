@@ -76,6 +76,23 @@ def test_of_a_text_the_newest_line_of_training_is_told() -> None:
     assert (answer["step"], answer["phase"]) == (20, "training")
 
 
+@pytest.mark.parametrize(
+    ("text", "step", "loss"),
+    [
+        ("loss=2.31", None, 2.31),
+        ("step=10 loss=3\nloss=2.31", 10, 3.0),
+        ("step=10\nloss=2.31", 10, 2.31),
+        ("loss=2.31\nstep=20 loss=2", 20, 2.0),
+        ("loss=nan", None, "NaN"),
+    ],
+)
+def test_a_loss_alone_takes_no_step_from_a_line_that_has_its_own(
+    text: str, step: int | None, loss: float | str
+) -> None:
+    (answer,) = answers(run("--jsonl", "-", given=asked({"id": 1, "text": text})))
+    assert (answer["step"], answer["loss"], answer["phase"]) == (step, loss, "training")
+
+
 HF_BAR = " 36%|███▌      | {}/5155 [04:48<02:46,  4.15it/s]"
 HF_LOSS = "{'loss': 2.3121, 'grad_norm': 1.25, 'learning_rate': 4.9e-05, 'epoch': 0.36}"
 

@@ -103,8 +103,12 @@ def read_in(line: str, maxima: frozenset[Step]) -> Line | None:
 
 
 def is_loss_alone(shown: Line | None) -> bool:
-    """Say whether a line shows a loss of training and no step: it trains, and not how far."""
-    return shown is not None and shown.phase == "training" and shown.step is None
+    """Say whether a line shows a loss of training and no step: it trains, and not how far.
+
+    A line of a loss and nothing else may as well be an evaluation's, so it proves nothing.
+    """
+    alone = shown is not None and shown.phase == "training" and shown.step is None
+    return alone and shown is not None and shown.format != "key_value"
 
 
 def _beside_losses(lines: tuple[str, ...]) -> frozenset[Step]:

@@ -23,6 +23,7 @@ from watchkeeper.domain.progress.numbers import (
     whole_of,
 )
 from watchkeeper.domain.progress.own_forms import Printed, evaluates, own_form
+from watchkeeper.domain.progress.plain_forms import EVALUATION, NOT_A_STEP, plain_form
 
 Phase = Literal["", "not_started", "training", "evaluation"]
 
@@ -38,10 +39,6 @@ _UNSTARTED = re.compile(r"-/" + _COUNT.format("maximum") + "$")
 _TRAINING_BAR = re.compile(
     r"(?:^|\s)(?:train|training|train(?:ing)? steps?|steps?|iterations?|(?:train(?:ing)? )?epoch"
     r"(?:\s+\[?\d+(?:/\d+)?\]?)?)\s*:?\s*:?$",
-    re.IGNORECASE,
-)
-_EVALUATION = re.compile(
-    r"(?<![a-z])(?:eval\w*|valid\w*|val|test(?:ing)?|sanity checking|predict\w*)(?![a-z])",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[A-Za-z][A-Za-z ]*:?$")
@@ -65,13 +62,6 @@ _STEP = re.compile(
     r"(?P<between>\s*+[=:]\s*+\[?\s*+|\s++\[\s*+|\s++)(?P<step>" + _WHOLE + r")"
     r"(?:(?P<of>\s*+/\s*+|\s++of\s++)(?P<maximum>" + _WHOLE + r"))?"
     r"(?P<after>\.\d|[\w%]|\s*+[kKMG]?it\b)?",
-    re.IGNORECASE,
-)
-_NOT_A_STEP = re.compile(
-    r"checkpoint|\bsav(?:e|ed|es|ing)\b|\bload(?:ed|ing)?\b|\bresum|\brestor|\bwarm[- _]?up\b"
-    r"|\bprofil|\bcompil|\bdownload|\btokeniz|\bfrom step|\buntil\b|\bevery\b|\bskipp?ing\b"
-    r"|\bTraceback\b|\bexception\b|\berror\b|\bstart(?:ing|ed)? (?:at|from)\b|\bpreprocess"
-    r"|\bwrit(?:e|ing|ten)\b|\bcommit|\bdelet|\btimeout\b|\bwatchdog\b",
     re.IGNORECASE,
 )
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -152,14 +142,16 @@ def read_line(line: str) -> Line | None:
         return found
     if "{" in text and (found := _dictionary(text)):
         return found
-    if "step" in lower or "iter" in lower or "updates" in lower or "batch" in lower:
-        return _key_value(text)
-    return None
+    named = "step" in lower or "iter" in lower or "updates" in lower or "batch" in lower
+    if named and (found := _key_value(text)):
+        return found
+    plain = plain_form(text, lower) if named or "loss" in lower else None
+    return None if plain is None else _of_own_form(plain)
 
 
 def _of_own_form(own: Printed) -> Line:
     shown = (own.format, own.phase, own.step, own.uncertainty, own.maximum)
-    return Line(*shown, own.maximum is not None, own.loss, own.slack, own.rate, own.epoch)
+    return Line(*shown, own.maximum_exact, own.loss, own.slack, own.rate, own.epoch)
 
 
 def _in_epoch(text: str, lower: str) -> Line | None:
@@ -168,11 +160,11 @@ def _in_epoch(text: str, lower: str) -> Line | None:
     name = "key_value"
     if counted is None:
         counted, name = keras_count(text), "keras"
-    if counted is None or _TOTAL_STEP.search(text) or _NOT_A_STEP.search(text):
+    if counted is None or _TOTAL_STEP.search(text) or NOT_A_STEP.search(text):
         return None
     loss, slack = loss_of(text, counted.end)
-    before = _EVALUATION.search(text[: counted.begin])
-    if before or (loss is None and _EVALUATION.search(text)):
+    before = EVALUATION.search(text[: counted.begin])
+    if before or (loss is None and EVALUATION.search(text)):
         return Line(name, "evaluation")
     return Line(
         format=name,
@@ -207,7 +199,7 @@ def _levanter(text: str) -> Line | None:
     if found is None:
         return None
     if (what := found["what"]) != "train":
-        return Line("levanter", "evaluation") if _EVALUATION.match(what) else None
+        return Line("levanter", "evaluation") if EVALUATION.match(what) else None
     if unstarted := _UNSTARTED.match(found["counts"]):
         return Line("levanter", "not_started", None, 0, *maximum_of(*unstarted.groups("")))
     return _counted(text, "levanter", found["counts"], found.end())
@@ -218,7 +210,7 @@ def _bar(text: str) -> Line | None:
     if found is None:
         return None
     what = found["what"].strip()
-    if _EVALUATION.search(what.rpartition("]")[2]):
+    if EVALUATION.search(what.rpartition("]")[2]):
         return Line("tqdm", "evaluation")
     training = _TRAINING_BAR.search(what)
     after = text[found.end() :]
@@ -268,9 +260,9 @@ def _megatron(text: str) -> Line | None:
     if "|" not in text:
         return None
     if found is None:
-        evaluated = "loss at iteration" in text and _EVALUATION.search(text)
+        evaluated = "loss at iteration" in text and EVALUATION.search(text)
         return Line("megatron", "evaluation") if evaluated else None
-    if _EVALUATION.search(text[: found.start()]):
+    if EVALUATION.search(text[: found.start()]):
         return Line("megatron", "evaluation")
     loss, slack = loss_of(text, found.end())
     known = _GLOBAL_STEP.search(text, found.end()) if "global_step" in text else None
@@ -317,7 +309,7 @@ def _dictionary(text: str) -> Line | None:
         return None
     loss_key = next((key for key in _JSON_LOSSES if key in values), "")
     loss = float_of(values.get(loss_key))
-    evaluated = any(_EVALUATION.match(key) for key in values)
+    evaluated = any(EVALUATION.match(key) for key in values)
     if loss is None and evaluated:
         return Line("json", "evaluation", step=step)
     maximum = next(
@@ -355,12 +347,12 @@ def _key_value(text: str) -> Line | None:
     found, total = _STEP.search(text), _TOTAL_STEP.search(text)
     if found is not None and (found["after"] or (found["batch"] and not found["maximum"])):
         found = None
-    if (found is None and total is None) or _NOT_A_STEP.search(text):
+    if (found is None and total is None) or NOT_A_STEP.search(text):
         return None
     loss, slack = loss_of(text)
     if found is not None and total is None and not _is_shown(text, found, loss):
         return None
-    if _EVALUATION.search(text):
+    if EVALUATION.search(text):
         return Line("key_value", "evaluation")
     step, maximum = _step_of(found, total)
     if maximum is None and (whole := _TOTAL_STEPS.search(text)):

@@ -20,18 +20,25 @@ def newest_line(text: str, bars: frozenset[int]) -> Line | None:
         bars: Maxima of the bare bars that are training's.
     """
     found: Line | None = None
+    plain: Line | None = None
     lines = text.splitlines() or [text]
     for at, line in reversed(tuple(enumerate(lines))):
         shown = read_in(line, bars)
         if shown is not None and shown.phase == "training":
+            if shown.step is None and shown.format == "key_value":
+                # A loss and nothing else: the step stands elsewhere, if anywhere.
+                plain = plain or shown
+                continue
             if is_loss_alone(shown):
                 return _with_step(shown, lines[:at], text, bars)
             if shown.loss is None and read_bare(line, bars) is not None:
                 shown = _with_loss_above(shown, lines[:at])
+            if shown.loss is None and plain is not None:
+                shown = replace(shown, loss=plain.loss, loss_slack=plain.loss_slack)
             above = (epoch_header(one) for one in reversed(lines[:at]))
             return in_epoch_of(shown, next((one for one in above if one is not None), None))
         found = found or shown
-    return found
+    return plain or found
 
 
 def _with_step(loss: Line, above: list[str], text: str, bars: frozenset[int]) -> Line:

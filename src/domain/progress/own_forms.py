@@ -66,12 +66,13 @@ class Printed:
         format: Whose form it is.
         phase: Whether it is of training.
         step: The run's step.
-        maximum: The maximum, printed in full.
+        maximum: The maximum.
         loss: May be NaN or infinite.
         slack: Half of the loss's last printed digit.
         rate: Steps per second.
         epoch: The epoch as printed.
         uncertainty: How far the true step may lie from it, either way.
+        maximum_exact: It was printed in full.
     """
 
     format: str
@@ -83,6 +84,7 @@ class Printed:
     rate: float | None = None
     epoch: int | None = None
     uncertainty: int = 0
+    maximum_exact: bool = False
 
 
 def own_form(text: str) -> Printed | None:
@@ -107,7 +109,8 @@ def own_form(text: str) -> Printed | None:
         return written
     if "steps/s, " in text and (found := _CLU_NOTES.search(text)):
         rate = rate_of(text, max(found.start() - 9, 0))
-        return Printed("clu", step=int(found["step"]), maximum=int(found["maximum"]), rate=rate)
+        step, top = int(found["step"]), int(found["maximum"])
+        return Printed("clu", step=step, maximum=top, rate=rate, maximum_exact=True)
     if "Training: step " in text and (found := _T5X.search(text)):
         return Printed("t5x", step=int(found["step"]))
     return _of_block(text.rstrip()) if "rain" in text else None
