@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, cast, get_args
 
 from watchkeeper.adapters.bad_input import BadLine
+from watchkeeper.adapters.judge.booleans import refuse_booleans
 from watchkeeper.adapters.judge.problems import model_of, problem
 from watchkeeper.domain.contracts.contract import NOBODY_SAYS, Contract, OrchestratorPart
 
@@ -55,7 +56,10 @@ def contract_for(given: object, first: dict[str, Any] | None) -> Contract:
     tracker = an_object(merged["tracker"])
     if tracker is not None:
         merged["tracker"] = _of_wandb(tracker, an_object(stated.get("tracker")) or {})
-    return model_of(Contract, split(merged), "contract")
+    whole = split(merged)
+    made = model_of(Contract, whole, "contract")
+    refuse_booleans(whole, made, "contract")
+    return made
 
 
 def _runs_elsewhere(stated: Mapping[str, Any]) -> bool:
@@ -106,7 +110,8 @@ def _shown_first(first: dict[str, Any]) -> dict[str, Any]:
     tracker = an_object(first.get("tracker")) or {}
     shown_as = {"id": tracker.get("tracker_id"), "display_name": tracker.get("display_name")}
     found["tracker"] = {name: value for name, value in shown_as.items() if value}
-    if tracker.get("final_step"):
+    # That a boolean is no step is told where it stands.
+    if tracker.get("final_step") and not isinstance(tracker["final_step"], bool):
         found["final_step"] = {"value": tracker["final_step"], "source": "the tracker"}
     root = (an_object(first.get("checkpoints")) or {}).get("root")
     if isinstance(root, str) and root:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.expected_rules import not_expectable
+from watchkeeper.adapters.judge.booleans import refuse_booleans
 from watchkeeper.adapters.judge.contract import an_object, merged_with, split, stated_in
 from watchkeeper.adapters.judge.problems import PROBLEMS_MAX, model_of, problem
 from watchkeeper.domain.contracts.contract import Contract
@@ -101,6 +102,7 @@ def folded(rows: Sequence[dict[str, Any] | None], given: object) -> Run:
             raise BadLine(problem(f"{place}.data", row.get("data"), told))
         try:
             event = _event(row, (run.version if run else 0) + 1)
+            refuse_booleans(_data(row), event.data, f"{place}.data")
             if run is None:
                 promised = getattr(event.data, "contract", None)
                 if not isinstance(promised, Contract):
@@ -114,7 +116,9 @@ def folded(rows: Sequence[dict[str, Any] | None], given: object) -> Run:
         return run
     document = contract_of(run).model_dump(mode="json", exclude_defaults=True)
     merged = split(merged_with(document, stated_in(given)))
-    return replace(run, contract=model_of(Contract, merged, "contract"))
+    made = model_of(Contract, merged, "contract")
+    refuse_booleans(merged, made, "contract")
+    return replace(run, contract=made)
 
 
 def _topic(row: Mapping[str, Any]) -> str:
@@ -139,6 +143,13 @@ def _event(row: dict[str, Any], version: int) -> Event:
             "cause": None, "correlation": "judged", "key": None, "data": data,
         }  # fmt: skip
     return decode("run/judged", version, topic, json.dumps(state).encode())
+
+
+def _data(row: Mapping[str, Any]) -> object:
+    """Return an event's own data, also where its envelope stands around it."""
+    data = row.get("data")
+    state = an_object(data)
+    return state["data"] if state is not None and {"event_id", "data"} <= state.keys() else data
 
 
 def _actor(row: Mapping[str, Any]) -> object:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
 from watchkeeper.adapters.bad_input import BadLine
+from watchkeeper.adapters.judge.booleans import refuse_booleans
 from watchkeeper.adapters.judge.bounds import check_bounds, check_time
 from watchkeeper.adapters.judge.contract import (
     an_object,
@@ -174,7 +175,9 @@ def _judged(
 ) -> Judged:
     if row is None:
         raise BadLine(f"{place}: expected an observation, an object")
-    seen = model_of(Observation, _filled(run, row), place)
+    whole = _filled(run, row)
+    seen = model_of(Observation, whole, place)
+    refuse_booleans(whole, seen, place)
     check_bounds(seen, place)
     _sensible(seen, place, launched_at, run)
     try:
@@ -305,7 +308,7 @@ def _instance(run: Run, job: object) -> str:
 def _signalled(end: dict[str, Any]) -> dict[str, Any]:
     """Read a shell's 128 + n as signal n, as the watch's own sources do."""
     code = end.get("exit_code")
-    if end.get("signal") is not None or not isinstance(code, int):
+    if end.get("signal") is not None or not isinstance(code, int) or isinstance(code, bool):
         return end
     own, signal = exit_facts(code)
     return {**end, "exit_code": own, "signal": signal} if signal is not None else end
