@@ -12,7 +12,7 @@ hidden; `field_blind.jsonl` is never read. Half an hour on two cores.
 other text of their threads, and prints how well the linear model, this one, and both read them.
 """
 
-# pyright: basic
+# pyright: basic, reportMissingImports=false, reportMissingModuleSource=false
 # PyTorch, transformers and ONNX are there for this tool only.
 
 import argparse
@@ -36,7 +36,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import train_text_model as linear
 from watchkeeper.adapters.sentence_model import FORM, LABELS_KEY, PIECES_KEY, sentence_model_path
-from watchkeeper.domain.triage.excerpts import together
+from watchkeeper.domain.triage.both_readings import together
 from watchkeeper.domain.triage.signatures.model import Label
 from watchkeeper.domain.triage.text_model import likelihoods
 from watchkeeper.domain.triage.word_pieces import pieces_of

@@ -5,6 +5,7 @@ tools/train_sentence_model.py makes it, from all-MiniLM-L6-v2 (Apache-2.0, see N
 
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -25,6 +26,9 @@ REMEMBERED = 4_096
 _FILE = "sentence_model.onnx"
 _ONLY_ERRORS = 3
 
+_RUNTIME: Any = onnxruntime
+"""It publishes no types that are whole; what it gives is checked by what is made of it."""
+
 
 class SentenceModel:
     """The net, and the pieces of words that it knows.
@@ -38,14 +42,16 @@ class SentenceModel:
 
     def __init__(self, path: Path) -> None:
         """Load the net."""
-        options = onnxruntime.SessionOptions()
+        options = _RUNTIME.SessionOptions()
         # One text at a time, on one core: a text's answer must not hang on what is read beside it,
         # and two cores read it a third faster at best.
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = _ONLY_ERRORS
-        self._net = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        told = self._net.get_modelmeta().custom_metadata_map
+        self._net: Any = _RUNTIME.InferenceSession(
+            path, options, providers=["CPUExecutionProvider"]
+        )
+        told: dict[str, str] = self._net.get_modelmeta().custom_metadata_map
         if told.get("form") != str(FORM):
             raise ValueError(f"{path}: sentence model of form {told.get('form')}, expected {FORM}")
         if told[LABELS_KEY].split("\n") != [label.value for label in Label]:
@@ -67,8 +73,9 @@ class SentenceModel:
 
     def _read(self, pieces: tuple[int, ...]) -> NDArray[np.float32]:
         row = np.array([pieces], np.int64)
-        (rows,) = self._net.run(None, {"pieces": row, "held": np.ones_like(row)})
-        scores: NDArray[np.float32] = rows[0] - rows[0].max()
+        asked = {"pieces": row, "held": np.ones_like(row)}
+        scores: NDArray[np.float32] = self._net.run(None, asked)[0][0]
+        scores = scores - scores.max()
         found: NDArray[np.float32] = scores - np.log(np.exp(scores).sum())
         found.flags.writeable = False
         return found

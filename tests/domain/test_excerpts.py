@@ -9,14 +9,9 @@ from hypothesis import strategies as st
 
 from watchkeeper.adapters.text_model_file import excerpt_concluded, excerpt_read
 from watchkeeper.domain.facts.decisions import Outlook
+from watchkeeper.domain.triage.both_readings import SURE, together
 from watchkeeper.domain.triage.context import Context
-from watchkeeper.domain.triage.excerpts import (
-    CALM_LINES_MAX,
-    SURE,
-    WORDING,
-    together,
-    triage_excerpt,
-)
+from watchkeeper.domain.triage.excerpts import CALM_LINES_MAX, WORDING, triage_excerpt
 from watchkeeper.domain.triage.log_verdict import EXCERPT_LINES_MAX
 from watchkeeper.domain.triage.signatures import CAUSES
 from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label

@@ -4,12 +4,9 @@ A whole log is judged by signatures alone: it holds every word there is. An exce
 as people paste it into a chat or an issue, is mostly words that no signature lists.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from watchkeeper.domain.triage.both_readings import SURE, Sentences, together
 from watchkeeper.domain.triage.context import Context, tells_of_its_end
 from watchkeeper.domain.triage.log_verdict import by_signatures, is_excerpt
 from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label
@@ -33,27 +30,9 @@ CALM_LINES_MAX = 12
 learnt from texts of 1 to 6 lines, and a log's many harmless lines would outvote the few that tell.
 """
 
-Sentences = Callable[[str], NDArray[np.float32]]
-"""Reads an excerpt as whole sentences: its log-likelihood for each class, in `Label`'s order."""
-
-SURE = 0.7
-"""What words and signatures are as sure of is not read as sentences: of texts of new files that is
-three quarters. To read all as sentences brought 0.005 of F1 there, and takes three times as long.
-"""
-
-SENTENCES_SHARE = 0.6
-"""How much sentences count beside words and signatures. Between 0.5 and 0.8 new files are read
-alike."""
-
-CALM_LEAN = 0.4
-"""Added for `benign` where both are heard: files that were held back are read as well in all with
-0.7, and worse with 1."""
-
 _SECOND_MIN = 0.1
 """A class that is less likely is no other reading."""
 
-_CHANCE_MIN = 1e-6
-_CALM = tuple(Label).index(Label.BENIGN)
 _SECONDS_MAX = 3
 _CONFIDENCE_MAX = 0.99
 
@@ -103,23 +82,6 @@ def signs_of(text: str, told: list[Told], root: Label) -> frozenset[str]:
         root: The class that they conclude.
     """
     return manners_of(text) | rules_told(((one.rule, one.label, one.rank) for one in told), root)
-
-
-def together(words: NDArray[np.float32], sentences: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the likelihood of each class by both readings; they add up to 1.
-
-    Args:
-        words: Likelihoods by words and signatures, in `Label`'s order.
-        sentences: Log-likelihoods by sentences.
-    """
-    if words.max() >= SURE:
-        return words
-    powers = np.log(words + np.float32(_CHANCE_MIN)) * np.float32(1 - SENTENCES_SHARE)
-    powers += sentences * np.float32(SENTENCES_SHARE)
-    powers[_CALM] += np.float32(CALM_LEAN)
-    chances = np.exp(powers - powers.max())
-    shared: NDArray[np.float32] = chances / chances.sum()
-    return shared
 
 
 def _reread(
