@@ -63,6 +63,14 @@ def test_each_text_is_answered_in_order_with_every_field() -> None:
         (b'{"text": "x"}\n', "line 2: id: {'text': 'x'}: Field required"),
         (b'{"id": 1, "text": 5}\n', "line 2: text: 5: Input should be a valid string"),
         (b'{"id": 1, "text": "", "context": {"exit_code": "x"}}\n', "line 2: context.exit_code: "),
+        (
+            b'{"id": 1, "text": "", "context": {"exit_code": true}}\n',
+            "line 2: context.exit_code: got true, expected a whole number",
+        ),
+        (
+            b'{"id": 1, "text": "", "context": {"attempts": [{"exit_code": false}]}}\n',
+            "line 2: context.attempts[0].exit_code: got false, expected a whole number",
+        ),
     ],
     ids=lambda value: value[:30] if isinstance(value, bytes) else "",
 )

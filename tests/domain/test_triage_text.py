@@ -98,8 +98,8 @@ def test_texts_that_nobody_read_are_not_read_worse_than_measured() -> None:
     # The floor of what is measured, below what is wanted: docs/triage.md says both.
     samples = samples_of(CORPUS / "field_blind.jsonl")
     found = measures(samples, [excerpt_read(one.text, one.context) for one in samples])
-    # Of 88 harmless texts 14 get a class, of 322 failures 17 are called benign; one more of each may
-    # be a processor's that rounds otherwise.
+    # Of 88 harmless texts 14 get a class, of 322 failures 17 are called benign; one more of each
+    # may be a processor's that rounds otherwise.
     assert found["macro_f1"] >= 0.86
     assert found["benign_given_a_class"] <= 0.171
     assert found["benign_called_unknown"] <= 0.012

@@ -21,6 +21,7 @@ from watchkeeper.adapters.cli.json_lines import (
     tell_of_lines,
 )
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
+from watchkeeper.adapters.judge.booleans import refuse_booleans
 from watchkeeper.adapters.line_id import LineId
 from watchkeeper.adapters.load import load
 from watchkeeper.domain.triage.context import Context
@@ -107,6 +108,8 @@ def _answer(line: bytes, keys: KeysTold) -> dict[str, Any]:
         shown = line[:_SHOWN_MAX].decode("utf-8", "replace").strip()
         told = f'{shown!r} is no JSON ({error}); expected {{"id": ..., "text": ...}}'
         raise BadLine(told) from error
+    if asked.context is not None:
+        refuse_booleans(held["context"], asked.context, "context")
     keys.look(held)
     found: Triage = load(_WORDING, "excerpt_read")(asked.text, asked.context)
     return _row(asked.id, found)
