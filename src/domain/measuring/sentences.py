@@ -7,48 +7,68 @@ evaluation, or got over by the loop itself, such as a step that is skipped, is n
 import re
 
 _NONE = (
-    r"(?:nan|inf(?:inity)?|infinite|non-?finite|not finite|not a number)"
+    r"(?:nan|-?inf(?:inity)?|infinite|non-?finite|not finite|not a number)"
     r"(?: (?:or|and|/) (?:nan|inf(?:inity)?|infinite))?"
 )
 _BY_WHAT = r"(?:stop(?:ping|ped)|exit(?:ing|ed)|abort(?:ing|ed)|terminat(?:ing|ed)|quit(?:ting)?)"
-_OF_TRAINING = r"(?:(?:train(?:ing)?|total|lm|batch|global|mean|current) )?"
+_OF_TRAINING = r"(?:(?:train(?:ing)?|total|lm|batch|global|mean|current|local|forward) ){0,2}"
+_ENDS = r"(?=\s*$|[.,;!)]| (?:at|in|on|after|for|calculation)\b)"
+_IN_NONE = r"(?! (?:in|for) (?:0|zero|no)\b)"
 
 _SAYS = re.compile(
     r"(?<![\w/.'\"`-])" + _OF_TRAINING + r"loss(?: returned in \W?training_step\W?)?"
     r" (?:is|became|has become|becomes|turned|went|has gone|diverged)(?: now| to| into)? " + _NONE +
-    r"(?![\w'\"`/?-])(?!\s*[:=]\s*(?:false|no|none|0)\b)"
+    r"(?![\w'\"`/?-])(?!\s*[:=]\s*(?:false|no|none|0)\b)" + _IN_NONE +
     r"(?! (?:checks?|checking|guards?|guarded|filter\w*|polic\w+|handl\w+|safe|free|mask\w*|count"
     r"|detection|detector|monitor\w*|protect\w*|toleran\w+)\b)"
     r"|(?<![\w/.'\"`-])" + _NONE + r" (?:value )?(?:for )?" + _OF_TRAINING + r"loss"
-    r"(?:(?: value)? (?:detected|encountered|found|at (?:step|iter(?:ation)?|epoch))\b(?!\s*[:=])"
+    r"(?:(?: value)? (?:(?:detected|encountered|found)\b(?!\s*[:=])" + _IN_NONE +
+    r"|at (?:step|iter(?:ation)?|epoch)\W{1,2}\d)"
     r"|\s*(?:[,;:.!-]|--)+\s*(?:training )?" + _BY_WHAT + r"\b)"
     r"|\b(?:got|detected|encountered|found|hit) (?:an? )?" + _NONE + r" (?:in (?:the )?)?"
-    + _OF_TRAINING + r"loss(?=\s*$|[.,;!)]| (?:at|in|on|after|for)\b)",
+    + _OF_TRAINING + r"loss" + _ENDS +
+    r"|(?<![\w/.'\"`-])" + _NONE + r" (?:detected|found) in (?:the )?" + _OF_TRAINING + r"loss"
+    + _ENDS,
     re.IGNORECASE,
 )  # fmt: skip
 _AT_STEP = re.compile(r"\b(?:step|iter(?:ation)?)\W{1,2}(?P<step>\d{1,15})\b", re.IGNORECASE)
 
-_LAST_WORD = re.compile(r"(?P<word>[a-z][\w'-]*) $", re.IGNORECASE)
+_LAST_WORD = re.compile(r"(?<![\w/=-])(?P<word>[a-z][\w'-]*(?<!\d)) $", re.IGNORECASE)
 _MAY_STAND_BEFORE = frozenset(
     {"the", "our", "info", "warning", "warn", "error", "critical", "fatal", "stopped", "train"}
 )
-"""Words right before such a sentence; another one may make another loss of it, or a condition."""
+"""Words right before such a sentence; another one may make another loss of it, or a condition. What
+is a part of a path or ends in a digit is a name, and no word."""
+
+_STOPS_FOR = re.compile(_BY_WHAT + r"\b.{0,30} (?:because|since|as)(?: the| our)? $", re.IGNORECASE)
+"""What ends because of it has met it."""
 
 _NOT_NOW = re.compile(
-    r"\b(?:if|when(?:ever)?|where|whether|unless|until|should|would|could|can|may|might|in case|no"
-    r"|not|never|without|check\w*|assert\w*|raise|return|ensure\w*|verif\w+|stop_on|on_nan|assume"
-    r"|previous\w*|earlier|formerly|fixe?[ds]|avoid\w*|prevent\w*|eval\w*|valid\w*|val|test(?:ing|s)?"
-    r"|dev|predict\w*|best|min|sanity|0|zero)(?![\w.])",
+    r"(?<![\w/=.:-])(?:if|when(?:ever)?|where|whether|unless|until|once|after|as soon as|should"
+    r"|would|could|can|may(?! \d)|might|in case|known issue|no|not|never|without|check\w*"
+    r"|assert(?!ionerror)\w*|raise|return|ensure\w*|verif\w+|stop_on|on_nan|assume|previous\w*"
+    r"|earlier|formerly|fixe?[ds]|avoid\w*|prevent\w*|eval\w*|valid\w*|val|test(?:ing|s)?|dev"
+    r"|predict\w*|best|min|sanity)(?![\w./=-])(?!:\w)|\b(?:0|zero) $",
     re.IGNORECASE,
 )
-"""What makes of the words behind it a condition, a denial, something past, or another loss."""
+"""What makes of the words behind it a condition, a denial, something past, or another loss.
+
+As words: a part of a path, a host's or a job's name says nothing, nor does a day in May.
+"""
 
 _GOT_OVER = re.compile(
-    r"\bskip\w*|\bignor\w+|\bdiscard\w*|\bdropp\w+|\bscal(?:e|er|ing)\b|\boverflow\w*|\bretry\w*"
-    r"|\bprevious (?:run|attempt)|\blast (?:run|attempt|time)|\bfor example\b",
+    r"\bskip\w*+(?! 0\b)|\bignor\w+|\bdiscard\w*|\bdropp\w+|(?<!['\"])\bscal(?:e|er|ing)\b"
+    r"|\boverflow\w*|(?<!no )\bretry\w*|\bprevious (?:run|attempt)|\blast (?:run|attempt|time)"
+    r"|\bfor example\b|(?<!not )(?<!cannot )(?<!can't )\b(?:continu|recover)\w*|\breplac\w+"
+    r"|\broll(?:ing|ed) back|\binstead\b|\bset(?:ting)? (?:it |them )?to\b|\bthreshold\b"
+    r"|\bpatience\b|\bterminates\b|\b(?:stop\w*|exit\w*|terminat\w*|abort\w*)(?: is)? disabled",
     re.IGNORECASE,
 )
-"""What a loop says that goes on: the step does not count, or float16's loss scale is lowered."""
+"""What a loop says that goes on: the step does not count, or float16's loss scale is lowered; or
+what only a setting has beside such words."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_COMMENT = re.compile(r"\s*(?:#\s|//)")
 
 
 def says_no_number(text: str) -> tuple[bool, int | None]:
@@ -62,12 +82,15 @@ def says_no_number(text: str) -> tuple[bool, int | None]:
     >>> says_no_number("skipping step, loss is inf, reducing loss scale")
     (False, None)
     """
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
     found = _SAYS.search(text)
-    if found is None or _GOT_OVER.search(text):
+    if found is None or _GOT_OVER.search(text) or _COMMENT.match(text):
         return False, None
     before = text[: found.start()]
     word = _LAST_WORD.search(before)
-    if word is not None and word["word"].lower() not in _MAY_STAND_BEFORE:
+    may = word is None or word["word"].lower() in _MAY_STAND_BEFORE
+    if not may and not _STOPS_FOR.search(before):
         return False, None
     if _NOT_NOW.search(before):
         return False, None
