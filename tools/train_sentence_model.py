@@ -263,7 +263,7 @@ def _rows(texts: Sequence[Sample]) -> list[linear.Text]:
 
 
 def _real(sample: Sample) -> bool:
-    return "#" in sample.row.source or "://" in sample.row.source
+    return not sample.row.signed and ("#" in sample.row.source or "://" in sample.row.source)
 
 
 def told(labels: NDArray[np.int64], found: NDArray[np.int64]) -> str:
