@@ -423,6 +423,36 @@ def test_h7_forgets_a_printed_nan_that_is_trained_again() -> None:
     assert cleared(run.log().check(gone=NO_TRACKER, lines=printed(700, 710))) == ["not_finite"]
 
 
+AHEAD = ["step=900 loss=2.5", "Loss is NaN at iteration 5000"]
+
+
+@pytest.mark.parametrize(
+    "gone", [NO_TRACKER, ("history",), ()], ids=["no tracker", "values", "all"]
+)
+def test_h7_holds_a_nan_whose_sentence_names_a_step_ahead_of_the_run(gone: tuple[str, ...]) -> None:
+    run = Training(History().launch())
+    run.log().check(gone=gone, lines=printed(890, 901))
+    assert opened(run.log().check(gone=gone, lines=AHEAD)) == ["not_finite"]
+    tails = [printed(901 + 10 * at, 911 + 10 * at) for at in range(3)]
+    seen = [cleared(run.log().check(gone=gone, lines=tail)) for tail in tails]
+    assert seen == [[], [], ["not_finite"]]
+
+
+def test_h7_holds_such_a_nan_where_the_output_is_behind_the_tracker() -> None:
+    run = healthy()
+    behind = {"gone": ("history",)}
+    told = run.log().check(lines=[f"step={run.step - 50} loss=2.5", AHEAD[1]], **behind)
+    assert opened(told) == ["not_finite"]
+    later = printed(run.step - 40, run.step - 30)
+    assert cleared(run.log().check(lines=later, **behind)) == []
+
+
+def test_h7_forgets_such_a_nan_that_is_trained_again() -> None:
+    run = Training(History().launch())
+    run.log().check(gone=NO_TRACKER, lines=AHEAD)
+    assert cleared(run.log().check(gone=NO_TRACKER, lines=printed(700, 710))) == ["not_finite"]
+
+
 def test_h7_reads_a_nan_from_the_tracker_s_newest_values_alone() -> None:
     run = healthy()
     run.log()

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from watchkeeper.domain.measuring.sentences import says_no_number
 from watchkeeper.domain.observed.measured import Measured, NotFinite
@@ -40,6 +40,19 @@ _SCALED = re.compile(
 """A loss scale is searched for: Megatron-LM prints 1.0 where there is none."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """How far a run is, beside what its output shows now.
+
+    Attributes:
+        best: The highest step that was known before this check.
+        tracker: The step that the tracker shows now; 0 where it shows none.
+    """
+
+    best: int
+    tracker: int
+
+
 def bad_lines(
     run: Run,
     instance: Instance,
@@ -70,14 +83,17 @@ def bad_lines(
     shown = _shown(run, instance, seen, before)
     losses = [(step, line.loss) for step, line, _ in shown]
     alone = all(line.step is None for _, line, _ in shown)
-    best = instance.step_best or 0
-    loss = _bad("loss", losses, last) or _still(before.get("loss"), losses, best, alone=alone)
+    reached = _Reached(
+        best=instance.step_best or 0,
+        tracker=(seen.tracker.step if seen.tracker is not None else None) or 0,
+    )
+    loss = _bad("loss", losses, last) or _still(before.get("loss"), losses, reached, alone=alone)
     # In float16 gradients overflow now and then, and the step is skipped.
     scaled = loss is None and _SCALED.search(whole) is not None
     norms = [] if scaled else [(step, norm) for step, _, norm in shown]
     norm = _bad("grad_norm", norms, last)
     if norm is None and not scaled:
-        norm = _still(before.get("grad_norm"), norms, best, alone=alone)
+        norm = _still(before.get("grad_norm"), norms, reached, alone=alone)
     found = (loss, norm)
     return tuple(one for one in found if one is not None and one.metric not in known)
 
@@ -92,22 +108,38 @@ def _before(run: Run, instance: Instance) -> dict[str, NotFinite]:
 
 
 def _still(
-    known: NotFinite | None, values: list[tuple[int, float | None]], best: int, *, alone: bool
+    known: NotFinite | None,
+    values: list[tuple[int, float | None]],
+    reached: _Reached,
+    *,
+    alone: bool,
 ) -> NotFinite | None:
     """Return what is no longer in the tail and not over: the numbers since are counted on.
 
     Args:
         known: As the last check had it; none where there was none.
         values: The steps and numbers of the tail, none of them bad.
-        best: The highest step that was known before this check.
+        reached: How far the run is beside them.
         alone: None of them has a step of its own, so that nobody can tell which are new.
     """
     steps = [step for step, value in values if value is not None]
-    if known is None or (steps and steps[-1] < known.first_step):
+    if known is None or (steps and _trained_again(known, steps[-1], reached)):
         return None
-    newer = sum(1 for step in steps if step > best)
+    newer = sum(1 for step in steps if step > reached.best)
     since = known.finite_since + (newer or int(alone and bool(steps)))
     return known.model_copy(update={"new": 0, "finite_since": max(since, len(steps))})
+
+
+def _trained_again(known: NotFinite, newest: int, reached: _Reached) -> bool:
+    """Say whether training went back before a step that showed none.
+
+    A sentence may name a step that the run has not reached, as its count may be another one. Then
+    only what falls behind the run's own steps was trained again; the tracker may be ahead of what
+    is printed.
+    """
+    if known.first_step <= reached.best:
+        return newest < known.first_step
+    return max(newest, reached.tracker) < reached.best
 
 
 def _shown(
