@@ -371,6 +371,10 @@ def losses(check: int, count: int) -> list[str]:
     ]
 
 
+def bare(count: int) -> list[str]:
+    return [f"loss=2.{at:02}" for at in range(count)]
+
+
 NO_TRACKER = ("history", "tracker")
 
 
@@ -421,6 +425,28 @@ def test_h7_forgets_a_printed_nan_that_is_trained_again() -> None:
     run = Training(History().launch())
     run.log().check(gone=NO_TRACKER, lines=["step=901 loss=nan"])
     assert cleared(run.log().check(gone=NO_TRACKER, lines=printed(700, 710))) == ["not_finite"]
+
+
+@pytest.mark.parametrize("step", [None, 901], ids=["no step", "a step"])
+def test_h7_clears_a_printed_nan_beside_a_tracker_that_shows_no_metric(step: int | None) -> None:
+    run = Training(History().launch())
+    seen: list[list[str]] = []
+    for at, tail in enumerate((["loss=2.41"], ["loss=2.41", "loss=nan"], *[bare(40)] * 2, [])):
+        run.log()
+        shown = tracker(step and step + at, heartbeat_at=run.history.now, metrics={})
+        answer = run.check(gone=("history",), lines=tail, shown=shown)
+        seen.append([f"opened {kind}" for kind in opened(answer)] + cleared(answer))
+    assert seen == [[], ["opened not_finite"], ["not_finite"], [], []]
+
+
+def test_h7_holds_a_nan_of_the_tracker_while_it_shows_no_metric() -> None:
+    run = Training(History().launch())
+    quiet = {"gone": ("history",)}
+    bad = tracker(run.log().step, heartbeat_at=run.history.now, metrics={"train/loss": NAN})
+    assert opened(run.check(shown=bad, **quiet)) == ["not_finite"]
+    for _ in range(4):
+        shown = tracker(run.log().step, heartbeat_at=run.history.now, metrics={})
+        assert cleared(run.check(shown=shown, lines=bare(40), **quiet)) == []
 
 
 AHEAD = ["step=900 loss=2.5", "Loss is NaN at iteration 5000"]

@@ -67,8 +67,13 @@ def metric_answers(run: Run, check: CheckRecorded) -> tuple[Held, ...]:
     # Steps that are shown now tell a pace, though no metric is.
     pace = check.measured.pace
     paced = pace is not None and pace.metric == BY_STEPS and check.progress is not None
-    first = answers[0] if paced else _undecided(answers[0])
-    return (first, *map(_undecided, answers[1:]))
+    collapsed, finite, *others = answers
+    return (
+        collapsed if paced else _undecided(collapsed),
+        # What the output shows as no number is counted by its lines, which need no metric.
+        finite if any(one.line for one in check.measured.not_finite) else _undecided(finite),
+        *map(_undecided, others),
+    )
 
 
 def _shows_nothing_new(check: CheckRecorded) -> bool:
