@@ -75,11 +75,21 @@ def test_another_policy_lists_the_decisions_that_change_and_records_nothing(
     assert cli("events", ended_badly, "--json").out == before
 
 
-@pytest.mark.parametrize("name", ["policy.yaml", "policy.toml"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("policy.yaml", "{}\n"),
+        ("policy.yaml", ""),
+        ("policy.yml", "# nothing\n\n"),
+        ("policy.yaml", "---\n"),
+        ("policy.toml", "# nothing\n"),
+        ("policy.toml", ""),
+    ],
+)
 def test_an_empty_policy_changes_nothing_and_says_so(
-    cli: Cli, ended_badly: str, tmp_path: Path, name: str
+    cli: Cli, ended_badly: str, tmp_path: Path, name: str, text: str
 ) -> None:
-    empty = policy(tmp_path, "{}\n" if name.endswith("yaml") else "# nothing\n", name)
+    empty = policy(tmp_path, text, name)
     said = cli("whatif", ended_badly, "--policy", empty)
     assert said.code == 0, said.err
     assert "the policy names no key, so nothing changes" in said.out
@@ -101,7 +111,7 @@ def test_a_limit_of_a_standstill_is_tried_on_the_record(
         ("command: [rm]\n", "command"),
         ("retries: {budget: ten}\n", "retries.budget"),
         ("retries: {bugdet: 1}\n", 'did you mean "budget"?'),
-        ("", "expected at least one of"),
+        ("[]\n", "expected at least one of"),
         ("detect: {loss_rise: 0.1}\n", "detect.loss_rise"),
         ("live: {compiling: 5m}\n", "cannot be judged from the record: each check kept only"),
         ("live: {compiling: 5m}\n", "what can: live.stall, live.stall_cadences, "),

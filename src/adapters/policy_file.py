@@ -39,7 +39,8 @@ def read_policy(path: Path) -> Callable[[Contract], Contract] | None:
         expected = "expected a policy file whose name ends in .yaml, .yml or .toml"
         raise refuse(file, None, expected, "rename it by what it holds")
     document = parse(text, file)
-    data = document.data
+    # An empty document of YAML is no value; one of TOML is an empty table.
+    data = {} if document.data is None else document.data
     if data == {} and not document.problems:
         return None
     if not isinstance(data, dict) or not data:
