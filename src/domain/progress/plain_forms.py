@@ -31,11 +31,18 @@ NOT_A_STEP = re.compile(
 )
 """What a step is named beside and is not shown as where training is."""
 
+_UNIT = (
+    r"(?:tok(?:en)?s?|samples?|examples?|seq(?:uence)?s?|words?|rows?|records?|images?|bytes?"
+    r"|[kmgt]i?b|[mun]?s|secs?|seconds?|milliseconds?|mins?|minutes?|h|hours?|its?|flops?|params?)"
+)
+"""A word behind a number that makes an amount of it, unless a number of its own follows."""
+
 _ROUNDED = re.compile(
     r"(?:^|(?P<before>\b[a-z]+)?[\s\[({|,;:])['\"]?(?:global[_ ]|train(?:ing)?[_/ ])?"
     r"(?:steps?|iter|iteration)['\"]?(?:\s*+[=:]\s*+|\s++)"
     r"(?P<step>\d{1,6}(?:\.\d{1,3})?)(?P<scale>(?-i:[kKM]))"
-    r"(?:\s*+/\s*+(?P<maximum>\d{1,6}(?:\.\d{1,6})?)(?P<maximum_scale>(?-i:[kKM]?)))?(?![\w%./])",
+    r"(?:\s*+/\s*+(?P<maximum>\d{1,6}(?:\.\d{1,6})?)(?P<maximum_scale>(?-i:[kKM]?)))?+(?![\w%./])"
+    r"(?![\s-]*+" + _UNIT + r"(?!\w)(?:/\w++| per \w++)?+(?!\s*+[=:]?+\s*+\d))",
     re.IGNORECASE,
 )
 _OF_WHAT = frozenset({"max", "total", "num", "every", "per", "last", "first", "next", "each", "of"})
