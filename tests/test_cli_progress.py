@@ -93,6 +93,32 @@ def test_a_loss_alone_takes_no_step_from_a_line_that_has_its_own(
     assert (answer["step"], answer["loss"], answer["phase"]) == (step, loss, "training")
 
 
+@pytest.mark.parametrize(
+    ("text", "step", "loss"),
+    [
+        ("step 100/1000 loss 3.0\nstep 200/1000\nloss=2.31\nEvaluation\nloss=9.99", 200, 2.31),
+        ("step 200/1000\nEvaluation\nloss=9.99", 200, None),
+        ("step 200/1000\n=== Running validation ===\n\nloss=9.98\nloss=9.99", 200, None),
+        ("step 200/1000\nEvaluating: 100%|##| 5/5 [00:01<00:00, 4it/s]\nloss=9.99", 200, None),
+        ("Evaluation\nstep 200/1000\nloss=2.31", 200, 2.31),
+        ("step 200/1000\nval_loss=9.99\nloss=2.31", 200, 2.31),
+        ("step 200/1000\nEvaluation finished\nloss=2.31", 200, 2.31),
+        ("step 200/1000\nmodel /data/validated/7b\nloss=2.31", 200, 2.31),
+    ],
+)
+def test_the_loss_below_an_evaluation_s_header_is_not_training_s(
+    text: str, step: int, loss: float | None
+) -> None:
+    (answer,) = answers(run("--jsonl", "-", given=asked({"id": 1, "text": text})))
+    assert (answer["step"], answer["loss"], answer["phase"]) == (step, loss, "training")
+
+
+def test_a_text_of_an_evaluation_alone_shows_no_loss() -> None:
+    text = "Evaluation\nloss=9.99"
+    (answer,) = answers(run("--jsonl", "-", given=asked({"id": 1, "text": text})))
+    assert (answer["step"], answer["loss"], answer["phase"]) == (None, None, "evaluation")
+
+
 HF_BAR = " 36%|███▌      | {}/5155 [04:48<02:46,  4.15it/s]"
 HF_LOSS = "{'loss': 2.3121, 'grad_norm': 1.25, 'learning_rate': 4.9e-05, 'epoch': 0.36}"
 

@@ -1,5 +1,6 @@
 """What several lines of a training log say together: the newest step, its loss, its epoch."""
 
+import re
 from dataclasses import replace
 
 from watchkeeper.domain.progress.bare_bars import is_loss_alone, read_bare, read_in
@@ -7,6 +8,16 @@ from watchkeeper.domain.progress.epoch_counts import epoch_header
 from watchkeeper.domain.progress.lines import Line, in_epoch_of, read_line
 from watchkeeper.domain.progress.own_forms import BLOCKS
 from watchkeeper.domain.progress.progress import progress_of
+
+_HEADS_EVALUATION = re.compile(
+    r"(?<![\w./-])(?:eval\w*|valid\w*|val|test(?:ing)?|sanity checking|predict\w*)(?![/-]|\.\w)",
+    re.IGNORECASE,
+)
+_IS_OVER = re.compile(
+    r"\b(?:done|end(?:ed|s)?|finish\w*|complet\w*|over|took|skip\w*|resum\w*|continu\w*|next)\b",
+    re.IGNORECASE,
+)
+"""What a line says by which an evaluation is over, or has not begun."""
 
 
 def newest_line(text: str, bars: frozenset[int]) -> Line | None:
@@ -21,13 +32,19 @@ def newest_line(text: str, bars: frozenset[int]) -> Line | None:
     """
     found: Line | None = None
     plain: Line | None = None
+    header: int | None = None
     lines = text.splitlines() or [text]
     for at, line in reversed(tuple(enumerate(lines))):
         shown = read_in(line, bars)
         if shown is not None and shown.phase == "training":
             if shown.step is None and shown.format == "key_value":
                 # A loss and nothing else: the step stands elsewhere, if anywhere.
-                plain = plain or shown
+                if plain is None and (header is None or at < header):
+                    header = _header_above(lines, at, bars)
+                    if header is None:
+                        plain = shown
+                    else:
+                        found = found or Line("key_value", "evaluation")
                 continue
             if is_loss_alone(shown):
                 return _with_step(shown, lines[:at], text, bars)
@@ -39,6 +56,26 @@ def newest_line(text: str, bars: frozenset[int]) -> Line | None:
             return in_epoch_of(shown, next((one for one in above if one is not None), None))
         found = found or shown
     return plain or found
+
+
+def _header_above(lines: list[str], below: int, bars: frozenset[int]) -> int | None:
+    """Return where an evaluation's header stands right above losses; none where none does."""
+    for at in reversed(range(below)):
+        shown = read_in(lines[at], bars)
+        if shown is not None and shown.phase == "training":
+            if shown.step is None and shown.format == "key_value":
+                continue
+            return None
+        if lines[at].strip():
+            return at if _heads_evaluation(lines[at]) else None
+    return None
+
+
+def _heads_evaluation(line: str) -> bool:
+    """Say whether an evaluation begins here; a line with a loss is its whole result."""
+    if "loss" in line.lower() or _HEADS_EVALUATION.search(line) is None:
+        return False
+    return _IS_OVER.search(line) is None
 
 
 def _with_step(loss: Line, above: list[str], text: str, bars: frozenset[int]) -> Line:
