@@ -219,12 +219,9 @@ def test_a_milestone_is_pushed_at_once_where_no_watch_runs(
 def test_a_job_launched_elsewhere_is_adopted_or_refused_with_the_difference(
     cli: Cli, site: Site, tmp_path: Path, home: Path
 ) -> None:
-    contract = tiny_contract(site, "tiny", steps=60)
-    with open_office(home) as office:
-        office.adapters.orchestrator(contract).submit(
-            JobSpec(submission_id="by-hand", command=contract.command)
-        )
-    other = tiny_contract(site, "tiny", steps=70)
+    # Only a job that lives is adopted: nine seconds are enough for what is refused before.
+    contract = tiny_contract(site, "tiny", steps=60, pace=0.15)
+    other = tiny_contract(site, "tiny", steps=70, pace=0.15)
     with open_office(home) as office:
         key = "--api-key=sk-proj-" + "Ab1" * 14
         office.adapters.orchestrator(contract).submit(
@@ -233,6 +230,10 @@ def test_a_job_launched_elsewhere_is_adopted_or_refused_with_the_difference(
     leaky = cli("adopt", written(tmp_path, other), "--submission-id", "leaky")
     assert leaky.code == 3
     assert "Ab1Ab1" not in leaky.err + leaky.out
+    with open_office(home) as office:
+        office.adapters.orchestrator(contract).submit(
+            JobSpec(submission_id="by-hand", command=contract.command)
+        )
     refused = cli("adopt", written(tmp_path, other), "--submission-id", "by-hand")
     assert refused.code == 3
     assert "JOB_DIFFERS" in refused.err
