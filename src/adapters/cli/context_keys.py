@@ -1,5 +1,6 @@
 """Tells of keys of a context that nobody reads: a mistyped one takes a fact along."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, cast
@@ -18,14 +19,20 @@ _NEAR = 0.6
 _VERY_NEAR = 0.9
 
 
+def _echo(_name: str, sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
 @dataclass(slots=True)
 class KeysTold:
     """Which keys were told, each once.
 
     Attributes:
-        names: Their paths, as they were shown.
+        tell: Takes a key's path and the sentence that tells of it, which goes to standard error.
+        names: Paths of those that were told, as they were shown.
     """
 
+    tell: Callable[[str, str], None] = _echo
     names: set[str] = field(default_factory=set[str])
 
     def look(self, line: dict[str, Any]) -> None:
@@ -54,14 +61,19 @@ class KeysTold:
         name = place + shown_name(key)
         if name in self.names or len(self.names) > TOLD_MAX:
             return
-        self.names.add(name)
-        if len(self.names) > TOLD_MAX:
-            click.echo("warning: further keys that are not read are not told", err=True)
-            return
         near = _nearest(key, known, _NEAR)
         meant = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
         first = shown_name(str(line.get("id")))
-        click.echo(f"warning: {name} (first at id {first}) is not read; {meant}", err=True)
+        self.once(name, f"warning: {name} (first at id {first}) is not read; {meant}")
+
+    def once(self, name: str, sentence: str) -> None:
+        """Tell of a key by its path, unless that was done."""
+        if name in self.names or len(self.names) > TOLD_MAX:
+            return
+        self.names.add(name)
+        if len(self.names) > TOLD_MAX:
+            sentence = "warning: further keys that are not read are not told"
+        self.tell(name, sentence)
 
 
 def _nearest(key: str, known: tuple[str, ...], cutoff: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import click
 
@@ -88,7 +88,15 @@ def _has_one(head: bytes, keys: Sequence[str]) -> bool:
     return any(isinstance(found.get(key), str) for key in keys)
 
 
-def numbered(source: BinaryIO, bytes_max: int) -> Iterator[tuple[int, bytes | None]]:
+class Lines(Protocol):
+    """What lines are read from, such as an open file."""
+
+    def readline(self, size: int, /) -> bytes:
+        """Return the next line, or so many bytes of it; none at the end."""
+        ...
+
+
+def numbered(source: Lines, bytes_max: int) -> Iterator[tuple[int, bytes | None]]:
     """Yield each line that is not empty with its number; none for one that is too long.
 
     A byte order mark before the first line is left out.
@@ -110,7 +118,7 @@ def numbered(source: BinaryIO, bytes_max: int) -> Iterator[tuple[int, bytes | No
 
 
 def answer_each(
-    source: BinaryIO, bytes_max: int, answer: Callable[[bytes], dict[str, Any]], instead: str
+    source: Lines, bytes_max: int, answer: Callable[[bytes], dict[str, Any]], instead: str
 ) -> int:
     """Answer line by line; tell of those that cannot be answered on standard error.
 
@@ -124,18 +132,37 @@ def answer_each(
         How many lines have no answer.
     """
     bad = 0
-    for number, line in numbered(source, bytes_max):
-        try:
-            if line is None:
-                raise BadLine(f"longer than {bytes_max} bytes; {instead}")
-            row = _answered(answer, line)
-        except BadLine as error:
+    for number, row in answers(source, bytes_max, answer, instead):
+        if isinstance(row, BadLine):
             bad += 1
-            for problem in error.problems:
+            for problem in row.problems:
                 click.echo(f"line {number}: {problem}", err=True)
         else:
             write_row(row)
     return bad
+
+
+def answers(
+    source: Lines, bytes_max: int, answer: Callable[[bytes], dict[str, Any]], instead: str
+) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
+    """Yield the number of each line, from 1, and its answer or why it has none.
+
+    Args:
+        source: The lines.
+        bytes_max: A longer line is not read.
+        answer: Returns a line's answer; raises `BadLine` where it has none.
+        instead: What is told of a line that is too long: what to give instead.
+    """
+    for number, line in numbered(source, bytes_max):
+        if line is None:
+            yield number, BadLine(f"longer than {bytes_max} bytes; {instead}")
+            continue
+        try:
+            row = _answered(answer, line)
+        except BadLine as error:
+            yield number, error
+        else:
+            yield number, row
 
 
 def _answered(answer: Callable[[bytes], dict[str, Any]], line: bytes) -> dict[str, Any]:
@@ -159,7 +186,12 @@ def leave_if(bad: int) -> None:
 
 def write_row(row: dict[str, Any]) -> None:
     """Write an answer at once: whoever asks line by line waits for it."""
+    sys.stdout.buffer.write(written(row))
+    sys.stdout.buffer.flush()
+
+
+def written(row: dict[str, Any]) -> bytes:
+    """Return an answer as it is written."""
     text = json.dumps(row, ensure_ascii=False) + "\n"
     # Half a character in an id stays what it was: an escape.
-    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
-    sys.stdout.buffer.flush()
+    return text.encode("utf-8", "backslashreplace")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.judge.booleans import refuse_booleans
 from watchkeeper.adapters.line_id import LineId
 from watchkeeper.adapters.load import load
+from watchkeeper.adapters.text_input import recoded
 from watchkeeper.domain.triage.context import Context
 from watchkeeper.domain.triage.log_verdict import by_signatures, is_excerpt
 from watchkeeper.domain.triage.signatures.scanner import Scanner
@@ -36,6 +38,11 @@ LINE_BYTES_MAX = 32 * 1024 * 1024
 
 _WORDING = "text_model_file"
 """What reads wordings computes with NumPy; a whole log is read without."""
+
+_INSTEAD = "give this text as FILE instead"
+
+_PIECES_FROM_BYTES = 1024 * 1024
+"""Of a shorter file of texts, starting processes costs more than they save."""
 
 _PIECE_BYTES = 1024 * 1024
 _BAR_FROM_BYTES = 64 * 1024 * 1024
@@ -55,9 +62,16 @@ class _Asked(BaseModel):
 @click.command()
 @log_argument
 @lines_option('Many texts: one {"id", "text", "context"?} on each line; one answer on each line.')
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Read the texts of one file with at most N processes; the default is the cores at hand, "
+    "at most 8. A small file needs one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @json_errors
-def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
+def triage(log: Path | None, lines: Path | None, jobs: int | None, as_json: bool) -> None:
     """Say what broke, from a log: the class, the lines it rests on, and whether to try again.
 
     FILE is a log of any length, `-` standard input. It needs no home and changes nothing.
@@ -69,12 +83,7 @@ def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
     if (log is None) == (lines is None):
         raise Leave("give a log FILE, or --jsonl FILE|- with many texts: one of the two", 4)
     if lines is not None:
-        with ExitStack() as stack:
-            source = opened(lines, stack, f"{_DOOR} --jsonl")
-            keys = KeysTold()
-            instead = "give this text as FILE instead"
-            answer = partial(_answer, keys=keys)
-            leave_if(answer_each(source, LINE_BYTES_MAX, answer, instead))
+        leave_if(_answer_lines(lines, jobs))
         return
     assert log is not None, "one of the two is given"
     with ExitStack() as stack:
@@ -88,6 +97,22 @@ def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
 
 
 # --- Many texts ---------------------------------------------------------------------------------
+
+
+def _answer_lines(lines: Path, jobs: int | None) -> int:
+    """Answer each line, by several processes where a file is long; return how many have none."""
+    with ExitStack() as stack:
+        source = opened(lines, stack, f"{_DOOR} --jsonl")
+        if jobs == 1 or _size(lines) < _PIECES_FROM_BYTES or recoded(lines):
+            return answer_each(source, LINE_BYTES_MAX, answering(KeysTold()), _INSTEAD)
+    reading = load("cli.json_pieces", "Reading")(lines, answering, LINE_BYTES_MAX, _INSTEAD)
+    bad: int = load("cli.json_pieces", "answer_pieces")(reading, jobs)
+    return bad
+
+
+def answering(keys: KeysTold) -> Callable[[bytes], dict[str, Any]]:
+    """Return what answers a line."""
+    return partial(_answer, keys=keys)
 
 
 def _answer(line: bytes, keys: KeysTold) -> dict[str, Any]:
