@@ -1,6 +1,7 @@
 """`judge` refuses true and false where a number or a duration is to stand, and names the field."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from tests.judge_scenes import CHECKPOINTS, Part, trains
 from tests.test_judge_cases import SCRUBBER
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.judge.lines import answer_line
+from watchkeeper.domain.contracts.detect import DetectPart
+from watchkeeper.domain.contracts.live import LivePart
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.projections.event_data import whole_row
 
@@ -77,14 +80,41 @@ def test_a_boolean_is_no_number_of_an_observation(
         ({"retries": {"budget": False}}, "retries.budget: got false, expected a whole number"),
         ({"checkpoints": {"keep_last": True}}, "checkpoints.keep_last: got true, expected a whole"),
         ({"detect": {"loss_rise": True}}, "detect.loss_rise: got true, expected a number"),
+        ({"detect": {"throughput_drop": True}}, "detect.throughput_drop: got true, expected a"
+         " number less than 1"),
+        ({"detect": {"router_drop": False}}, "detect.router_drop: got false, expected a number"
+         " greater than 0"),
+        ({"detect": {"loss_steps": False}}, "detect.loss_steps: got false, expected a whole number"
+         " greater than or equal to 1"),
+        ({"live": {"disk_warn": True}}, "live.disk_warn: got true, expected a number less than 1"),
+        ({"checkpoints": {"keep_last": False}}, "checkpoints.keep_last: got false, expected a"
+         " whole number greater than 0"),
         ({"live": {"stall": True}}, "live.stall: got true, expected a duration such as 15m"),
         ({"watch": {"cadence": True}}, "watch.cadence: got true, expected a duration such as 15m"),
     ],
-)
+)  # fmt: skip
 def test_a_boolean_is_no_number_of_a_contract(part: Part, said: str) -> None:
     with pytest.raises(BadLine) as caught:
         judged(contract=part)
     assert str(caught.value).startswith(f"contract.{said}")
+
+
+def _numbers_of(part: type[DetectPart | LivePart]) -> list[tuple[str, str, bool]]:
+    name = "detect" if part is DetectPart else "live"
+    fields = part.model_fields.items()
+    told = {at: str(field.annotation) for at, field in fields}
+    numeric = [at for at, kind in told.items() if "float" in kind or "int" in kind]
+    return [(name, at, value) for at in numeric for value in (True, False)]
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value"), [*_numbers_of(DetectPart), *_numbers_of(LivePart)]
+)
+def test_no_limit_of_a_detector_is_a_boolean(*, part: str, key: str, value: bool) -> None:
+    with pytest.raises(BadLine) as caught:
+        judged(contract={part: {key: value}})
+    told = rf"contract\.{part}\.{key}: got {str(value).lower()}, expected a (?:whole )?number.*"
+    assert re.fullmatch(told, str(caught.value))
 
 
 @pytest.mark.parametrize("enveloped", [True, False])

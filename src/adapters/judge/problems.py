@@ -20,6 +20,14 @@ _SHAPES: Mapping[str, str] = {
 }
 """What to write, where pydantic speaks of Python's types."""
 
+_BOUNDS: Mapping[str, str] = {
+    "greater_than": "gt",
+    "greater_than_equal": "ge",
+    "less_than": "lt",
+    "less_than_equal": "le",
+}
+"""Where pydantic keeps the limit of a number: a whole one has a whole one, any other a float."""
+
 _OF_A_PART = re.compile(r"(\w+): (.+)", re.DOTALL)
 
 _M = TypeVar("_M", bound=BaseModel)
@@ -55,6 +63,10 @@ def _told(one: ErrorDetails, place: str) -> str:
         return problem(where, value, f"{said}; see {page}" if said == "an object" else said)
     if one["type"] == "enum" and where.endswith("state"):
         said += "; docs/observation.md says which of them another word, such as KILLED, is"
+    if isinstance(value, bool) and one["type"] in _BOUNDS:
+        # It was read as 1 or 0; that it is too large or too small would mislead.
+        limit = one.get("ctx", {}).get(_BOUNDS[one["type"]])
+        return problem(where, value, f"{_number_like(limit)} {said}")
     said = said.removeprefix("Value error, ")
     part = _OF_A_PART.fullmatch(said)
     if place == "contract" and part is not None and isinstance(value, dict):
@@ -68,6 +80,10 @@ def _told(one: ErrorDetails, place: str) -> str:
         return problem(where, value, said.removeprefix("expected "))
     got = f"got {shown(value, where.split('.'))}; " if not isinstance(value, dict) else ""
     return f"{where}: {got}{said}"
+
+
+def _number_like(limit: object) -> str:
+    return "a number" if isinstance(limit, float) else "a whole number"
 
 
 def problem(field: str, value: object, expected: str) -> str:
