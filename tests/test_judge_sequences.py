@@ -294,6 +294,8 @@ CASES = [
          *(trains(175 + 5 * at) for at in range(6))], HEALTHY),
     case("nothing says which step the checkpoints name", [unnamed(trains(60 + 5 * at))
          for at in range(60)], HEALTHY),
+    case("the metadata of all checkpoints is read once the job is preempted",
+         [*(unnamed(row) for row in WELL), FIRST], relaunched(1650), "preemption"),
     case("a gap of four hours between two checks", [*WELL, trains(430)], HEALTHY),
     case("a retry that succeeded, in a live log", [*WELL, trains(200, log_lines=[
          "429 Too Many Requests, retrying in 2s", "Retry succeeded", *bars(1800)])], HEALTHY),

@@ -36,6 +36,8 @@ from tests.domain.rule_tables import Cell, Decides, Told, destroys_nothing
 from tests.domain.samples import (
     KEPT,
     ROOT,
+    START,
+    checkpoint,
     clear_for,
     down,
     exited,
@@ -63,6 +65,12 @@ def bare() -> History:
     return History().launch().train(40)
 
 
+def unread(written: timedelta = timedelta()) -> History:
+    """A run whose only checkpoint was refused, since nobody could read its metadata."""
+    found = checkpoint(40, metadata_step=None, written_at=START + written)
+    return History().launch().train(40, found=listing(found))
+
+
 R10 = Decides(
     rule="R10",
     chosen=(
@@ -79,9 +87,33 @@ R10 = Decides(
             lambda history: history.tell(history.relaunch_command(clear_for(1000, source=None))),
             ASK_R10,
         ),
+        Cell(
+            "of the only one nobody could read the metadata, and nobody can yet",
+            unread,
+            ends(node_lost(), step=50, found=listing(checkpoint(40, metadata_step=None))),
+            ASK_R10,
+        ),
+        Cell(
+            "and by now it names another step",
+            unread,
+            ends(node_lost(), step=50, found=listing(checkpoint(40, metadata_step=30))),
+            ASK_R10,
+        ),
     ),
     boundary=(
         Cell("one is complete", bare, ends(node_lost(), step=50, found=listing(40)), RELAUNCH_R1),
+        Cell(
+            "its metadata is read by now, at the same time of writing",
+            unread,
+            ends(node_lost(), step=50, found=listing(40)),
+            RELAUNCH_R1,
+        ),
+        Cell(
+            "at an earlier time of writing",
+            lambda: unread(MINUTE),
+            ends(node_lost(), step=50, found=listing(40)),
+            RELAUNCH_R1,
+        ),
     ),
     planned=(paused("no checkpoint is there", ends(node_lost(), step=50, found=NOTHING), bare),),
     unknown=(

@@ -20,7 +20,7 @@ from watchkeeper.domain.detectors.freshness import cleared_by_check
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.identity import announcements
 from watchkeeper.domain.detectors.planned import acts_over
-from watchkeeper.domain.detectors.seen_checkpoints import is_older_than_the_run
+from watchkeeper.domain.detectors.seen_checkpoints import NOBODY_NAMES_IT, is_older_than_the_run
 from watchkeeper.domain.events import (
     Action,
     CheckpointRejected,
@@ -135,7 +135,7 @@ def _checkpoints(run: Run, check: CheckRecorded) -> list[CheckpointValidated | C
             said = found.metadata_step
             reason = f"its metadata says step {said}"
             if said is None:
-                reason = "nothing says which step its metadata names (metadata_step)"
+                reason = NOBODY_NAMES_IT
         elif is_older_than_the_run(run, found.written_at):
             reason = "written before this run's first launch, so by another run"
         else:

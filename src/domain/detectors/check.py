@@ -11,6 +11,7 @@ from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.kept_sources import with_sources
 from watchkeeper.domain.detectors.liveness import MONITOR_BLIND
 from watchkeeper.domain.detectors.quiet import liveness_of
+from watchkeeper.domain.detectors.seen_checkpoints import is_named_since
 from watchkeeper.domain.detectors.tracker_fit import disbelieved, fit_of
 from watchkeeper.domain.events import (
     CheckRecorded,
@@ -243,10 +244,11 @@ def is_rejected(run: Run, found: CheckpointFacts) -> bool:
     """Say whether a checkpoint must not be resumed from, as it stands there now.
 
     After a rollback the paths above its step are written anew: what is written later than the
-    rejected one, and after the rejection, is the new lineage's.
+    rejected one, and after the rejection, is the new lineage's. What only lacked its metadata, and
+    shows it now, is judged anew, whatever its time.
     """
     written = found.written_at
-    if found.path in run.rejected:
+    if found.path in run.rejected and not is_named_since(run, found):
         known = run.manoeuvres.rejected_at.get(found.path)
         if known is None or written is None or written <= known:
             return True

@@ -13,7 +13,7 @@ from watchkeeper.domain.detectors.checkpoint_pace import (
 )
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.liveness import moves
-from watchkeeper.domain.detectors.seen_checkpoints import came_so_far
+from watchkeeper.domain.detectors.seen_checkpoints import NOBODY_NAMES_IT, came_so_far
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import CheckRecorded, Severity
 from watchkeeper.domain.observed.sources import TrainingPhase
@@ -111,7 +111,7 @@ def _newest_told(run: Run, check: CheckRecorded, newest: int | None) -> str:
     has = f"the newest complete one is step-{newest}"
     if newest in check.checkpoints_complete:
         return has
-    return f"{has}; nothing says which step its metadata names (metadata_step)"
+    return f"{has}; {NOBODY_NAMES_IT}"
 
 
 def _is_new(run: Run, check: CheckRecorded, newest: int) -> bool:

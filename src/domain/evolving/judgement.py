@@ -1,6 +1,7 @@
 """Folds revised causes, and what relaunches have shown, into a run. Nothing is refused here."""
 
 from dataclasses import replace
+from datetime import datetime
 from typing import assert_never
 
 from watchkeeper.domain.contracts.plan import LaunchPlan
@@ -130,14 +131,24 @@ def gained(run: Run, data: CheckpointValidated) -> tuple[Restart, ...]:
     """Return the restarts, with what a newly validated checkpoint says of the newest.
 
     Only what the restarted instance wrote itself is progress: one that its predecessor wrote late
-    is stamped before the launch.
+    is stamped before the launch, or was seen before it without its metadata.
     """
     newest = run.restarts[-1] if run.restarts else None
     if newest is None or newest.instance != data.instance:
         return run.restarts
     launched = run.instances[-1].launched_at
-    inherited = data.written_at is not None and launched is not None and data.written_at <= launched
+    since = data.written_at or seen_unnamed_at(run, data)
+    inherited = since is not None and launched is not None and since <= launched
     if inherited or (newest.resume_step is not None and data.step <= newest.resume_step):
         return run.restarts
     better = max(data.step, newest.gained if newest.gained is not None else data.step)
     return (*run.restarts[:-1], replace(newest, gained=better))
+
+
+def seen_unnamed_at(run: Run, data: CheckpointValidated) -> datetime | None:
+    """Return when this very checkpoint was seen first, without its metadata; none for any other."""
+    seen = next((one for one in run.unnamed.values() if one.path == data.path), None)
+    if seen is None:
+        return None
+    before, now = seen.written_at, data.written_at
+    return None if before is not None and now is not None and now > before else seen.came_at

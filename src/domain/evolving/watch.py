@@ -19,7 +19,7 @@ from watchkeeper.domain.events import (
     WatchReleased,
     WatchTaken,
 )
-from watchkeeper.domain.evolving.judgement import gained
+from watchkeeper.domain.evolving.judgement import gained, seen_unnamed_at
 from watchkeeper.domain.evolving.manoeuvres import with_rejection
 from watchkeeper.domain.replacing import copied
 from watchkeeper.domain.state.metrics import with_losses
@@ -82,8 +82,9 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
             left = {kind: found for kind, found in run.findings.items() if kind != data.kind}
             return answered_by_clearing(replace(run, findings=left), data.kind, event.at)
         case CheckpointValidated():
+            came = seen_unnamed_at(run, data) or event.at
             checkpoint = Checkpoint(
-                data.step, data.path, data.kind, event.version, data.written_at, event.at
+                data.step, data.path, data.kind, event.version, data.written_at, came
             )
             kept = {**run.checkpoints, data.step: checkpoint}
             newest = sorted(kept)[-CHECKPOINTS_KEPT:]
