@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchkeeper.domain.facts.decisions import Outlook
+from watchkeeper.domain.triage.claiming import claims_in
 from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
 from watchkeeper.domain.triage.signatures.literals import UnreadPattern, branches_of, literals_of
 from watchkeeper.domain.triage.signatures.matcher import Matcher, matcher
@@ -266,3 +267,59 @@ def test_what_only_ends_like_a_success_answers_no_failure(line: str) -> None:
 def test_a_word_that_begins_like_infinity_is_no_number_that_is_none(word: str) -> None:
     assert not PLAIN.read(f"value is {word}").signatures
     assert PLAIN.read("value is inf").signatures
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss is not nan",
+        "assert loss is not nan",
+        "checking that loss is not NaN: ok",
+        "2026-11-21 12:00:00 INFO train.py:33 step 100: loss is not nan",
+        "the loss isn't nan",
+        "loss has never become nan",
+        "loss was not NaN at step 100",
+        "check: grad norm is not nan or inf",
+        "values are not NaN and not infinite",
+        "verified loss is not NaN, continuing",
+        "loss is nan: False",
+        "is the loss not inf: yes",
+    ],
+)
+def test_a_sentence_that_denies_a_nan_claims_nothing(line: str) -> None:
+    assert matcher().read(line).signatures == PLAIN.read(line).signatures == ()
+    assert claims_in((line,)) == ()
+    assert triage_text(line).label is Label.BENIGN
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss is nan",
+        "loss is not a number",
+        "loss is not finite",
+        "loss is NaN, not recoverable",
+        "loss is not nan at step 1, and is nan at step 2",
+        "loss is not nan, grad norm is inf",
+        "loss is not nan, grad norm is not finite",
+        "expected a loss that is not nan, got nan",
+        "AssertionError: loss is not NaN",
+        "check that loss is not nan failed",
+        "loss is not nan but diverged",
+        "loss is nan, and this is not a drill",
+    ],
+)
+def test_a_nan_is_claimed_though_a_denial_stands_beside_it(line: str) -> None:
+    found = matcher().read(line).signatures
+    assert found == PLAIN.read(line).signatures
+    assert Label.NUMERICAL in {one.label for one in found}
+    assert Label.NUMERICAL.value in {claim.label for claim in claims_in((line,))}
+
+
+def test_what_denies_a_nan_takes_no_other_failure_out_of_the_line() -> None:
+    line = "loss is not nan; CUDA out of memory. Tried to allocate 2.00 GiB"
+    assert Label.HBM_OOM in {one.label for one in matcher().read(line).signatures}
+
+
+def test_a_loss_of_the_wrong_type_is_no_nan() -> None:
+    assert triage_text("TypeError: loss is not a number").label is not Label.NUMERICAL

@@ -124,6 +124,24 @@ LINES = (
         Rank.SPECIFIC,
     ),
     Signature(
+        "calm.not-nan",
+        _B,
+        # All that is called no number is denied, and nothing beside it tells of a failure.
+        r"^(?=.*(?:\bnot|n't|\bnever|false|\? ?no)\b)(?!.*(?:error|exception|fail|violat|abort"
+        r"|assertion|expected|diverg|explo|spik|rising|rises|increas|overflow|unstable|instab|crash"
+        r"|kill|died|dead|lost|\boom\b|memory|timed? ?out|panic|fatal|\b(?:but|got|until|only)\b))"
+        r"(?:(?!\bnans?\b|\binf(?:s|init\w+)?\b|finite).)*?"
+        r"(?:(?:\bnot|n't|\bnever) (?:an? |any |be |been |become |became |turn(?:ed)? |go(?:ne)? "
+        r"|went )?(?:to |into )?(?:nans?|-?inf(?:s|init[ey])?)\b(?!-)(?:(?:,| and| or| nor)+"
+        r"(?: not)? (?:nans?|-?inf(?:s|init[ey])?)\b(?!-))*"
+        r"|\bis (?:nan|inf(?:init[ey])?)(?:\s*[:=]\s*false\b|\? ?no\b))"
+        r"(?:(?!\bnans?\b|\binf(?:s|init\w+)?\b|finite).)*$",
+        "checking that loss is not NaN: ok",
+        "AssertionError: loss is not NaN",
+        "checks that passed; training loops",
+        Rank.SPECIFIC,
+    ),
+    Signature(
         "calm.shutdown-noise",
         _B,
         r"Exception ignored in|destroy_process_group\(\) was not called"

@@ -149,7 +149,7 @@ NUMERICS = (
         r"|detected|found|encountered|in (?:loss|grad|local|input|output|param|forward|backward"
         r"|the))|(?:loss|grad\w*|norm|value) (?:is|are|was|became|went|turned|being"
         r"|to) (?:\w+ )?(?:nan\b|inf(?:[ .,;:/)\]'\"]|$)|infinite|not finite|non-?finite)"
-        r"|loss is not finite"
+        r"|(?<!typeerror: )loss is not (?:finite|a number)\b"
         r"|NanLoss\w*|not\.? finite\b|returned nan values|invalid value \(nan\)"
         r"|FloatingPointError|debug_nans|skipped .{0,30}(?:NaN"
         r"|non-finite) .{0,40}(?:consecutive|in a row|too many)|inf(?:inity)? or nan|nan or inf"
