@@ -20,7 +20,7 @@ import json
 import random
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import train_text_model as linear
 from watchkeeper.adapters.sentence_model import FORM, LABELS_KEY, PIECES_KEY, sentence_model_path
+from watchkeeper.adapters.text_model_file import text_model
 from watchkeeper.domain.triage.both_readings import together
 from watchkeeper.domain.triage.signatures.model import Label
 from watchkeeper.domain.triage.text_model import likelihoods
@@ -246,7 +247,8 @@ def check(texts: Sequence[Sample]) -> None:
     unseen = [one for one in texts if one.file in away and _real(one)]
     threads = {one.row.source for one in unseen}
     seen = [one for one in texts if one.file not in away and one.row.source not in threads]
-    lines = linear.learn([one.row for one in seen])
+    # As sure as the shipped one: what is not sure is read as sentences.
+    lines = replace(linear.learn([one.row for one in seen]), sharpness=text_model().sharpness)
     net, places = begun([one.text for one in seen])
     learn(net, places, seen)
     quick = np.array([likelihoods(lines, row) for row in linear.scores(lines, _rows(unseen))])
