@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,19 @@ def test_a_bad_end_is_explained_with_rule_evidence_and_what_would_have_changed_i
     assert "the checkpoint store had given no answer" in str(told["otherwise"])
     assert "When" not in why.out, "the rule is written out only when it is asked for"
     assert told["rule_says"][:20] in " ".join(cli("why", ended_badly, "--rule").out.split())
+
+
+def test_decisions_come_from_events_alone_with_the_evidence_deleted(
+    cli: Cli, ended_badly: str, home: Path
+) -> None:
+    before = cli("why", ended_badly, "--json").out
+    kept = [file for file in (home / "evidence").rglob("*") if file.is_file()]
+    assert kept
+    shutil.rmtree(home / "evidence")
+    replayed = cli("ledger", "replay", "--all", "--expect-same", "--json")
+    assert replayed.code == 0, replayed.said
+    assert replayed.json["differences"] == []
+    assert cli("why", ended_badly, "--json").out == before
 
 
 def test_any_event_can_be_asked_about_and_others_are_refused(cli: Cli, ended_badly: str) -> None:
