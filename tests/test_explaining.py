@@ -52,6 +52,17 @@ def test_a_bad_end_is_explained_with_rule_evidence_and_what_would_have_changed_i
     assert told["rule_says"][:20] in " ".join(cli("why", ended_badly, "--rule").out.split())
 
 
+def test_an_end_is_explained_as_two_claims(cli: Cli, ended_badly: str) -> None:
+    rows = cli("events", ended_badly, "--json").json["events"]
+    [seq] = [row["seq"] for row in rows if row["topic"] == "run.failure_classified.1"]
+    page = cli("why", ended_badly, str(seq)).out
+    assert re.search(r"cause +unknown \(open\)", page)
+    assert re.search(r"outlook +retry_once \(provisional\)", page)
+    told = json.loads(cli("why", ended_badly, str(seq), "--json").out)
+    assert told["claims"]["outlook"]["status"] == "provisional"
+    assert told["claims"]["outlook"]["evidence"]
+
+
 def test_decisions_come_from_events_alone_with_the_evidence_deleted(
     cli: Cli, ended_badly: str, home: Path
 ) -> None:

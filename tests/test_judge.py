@@ -319,6 +319,15 @@ def test_secrets_are_taken_out_before_anything_is_judged() -> None:
     assert row["failure"] is not None
 
 
+def test_cause_and_outlook_of_an_end_are_two_claims_with_what_each_rests_on() -> None:
+    ended = {"state": "failed", "signal": 9, "message": "exit 137"}
+    row = judged(observation={**RUNNING, "job": ended})
+    claims = row["failure"]["claims"]
+    assert claims["cause"]["status"] == "open"
+    assert claims["outlook"]["status"] == "provisional"
+    assert "nobody on record stopped it" in claims["outlook"]["evidence"][-1]
+
+
 def test_the_example_of_the_page_is_what_is_answered() -> None:
     asked, answered = re.findall(r"```json\n(.*?)```", DOCS.read_text(), re.DOTALL)
     done = run_judge([" ".join(asked.splitlines())])

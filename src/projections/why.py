@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 
@@ -15,6 +15,7 @@ from watchkeeper.domain.events import (
     DecisionMade,
     EscalationRaised,
     FailureClassified,
+    FailureRevised,
     FindingOpened,
     FindingRaised,
     LaunchRefused,
@@ -28,6 +29,7 @@ from watchkeeper.domain.judging.counterfactuals import (
     decided_otherwise,
     found_otherwise,
 )
+from watchkeeper.domain.recovery.standing import Claim, cause_claim, outlook_claim
 from watchkeeper.domain.rules.rules import RULES
 from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.domain.values import SourceState
@@ -64,6 +66,7 @@ class Why:
         rule_source: Where the rule was taken from.
         because: One sentence.
         evidence: What it cites; an event that is cited by its number is told as well.
+        claims: Of an end: what is claimed of its cause and of trying again, each by itself.
         sources: What each source was worth at the check that it rests on.
         check: That check's version; 0 for none.
         otherwise: What would have changed it, by what would have come instead.
@@ -79,6 +82,7 @@ class Why:
     rule_source: str = ""
     because: str = ""
     evidence: tuple[str, ...] = ()
+    claims: Mapping[str, Claim] | None = None
     sources: tuple[str, ...] = ()
     check: int = 0
     otherwise: dict[str, tuple[str, ...]] | None = None
@@ -117,9 +121,8 @@ def explain(slug: str, history: Sequence[Event], version: int) -> Why:
         case EscalationRaised(rule=rule, asks=asks, evidence=evidence):
             why = _ruled(replace(plain, headline=f"asked the DRI: {one_line(asks)}"), rule)
             why = replace(why, evidence=_told(history, evidence))
-        case FailureClassified(cause=cause, outlook=outlook, evidence=evidence):
-            words = f"called {cause}, outlook {outlook.value}, fingerprint {data.fingerprint}"
-            why = replace(plain, headline=words, evidence=_told(history, evidence))
+        case FailureClassified():
+            why = _of_failure(plain, history, data)
         case SealBlocked(missing=missing):
             words = f"not sealed: {', '.join(missing)}"
             why = replace(plain, headline=words, evidence=tuple(missing))
@@ -134,6 +137,18 @@ def explain(slug: str, history: Sequence[Event], version: int) -> Why:
         case _:
             why = plain
     return _caused(why, history, event)
+
+
+def _of_failure(why: Why, history: Sequence[Event], data: FailureClassified) -> Why:
+    words = f"called {data.cause}, outlook {data.outlook.value}, fingerprint {data.fingerprint}"
+    claims = {"cause": cause_claim(data), "outlook": outlook_claim(data)}
+    revised = [
+        f"revised by event {event.version}: {event.data.cause}, {event.data.because}"
+        for event in history
+        if isinstance(event.data, FailureRevised) and event.data.failure == why.event
+    ]
+    told = _told(history, data.evidence)
+    return replace(why, headline=words, because="; ".join(revised), evidence=told, claims=claims)
 
 
 def _of_decision(
@@ -296,7 +311,8 @@ def render_why(why: Why, zone: tzinfo = UTC, *, width: int = 110, rule: bool = F
     told: list[tuple[str, Sequence[str]]] = [
         ("because", (why.because,)),
         ("rule", (named, why.rule_says if rule else "")),
-        ("evidence", why.evidence),
+        *((name, _claimed(claim)) for name, claim in (why.claims or {}).items()),
+        ("evidence", () if why.claims else why.evidence),
         ("sources", ("; ".join(why.sources),)),
         ("question", (why.question,)),
     ]
@@ -305,6 +321,10 @@ def render_why(why: Why, zone: tzinfo = UTC, *, width: int = 110, rule: bool = F
     for words, facts in (why.otherwise or {}).items():
         lines += _block("", [f"{words}  {', or '.join(facts)}"], width)
     return "\n".join(lines)
+
+
+def _claimed(claim: Claim) -> tuple[str, ...]:
+    return (f"{claim.says} ({claim.status.value})", *claim.evidence)
 
 
 def _block(name: str, texts: Sequence[str], width: int) -> list[str]:

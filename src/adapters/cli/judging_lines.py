@@ -10,8 +10,10 @@ import click
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.json_lines import SOURCE, answer_each, opened
 from watchkeeper.adapters.judge.lines import Answer, answer_line
+from watchkeeper.domain.events import FailureClassified
 from watchkeeper.domain.judging.judging import Judged, escalates, health_of, notifies, reason_of
 from watchkeeper.domain.progress.progress import render_progress
+from watchkeeper.domain.recovery.standing import cause_claim, outlook_claim
 from watchkeeper.domain.secrets.scrubbing import Scrubber, known_secrets
 from watchkeeper.domain.state.run import contract_of
 
@@ -79,7 +81,7 @@ def row_of(answer: Answer) -> dict[str, Any]:
         "cleared": [found.kind for found in judged.cleared],
         "expected": list(check.expected),
         "quiet": check.liveness.quiet,
-        "failure": failure and failure.model_dump(mode="json", include=_FAILURE),
+        "failure": failure and _failure(failure),
         "decision": decision.action.value if decision is not None else "none",
         "rule": decision.rule if decision is not None else "",
         "why": decision.because if decision is not None else "",
@@ -95,6 +97,15 @@ def row_of(answer: Answer) -> dict[str, Any]:
 
 
 _FAILURE = {"cause", "outlook", "fingerprint", "evidence"}
+
+
+def _failure(failure: FailureClassified) -> dict[str, Any]:
+    claims = {"cause": cause_claim(failure), "outlook": outlook_claim(failure)}
+    told = {
+        name: {"status": claim.status.value, "evidence": list(claim.evidence)}
+        for name, claim in claims.items()
+    }
+    return failure.model_dump(mode="json", include=_FAILURE) | {"claims": told}
 
 
 def _progress(judged: Judged) -> dict[str, Any] | None:

@@ -26,6 +26,7 @@ from watchkeeper.adapters.judge.booleans import refuse_booleans
 from watchkeeper.adapters.line_id import LineId
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.text_input import recoded
+from watchkeeper.domain.facts.decisions import OUTLOOK_SAYS
 from watchkeeper.domain.triage.context import Context
 from watchkeeper.domain.triage.log_verdict import by_signatures, is_excerpt
 from watchkeeper.domain.triage.signatures.scanner import Scanner
@@ -184,13 +185,6 @@ _NOTHING = (
     "give the output of the process that ended, or what its orchestrator says of the end"
 )
 
-_OUTLOOKS = {
-    "retry": "the same again can work",
-    "retry_once": "one more try makes sense; the same again twice does not",
-    "ask": "ask a person before trying again",
-    "never": "trying the same again makes no sense",
-}
-
 
 def _table(name: str, found: Triage, count: int) -> str:
     others = ", ".join(label.value for label in found.secondary)
@@ -200,7 +194,7 @@ def _table(name: str, found: Triage, count: int) -> str:
         *([("or", others)] if others else []),
     ]
     if found.label.value != "benign":
-        rows.append(("outlook", f"{found.outlook.value}: {_OUTLOOKS[found.outlook.value]}"))
+        rows.append(("outlook", f"{found.outlook.value}: {OUTLOOK_SAYS[found.outlook]}"))
     if found.fingerprint:
         rows.append(("fingerprint", found.fingerprint))
     text = [f"{key:<12} {value}" for key, value in rows]

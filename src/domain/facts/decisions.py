@@ -20,6 +20,15 @@ class Outlook(StrEnum):
     NEVER = "never"
 
 
+OUTLOOK_SAYS = {
+    Outlook.RETRY: "the same again can work",
+    Outlook.RETRY_ONCE: "one more try makes sense; the same again twice does not",
+    Outlook.ASK: "ask a person before trying again",
+    Outlook.NEVER: "trying the same again makes no sense",
+}
+"""What each means, in words."""
+
+
 class Hypothesis(StrEnum):
     """What may be behind a failure, to be ruled in or out by what a relaunch shows."""
 
