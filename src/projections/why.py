@@ -26,6 +26,7 @@ from watchkeeper.domain.evolving.evolve import evolve
 from watchkeeper.domain.judging.counterfactuals import (
     Otherwise,
     Scene,
+    answered_by,
     decided_otherwise,
     found_otherwise,
 )
@@ -70,7 +71,7 @@ class Why:
         sources: What each source was worth at the check that it rests on.
         check: That check's version; 0 for none.
         otherwise: What would have changed it, by what would have come instead.
-        question: The open question that goes with it, and since when; empty for none.
+        question: The question that it asks, to whom and since when; empty for none.
     """
 
     event: int
@@ -161,7 +162,8 @@ def _of_decision(
         return why
     at, made = scene
     why = replace(why, sources=_sources(made.check), check=at)
-    otherwise = _grouped(decided_otherwise(made, data))
+    found = answered_by(data, _beside(history, event, -1))
+    otherwise = _grouped(decided_otherwise(made, data, found), found is not None)
     return replace(why, otherwise=otherwise, question=_question(history, event))
 
 
@@ -252,29 +254,36 @@ def _told(history: Sequence[Event], evidence: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines))
 
 
-def _grouped(found: Sequence[Otherwise]) -> dict[str, tuple[str, ...]] | None:
+def _grouped(changed: Sequence[Otherwise], told: bool) -> dict[str, tuple[str, ...]] | None:
     groups: dict[str, tuple[str, ...]] = {}
-    for one in found:
+    for one in changed:
         decision = one.decision
-        key = "nothing would have been decided yet if"
+        key = "nobody would have been told if" if told else "nothing would have been decided yet if"
         if decision is not None:
             key = f"{_ANSWERED[decision.action]} ({decision.rule})"
         groups[key] = (*groups.get(key, ()), one.fact)
     return groups or None
 
 
+def _beside(history: Sequence[Event], event: Event, places: int) -> object:
+    """Return what was recorded so many places after an event, in its append; else none."""
+    at = event.version - 1 + places
+    if not 0 <= at < len(history) or history[at].envelope.cause != event.envelope.cause:
+        return None
+    return history[at].data
+
+
 def _question(history: Sequence[Event], event: Event) -> str:
-    """Return the question that was raised in the same append, and is open still."""
-    raised = [
-        later
-        for later in history[event.version :]
-        if isinstance(later.data, EscalationRaised) and later.envelope.cause == event.envelope.cause
-    ]
-    if not raised:
+    """Return the question that an event asks: it stands right after its decision.
+
+    One append may ask of several things: each has its own, or none.
+    """
+    asked = _beside(history, event, 1)
+    if isinstance(asked, DecisionMade) and answered_by(asked, event.data) is not None:
+        asked = _beside(history, event, 2)
+    if not isinstance(asked, EscalationRaised):
         return ""
-    asked = raised[0].data
-    assert isinstance(asked, EscalationRaised), "only those were chosen"
-    return f"{asked.question} to {asked.to or 'the DRI'} since {raised[0].at:%H:%M UTC}"
+    return f"{asked.question} to {asked.to or 'the DRI'} since {event.at:%H:%M UTC}"
 
 
 def _blocked(data: PreflightRecorded) -> list[tuple[str, str]]:

@@ -1,5 +1,7 @@
 """Explanations: what is told is what the rules, asked again, answer."""
 
+import math
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -8,11 +10,14 @@ from tests.domain.given import History
 from tests.domain.looking import look
 from tests.domain.rule_page import FINDING_ROWS
 from tests.domain.rule_tables import Row, open_it
-from tests.domain.samples import contract, job, killed, listing
+from tests.domain.samples import KEPT, contract, job, killed, listing, node_lost
+from tests.domain.stories import story
+from tests.domain.training import training
 from tests.projections.tales import TALES, recorded
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import DecisionMade, FindingOpened, FindingRaised
 from watchkeeper.domain.observed.sources import CapacityFacts
+from watchkeeper.domain.state.phases import Stabilizing
 from watchkeeper.domain.values import JobState
 from watchkeeper.projections.why import Why, explain, newest_to_explain, render_why
 
@@ -145,6 +150,66 @@ def test_every_finding_of_a_check_names_what_would_have_kept_it_closed(row: Row)
 def test_a_finding_names_the_fact_or_the_limit_that_opened_it(kind: str, fact: str) -> None:
     [row] = [row for row in FINDING_ROWS if row.kind == kind]
     assert fact in str(told_of_finding(row).otherwise)
+
+
+def not_a_number() -> list[Event]:
+    """A check at which both output and metrics show a NaN: H13 tells, and H7 asks."""
+    run = training()
+    run.log(loss=math.nan).check(lines=("Progress on:train 800it/20.0kit postfix:loss=nan",))
+    return run.history.events
+
+
+def about(events: list[Event], kind: str) -> tuple[Why, Why]:
+    """Explain a finding, and the decision about it."""
+    [opened] = [
+        e.version for e in events if isinstance(e.data, FindingOpened) and e.data.kind == kind
+    ]
+    return told(events, opened), told(events, opened + 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "fact", "question"),
+    [
+        ("log_signature", "told", "its log had shown no error", ""),
+        ("not_finite", "asked", "every value had been a number", "q-2 to dri since"),
+    ],
+)
+def test_of_two_findings_at_one_check_each_is_explained_by_its_own(
+    kind: str, action: str, fact: str, question: str
+) -> None:
+    finding, decision = about(not_a_number(), kind)
+    assert decision.headline == f"The DRI is {action} about i1, which is left running"
+    [(words, closed)] = (finding.otherwise or {}).items()
+    assert (words, fact in closed) == ("would not have opened if", True)
+    # Nobody is told of what does not open, and nothing else keeps it from being told.
+    assert (decision.otherwise or {})["nobody would have been told if"] == closed
+    assert "retries.budget" not in str(decision.otherwise)
+    for why in (finding, decision):
+        assert why.question.startswith(question)
+        assert bool(why.question) is bool(question)
+
+
+def test_a_finding_that_is_found_as_it_ends_does_not_ask_what_the_end_asks() -> None:
+    history = story(Stabilizing)
+    line = "wandb: View run at https://wandb.ai/demo/project/runs/other"
+    history.fail(node_lost(), lines=[line], found=KEPT, without=("tracker",))
+    end = told(history.events)
+    finding, _ = about(history.events, "tracker_identity")
+    assert (end.headline[:13], end.question[:3]) == ("Not relaunche", "q-1")
+    assert finding.question == ""
+
+
+def test_what_the_rules_of_today_decide_otherwise_is_laid_to_no_fact() -> None:
+    events = recorded(TALES["crash_loop"]())
+    why = told(events)
+    assert why.otherwise
+    event = events[why.event - 1]
+    assert isinstance(event.data, DecisionMade)
+    older = event.data.model_copy(update={"rule": "R19"})
+    events[why.event - 1] = replace(
+        event, envelope=event.envelope.model_copy(update={"data": older})
+    )
+    assert told(events, why.event).otherwise is None
 
 
 @pytest.mark.parametrize("tale", TALES)

@@ -4,15 +4,17 @@ Nothing here is told from a table of excuses: each sentence is one altered fact,
 where the rules, asked with it, answer otherwise.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import pairwise
 
 from watchkeeper.domain.commands.command import Command
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.lane_policy import policy_of
 from watchkeeper.domain.deciding.verdict import verdict
 from watchkeeper.domain.events import (
+    Action,
     CheckRecorded,
     DecisionMade,
     FindingOpened,
@@ -64,38 +66,77 @@ class Otherwise:
     decision: DecisionMade | None
 
 
+Finding = FindingOpened | FindingRaised
+
 _Alteration = Callable[[Scene], tuple[str, Scene] | None]
 
 
-def decided_otherwise(scene: Scene, decision: DecisionMade) -> list[Otherwise]:
-    """Return the single facts that would have changed a decision, with what it would have been."""
-    told: list[Otherwise] = []
-    for fact, altered in _altered(scene, decision.rule):
-        after = _decision(_verdict(altered))
-        # Another step to resume from is no other decision: it would read as what was decided.
-        if after is None or (after.action, after.rule) != (decision.action, decision.rule):
-            told.append(Otherwise(fact, after))
-    return told
+def answered_by(decision: DecisionMade, before: object) -> Finding | None:
+    """Return the finding that a decision answers; none for one about the instance, as of its end.
+
+    Args:
+        decision: The decision.
+        before: The event before it: what is decided about a finding stands right beside it.
+    """
+    told = decision.action in (Action.ALERT, Action.NOTIFY)
+    return before if told and isinstance(before, FindingOpened | FindingRaised) else None
 
 
-def found_otherwise(scene: Scene, finding: FindingOpened | FindingRaised) -> list[str]:
+def decided_otherwise(
+    scene: Scene, decision: DecisionMade, found: Finding | None = None
+) -> list[Otherwise]:
+    """Return the single facts that would have changed a decision, with what it would have been.
+
+    Args:
+        scene: What the rules were asked with.
+        decision: The decision.
+        found: The finding that it answers, see `answered_by`: one check may make several decisions,
+            and each is held against the one about the same.
+    """
+    kind = found.kind if found is not None else ""
+    altered = _altered(scene, decision.rule)
+    if found is not None:
+        altered = [*_seen(scene), *_altered(scene, found.rule)]
+    # What the rules of today do not decide anyway, no single fact brought about.
+    if not _same(_decision(scene, kind), decision):
+        return []
+    told = [Otherwise(fact, _decision(other, kind)) for fact, other in altered]
+    # Another step to resume from is no other decision: it would read as what was decided.
+    return [one for one in told if not _same(one.decision, decision)]
+
+
+def found_otherwise(scene: Scene, finding: Finding) -> list[str]:
     """Return the single facts under which a finding would not have opened, or got louder."""
-    return [
-        fact
-        for fact, altered in (*_seen(scene), *_altered(scene, finding.rule))
-        if not any(
-            isinstance(event, FindingOpened | FindingRaised) and event.kind == finding.kind
-            for event in _verdict(altered)
-        )
-    ]
+    # What the rules of today do not find anyway, no single fact kept closed.
+    if not _is_found(scene, finding.kind):
+        return []
+    altered = (*_seen(scene), *_altered(scene, finding.rule))
+    return [fact for fact, other in altered if not _is_found(other, finding.kind)]
 
 
 def _verdict(scene: Scene) -> list[RunEvent]:
     return verdict(scene.run, scene.instance, scene.check, scene.command)
 
 
-def _decision(events: Iterable[RunEvent]) -> DecisionMade | None:
-    return next((event for event in events if isinstance(event, DecisionMade)), None)
+def _is_found(scene: Scene, kind: str) -> bool:
+    return any(
+        isinstance(event, FindingOpened | FindingRaised) and event.kind == kind
+        for event in _verdict(scene)
+    )
+
+
+def _same(made: DecisionMade | None, decision: DecisionMade) -> bool:
+    return made is not None and (made.action, made.rule) == (decision.action, decision.rule)
+
+
+def _decision(scene: Scene, kind: str) -> DecisionMade | None:
+    """Return the decision about a finding of a kind; without one, that about the instance."""
+    for before, event in pairwise((None, *_verdict(scene))):
+        if isinstance(event, DecisionMade):
+            found = answered_by(event, before)
+            if kind == (found.kind if found is not None else ""):
+                return event
+    return None
 
 
 def _altered(scene: Scene, rule: str) -> list[tuple[str, Scene]]:
