@@ -123,17 +123,20 @@ def test_an_empty_policy_changes_nothing_and_says_so(
     assert told["changed"] == []
 
 
-def test_a_limit_of_a_standstill_is_tried_on_the_record(
+def test_a_limit_and_what_recovery_may_do_are_tried_on_the_record(
     cli: Cli, ended_badly: str, tmp_path: Path
 ) -> None:
-    said = cli("whatif", ended_badly, "--policy", policy(tmp_path, "live: {stall: 5m}\n"))
-    assert said.code == 0, said.err
+    for text in ("live: {stall: 5m}\n", "recover: {bad_node: exception}\n"):
+        said = cli("whatif", ended_badly, "--policy", policy(tmp_path, text))
+        assert said.code == 0, said.err
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("command: [rm]\n", "command"),
+        ("stopping: {step: 9}\n", "another key says what is launched, watched or asked, and what"),
+        ("recover: {bad_node: never}\n", "recover.bad_node"),
         ("retries: {budget: ten}\n", "retries.budget"),
         ("retries: {bugdet: 1}\n", 'did you mean "budget"?'),
         ("[]\n", "expected at least one of"),

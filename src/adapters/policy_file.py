@@ -50,8 +50,9 @@ def read_policy(path: Path) -> Callable[[Contract], Contract] | None:
         problem_at(
             document,
             (key,),
-            f"expected one of {', '.join(JUDGING_PARTS)}: no check is judged by another key",
-            "leave it out; what a run launches cannot be told otherwise afterwards",
+            f"expected one of {', '.join(JUDGING_PARTS)}: another key says what is launched, "
+            "watched or asked, and what each recorded check saw came of that",
+            "leave it out; what was launched and seen cannot be told otherwise afterwards",
         )
         for key in data
         if key not in JUDGING_PARTS

@@ -9,7 +9,7 @@ import pytest
 from tests.domain.given import History
 from tests.domain.looking import CADENCE, look, steps
 from tests.domain.rows_metrics import GOOD
-from tests.domain.samples import KEPT, contract, exited, killed, tracker
+from tests.domain.samples import KEPT, NAME_ERROR, contract, exited, killed, tracker
 from tests.domain.stories import story
 from tests.domain.training import training, wobble
 from tests.projections.tales import TALES, recorded
@@ -17,13 +17,19 @@ from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.detect import DetectPart
 from watchkeeper.domain.contracts.live import LivePart
 from watchkeeper.domain.contracts.parts import PolicyPart
+from watchkeeper.domain.contracts.recover import RecoverPart
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.judging.rejudging import rejudge
 from watchkeeper.domain.judging.rejudging_keys import NOT_FROM_THE_RECORD, why_not
 from watchkeeper.domain.state.phases import Running
 from watchkeeper.projections.whatif import changes_of
 
-PARTS: dict[str, Any] = {"detect": DetectPart, "live": LivePart, "policy": PolicyPart}
+PARTS: dict[str, Any] = {
+    "detect": DetectPart,
+    "live": LivePart,
+    "policy": PolicyPart,
+    "recover": RecoverPart,
+}
 MINUTES = timedelta(minutes=1)
 
 
@@ -71,6 +77,21 @@ def ended() -> Sequence[Event]:
     return history.events
 
 
+def traced(*lines: str) -> Sequence[Event]:
+    history = History().launch().train(1000, wait=2 * MINUTES, found=KEPT)
+    history.fail(exited(1), step=1100, found=KEPT, lines=lines)
+    return history.events
+
+
+def bad_node() -> Sequence[Event]:
+    says = "RuntimeError: No accelerator found. Please run on a TPU or GPU."
+    return traced("Traceback (most recent call last):", f"(pid=411, ip=10.128.0.7) {says}")
+
+
+def misnamed(file: str = "report.py") -> Sequence[Event]:
+    return traced(*(line.replace("report.py", file) for line in NAME_ERROR))
+
+
 def stood_still() -> Sequence[Event]:
     return recorded(TALES["stood_still"]())
 
@@ -92,6 +113,9 @@ JUDGED: dict[str, tuple[object, Callable[[], Sequence[Event]]]] = {
     "policy.oom": ("one_bounded_fix", out_of_memory),
     "policy.distributed": ("retry_once", hung),
     "policy.approvals": ("each", ended),
+    "recover.bad_node": ("exception", bad_node),
+    "recover.trajectory": (("report*",), misnamed),
+    "recover.harmless": (("*/grug/optimizer.py",), lambda: misnamed("optimizer.py")),
 }
 """A key's other value, and a run in which it decides something."""
 

@@ -31,8 +31,10 @@ JUDGING_PARTS = (
     "hardware",
     "detect",
     "live",
+    "recover",
 )
-"""The keys of a contract by which checks are judged; the others say what is launched, and where."""
+"""The keys of a contract that are policy: by them checks are judged, and ends answered. The others
+say what is launched, watched or asked, and what each check saw came of that."""
 
 Change = Callable[[Contract], Contract]
 """Makes another contract of the one that was promised."""
