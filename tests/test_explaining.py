@@ -9,6 +9,7 @@ import pytest
 
 from tests.command_line import Cli, launch, written
 from tests.training import Site, tiny_contract
+from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
 
 pytestmark = pytest.mark.git
 
@@ -111,16 +112,58 @@ def test_another_policy_lists_the_decisions_that_change_and_records_nothing(
         ("policy.toml", ""),
     ],
 )
-def test_an_empty_policy_changes_nothing_and_says_so(
+def test_an_empty_policy_asks_whether_today_s_rules_decide_the_same(
     cli: Cli, ended_badly: str, tmp_path: Path, name: str, text: str
 ) -> None:
     empty = policy(tmp_path, text, name)
     said = cli("whatif", ended_badly, "--policy", empty)
     assert said.code == 0, said.err
-    assert "the policy names no key, so nothing changes" in said.out
+    assert "names no key: the recorded policy, by the rules of today" in said.out
+    assert "checks judged again: nothing would have been decided otherwise" in said.out
     told = json.loads(cli("whatif", ended_badly, "--policy", empty, "--json").out)
     assert told["checks"] > 0
     assert told["changed"] == []
+    assert len(told["notes"]) == 1
+
+
+def test_a_decision_that_today_s_rules_do_not_make_is_told_by_an_empty_policy(
+    cli: Cli, ended_badly: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watchkeeper.domain.judging.rejudging.verdict", lambda *_: [])
+    told = json.loads(cli("whatif", ended_badly, "--policy", policy(tmp_path, ""), "--json").out)
+    assert [one["would"] for one in told["changed"] if "escalate" in str(one["was"])] == [[]]
+
+
+def test_the_run_s_contract_file_is_tried_for_its_policy_as_it_is_now(
+    cli: Cli, ended_badly: str, tmp_path: Path
+) -> None:
+    [file] = tmp_path.glob("*.yaml")
+    same = cli("whatif", ended_badly, "--policy", str(file))
+    assert same.code == 0, same.err
+    assert "is a contract: tried are its lane, policy, " in same.out
+    assert "stays as it was" not in same.out
+    assert "nothing would have been decided otherwise" in same.out
+    promised = read_contract(file)
+    now = promised.model_copy(
+        update={
+            "retries": promised.retries.model_copy(update={"budget": 0}),
+            "detect": promised.detect.model_copy(update={"loss_rise": 0.1}),
+        }
+    )
+    file.write_text(contract_to_yaml(now), encoding="utf-8")
+    told = json.loads(cli("whatif", ended_badly, "--policy", str(file), "--json").out)
+    [changed] = told["changed"]
+    assert any("restart budget is 0" in words for words in changed["would"])
+    [_, kept] = told["notes"]
+    assert kept.startswith("detect.loss_rise stays as it was: it cannot be judged from the record")
+
+
+def test_the_contract_of_another_run_is_refused(cli: Cli, ended_badly: str, tmp_path: Path) -> None:
+    [file] = tmp_path.glob("*.yaml")
+    text = file.read_text(encoding="utf-8").replace("run: tiny\n", "run: other\n")
+    refused = cli("whatif", ended_badly, "--policy", policy(tmp_path, text, "other.yaml"))
+    assert refused.code == 4
+    assert "expected the contract of tiny, or some keys of one" in refused.err
 
 
 def test_a_limit_and_what_recovery_may_do_are_tried_on_the_record(

@@ -1,36 +1,52 @@
 """Reads another policy for a run: the parts of a contract by which checks are judged."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from watchkeeper.adapters.bad_input import BadInput, in_line_order
-from watchkeeper.adapters.contracts.file import contract_to_yaml
+from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
 from watchkeeper.adapters.contracts.guide import CONTRACT
-from watchkeeper.adapters.documents import Document, Plain, problem_at, read_text, refuse
+from watchkeeper.adapters.documents import Document, Plain, line_of, problem_at, read_text, refuse
 from watchkeeper.adapters.explain import validate
 from watchkeeper.adapters.toml_document import parse_toml
 from watchkeeper.adapters.yaml_document import parse_yaml
 from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.judging.rejudging import JUDGING_PARTS
-from watchkeeper.domain.judging.rejudging_keys import why_not
+from watchkeeper.domain.judging.rejudging import Change
+from watchkeeper.domain.judging.rejudging_keys import (
+    JUDGING_PARTS,
+    stays_as_recorded,
+    under_policy_of,
+    why_not,
+)
 
 _PARSERS = {".yaml": parse_yaml, ".yml": parse_yaml, ".toml": parse_toml}
 
 
-def read_policy(path: Path) -> Callable[[Contract], Contract] | None:
+@dataclass(frozen=True, slots=True)
+class PolicyFile:
+    """What a policy file says.
+
+    Attributes:
+        change: Makes another contract of a run's own; none where the file names no key. It raises
+            `BadInput`, where the two together make no contract.
+        notes: How the file is taken, and what of it is not tried: one sentence each.
+    """
+
+    change: Change | None
+    notes: tuple[str, ...] = ()
+
+
+def read_policy(path: Path, own: Contract) -> PolicyFile:
     """Read a policy from a file of YAML 1.2 or TOML.
 
     Args:
-        path: The file. It holds keys of a contract; what it leaves out stays as it was.
-
-    Returns:
-        What makes another contract of a run's own; none where the file names no key. It raises
-        `BadInput` as well, where the two together make no contract.
+        path: The file. It holds keys of a contract, and what it leaves out stays as it was; or it
+            is the run's whole contract, whose policy is taken.
+        own: The contract of the run.
 
     Raises:
-        BadInput: It cannot be read, or it names a key by which no check is judged, or no
-            recorded one can be.
+        BadInput: It cannot be read, it is another run's contract, or it names a key by which no
+            check is judged, or no recorded one can be.
     """
     file = str(path)
     text = read_text(path, "a policy file")
@@ -42,7 +58,10 @@ def read_policy(path: Path) -> Callable[[Contract], Contract] | None:
     # An empty document of YAML is no value; one of TOML is an empty table.
     data = {} if document.data is None else document.data
     if data == {} and not document.problems:
-        return None
+        note = f"{file} names no key: the recorded policy, by the rules of today"
+        return PolicyFile(None, (note,))
+    if isinstance(data, dict) and "run" in data:
+        return _of_contract(path, document, own)
     if not isinstance(data, dict) or not data:
         expected = f"expected at least one of {', '.join(JUDGING_PARTS)}"
         raise refuse(file, 1, expected, "write for example retries: {budget: 1}")
@@ -67,7 +86,20 @@ def read_policy(path: Path) -> Callable[[Contract], Contract] | None:
     if wrong:
         raise BadInput(in_line_order([*document.problems, *wrong]))
     # A document that cannot be made into a contract is told of at once, not at the first check.
-    return lambda contract: _changed(contract, document)
+    _changed(own, document)
+    return PolicyFile(lambda contract: _changed(contract, document))
+
+
+def _of_contract(path: Path, document: Document, own: Contract) -> PolicyFile:
+    promised = read_contract(path)
+    if promised.run != own.run:
+        expected = f"expected the contract of {own.run}, or some keys of one"
+        hint = f"leave run out and keep what is to be tried, of {', '.join(JUDGING_PARTS)}"
+        raise refuse(document.file, line_of(document, ("run",)), expected, hint)
+    parts = ", ".join(JUDGING_PARTS)
+    note = f"{path} is a contract: tried are its {parts}; its other keys are left aside"
+    notes = (note, *stays_as_recorded(own, promised))
+    return PolicyFile(lambda contract: under_policy_of(contract, promised), notes)
 
 
 def _changed(contract: Contract, policy: Document) -> Contract:

@@ -20,7 +20,12 @@ from watchkeeper.domain.contracts.parts import PolicyPart
 from watchkeeper.domain.contracts.recover import RecoverPart
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.judging.rejudging import rejudge
-from watchkeeper.domain.judging.rejudging_keys import NOT_FROM_THE_RECORD, why_not
+from watchkeeper.domain.judging.rejudging_keys import (
+    NOT_FROM_THE_RECORD,
+    stays_as_recorded,
+    under_policy_of,
+    why_not,
+)
 from watchkeeper.domain.state.phases import Running
 from watchkeeper.projections.whatif import changes_of
 
@@ -120,6 +125,11 @@ JUDGED: dict[str, tuple[object, Callable[[], Sequence[Event]]]] = {
 """A key's other value, and a run in which it decides something."""
 
 
+def altered(promised: Contract, part: str, key: str, value: object) -> Contract:
+    other = getattr(promised, part).model_copy(update={key: value})
+    return promised.model_copy(update={part: other})
+
+
 def test_every_key_is_judged_or_refused() -> None:
     every = {f"{part}.{key}" for part, model in PARTS.items() for key in model.model_fields}
     assert set(JUDGED) | set(NOT_FROM_THE_RECORD) == every
@@ -132,12 +142,23 @@ def test_what_is_judged_changes_a_decision(name: str) -> None:
     value, story = JUDGED[name]
 
     def change(promised: Contract) -> Contract:
-        other = getattr(promised, part).model_copy(update={key: value})
-        return promised.model_copy(update={part: other})
+        other = altered(promised, part, key, value)
+        return under_policy_of(promised, other)  # As from a whole contract.
 
     events = story()
     assert [one for one in rejudge("x", events) if one.differs] == []
     assert changes_of(rejudge("x", events, change)) != []
+
+
+@pytest.mark.parametrize("name", NOT_FROM_THE_RECORD)
+def test_of_a_whole_contract_what_the_record_cannot_judge_stays_and_is_named(name: str) -> None:
+    own = contract()
+    part, key = name.split(".")
+    other = altered(own, part, key, "another")
+    assert under_policy_of(own, other) == own
+    [said] = stays_as_recorded(own, other)
+    assert said.startswith(f"{name} stays as it was: it cannot be judged from the record: ")
+    assert stays_as_recorded(own, own) == []
 
 
 @pytest.mark.parametrize("name", NOT_FROM_THE_RECORD)

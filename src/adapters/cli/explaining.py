@@ -64,27 +64,25 @@ def whatif(run: str, policy: Path, home: Path, as_json: bool) -> None:
     """Judge RUN's recorded checks again under another policy; list the decisions that change.
 
     Each check is judged on the run as it was recorded up to there, from its events alone. Nothing
-    is recorded.
+    is recorded. RUN's contract file is taken for its policy as it is today; an empty FILE asks
+    whether the rules of today decide the same under the recorded policy.
     """
     with open_office(home, reading=True) as office:
         known = known_run(office.ledger, run)
-        change = read_policy(policy)
-        if change is not None:
-            change(contract_of(known))  # What does not fit is told before anything is judged.
-        judged = rejudge(run, office.ledger.history(run), change)
-        # What differs by itself is the work of other rules, and of no policy.
-        changed = changes_of(judged) if change is not None else []
+        tried = read_policy(policy, contract_of(known))
+        judged = rejudge(run, office.ledger.history(run), tried.change)
+        changed = changes_of(judged)
         document = {
             "run": run,
             "policy": str(policy),
+            "notes": tried.notes,
             "checks": len(judged),
             "changed": [_changed_row(one) for one in changed],
         }
         zone = ZoneInfo(contract_of(known).timezone)
-        page = render_changes(len(judged), changed, zone)
-        if change is None:
-            page = f"{policy}: the policy names no key, so nothing changes"
-        say(as_json, document, page)
+        say(
+            as_json, document, "\n".join((*tried.notes, render_changes(len(judged), changed, zone)))
+        )
 
 
 def _changed_row(one: Changed) -> dict[str, Any]:

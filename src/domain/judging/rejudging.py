@@ -20,22 +20,6 @@ from watchkeeper.domain.events import CheckRecorded, HistoryLimitPassed, RunDraf
 from watchkeeper.domain.evolving.evolve import evolve
 from watchkeeper.domain.state.run import Instance, Run, Unreadable, contract_of
 
-JUDGING_PARTS = (
-    "lane",
-    "policy",
-    "retries",
-    "watch",
-    "tracker",
-    "checkpoints",
-    "final_step",
-    "hardware",
-    "detect",
-    "live",
-    "recover",
-)
-"""The keys of a contract that are policy: by them checks are judged, and ends answered. The others
-say what is launched, watched or asked, and what each check saw came of that."""
-
 Change = Callable[[Contract], Contract]
 """Makes another contract of the one that was promised."""
 

@@ -9,6 +9,8 @@ be false.
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from watchkeeper.domain.contracts.contract import Contract
+
 _LEVEL = "each check kept only how long the metric was beyond the limit of then, not its values"
 _LOSS = "each check kept only how many like steps differed by the limit of then, not the losses"
 _QUIET = "each check kept only that no step was due by the limit of then, not what had excused it"
@@ -55,6 +57,22 @@ NOT_FROM_THE_RECORD: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """By key: why it cannot be judged from the record, and what can."""
 
+JUDGING_PARTS = (
+    "lane",
+    "policy",
+    "retries",
+    "watch",
+    "tracker",
+    "checkpoints",
+    "final_step",
+    "hardware",
+    "detect",
+    "live",
+    "recover",
+)
+"""The keys of a contract that are policy: by them checks are judged, and ends answered. The others
+say what is launched, watched or asked, and what each check saw came of that."""
+
 
 def why_not(part: str, key: str) -> str:
     """Return why a key cannot be judged from the record, and what can; empty where it can."""
@@ -63,3 +81,28 @@ def why_not(part: str, key: str) -> str:
         return ""
     reason, others = found
     return f"cannot be judged from the record: {reason}; what can: {others}"
+
+
+def under_policy_of(own: Contract, other: Contract) -> Contract:
+    """Return a contract with another's policy; what cannot be judged from the record stays."""
+    changed = own.model_copy(update={part: getattr(other, part) for part in JUDGING_PARTS})
+    for name in NOT_FROM_THE_RECORD:
+        part, key = name.split(".")
+        kept = {key: getattr(getattr(own, part), key)}
+        taken = getattr(changed, part).model_copy(update=kept)
+        changed = changed.model_copy(update={part: taken})
+    return changed
+
+
+def stays_as_recorded(own: Contract, other: Contract) -> list[str]:
+    """Name the keys that `under_policy_of` leaves as they were though another has them otherwise.
+
+    Returns:
+        One sentence each.
+    """
+    told: list[str] = []
+    for name in NOT_FROM_THE_RECORD:
+        part, key = name.split(".")
+        if getattr(getattr(own, part), key) != getattr(getattr(other, part), key):
+            told.append(f"{name} stays as it was: it {why_not(part, key)}")
+    return told
