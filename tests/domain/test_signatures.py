@@ -19,6 +19,7 @@ from watchkeeper.domain.triage.signatures.model import (
     Signature,
     outlook_of,
 )
+from watchkeeper.domain.triage.signatures.passed_over import BEHIND
 from watchkeeper.domain.triage.texts import triage_text
 
 FLAGS = re.IGNORECASE | re.ASCII
@@ -151,6 +152,8 @@ EXTRA = (
     "\u212a",
     "0",
     "137",
+    "train.py:231",
+    "(train.py:231)",
 )
 PIECES = st.sampled_from([*sorted({word for line in LINES for word in line.split()}), *EXTRA])
 
@@ -220,6 +223,53 @@ def test_digits_inside_a_longer_number_are_no_code(code: str, around: str, part:
 def test_a_count_that_ends_like_a_code_is_no_line_worth_a_look(line: str) -> None:
     assert not PLAIN.read(line).signatures
     assert list(matcher().hits(line.encode())) == []
+
+
+PLACES = [
+    "2026-11-20 12:00:01 INFO {place} step=1 loss=2.1 grad_norm=0.3 host=worker-3",
+    "I1120 12:00:01.123456 12345 {place}] step=1 loss=2.1",
+    "[INFO|{place}] 2026-11-20 12:00:01,123 >> loss 2.1",
+    "2026-11-20 12:00:01 INFO ({place}) epoch (3/10) loss=2.1",
+    "[11/20/26 12:00:01] INFO     loss=2.1              {place}",
+    "DEBUG:{place}:step=1 (of 10)",
+]
+
+
+@pytest.mark.parametrize("place", ["trainer.py:231", "/opt/app/llm_engine.py:7", "a.py:train:23"])
+@pytest.mark.parametrize("line", PLACES)
+def test_a_place_in_the_code_is_no_line_worth_a_look(line: str, place: str) -> None:
+    line = line.format(place=place)
+    assert not PLAIN.read(line).signatures
+    assert list(matcher().hits(line.encode())) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  main (train.py:231)",
+        "  main (train.py:231) \t ",
+        "INFO train.py:12 main (train.py:231)",
+        "worker (a.py:1) (train.py:231)",
+        "train.py:12: loss:nan",
+        "loss of train.py: nan",
+        "loss of train.py:231=nan",
+    ],
+)
+def test_a_frame_or_a_number_that_is_none_at_a_place_is_looked_at(line: str) -> None:
+    assert_quick_way_equals(line)
+    assert list(matcher().hits(line.encode()))
+
+
+@pytest.mark.parametrize("code", [text for text in CODES if text.startswith(":")])
+def test_a_text_that_begins_in_a_place_is_looked_at(code: str) -> None:
+    assert list(matcher().hits(f"loss of train.py{code}".encode()))
+
+
+def test_only_one_alternative_needs_a_text_that_is_passed_over() -> None:
+    """What another one needs behind it would be hidden without a word."""
+    branches = [one for each in (*CAUSES, *MARKS) for one in branches_of(each.pattern)]
+    for text in BEHIND:
+        assert sum(text in needed for one in branches for needed in one.needed) == 1
 
 
 @pytest.mark.parametrize("line", ["sent 1500 responses", "2502 from the storage bucket, 9 left"])

@@ -11,6 +11,15 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS
 from watchkeeper.domain.triage.signatures.literals import branches_of, literals_of
 from watchkeeper.domain.triage.signatures.model import Rank, Scope, Signature
+from watchkeeper.domain.triage.signatures.passed_over import (
+    BEHIND,
+    COUNTS,
+    SCALES,
+    bare_number,
+    is_part,
+    needed_behind,
+    without_counters,
+)
 from watchkeeper.domain.triage.signatures.plain_errors import is_message, may_pass, raised_at
 from watchkeeper.domain.triage.signatures.shapes import Shapes, takes_any_digit
 
@@ -21,16 +30,6 @@ _FLAGS = re.IGNORECASE | re.ASCII
 
 ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Colours and cursor movements of a terminal (ECMA-48)."""
-
-_COUNTER = re.compile(rb"nan iterations:(?= {1,3}0 )")
-"""Stands in every progress line of Megatron-LM, and would make each of them worth a look."""
-
-_COUNTS, _SCALES = b"nan iterations:", b"| loss scale: "
-_SCALE = re.compile(
-    rb"loss scale: (?=\d{0,15}[1-9]\.\d{1,3} \|(?![^\n]{0,40}(?:minimum|underflow|floor|too small"
-    rb"|at its min|below|reached)))"
-)
-"""As well, and harmless while nothing calls the scale low; `nan.loss-scale` reads all others."""
 
 PREFIX = re.compile(
     r"(?:\s*(?:\[?rank ?\d+\]?:|\[default\d+\]:|\[\d+\]:|\d{1,6}: (?=\S|\s)|\([^()\n]{0,80}pid=[^("
@@ -180,8 +179,9 @@ class Matcher:
         self._guards = len(GUARDS)
         self._every = set(range(len(self._all)))
         needed = {text for one in (*CAUSES, *MARKS) for text in literals_of(one.pattern)}
-        claims = sorted({_number(text) for text in needed})
+        claims = sorted({bare_number(text) for text in needed})
         self._numbers = {at for at, literal in enumerate(claims) if literal.isdigit()}
+        self._behind = {claims.index(text): needed_behind(text, claims) for text in BEHIND}
         self._claims = _finder(claims, Implementation.DFA)
         # Only lines that were hit are looked at with this one.
         self._index = _Index(self._all)
@@ -196,9 +196,12 @@ class Matcher:
             small = small.replace(b"\r", b"\n")
         if not small.endswith(b"\n"):
             small += b"\n"
-        small = _without_counters(small)
+        small = without_counters(small)
         for literal, start, end in self._claims.find_matches_as_indexes(small):
-            if literal not in self._numbers or not _is_part(small, start, end):
+            if literal in self._numbers and is_part(small, start, end):
+                continue
+            behind = self._behind.get(literal)
+            if behind is None or behind.match(small, end):
                 yield start
 
     def read(self, line: str, before: str = "") -> Reading:
@@ -222,7 +225,7 @@ class Matcher:
     def _learnt(self, shape: str) -> Reading | None:
         """Return what expressions to which all digits are alike say; none where others decide."""
         small = _in_small_letters(shape)
-        if _COUNTS in small or _SCALES in small or raised_at(shape):
+        if COUNTS in small or SCALES in small or raised_at(shape):
             return None
         return self._read(shape, "", self._index.possible(small) - self._exact)
 
@@ -270,34 +273,11 @@ class Matcher:
     def _possible(self, line: str) -> set[int]:
         if self._plainly:
             return self._every
-        return self._index.possible(_without_counters(_in_small_letters(line)))
+        return self._index.possible(without_counters(_in_small_letters(line)))
 
 
 def _in_small_letters(line: str) -> bytes:
     return line.lower().encode("utf-8", "replace") + b"\n"
-
-
-def _without_counters(small: bytes) -> bytes:
-    """Return a text in small letters, as long as it was, without what each line of Megatron has."""
-    if _COUNTS in small:
-        small = _COUNTER.sub(b"___ iterations:", small)
-    if _SCALES in small:
-        small = _SCALE.sub(b"loss _____: ", small)
-    return small
-
-
-def _number(text: str) -> str:
-    """Return a number without blanks around it, so that passing it over takes no more than it."""
-    return text.strip() if text.strip().isdigit() else text
-
-
-def _is_part(small: bytes, start: int, end: int) -> bool:
-    """Say whether digits are a part of a longer number, where no expression takes them for a code.
-
-    A tail of measurements has hundreds of numbers, and some hold 401, 403 or 429.
-    """
-    before = small[start - 1 : start]
-    return before.isdigit() or (before == b"." and small[end : end + 1].isdigit())
 
 
 def _silence(
