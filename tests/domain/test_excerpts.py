@@ -165,6 +165,42 @@ def test_a_message_that_is_known_is_not_talked_away_by_its_wording() -> None:
     assert not {name for name in other if read_twice[name] is Label.BENIGN}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Job exceeded max_task_failures",
+        "Job exceeded max_task_failures\nJob exceeded max_task_failures",
+        "Job exceeded max_failures",
+        "Actor exceeded max_restarts",
+        "max_restarts exceeded",
+        "MaxRestartsExceeded",
+        "BackoffLimitExceeded",
+        "Job has reached the specified backoff limit",
+        "Job aborted due to stage failure: Task failed 4 times",
+        "Too many failures",
+        "restart limit reached",
+    ],
+)
+def test_a_job_that_was_given_up_failed_for_a_reason_that_is_not_said(text: str) -> None:
+    found = excerpt_read(text, None)
+    assert (found.label, found.outlook) == (Label.UNKNOWN, Outlook.ASK)
+    assert triage_text(text).label is Label.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_task_failures=5",
+        "backoffLimit: 6",
+        "max_retries 3 not exceeded",
+        "once max_restarts is exceeded the operator asks",
+        "retry limit: 5",
+    ],
+)
+def test_a_limit_of_failures_that_was_not_reached_is_harmless(text: str) -> None:
+    assert triage_text(text).label is Label.BENIGN
+
+
 def spread(label: Label, likely: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """Return the likelihoods of a reading that is so sure of one class, and knows no other."""
     found = np.full(len(Label), (1 - likely) / (len(Label) - 1), np.float32)

@@ -30,6 +30,9 @@ CALM_LINES_MAX = 12
 learnt from texts of 1 to 6 lines, and a log's many harmless lines would outvote the few that tell.
 """
 
+_GIVEN_UP = frozenset({"mark.failure-limit"})
+"""Signatures that say that a job was given up: however calmly they are worded, it failed."""
+
 _SECOND_MIN = 0.1
 """A class that is less likely is no other reading."""
 
@@ -70,7 +73,10 @@ def concluded(
         return found
     read = _reread(found, told, scanner.tail.decode("utf-8", "replace"), model, sentences)
     calmed = read.label is Label.BENIGN and found.label is not Label.BENIGN
-    return found if calmed and scanner.lines > CALM_LINES_MAX else read
+    failed = any(claim.rule in _GIVEN_UP for claim in told)
+    if calmed and (failed or scanner.lines > CALM_LINES_MAX):
+        return found
+    return read
 
 
 def signs_of(text: str, told: list[Told], root: Label) -> frozenset[str]:

@@ -53,6 +53,25 @@ MARKS = (
         also=(Label.PREEMPTION, Label.USER_STOPPED),
     ),
     Signature(
+        "mark.failure-limit",
+        Label.UNKNOWN,
+        r"^(?!.*\b(?:if|until|till|when|once|unless|before|after|not|never|no|0)\b.{0,80}"
+        r"(?:exceed|reach|exhaust)).*(?:"
+        r"(?:exceed(?:ed|s)?|exhausted|reached)\b.{0,30}(?:\bmax(?:imum)?[ _-]?(?:(?:allowed|task|"
+        r"worker|pod|job|app|number of|group)[ _-])*(?:failures|restarts|retries)\b"
+        r"|\b(?:back-?off|restart|retry|failure) ?(?:limit|budget)|\bmaxRestarts\b)"
+        r"|\bmax(?:imum)?[ _-]?(?:(?:allowed|task|worker|pod|job|app|number of|group)[ _-])*"
+        r"(?:failures|restarts|retries)\b.{0,30}\b(?:exceeded|reached|exhausted)\b(?! with url)"
+        r"|\b(?:back-?off|restart|retry|failure) ?(?:limit|budget).{0,30}\b(?:exceeded|reached"
+        r"|exhausted)\b|\b(?:job|task|run|trial|actor) (?:has )?reached max_?restarts"
+        r"|MaxRestartsExceeded|too many (?:task |worker |pod |job )?(?:failures|restarts)\b"
+        r"|Job aborted due to stage failure)",
+        "Job exceeded max_task_failures",
+        "after max_retries is exceeded the job is given up",
+        "Iris; Ray; Kubernetes Job; torchelastic; Spark",
+        Rank.MARK,
+    ),
+    Signature(
         "mark.time-limit",
         Label.UNKNOWN,
         r"(?-i:\sTIMEOUT\s)|(?-i:\bTIMEOUT: )|DUE TO TIME LIMIT|State: ?TIMEOUT"

@@ -194,7 +194,8 @@ STOPS = (
         r"|kubectl delete|Terminated by user|cancellation requested|user_stopped|USER_CANCELED"
         r"|EXPERIMENT_CANCELED|STOPPING_CANCELED|STATE_CANCELED|status:? ?=?\"?(?:CANCELLED"
         r"|CANCELED)|Stopped by user|keyboard interrupt|(?:Job|run|task) (?:is being"
-        r"|was) cancel\w+|shutdown with strategy|Job (?:aborted|deleted)\b|exit requested"
+        r"|was) cancel\w+|shutdown with strategy|Job (?:aborted(?! due to stage)|deleted)\b"
+        r"|exit requested"
         r"|operator (?:stopped|cancel)",
         "Job 'raysubmit_x' was stopped by the user",
         "stop tokens: 2",
