@@ -201,6 +201,27 @@ def test_a_limit_of_failures_that_was_not_reached_is_harmless(text: str) -> None
     assert triage_text(text).label is Label.BENIGN
 
 
+ENDED = "Training complete after 5155 steps\nSaved checkpoint step-5155\n"
+TRACEBACK = "Traceback (most recent call last):\n  ...\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (ENDED + TRACEBACK + "BrokenPipeError: [Errno 32] Broken pipe", Label.BENIGN),
+        (ENDED + TRACEBACK + "ConnectionResetError: [Errno 104] reset by peer", Label.BENIGN),
+        (TRACEBACK + "BrokenPipeError: [Errno 32] Broken pipe", Label.UNKNOWN),
+        (TRACEBACK + "ConnectionResetError: [Errno 104] reset by peer", Label.NETWORK),
+        (ENDED + TRACEBACK + "OSError: [Errno 28] No space left on device", Label.DISK_FULL),
+        (ENDED + TRACEBACK + "torch.OutOfMemoryError: CUDA out of memory", Label.HBM_OOM),
+    ],
+)
+def test_after_a_success_only_a_cause_makes_a_failure_of_an_error(
+    text: str, expected: Label
+) -> None:
+    assert excerpt_read(text, None).label is expected
+
+
 def spread(label: Label, likely: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """Return the likelihoods of a reading that is so sure of one class, and knows no other."""
     found = np.full(len(Label), (1 - likely) / (len(Label) - 1), np.float32)

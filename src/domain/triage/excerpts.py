@@ -9,8 +9,8 @@ from dataclasses import replace
 from watchkeeper.domain.triage.both_readings import SURE, Sentences, together
 from watchkeeper.domain.triage.context import Context, tells_of_its_end
 from watchkeeper.domain.triage.log_verdict import by_signatures, is_excerpt
-from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label
-from watchkeeper.domain.triage.signatures.scanner import Scanner
+from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label, Rank
+from watchkeeper.domain.triage.signatures.scanner import SUCCESS, Scanner
 from watchkeeper.domain.triage.speech import manners_of
 from watchkeeper.domain.triage.text_model import TextModel, likelihoods, rules_told, scores_of
 from watchkeeper.domain.triage.texts import (
@@ -76,7 +76,24 @@ def concluded(
     failed = any(claim.rule in _GIVEN_UP for claim in told)
     if calmed and (failed or scanner.lines > CALM_LINES_MAX):
         return found
-    return read
+    alarmed = found.label is Label.BENIGN and read.label in _noise_of_an_end(scanner)
+    return found if alarmed else read
+
+
+def _noise_of_an_end(scanner: Scanner) -> frozenset[Label]:
+    """Return the classes that name no cause where a weak error came after a stated success.
+
+    A reader that left is such an error. A mark alone, such as a killed process, is none: the
+    wording may doubt the success; nor does a symptom hide a class of which it is none.
+    """
+    succeeded = scanner.answered.get(SUCCESS)
+    if succeeded is None:
+        return frozenset()
+    hits = (hit for hit in scanner.silenced.values() if hit.number > succeeded.number)
+    after = [hit.signature for hit in hits]
+    weak = [one for one in after if one.label is not Label.BENIGN and one.rank > Rank.MARK]
+    symptoms = {one.label for one in weak if one.rank is Rank.SYMPTOM}
+    return frozenset({Label.UNKNOWN, *symptoms}) if weak else frozenset()
 
 
 def signs_of(text: str, told: list[Told], root: Label) -> frozenset[str]:

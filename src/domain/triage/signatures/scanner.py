@@ -32,6 +32,9 @@ _BEFORE_BYTES_MAX = 8_192
 _ESCAPE_BYTES_MAX = 300
 _BYTE_ORDER_MARK = "\ufeff"
 
+SUCCESS = "recovered.success"
+"""The signature that states a success."""
+
 _NOISE_LINES = 60
 """After a success so many lines of weak claims are the noise of a shutdown."""
 
@@ -199,7 +202,7 @@ class Scanner:
         for name in [n for n, kept in self.kept.items() if _is_answered(kept, cancels)]:
             gone = self.kept.pop(name)
             self.silenced.setdefault(name, gone.first[0])
-        if hit.signature.id == "recovered.success":
+        if hit.signature.id == SUCCESS:
             self._succeeded = hit.number
 
     def _is_noise(self, signature: Signature, number: int) -> bool:
