@@ -222,6 +222,29 @@ def test_after_a_success_only_a_cause_makes_a_failure_of_an_error(
     assert excerpt_read(text, None).label is expected
 
 
+GUESSED = "Exit code 137: killed by SIGKILL (possibly OOM or resource limit)"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (GUESSED, Label.UNKNOWN),
+        ("task 3: exit code 137 (probably out of memory)", Label.UNKNOWN),
+        ("container ended by signal 9, this may be an OOM", Label.UNKNOWN),
+        (f"{GUESSED}\nkernel: Memory cgroup out of memory: Killed process 12", Label.HOST_OOM),
+        (f"{GUESSED}\nmemory.events: oom_kill 1", Label.HOST_OOM),
+        (f"{GUESSED}\nReason: OOMKilled", Label.HOST_OOM),
+        (f"{GUESSED}\nray: memory monitor killed the worker", Label.HOST_OOM),
+        ("Exit code 137: killed by the OOM killer", Label.HOST_OOM),
+        ("Exit code 137: killed by SIGKILL (out of memory)", Label.HOST_OOM),
+    ],
+)
+def test_a_guess_at_memory_beside_a_kill_is_no_witness_of_it(text: str, expected: Label) -> None:
+    for found in (excerpt_read(text, None), triage_text(text)):
+        assert found.label is expected
+        assert expected is Label.HOST_OOM or found.secondary[0] is Label.HOST_OOM
+
+
 def spread(label: Label, likely: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """Return the likelihoods of a reading that is so sure of one class, and knows no other."""
     found = np.full(len(Label), (1 - likely) / (len(Label) - 1), np.float32)

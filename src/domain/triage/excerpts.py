@@ -33,6 +33,9 @@ learnt from texts of 1 to 6 lines, and a log's many harmless lines would outvote
 _GIVEN_UP = frozenset({"mark.failure-limit"})
 """Signatures that say that a job was given up: however calmly they are worded, it failed."""
 
+_GUESSED = "calm.guessed-memory"
+"""Took a guess at memory out of what signatures read: its words are no witness either."""
+
 _SECOND_MIN = 0.1
 """A class that is less likely is no other reading."""
 
@@ -75,6 +78,11 @@ def concluded(
     calmed = read.label is Label.BENIGN and found.label is not Label.BENIGN
     failed = any(claim.rule in _GIVEN_UP for claim in told)
     if calmed and (failed or scanner.lines > CALM_LINES_MAX):
+        return found
+    if _GUESSED in scanner.silenced and (found.label, read.label) == (
+        Label.UNKNOWN,
+        Label.HOST_OOM,
+    ):
         return found
     alarmed = found.label is Label.BENIGN and read.label in _noise_of_an_end(scanner)
     return found if alarmed else read

@@ -21,6 +21,20 @@ PARTS = (
         Scope.PART,
     ),
     Signature(
+        "calm.guessed-memory",
+        _B,
+        r"(?:(?<=SIGKILL)|(?<=SIGKILL\))|(?<=\b137)|(?<=\b137\))|(?<=signal 9)|(?<=signal 9\))"
+        r"|(?<=\bkilled))(?: ?[,;:(-]| -)* ?(?:(?:this|it|which) (?:(?:is|was) )?)?"
+        r"(?:possibly|probably|likely|potentially|maybe|perhaps"
+        r"|may (?:be|have been)|might (?:be|have been)|could be)\b[^\n();.]{0,40}?\b(?:OOM"
+        r"|out[- ]of[- ]memory|memory)\b(?![- ]?kill)[^\n();.]{0,40}\)?(?=\W*$)",
+        "Exit code 137: killed by SIGKILL (possibly OOM or resource limit)",
+        "Exit code 137: killed by the OOM killer",
+        "Iris; guesses of orchestrators about a SIGKILL",
+        Rank.ROOT,
+        Scope.PART,
+    ),
+    Signature(
         "calm.zero-count",
         _B,
         r"\b(?:[\w-]* )?(?:errors?|err|failures?|failed|faults?|dropped|overruns|crash(?:es"
