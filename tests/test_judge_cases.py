@@ -284,6 +284,37 @@ CASES = [
         before=WELL,
         cause="host_oom",
     ),
+    *(
+        Case(
+            f"unschedulable, and never ran: {name}",
+            ended(61, "failed", job={"started_at": None, **said}, checkpoints=saved(),
+                tracker=None, log_lines=[], capacity=demand),
+            {"decision": "notify", "rule": "R8", "escalate": False, "notify": True},
+            cause="capacity_wedge",
+        )
+        for name, said, demand in (
+            ("its sentence", {"message": "Job could not be scheduled."}, None),
+            ("its state", {"error_type": "JOB_STATE_UNSCHEDULABLE"}, None),
+            ("its demand alone", {}, {"unmet": ["v5p-64"], "provisioning": 0}),
+            ("why it waits alone", {}, {"pending_reason": "Autoscaler: Unsatisfied autoscaler "
+                "demand: tier_blocked"}),
+        )
+    ),
+    *(
+        Case(
+            f"an end without a word that is no wedge: {name}",
+            ended(61, "failed", job={"started_at": None, **said}, checkpoints=saved(),
+                tracker=None, log_lines=[], capacity=demand),
+            asks("R19"),
+            cause="unknown",
+        )
+        for name, said, demand in (
+            ("machines come", {}, {"unmet": ["v5p-64"], "provisioning": 1}),
+            ("nobody tells what comes", {}, {"unmet": ["v5p-64"]}),
+            ("it began", {"started_at": clock(0)}, {"unmet": ["v5p-64"], "provisioning": 0}),
+            ("it ended itself", {"exit_code": 3}, {"unmet": ["v5p-64"], "provisioning": 0}),
+        )
+    ),
     Case("the compiler's report ends it", ended(200, "failed", *HBM, job={"exit_code": 1}),
         asks("R6"), before=WELL, cause="hbm_oom"),
     Case(

@@ -106,7 +106,11 @@ _JOB_WORDS = (
     ("`pending`", "PENDING, BUILDING", "PENDING"),
     ("`running`", "RUNNING, also while all its tasks wait again", "RUNNING"),
     ("`succeeded`", "SUCCEEDED", "SUCCEEDED"),
-    ("`failed`", "FAILED, WORKER_FAILED, UNSCHEDULABLE", "FAILED"),
+    (
+        "`failed`",
+        "FAILED, WORKER_FAILED, and UNSCHEDULABLE with `error_type` `UNSCHEDULABLE`",
+        "FAILED",
+    ),
     ("`stopped`", "KILLED", "STOPPED"),
     ("`not_found`", "the controller's answer `not_found`, never an empty one", "no such job"),
     ("`unknown`", "any other; reached, and it cannot tell", "any other"),

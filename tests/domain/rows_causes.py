@@ -353,6 +353,12 @@ R8 = Decides(
     rule="R8",
     chosen=(
         Cell("nothing serves what it asked for", trained(), ends_by("capacity_wedge"), TELL_R8),
+        Cell(
+            "the orchestrator calls its end unschedulable",
+            trained(),
+            tried(job(JobState.FAILED, error_type="UNSCHEDULABLE")),
+            TELL_R8,
+        ),
     ),
     boundary=(Cell("a machine was preempted", trained(), ends_by("preemption"), RELAUNCH_R1),),
     planned=(paused("a wedge", ends_by("capacity_wedge")),),

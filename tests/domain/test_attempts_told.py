@@ -10,8 +10,9 @@ from tests.domain.ends import attempt
 from tests.domain.given import Answer, History
 from tests.domain.looking import look
 from tests.domain.samples import exited, job, killed
-from watchkeeper.domain.events import DecisionMade, FailureClassified, Outlook
-from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
+from watchkeeper.domain.events import Action, DecisionMade, FailureClassified, Outlook
+from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState, CapacityFacts
+from watchkeeper.domain.recovery.unscheduled import is_unscheduled
 from watchkeeper.domain.values import JobFacts, JobState
 
 FAILED = job(JobState.FAILED)
@@ -120,6 +121,75 @@ def test_a_try_that_failed_long_before_the_end_and_was_retried_is_not_its_cause(
     said = job(JobState.FAILED, exit_code=1, ended_at=over)
     answer = look(history, said, attempts=(tried,), further=("attempts",), **KEEP)
     assert cause(answer) == named
+
+
+UNSCHEDULABLE = {"error_type": "UNSCHEDULABLE"}
+DEMAND = CapacityFacts(
+    pending_reason="Autoscaler: Unsatisfied autoscaler demand: tier_blocked",
+    unmet=("v5p-64",),
+    provisioning=0,
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "tries", "named"),
+    [
+        (UNSCHEDULABLE, [], "capacity_wedge"),
+        ({"error_type": "JOB_STATE_UNSCHEDULABLE"}, [], "capacity_wedge"),
+        ({"error_type": "Unschedulable", "exit_code": 1}, [], "capacity_wedge"),
+        ({"message": "Job could not be scheduled."}, [], "capacity_wedge"),
+        ({"message": "Job could not be scheduled.", "exit_code": 1}, [], "capacity_wedge"),
+        # It ran once, was preempted, and nothing came any more.
+        (UNSCHEDULABLE, [PREEMPTED], "capacity_wedge"),
+        (UNSCHEDULABLE, [OOM], "capacity_wedge"),
+        ({}, [{"message": "Job could not be scheduled."}], "capacity_wedge"),
+        ({}, [{"message": "The actor is infeasible"}], "capacity_wedge"),
+        ({"message": "The actor is not schedulable: no such node"}, [], "capacity_wedge"),
+        ({"message": "The task cannot be scheduled: it is infeasible"}, [], "capacity_wedge"),
+        ({"error_type": "ERROR", "message": "TaskUnschedulableError"}, [], "capacity_wedge"),
+        ({"message": "Autoscaler: Unsatisfied autoscaler demand: x"}, [], "capacity_wedge"),
+        ({"message": "No workers match constraints: [zone]"}, [], "capacity_wedge"),
+        ({"message": "Scheduling timeout exceeded"}, [], "capacity_wedge"),
+        ({"message": "0/9 nodes are available: Insufficient google.com/tpu"}, [], "capacity_wedge"),
+        ({"message": "couldn't assign flavors to pod set main"}, [], "capacity_wedge"),
+        # Ray's supervisor is placed on the head: where it cannot be, the head is gone.
+        ({"error_type": "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE"}, [], "node_failure"),
+        ({"message": "The evaluation could not be scheduled after step 40"}, [], "unknown"),
+        ({"message": "The actor is no longer infeasible"}, [], "unknown"),
+        ({"signal": 9, "message": "The actor is infeasible"}, [], "unknown"),
+        # What it had trained it had machines for: the demand is what their loss left.
+        ({}, [], "unknown"),
+    ],
+)
+def test_an_end_that_the_orchestrator_calls_unschedulable_is_a_wedge(
+    said: dict[str, Any], tries: list[dict[str, Any]], named: str
+) -> None:
+    told = tuple(attempt(number, f"w-{number}", **one) for number, one in enumerate(tries))
+    facts = {**KEEP, "attempts": told, "capacity": DEMAND, "further": ("attempts", "cluster")}
+    answer = look(trained()(), job(JobState.FAILED, **said), **facts)
+    failure = answer.the(FailureClassified)
+    assert failure.cause == named
+    rule = answer.the(DecisionMade)
+    if named == "capacity_wedge":
+        assert (failure.outlook, rule.action, rule.rule) == (Outlook.ASK, Action.NOTIFY, "R8")
+
+
+def test_the_sentence_and_the_demand_of_an_unschedulable_end_are_cited() -> None:
+    said = job(JobState.FAILED, message="Job could not be scheduled.", **UNSCHEDULABLE)
+    facts = {**KEEP, "capacity": DEMAND, "further": ("cluster",)}
+    failure = look(trained()(), said, **facts).the(FailureClassified)
+    assert failure.evidence[:5] == (
+        "the orchestrator says FAILED (UNSCHEDULABLE)",
+        "the orchestrator says: Job could not be scheduled.",
+        f"the orchestrator says: {DEMAND.pending_reason}",
+        "nothing serves v5p-64",
+        "nothing is being brought up",
+    )
+
+
+def test_no_other_state_is_taken_for_an_unschedulable_end() -> None:
+    said = job(JobState.STOPPED, message="Job could not be scheduled.")
+    assert not is_unscheduled(said)
 
 
 def test_the_line_of_the_try_is_cited_with_its_machine_and_memory() -> None:

@@ -40,7 +40,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.evolving.foresee import foresee
 from watchkeeper.domain.recovery.advised import proposed_with
-from watchkeeper.domain.recovery.attempts_told import told_by_attempts
+from watchkeeper.domain.recovery.attempts_told import told_by_attempts, told_by_demand
 from watchkeeper.domain.recovery.causes import NUMBERS_WRONG
 from watchkeeper.domain.recovery.hypotheses import judged_by_end, judged_by_progress
 from watchkeeper.domain.recovery.live import answer_to
@@ -192,6 +192,8 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     ended_at = job.ended_at or command.now
     wrong = _wrong_numbers(run, check, command)
     found = told_by_attempts(classify(job, check), check, job)
+    if run.instances[-1].step_best is None:  # What has trained was not kept waiting for machines.
+        found = told_by_demand(found, check, job)
     found = witnessed(found, check, cause_by_witnesses(run, ended_at))
     # A short instance was perhaps never checked alive.
     events += identity_at(run, check, command.now)

@@ -12,6 +12,12 @@ from watchkeeper.domain.detectors.kept_sources import BURST
 from watchkeeper.domain.events import CheckRecorded, Outlook
 from watchkeeper.domain.facts.claims import CauseClaim
 from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
+from watchkeeper.domain.recovery.unscheduled import (
+    demand_lines,
+    is_unscheduled,
+    never_served,
+    unscheduled_line,
+)
 from watchkeeper.domain.state.causes import NUMERICAL, UNKNOWN
 from watchkeeper.domain.triage.claiming import claims_in
 from watchkeeper.domain.triage.triage import (
@@ -90,6 +96,8 @@ def told_by_attempts(found: Classified, check: CheckRecorded, job: JobFacts) -> 
             stronger than any of this, but for the orchestrator's flag about memory.
         job: The orchestrator's last word.
     """
+    if is_unscheduled(job):
+        return _unserved(found, check, job, None)
     first = first_failed(check)
     if first is not None and first.oom and found.cause not in _SAYS_MORE:
         print_ = fingerprint(job, "out of memory, by the orchestrator's flag")
@@ -103,7 +111,30 @@ def told_by_attempts(found: Classified, check: CheckRecorded, job: JobFacts) -> 
     if not dark:
         return _by_its_sentence(found, job, first)
     stopped = _stopped(found, check, job) if job.state is JobState.STOPPED else None
-    return stopped or _by_words(found, job, first)
+    return stopped or _by_words(found, check, job, first)
+
+
+def told_by_demand(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified:
+    """Name what an end without a word was for, where it never began and its demand is unmet.
+
+    Args:
+        found: What all else says.
+        check: The check that saw the end.
+        job: The orchestrator's last word.
+    """
+    if found.cause not in UNKNOWN or not never_served(job, check):
+        return found
+    return _unserved(found, check, job, None)
+
+
+def _unserved(
+    found: Classified, check: CheckRecorded, job: JobFacts, first: AttemptFacts | None
+) -> Classified:
+    """Take an end for want of machines, by the orchestrator's own word (R8)."""
+    print_ = fingerprint(job, "unschedulable, by the orchestrator's word")
+    tried = (attempt_line(first),) if first is not None and first.message else ()
+    lines = (*tried, *demand_lines(job, check))
+    return _named(found, "capacity_wedge", Outlook.ASK, print_, lines, first)
 
 
 def _stopped(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified | None:
@@ -144,12 +175,16 @@ def _by_claim(
     return replace(named, confidence=claim.confidence, rules=(claim.signature,))
 
 
-def _by_words(found: Classified, job: JobFacts, first: AttemptFacts | None) -> Classified:
+def _by_words(
+    found: Classified, check: CheckRecorded, job: JobFacts, first: AttemptFacts | None
+) -> Classified:
     said = (*(_lines(first.message) if first is not None else ()), *_lines(job.message))
     killed = job.signal == _SIGKILL
     claim = _claim(claims_in(said), _NOT_BY_WORDS | RAISED if killed else _NOT_BY_WORDS)
     if claim is not None:
         return _by_claim(found, job, claim, first)
+    if not killed and unscheduled_line(said):
+        return _unserved(found, check, job, first)
     if first is None or job.signal is not None or job.exit_code is not None:
         return found
     # The end of a job that is ended once a task failed says nothing; that of the task's try does.

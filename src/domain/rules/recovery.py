@@ -93,7 +93,8 @@ RECOVERY_RULES = (
     RuleText(
         "R8",
         "capacity wedge",
-        "The cause is `capacity_wedge`.",
+        "The cause is `capacity_wedge`: its lines claim it, or the orchestrator itself says that "
+        "it could not be scheduled.",
         "Tell the DRI; nothing is done to the cluster, and nothing is relaunched by rule.",
         _CAUSES,
         f"{_HERO}, What Can Go Wrong: Capacity or scheduling wedge",
