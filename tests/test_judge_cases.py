@@ -164,6 +164,24 @@ CASES = [
             ),
         ],
     ),
+    Case("nothing was asked", {"at": clock(0)}, {**CALM, "health": "unknown", "quiet": ""}),
+    Case(
+        "RUNNING for 30 min, and nothing else gives a word",
+        {"at": clock(30), "job": job(), "readings": away("logs", "tracker", "checkpoints")},
+        {**CALM, "health": "unknown", "quiet": ""},
+        line={"launched_at": clock(0)},
+    ),
+    Case(
+        "RUNNING for 40 min, and nothing else gave a word at four looks",
+        {"at": clock(40), "job": job(), "readings": away("logs", "tracker", "checkpoints")},
+        {"health": "unknown", "quiet": "monitor_blind", "escalate": False},
+        rules=("H1",),
+        before=[
+            {"at": clock(at), "job": job(), "readings": away("logs", "tracker", "checkpoints")}
+            for at in (10, 20, 30)
+        ],
+        line={"launched_at": clock(0)},
+    ),
     Case(
         "the log's pipe is dark and the tracker goes on",
         trains(220, log_lines=bars(1700)),

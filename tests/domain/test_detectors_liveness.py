@@ -354,6 +354,37 @@ def test_a_start_is_left_alone_within_its_allowance() -> None:
         assert live(answer).phase is TrainingPhase.INITIALISING
 
 
+DARK: dict[str, Any] = {"without": tuple(one for one in SOURCES if one != "orchestrator")}
+AWAY: dict[str, Any] = {"without": ("orchestrator",)}
+
+
+def test_a_start_that_nobody_but_the_orchestrator_tells_of_is_blind_and_not_compiling() -> None:
+    history = story(Stabilizing)
+    found = [look(history, wait=timedelta(minutes=8), **DARK) for _ in range(5)]
+    assert [quiet(one) for one in found] == ["", "", *["monitor_blind"] * 3]
+    assert [opened(one) for one in found] == [[], [], ["monitor_blind"], [], []]
+    # Once the output answers it is within its allowance again.
+    answer = look(history, wait=timedelta(minutes=1), **UP)
+    assert (quiet(answer), cleared(answer)) == ("compiling_or_restoring", ["monitor_blind"])
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (DARK, ""),
+        ({"without": SOURCES}, ""),
+        ({**AWAY, "shown": tracker(None), "lines": ["up"]}, ""),
+        ({**AWAY, "shown": tracker(None), "lines": ["Compiling"]}, "compiling_or_restoring"),
+        ({"lines": ["up"], "without": ("tracker", "checkpoints")}, "compiling_or_restoring"),
+        ({"shown": tracker(None), "without": ("logs", "checkpoints")}, "compiling_or_restoring"),
+        ({"found": listing(), "without": ("logs", "tracker")}, "compiling_or_restoring"),
+    ],
+)
+def test_a_start_needs_a_witness_that_it_is_at_work(told: dict[str, Any], expected: str) -> None:
+    answer = look(story(Stabilizing), wait=timedelta(minutes=10), **told)
+    assert (quiet(answer), opened(answer)) == (expected, [])
+
+
 def test_a_start_without_a_word_or_a_step_is_told_after_45_min() -> None:
     history = story(Stabilizing)
     found = [opened(look(history, **UP)) for _ in range(5)]

@@ -8,7 +8,7 @@ from itertools import islice
 
 from watchkeeper.domain.contracts.live_limits import live_limits_of
 from watchkeeper.domain.detectors.held import Held
-from watchkeeper.domain.detectors.quiet import witness_lines
+from watchkeeper.domain.detectors.quiet_words import witness_lines
 from watchkeeper.domain.events import CheckRecorded, Severity
 from watchkeeper.domain.measuring.witnesses import STEP_CLOCKS
 from watchkeeper.domain.observed.liveness import Liveness, Moves, Quiet, Witness

@@ -11,9 +11,10 @@ from watchkeeper.domain.contracts.live_limits import LiveLimits, live_limits_of,
 from watchkeeper.domain.detectors.checkpoint_pace import expected_time
 from watchkeeper.domain.detectors.kept_sources import waits, waits_again
 from watchkeeper.domain.detectors.planned import expecting
-from watchkeeper.domain.durations import render_duration
+from watchkeeper.domain.detectors.quiet_words import clock_of, is_worth_telling, words_of
 from watchkeeper.domain.events import CheckRecorded
 from watchkeeper.domain.measuring.witnesses import (
+    NO_CHECKPOINT,
     NO_STEP,
     NOTHING_LOGGED,
     STEP_CLOCKS,
@@ -34,6 +35,9 @@ from watchkeeper.domain.values import TERMINAL, JobState
 
 WITNESSES_MIN = 2
 """Sources that must stand still before a run counts as hung."""
+
+_ANSWERS = (NOTHING_LOGGED, NO_STEP, NO_CHECKPOINT)
+"""Why a source cannot tell that was reached, and has nothing of a start yet."""
 
 DARK_CHECKS = 2
 """Checks in a row without a word of one source before its silence is worth a verdict."""
@@ -235,7 +239,7 @@ def _verdict(scene: Scene) -> tuple[Quiet, str]:
         return Quiet.WAITING_FOR_CAPACITY, "RUNNING, and none of its tasks has a machine"
     if scene.state in (JobState.UNKNOWN, JobState.NOT_FOUND):
         return Quiet.NOT_JUDGED, "the orchestrator cannot account for the job"
-    if scene.state in (JobState.RUNNING, None):
+    if scene.state in (JobState.RUNNING, None) and _is_witnessed(scene):
         starting = _starting(scene)
         if starting:
             return Quiet.COMPILING_OR_RESTORING, starting
@@ -248,13 +252,38 @@ def _moving(scene: Scene, moved: list[Witness]) -> tuple[Quiet, str]:
     by = by or ", ".join(one.name for one in moved)
     output, tracker = scene.of("output"), scene.of("tracker")
     if output.moves is not Moves.MOVED and output.checks >= DARK_CHECKS and "logs" not in names:
-        why = output.why or f"the output stands since {_clock(output.since)}"
+        why = output.why or f"the output stands since {clock_of(output.since)}"
         return Quiet.LOG_PIPE_DARK, f"it moves ({by}), and its output is dark: {why}"
     silent = "tracker" not in names and tracker.checks >= DARK_CHECKS
     if silent or tracker.moves is Moves.CATCHING_UP:
-        why = tracker.why or f"step {tracker.step} since {_clock(tracker.since)}"
+        why = tracker.why or f"step {tracker.step} since {clock_of(tracker.since)}"
         return Quiet.TRACKER_SILENT, f"it moves ({by}), and the tracker shows nothing new: {why}"
     return Quiet.MOVING, f"steps move: {by}"
+
+
+def _is_witnessed(scene: Scene) -> bool:
+    """Say whether anybody but the watch's own patience tells that it is at work.
+
+    RUNNING alone tells nothing of a start, and without the orchestrator an old answer may be that
+    of a job that is gone: only what moves, or speaks of work, shows that one runs.
+    """
+    if scene.state is None:
+        return bool(scene.busy) or any(one.moves is Moves.MOVED for one in scene.witnesses)
+    return not is_dark(scene.witnesses)
+
+
+def is_unheard(check: CheckRecorded) -> bool:
+    """Say whether a start is called RUNNING, and nothing that could show training ever answered."""
+    live, job = check.liveness, check.job
+    running = job is not None and job.state is JobState.RUNNING
+    if not running or live.quiet is not Quiet.NOT_JUDGED or check.progress is not None:
+        return False
+    return is_dark(live.witnesses) and all(one.since is None for one in live.witnesses)
+
+
+def is_dark(witnesses: tuple[Witness, ...]) -> bool:
+    """Say whether no clock gives an answer; that nothing was logged or saved yet is one."""
+    return all(one.moves is Moves.SILENT and one.why not in _ANSWERS for one in witnesses)
 
 
 def _starting(scene: Scene) -> str:
@@ -266,12 +295,12 @@ def _starting(scene: Scene) -> str:
         if running > max(limit, scene.limits.initialising):
             return ""
         said = f": {scene.busy}" if scene.busy else ""
-        return f"it starts since {_clock(scene.phase_since)}, allowed are {_words(limit)}{said}"
+        return f"it starts since {clock_of(scene.phase_since)}, allowed are {words_of(limit)}{said}"
     if scene.busy and scene.quiet_for <= scene.limits.compiling:
-        allowed = _words(scene.limits.compiling)
-        return f"no step since {_clock(scene.since)}, allowed are {allowed}: {scene.busy}"
+        allowed = words_of(scene.limits.compiling)
+        return f"no step since {clock_of(scene.since)}, allowed are {allowed}: {scene.busy}"
     if scene.final and scene.quiet_for <= scene.limits.startup_watchdog:
-        return f"the last step is done since {_clock(scene.since)}: it evaluates or exports"
+        return f"the last step is done since {clock_of(scene.since)}: it evaluates or exports"
     return ""
 
 
@@ -280,7 +309,7 @@ def standing_verdict(scene: Scene) -> tuple[Quiet, str]:
     # What an act expects is told as it is; that it opens nothing is for the findings to say.
     stood = scene.now - scene.since if scene.is_excused else scene.quiet_for
     few = not scene.is_excused and scene.checks < scene.limits.stall_cadences
-    wait, blind = _words(stood), Quiet.NOT_JUDGED if scene.is_excused else Quiet.MONITOR_BLIND
+    wait, blind = words_of(stood), Quiet.NOT_JUDGED if scene.is_excused else Quiet.MONITOR_BLIND
     if stood < _limit(scene) or few:
         return Quiet.NOT_JUDGED, f"no step seen for {wait}: too soon to tell"
     if scene.state is None:
@@ -290,7 +319,7 @@ def standing_verdict(scene: Scene) -> tuple[Quiet, str]:
         return Quiet.RUN_HUNG, f"no step for {wait} by {', '.join(standing)}"
     # Output that is read and shows no step may print it in a way that nobody knows here.
     if _start_is_overdue(scene) and len({*standing, "logs"}) >= WITNESSES_MIN:
-        limit = _words(scene.limits.startup_watchdog)
+        limit = words_of(scene.limits.startup_watchdog)
         return Quiet.RUN_HUNG, f"it starts for {wait} without a step, more than the {limit} allowed"
     named = f"only {standing[0]} tells" if standing else "no source tells"
     return blind, f"no step seen for {wait}, and {named}: too few to tell why"
@@ -298,7 +327,8 @@ def standing_verdict(scene: Scene) -> tuple[Quiet, str]:
 
 def _limit(scene: Scene) -> timedelta:
     """Return how long nothing may move: twice as long where the output goes on without steps."""
-    if scene.phase is not TrainingPhase.TRAINING:
+    starting = scene.now - scene.phase_since
+    if scene.phase is not TrainingPhase.TRAINING and starting > scene.limits.initialising:
         return timedelta(0)  # The allowance of a start has passed already.
     going_on = scene.of("output").moves is Moves.MOVED
     return 2 * scene.stall if going_on else scene.stall
@@ -345,55 +375,6 @@ def _is_checkpoint_due(scene: Scene) -> bool:
     return scene.now - since > scene.limits.checkpoint_slack * scene.checkpoint_every
 
 
-# --- Words ---------------------------------------------------------------------------------------
-
-
-def witness_lines(liveness: Liveness) -> tuple[str, ...]:
-    """Say for each clock that was looked at what it shows, for people."""
-    return tuple(_line(one) for one in liveness.witnesses if _is_worth_telling(one))
-
-
 def _was_never_there(witness: Witness) -> bool:
     """Say whether a clock is one that the run has never had: most have no gauges."""
-    return witness.name == "telemetry" and not _is_worth_telling(witness)
-
-
-def _is_worth_telling(witness: Witness) -> bool:
-    # Gauges that a run has never had, and checkpoints that it has none of, are no news.
-    return witness.since is not None or witness.why not in ("no gauges", "not asked")
-
-
-def _line(witness: Witness) -> str:
-    near = f"~{witness.step}" if witness.uncertainty else f"{witness.step}"
-    shown = f"step {near}" if witness.step is not None else "no step"
-    what = {"output": "the output's tail", "logs": "steps in the output"}.get(
-        witness.name, f"the {witness.name}"
-    )
-    since = f"since {_clock(witness.since)}" if witness.since is not None else ""
-    match witness.moves:
-        case Moves.MOVED:
-            return f"{what}: moved" + (f", {shown}" if witness.step is not None else "")
-        case Moves.STOOD if witness.name == "output":
-            return f"{what}: the same {since}, at {_times(witness.checks)}"
-        case Moves.STOOD:
-            return f"{what}: {shown} {since}, the same at {_times(witness.checks)}"
-        case Moves.TOO_SOON | Moves.CATCHING_UP:
-            return f"{what}: {shown} {since}; {witness.why}"
-        case Moves.SILENT:
-            last = f", last {shown} {since}" if witness.step is not None else ""
-            return f"{what}: cannot tell ({witness.why}){last}"
-
-
-def _times(checks: int) -> str:
-    return f"{checks} check{'s' if checks != 1 else ''} in a row"
-
-
-def _words(length: timedelta) -> str:
-    minutes = int(length.total_seconds() // 60)
-    if minutes < 10:
-        return render_duration(timedelta(seconds=round(length.total_seconds(), 1)))
-    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
-
-
-def _clock(at: datetime | None) -> str:
-    return f"{at:%H:%M} UTC" if at is not None else "the launch"
+    return witness.name == "telemetry" and not is_worth_telling(witness)

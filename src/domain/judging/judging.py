@@ -17,6 +17,7 @@ from watchkeeper.domain.contracts.plan import make_plan, own_tracker_id
 from watchkeeper.domain.deciding.decide import decide
 from watchkeeper.domain.detectors.every import answers_at
 from watchkeeper.domain.detectors.held import Held
+from watchkeeper.domain.detectors.quiet import is_unheard
 from watchkeeper.domain.envelope import Envelope, Event
 from watchkeeper.domain.events import (
     Action,
@@ -229,7 +230,7 @@ def health_of(judged: Judged) -> Health:
     """
     check = judged.check
     lost = check.job is not None and check.job.state in (JobState.NOT_FOUND, JobState.UNKNOWN)
-    nobody = lost or (check.job is None and _is_blank(check))
+    nobody = lost or is_unheard(check) or (check.job is None and _is_blank(check))
     if check.health is not Health.HEALTHY:
         return check.health
     return Health.UNKNOWN if nobody else health_now(judged.run)
@@ -238,6 +239,8 @@ def health_of(judged: Judged) -> Health:
 def reason_of(judged: Judged) -> str:
     """Return why a check has its health; a finding that was made after the check is named."""
     because = judged.check.because
+    if because == "running" and is_unheard(judged.check):
+        return "running, by the orchestrator alone: no other source has told of it yet"
     if not is_belied(judged.run):
         return because
     return f"{because}; open findings: {', '.join(sorted(judged.run.findings))}"

@@ -31,6 +31,9 @@ NOTHING_LOGGED = "nothing logged since the launch"
 NO_STEP = "it shows no step"
 """Why a tracker that answered cannot tell."""
 
+NO_CHECKPOINT = "there is none yet"
+"""Why a store that answered cannot tell."""
+
 _LOSS_MARK = "loss "
 
 LOSS_ALONE = "a loss without a step, and none after it yet"
@@ -348,7 +351,7 @@ def _checkpoints(check: CheckRecorded, reading: Reading | None) -> Shown:
     half = [one.step for one in check.checkpoints_incomplete]
     steps = [*check.checkpoints_complete, *half]
     if not steps:
-        return Shown(why="there is none yet")
+        return Shown(why=NO_CHECKPOINT)
     newest = max(steps)
     return Shown(newest, mark="incomplete" if newest in half else "")
 
