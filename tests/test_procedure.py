@@ -33,7 +33,6 @@ WENT_WRONG = (
     "Benign-looking success with missing artifacts",
 )
 LOOP = (
-    "A stopping point is reached",
     "Terminal and successful",
     "Terminal and not successful",
     "An error in the log",
@@ -49,14 +48,16 @@ LOOP = (
     "Cluster mutation",
     "A full disk",
 )
-STEPS = (
-    "Wait 120 s once after a launch",
-    "Then wait 570 s, or what lane and contract say",
-    "The end is the orchestrator's word, never a count of steps",
-    "The tracker's links are told once",
-    "They are told again for a new tracker run",
-    "Progress is told as `~4600/5155`, or `~4600/unknown`",
-)
+STEPS = {
+    "Wait 120 s once after a launch": "due = at + contract.watch.after_submit",
+    "Then wait 570 s, or what lane and contract say": "def cadence_of(",
+    "The end is the orchestrator's word, never a count of steps": "job.state in TERMINAL",
+    "A stopping point is reached: the watch ends, the job goes on, the DRI is asked": "WatchEnded(",
+    "The tracker's links are told once": "TrackerAnnounced(",
+    "They are told again for a new tracker run": "TrackerAnnounced(",
+    "Progress is told as `~4600/5155`, or `~4600/unknown`": "def render_progress(",
+}
+"""Each with a line of the module that carries it out: a module that only reads for it has none."""
 STEP = re.compile(r"^\| (?P<step>[^|]+?) \| `(?P<module>src/[^`]+)` \| `(?P<test>tests/[^`]+)` \|$")
 
 
@@ -64,6 +65,11 @@ def rows() -> dict[str, tuple[str, ...]]:
     """The rules by entry, as the page has them."""
     found = [ROW.match(line) for line in PAGE.read_text(encoding="utf-8").splitlines()]
     return {row["entry"]: tuple(row["rules"].split(", ")) for row in found if row}
+
+
+def branches(source: str) -> set[str]:
+    """The branches of the procedure that a rule says it is for."""
+    return set(re.findall(r"\bbranch: ([^;]+)", source))
 
 
 @pytest.mark.parametrize("entry", [*WENT_WRONG, *LOOP])
@@ -80,11 +86,22 @@ def test_the_rules_of_an_entry_are_those_that_say_they_are_for_it(entry: str) ->
     assert said <= {*rows()[entry]}
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_step_of_the_loop_has_a_module_and_a_test(step: str) -> None:
+@pytest.mark.parametrize("entry", LOOP)
+def test_the_rules_of_a_branch_are_those_that_say_they_are_for_it(entry: str) -> None:
+    said = {name for name, rule in RULES.items() if entry in branches(rule.source)}
+    assert said == {*rows()[entry]}
+
+
+def test_no_rule_says_that_it_is_for_a_branch_that_the_page_does_not_have() -> None:
+    said = {entry for rule in RULES.values() for entry in branches(rule.source)}
+    assert said == {*LOOP}
+
+
+@pytest.mark.parametrize(("step", "line"), STEPS.items())
+def test_a_step_of_the_loop_has_a_module_and_a_test(step: str, line: str) -> None:
     found = [STEP.match(line) for line in PAGE.read_text(encoding="utf-8").splitlines()]
     [row] = [one for one in found if one and one["step"] == step]
-    assert (ROOT / row["module"]).is_file()
+    assert line in (ROOT / row["module"]).read_text(encoding="utf-8")
     file, name = row["test"].split("::")
     assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")
 

@@ -21,7 +21,8 @@ LIVE_TEXTS = (
         "Nothing is ended by rule. A step that is seen, or a job that starts anew, clears it; no "
         "answer does not.",
         "watchkeeper.domain.detectors.liveness",
-        f"{_LOOP}, Evaluate; operating practice: three phases of a start and their watchdogs",
+        f"{_LOOP}, branch: Loss lines go on; branch: No output; "
+        "operating practice: three phases of a start and their watchdogs",
     ),
     RuleText(
         "H5",
@@ -79,7 +80,7 @@ LIVE_TEXTS = (
         "Alert where the class is grave and no step came since, else notify. It clears when a log "
         "that answers has the lines no more, and steps move.",
         "watchkeeper.domain.detectors.signs",
-        f"{_LOOP}, Evaluate: TPU/XLA HBM reports are failures even without OOM",
+        f"{_LOOP}, branch: An error in the log; branch: HBM reports without the word OOM",
     ),
     RuleText(
         "H14",
@@ -100,7 +101,7 @@ LIVE_TEXTS = (
         "Notify, with host and path; an alert below `live.disk_alert`. Two points above the limit "
         "clear it. Clean-up needs a consent.",
         "watchkeeper.domain.detectors.host",
-        "operating practice: disks of hosts; written agent guidelines",
+        "operating practice: disks of hosts; written agent guidelines, branch: A full disk",
     ),
     RuleText(
         "H16",
@@ -110,7 +111,8 @@ LIVE_TEXTS = (
         "died before the launch does not count.",
         "Alert and ask the DRI. A step that is seen clears it.",
         "watchkeeper.domain.detectors.liveness",
-        f"{_LOOP}, Evaluate: flag the run as degraded and notify immediately",
+        f"{_LOOP}, branch: No progress over several checks with dead owners, dead nodes or unmet "
+        "demand",
     ),
 )
 """H3, H5, H6, H10, H12 to H16."""

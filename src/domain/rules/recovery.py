@@ -22,7 +22,8 @@ RECOVERY_RULES = (
         "complete, validated checkpoint, by numeric step. The decision says what its outcome would "
         "prove, and which hypotheses are at stake; a machine that was lost before is named.",
         _RECOVERY,
-        f"{_HERO}, Resume And Recovery and What Can Go Wrong: Midrun crash",
+        f"{_HERO}, Resume And Recovery and What Can Go Wrong: Midrun crash; "
+        f"{_LOOP}, branch: Terminal and not successful; branch: Restart the job",
     ),
     RuleText(
         "R2",
@@ -65,7 +66,7 @@ RECOVERY_RULES = (
         "branch and reported with `watchkeeper fix`, and changes no file that trains, relaunch at "
         "that commit under the approval that the run has; else refuse it, naming the file.",
         _CAUSES,
-        f"{_LOOP}, Evaluate: small fixes; {_HERO}, What Can Go Wrong: code bug",
+        f"{_LOOP}, branch: A small bug; {_HERO}, What Can Go Wrong: code bug",
     ),
     RuleText(
         "R6",
@@ -77,7 +78,8 @@ RECOVERY_RULES = (
         "Ask the DRI; do not relaunch. What changes the trajectory goes on as a new run with "
         "`watchkeeper supersede`.",
         _CAUSES,
-        f"{_LOOP}, Evaluate: complex issues; {_HERO}, What Can Go Wrong: code bug",
+        f"{_LOOP}, branch: HBM reports without the word OOM; branch: A complex issue; "
+        f"{_HERO}, What Can Go Wrong: code bug",
     ),
     RuleText(
         "R7",
@@ -88,7 +90,7 @@ RECOVERY_RULES = (
         "`recover.bad_node` is `exception`, relaunch at once and print the command. The same node "
         "twice, several at once, or none named: ask. watchkeeper deletes nothing itself.",
         _CAUSES,
-        f"{_LOOP}, TPU Bad-Node Recovery",
+        f"{_LOOP}, branch: A bad TPU node; branch: Cluster mutation",
     ),
     RuleText(
         "R8",
@@ -97,7 +99,8 @@ RECOVERY_RULES = (
         "it could not be scheduled.",
         "Tell the DRI; nothing is done to the cluster, and nothing is relaunched by rule.",
         _CAUSES,
-        f"{_HERO}, What Can Go Wrong: Capacity or scheduling wedge",
+        f"{_HERO}, What Can Go Wrong: Capacity or scheduling wedge; "
+        f"{_LOOP}, branch: Cluster mutation",
     ),
     RuleText(
         "R9",
@@ -134,7 +137,8 @@ RECOVERY_RULES = (
         "came back after a fix; or, in the daily lane, any code bug after one fix.",
         "Ask the DRI.",
         _AGAIN,
-        f"{_LOOP}, Notes; written procedure for ferries: one bounded fix attempt, then escalate",
+        f"{_LOOP}, branch: The same error after a fix; written procedure for ferries: one bounded "
+        "fix attempt, then escalate",
     ),
     RuleText(
         "R13",
@@ -143,7 +147,8 @@ RECOVERY_RULES = (
         "some left.",
         "Wait, and watch the attempts.",
         _VERDICT,
-        "operating practice: exactly one retry owner",
+        f"operating practice: exactly one retry owner; {_LOOP}, branch: Terminal and not "
+        "successful",
     ),
     RuleText(
         "R14",
@@ -154,7 +159,7 @@ RECOVERY_RULES = (
         "Leave it, whatever the orchestrator calls the end; in a window, or where only its lines "
         "say so, ask the DRI how to go on. A stop that is not on record is a failure.",
         _VERDICT,
-        f"{_LOOP}, Evaluate",
+        f"{_LOOP}, branch: Terminal and not successful",
     ),
     RuleText(
         "R15",
@@ -162,7 +167,7 @@ RECOVERY_RULES = (
         "The orchestrator says success.",
         "Verify the artefacts for the seal.",
         _VERDICT,
-        f"{_LOOP}, Check Terminal Status; {_HERO}, Seal",
+        f"{_LOOP}, branch: Terminal and successful; {_HERO}, Seal",
     ),
     RuleText(
         "R16",
@@ -171,7 +176,8 @@ RECOVERY_RULES = (
         "Name host and path, and propose the clean-up as a guarded action; relaunch once a human "
         "consented and answered. watchkeeper deletes nothing itself.",
         _CAUSES,
-        "operating practice: logs that fill the disks of hosts; written guidelines: clean-up",
+        "operating practice: logs that fill the disks of hosts; written guidelines: clean-up, "
+        "branch: A full disk",
     ),
     RuleText(
         "R17",
@@ -182,7 +188,8 @@ RECOVERY_RULES = (
         "process. The job is left alone: never a relaunch. For a hang evidence is kept first; "
         "ending it is a guarded action.",
         _LIVE,
-        f"{_HERO}, What Can Go Wrong",
+        f"{_HERO}, What Can Go Wrong; {_LOOP}, branch: An error in the log; "
+        "branch: No progress over several checks with dead owners, dead nodes or unmet demand",
     ),
     RuleText(
         "R18",
@@ -191,7 +198,8 @@ RECOVERY_RULES = (
         "A relaunch or rollback that a human asked for is decided here.",
         "The decision says why the failure is recoverable, or who asked for the end.",
         _LAUNCHING,
-        f"{_HERO}, Resume And Recovery: relaunch only on terminal recoverable failure",
+        f"{_HERO}, Resume And Recovery: relaunch only on terminal recoverable failure; "
+        f"{_LOOP}, branch: No output; branch: Restart the job",
     ),
     RuleText(
         "R19",
@@ -204,7 +212,8 @@ RECOVERY_RULES = (
         "relaunch.",
         "Ask the DRI; or relaunch, where a human answered so.",
         _RECOVERY,
-        f"{_HERO}, Babysitting: escalate",
+        f"{_HERO}, Babysitting: escalate; {_LOOP}, branch: Terminal and not successful; "
+        "branch: A complex issue",
     ),
 )
 """In the order of their ids."""

@@ -201,7 +201,7 @@ _TEXTS = (
         "holder, or `doctor --record`. Health and phase stay as they are. A check clears it. A "
         "blind monitor is told once by the check itself; health is then unknown, never worse.",
         "watchkeeper.domain.detectors.freshness",
-        f"{_HERO}, What Can Go Wrong: Silent monitor failure",
+        f"{_HERO}, What Can Go Wrong: Silent monitor failure; {_LOOP}, branch: No output",
     ),
     RuleText(
         "H2",
@@ -229,7 +229,8 @@ _TEXTS = (
         "is verified. A human may waive most of them, by name and under a consent. A stopped run "
         "lacks its successful end, so only a waiver seals it.",
         "watchkeeper.domain.sealing.seal",
-        f"{_HERO}, Seal and What Can Go Wrong: Benign-looking success with missing artifacts",
+        f"{_HERO}, Seal and What Can Go Wrong: Benign-looking success with missing artifacts; "
+        f"{_LOOP}, branch: Terminal and successful",
     ),
     RuleText(
         "H17",
