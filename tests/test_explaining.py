@@ -10,6 +10,8 @@ import pytest
 from tests.command_line import Cli, launch, written
 from tests.training import Site, tiny_contract
 from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
+from watchkeeper.domain.events import RunEvent
+from watchkeeper.domain.judging import rejudging
 
 pytestmark = pytest.mark.git
 
@@ -126,10 +128,14 @@ def test_an_empty_policy_asks_whether_today_s_rules_decide_the_same(
     assert len(told["notes"]) == 1
 
 
+def decides_nothing(*_: object) -> list[RunEvent]:
+    return []
+
+
 def test_a_decision_that_today_s_rules_do_not_make_is_told_by_an_empty_policy(
     cli: Cli, ended_badly: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watchkeeper.domain.judging.rejudging.verdict", lambda *_: [])
+    monkeypatch.setattr(rejudging, "verdict", decides_nothing)
     told = json.loads(cli("whatif", ended_badly, "--policy", policy(tmp_path, ""), "--json").out)
     assert [one["would"] for one in told["changed"] if "escalate" in str(one["was"])] == [[]]
 
