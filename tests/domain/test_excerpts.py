@@ -222,6 +222,14 @@ def test_after_a_success_only_a_cause_makes_a_failure_of_an_error(
     assert excerpt_read(text, None).label is expected
 
 
+def test_each_line_is_shown_once_with_all_signatures_that_held_in_it() -> None:
+    found = triage_text(ENDED + TRACEBACK + "BrokenPipeError: [Errno 32] Broken pipe")
+    shown = [(one.number, one.rule, one.also) for one in found.evidence]
+    assert [number for number, _, _ in shown] == [1, 3, 5]
+    assert shown[2][1:] == ("net.reset", ("net.python-timeout", "mark.exception"))
+    assert [name for _, first, also in shown for name in (first, *also)] == list(found.rules)
+
+
 GUESSED = "Exit code 137: killed by SIGKILL (possibly OOM or resource limit)"
 
 

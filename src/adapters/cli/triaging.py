@@ -202,7 +202,8 @@ def _table(name: str, found: Triage, count: int) -> str:
         text.append("evidence" if found.label.value != "benign" else "seen, and harmless")
         width = max(len(f"{one.number:,}") for one in found.evidence)
         text += [
-            f"  {one.number:>{width},}  {one.line}\n  {'':>{width}}  ({one.rule})"
+            f"  {one.number:>{width},}  {one.line}\n"
+            f"  {'':>{width}}  ({', '.join((one.rule, *one.also))})"
             for one in found.evidence
         ]
     elif found == NOTHING_READ:

@@ -7,6 +7,7 @@ When nothing names a cause, a text that shows a failure is `unknown` and every o
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from watchkeeper.domain.facts.decisions import Outlook
@@ -90,11 +91,13 @@ class Evidence:
         line: The line, at most 300 characters.
         number: Its number in the text, from 1; 0 for a fact of the context.
         rule: The signature's id.
+        also: Ids of the others that held in it.
     """
 
     line: str
     number: int
     rule: str
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,17 +308,13 @@ def _verdict(ordered: list[Told]) -> Triage:
         for label in (claim.label, *(claim.also if claim is root else ()))
         if label is not root.label and label is not Label.UNKNOWN
     )
-    evidence: dict[tuple[int, str], Evidence] = {}
-    for claim in ordered:
-        line = claim.line.strip()[:LINE_MAX]
-        evidence.setdefault((claim.number, line), Evidence(line, claim.number, claim.rule))
     return Triage(
         label=root.label,
         secondary=tuple(others)[:3],
         fingerprint=fingerprint_of(root.label, root.line),
         confidence=confidence_of(root, top),
         rules=tuple(dict.fromkeys(claim.rule for claim in ordered))[:EVIDENCE_MAX],
-        evidence=tuple(evidence.values())[:EVIDENCE_MAX],
+        evidence=_evidence((claim.line, claim.number, claim.rule) for claim in ordered),
         outlook=root.outlook,
     )
 
@@ -336,11 +335,19 @@ def _benign(scanner: Scanner) -> Triage:
         fingerprint="",
         confidence=0.9 if seen else 0.8,
         rules=tuple(hit.signature.id for hit in seen)[:EVIDENCE_MAX],
-        evidence=tuple(
-            Evidence(hit.line.strip()[:LINE_MAX], hit.number, hit.signature.id)
-            for hit in seen[:EVIDENCE_MAX]
-        ),
+        evidence=_evidence((hit.line, hit.number, hit.signature.id) for hit in seen),
         outlook=OUTLOOKS[Label.BENIGN],
+    )
+
+
+def _evidence(told: Iterable[tuple[str, int, str]]) -> tuple[Evidence, ...]:
+    """Return each line once, in order, with the signatures that held in it."""
+    rules: dict[tuple[str, int], dict[str, None]] = {}
+    for line, number, rule in told:
+        rules.setdefault((line.strip()[:LINE_MAX], number), {})[rule] = None
+    return tuple(
+        Evidence(line, number, first, tuple(others))
+        for (line, number), (first, *others) in list(rules.items())[:EVIDENCE_MAX]
     )
 
 
