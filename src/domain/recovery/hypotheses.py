@@ -1,16 +1,25 @@
 """What a relaunch shows about the failure before it: what is ruled out, and what is left.
 
-A relaunch is a new allocation of the same code on the same data. So training past the place of the
-failure rules out what is deterministic there, and the same failure again rules out what was new.
+A relaunch runs the same code on the same data over the same fabric. So training past the place of
+the failure rules out what is deterministic there, and the same failure again on other machines
+rules out the machines before and their allocation. Nothing rules the fabric out: it stays the same,
+and its faults pass by themselves.
 """
 
 from watchkeeper.domain.events import CheckRecorded, HypothesesJudged, Hypothesis
 from watchkeeper.domain.recovery.case import place
+from watchkeeper.domain.state.causes import UNKNOWN
 from watchkeeper.domain.state.judgement import Stake
 from watchkeeper.domain.state.repeated import WINDOW_STEPS, in_same_window, is_past
 from watchkeeper.domain.state.run import Failure, Run
 
-_DETERMINISTIC = (Hypothesis.CODE, Hypothesis.DATA)
+_DETERMINISTIC = frozenset({Hypothesis.CODE, Hypothesis.DATA})
+"""What fails again at the same place, whatever runs it."""
+
+_PLACED = frozenset({Hypothesis.NODE, Hypothesis.ALLOCATION})
+"""What stays behind where the next instance gets other machines."""
+
+_NONE: frozenset[Hypothesis] = frozenset()
 
 
 def judged_by_progress(run: Run, check: CheckRecorded) -> list[HypothesesJudged]:
@@ -31,7 +40,7 @@ def judged_by_progress(run: Run, check: CheckRecorded) -> list[HypothesesJudged]
         return []
     because = f"training is well past the place of {failure.instance}'s end ({place(failure)})"
     shown = f"{check.instance} at ~{check.progress.step}"
-    return [_judged(stake, failure, check.instance, _DETERMINISTIC, because, shown)]
+    return [_judged(stake, failure, check.instance, (_DETERMINISTIC, _NONE), because, shown)]
 
 
 def judged_by_end(run: Run) -> list[HypothesesJudged]:
@@ -50,37 +59,48 @@ def judged_by_end(run: Run) -> list[HypothesesJudged]:
     near = in_same_window(newest, before)
     if is_past(newest, before) and not near:
         because = f"it got well past the place of {before.instance}'s end ({place(before)})"
-        return [_judged(stake, before, newest.instance, _DETERMINISTIC, because, shown)]
-    if newest.fingerprint != before.fingerprint and not near:
+        return [_judged(stake, before, newest.instance, (_DETERMINISTIC, _NONE), because, shown)]
+    if newest.fingerprint != before.fingerprint and not (near and _may_be_alike(newest, before)):
         because = f"it ended otherwise, before it came past {place(before)}: nothing is settled"
-        return [_judged(stake, before, newest.instance, None, because, shown)]
+        return [_judged(stake, before, newest.instance, (_NONE, _NONE), because, shown)]
     return [_same_again(stake, before, newest, shown)]
+
+
+def _may_be_alike(newest: Failure, before: Failure) -> bool:
+    """Say whether two ends at one place may be one failure: not where each has its own cause."""
+    known = {newest.cause, before.cause} - UNKNOWN
+    return len(known) <= 1
 
 
 def _same_again(stake: Stake, before: Failure, newest: Failure, shown: str) -> HypothesesJudged:
     old, new = set(before.nodes), set(newest.nodes)
-    because = f"the same came back at {place(newest)} in another allocation"
-    out: tuple[Hypothesis, ...] = (Hypothesis.ALLOCATION,)
-    if old and new and not old & new:
-        because += f", on another machine ({', '.join(sorted(new))})"
-        out = (Hypothesis.ALLOCATION, Hypothesis.NODE)
-    elif old & new:
+    because = f"the same came back at {place(newest)}"
+    out, seen = _NONE, frozenset(Hypothesis) - _PLACED
+    if old & new:
         because += f", on the same machine ({', '.join(sorted(old & new))})"
-    return _judged(stake, before, newest.instance, out, because, shown)
+        seen = frozenset(Hypothesis)
+    elif old and new:
+        because += f" in another allocation, on another machine ({', '.join(sorted(new))})"
+        out = _PLACED
+    else:
+        because += "; where both ran is not known"
+    return _judged(stake, before, newest.instance, (out, seen), because, shown)
 
 
 def _judged(
     stake: Stake,
     before: Failure,
     instance: str,
-    out: tuple[Hypothesis, ...] | None,
+    tells: tuple[frozenset[Hypothesis], frozenset[Hypothesis]],
     because: str,
     shown: str,
 ) -> HypothesesJudged:
-    gone = tuple(one for one in stake.hypotheses if one in (out or ()))
-    left = tuple(one for one in stake.hypotheses if one not in gone)
-    # One that is left alone is ruled in; of several nobody knows which.
-    alone = left if out is not None and len(left) == 1 else ()
+    """Record an outcome by what it rules out, and by what it would be that was seen again."""
+    out, seen = tells
+    gone = tuple(one for one in stake.hypotheses if one in out)
+    left = tuple(one for one in stake.hypotheses if one not in out)
+    # Of several that are left nobody knows which; one that nothing was held against is no finding.
+    alone = left if len(left) == 1 and (gone or left[0] in seen) else ()
     return HypothesesJudged(
         instance=instance,
         decision=stake.decision,
