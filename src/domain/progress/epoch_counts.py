@@ -8,9 +8,11 @@ frameworks print them. Without a maximum, with the epoch behind the step, or bes
 import re
 from dataclasses import dataclass
 
+from watchkeeper.domain.progress.numbers import SHOWN, Count, shown_count
+
 # Possessive throughout: what may be white space in several ways is tried in one only.
 _OF = r"\s*+/\s*+"
-_COUNT = r"(?P<step>\d{1,12})" + _OF + r"(?P<maximum>\d{1,12})(?![\d.:/])"
+_COUNT = r"(?P<step>" + SHOWN + ")" + _OF + r"(?P<maximum>" + SHOWN + r")(?![\d.:/])"
 
 _IN_EPOCH = re.compile(
     r"(?<![A-Za-z_])epoch(?P<word>\s*+\(train\))?[\s:=#\[]*+"
@@ -40,8 +42,8 @@ class EpochCount:
         end: Where it ends.
     """
 
-    step: int
-    maximum: int
+    step: Count
+    maximum: Count
     epoch: int | None
     epochs: int | None
     done: int | None
@@ -59,6 +61,9 @@ def epoch_count(text: str) -> EpochCount | None:
         # `Train Epoch: 3 [6400/60000 (11%)]` counts samples.
         return None
     if not found["unit"] and not (found["between"] or found["epochs"]):
+        return None
+    if not found["unit"] and not _whole(found):
+        # A rounded count without a word may be of tokens.
         return None
     epochs = int(found["epochs"]) if found["epochs"] else None
     # Lightning's bar counts from 0 and shows the last epoch's number; fairseq pads with zeros.
@@ -85,11 +90,18 @@ def epoch_header(text: str) -> tuple[int, int] | None:
     return (int(found["epoch"]), int(found["epochs"])) if found else None
 
 
+def _whole(found: re.Match[str]) -> bool:
+    counts = (shown_count(found["step"]), shown_count(found["maximum"]))
+    return all(count is not None and count.exact for count in counts)
+
+
 def _made(
     found: re.Match[str], epoch: int | None, epochs: int | None, *, from_one: bool
 ) -> EpochCount | None:
-    step, maximum = int(found["step"]), int(found["maximum"])
-    if step > maximum:
+    step, maximum = shown_count(found["step"]), shown_count(found["maximum"])
+    if step is None or maximum is None:
+        return None
+    if step.value - step.uncertainty > maximum.value + maximum.uncertainty:
         return None
     done = None if epoch is None else max(epoch - from_one, 0)
     begin, end = found.start(), found.end()

@@ -13,21 +13,30 @@ from typing import Literal, cast
 from watchkeeper.domain.progress.epoch_counts import epoch_count, keras_count
 from watchkeeper.domain.progress.numbers import (
     NUMBER,
+    SHOWN,
+    Count,
     count_of,
     float_of,
+    held_count,
     loss_of,
     maximum_of,
     number_of,
     rate_of,
+    shown_count,
     slack_of,
-    whole_of,
 )
 from watchkeeper.domain.progress.own_forms import Printed, evaluates, own_form
-from watchkeeper.domain.progress.plain_forms import EVALUATION, NOT_A_STEP, plain_form
+from watchkeeper.domain.progress.plain_forms import (
+    EVALUATION,
+    NOT_A_STEP,
+    TOTAL_STEP,
+    epoch_shown,
+    key_value,
+    loss_alone,
+)
 
 Phase = Literal["", "not_started", "training", "evaluation"]
 
-_WHOLE = r"\d{1,3}(?:,\d{3}){1,5}|\d{1,15}"
 _COUNT = r"(?P<{0}>\d{{1,15}}(?:\.\d{{1,6}})?)(?P<{0}_scale>[kKMG]?)(?:it|steps?)?"
 
 _LEVANTER = re.compile(r"\bProgress on:(?P<what>\S+)\s+(?P<counts>\S+)")
@@ -43,27 +52,12 @@ _TRAINING_BAR = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z][A-Za-z ]*:?$")
 _EPOCH = re.compile(r"\bepoch\s*[:=]?\s*\[?(?P<epoch>\d{1,9})(?P<of>/\d+)?\b", re.IGNORECASE)
-_GLOBAL_STEP = re.compile(r"\bglobal_step[=:]\s*(?P<step>\d{1,15})")
-_TOTAL_STEP = re.compile(
-    r"\b(?:global[_ ]?step|num_updates)(?:\s*+[=:]\s*+|\s++)(?P<step>\d{1,15})\b", re.IGNORECASE
-)
-_TOTAL_STEPS = re.compile(
-    r"\b(?:total|max|num_train)_(?:steps|iters|iterations)\s*[=:]\s*(?P<maximum>\d{1,15})\b"
-)
-_EPOCH_SHOWN = re.compile(
-    r"\bepoch['\"]?\s*+[:=]?\s*+['\"]?\[?(?P<epoch>\d{1,9}(?:\.\d{1,9})?)\b", re.IGNORECASE
-)
+_GLOBAL_STEP = re.compile(r"\bglobal_step[=:]\s*(?P<step>" + SHOWN + ")")
 _ITERATION = re.compile(
-    r"(?:^|[\s\]])iteration\s+(?P<step>\d{1,15})\s*/\s*(?P<maximum>\d{1,15})\b", re.IGNORECASE
-)
-_STEP = re.compile(
-    r"(?:^|[\s\[({|,;:])['\"]?(?:(?:global[_ ]?|train[_/ ]|trainer/)?(?:steps?|iter|iteration)"
-    r"|(?P<batch>batch))(?:\(train\))?['\"]?"
-    r"(?P<between>\s*+[=:]\s*+\[?\s*+|\s++\[\s*+|\s++)(?P<step>" + _WHOLE + r")"
-    r"(?:(?P<of>\s*+/\s*+|\s++of\s++)(?P<maximum>" + _WHOLE + r"))?"
-    r"(?P<after>\.\d|[\w%]|\s*+[kKMG]?it\b)?",
+    r"(?:^|[\s\]])iteration\s+(?P<step>" + SHOWN + r")\s*/\s*(?P<maximum>" + SHOWN + ")",
     re.IGNORECASE,
 )
+_HELD_STEP = re.compile(r"'(?:global_|train_)?step':\s*+'?(?P<step>" + SHOWN + ")")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _JSON_STEPS = (
     *("step", "global_step", "_step", "iteration", "iter", "trainer/global_step", "train/step"),
@@ -124,6 +118,16 @@ def read_line(line: str) -> Line | None:
     Returns:
         None where the line says nothing about progress.
     """
+    shown = _read(line)
+    if shown is None or shown.step is None or shown.maximum is None or not shown.maximum_exact:
+        return shown
+    if shown.step - shown.uncertainty <= shown.maximum:
+        return shown
+    # A maximum below the step is that of something else, such as an epoch.
+    return replace(shown, maximum=None, maximum_exact=False)
+
+
+def _read(line: str) -> Line | None:
     text = line[-LINE_MAX:].replace("\0", "")
     if "\r" in text:
         text = text.rstrip("\r").rpartition("\r")[2]
@@ -143,9 +147,9 @@ def read_line(line: str) -> Line | None:
     if "{" in text and (found := _dictionary(text)):
         return found
     named = "step" in lower or "iter" in lower or "updates" in lower or "batch" in lower
-    if named and (found := _key_value(text)):
-        return found
-    plain = plain_form(text, lower) if named or "loss" in lower else None
+    plain = key_value(text) if named else None
+    if plain is None and "loss" in lower:
+        plain = loss_alone(text)
     return None if plain is None else _of_own_form(plain)
 
 
@@ -160,7 +164,7 @@ def _in_epoch(text: str, lower: str) -> Line | None:
     name = "key_value"
     if counted is None:
         counted, name = keras_count(text), "keras"
-    if counted is None or _TOTAL_STEP.search(text) or NOT_A_STEP.search(text):
+    if counted is None or TOTAL_STEP.search(text) or NOT_A_STEP.search(text):
         return None
     loss, slack = loss_of(text, counted.end)
     before = EVALUATION.search(text[: counted.begin])
@@ -169,9 +173,10 @@ def _in_epoch(text: str, lower: str) -> Line | None:
     return Line(
         format=name,
         phase="training",
-        step=counted.step,
-        maximum=counted.maximum,
-        maximum_exact=True,
+        step=counted.step.value,
+        uncertainty=counted.step.uncertainty,
+        maximum=counted.maximum.value,
+        maximum_exact=counted.maximum.exact,
         loss=loss,
         loss_slack=slack,
         rate=rate_of(text, counted.end),
@@ -221,13 +226,16 @@ def _bar(text: str) -> Line | None:
     epoch = _EPOCH.search(what)
     if made is None or epoch is None:
         return made
-    known = _GLOBAL_STEP.search(after)
+    printed = _GLOBAL_STEP.search(after)
     number, of = int(epoch["epoch"]), epoch["of"]
     made = replace(made, format="lightning", epoch=number)
-    if known is not None:
+    if printed is not None:
         # The bar's own numbers are of the epoch, that one is of the run.
-        step = int(known["step"])
-        return replace(made, step=step, uncertainty=0, maximum=None, maximum_exact=False)
+        known = shown_count(printed["step"])
+        if known is None:
+            return None
+        step, slack = known.value, known.uncertainty
+        return replace(made, step=step, uncertainty=slack, maximum=None, maximum_exact=False)
     # `Epoch 1/3` counts from 1, Lightning's own `Epoch 0` from 0.
     done = max(number - 1, 0) if of else number
     epochs = int(of[1:]) if of else None
@@ -264,26 +272,34 @@ def _megatron(text: str) -> Line | None:
         return Line("megatron", "evaluation") if evaluated else None
     if EVALUATION.search(text[: found.start()]):
         return Line("megatron", "evaluation")
+    step, top = shown_count(found["step"]), shown_count(found["maximum"])
+    printed = _GLOBAL_STEP.search(text, found.end()) if "global_step" in text else None
+    maximum = top
+    if printed is not None:
+        known = shown_count(printed["step"])
+        # An iteration that is not the run's step is one of an epoch, and so is its maximum.
+        maximum = top if step is not None and known is not None and _agree(step, known) else None
+        step = known
+    if step is None or top is None:
+        return None
     loss, slack = loss_of(text, found.end())
-    known = _GLOBAL_STEP.search(text, found.end()) if "global_step" in text else None
     return Line(
-        format="nemo" if known is not None else "megatron",
+        format="nemo" if printed is not None else "megatron",
         phase="training",
-        step=int(known["step"]) if known is not None else int(found["step"]),
-        maximum=int(found["maximum"]),
-        maximum_exact=True,
+        step=step.value,
+        uncertainty=step.uncertainty,
+        maximum=maximum.value if maximum is not None else None,
+        maximum_exact=maximum is not None and maximum.exact,
         loss=loss,
         loss_slack=slack,
         rate=rate_of(text, found.end()),
-        epoch=_epoch_shown(text),
+        epoch=epoch_shown(text),
     )
 
 
-def _epoch_shown(text: str) -> float | None:
-    found = _EPOCH_SHOWN.search(text) if "epoch" in text.lower() else None
-    if found is None:
-        return None
-    return float(found["epoch"]) if "." in found["epoch"] else int(found["epoch"])
+def _agree(one: Count, other: Count) -> bool:
+    """Say whether two counts are of the same thing; one may count from 0, the other from 1."""
+    return abs(one.value - other.value) <= one.uncertainty + other.uncertainty + 1
 
 
 def _dictionary(text: str) -> Line | None:
@@ -303,7 +319,7 @@ def _dictionary(text: str) -> Line | None:
         return None
     values = cast("dict[str, object]", held)
     step = next(
-        (found for key in _JSON_STEPS if (found := whole_of(values.get(key))) is not None), None
+        (found for key in _JSON_STEPS if (found := held_count(values.get(key))) is not None), None
     )
     if step is None:
         return None
@@ -311,16 +327,17 @@ def _dictionary(text: str) -> Line | None:
     loss = float_of(values.get(loss_key))
     evaluated = any(EVALUATION.match(key) for key in values)
     if loss is None and evaluated:
-        return Line("json", "evaluation", step=step)
+        return Line("json", "evaluation", step=step.value, uncertainty=step.uncertainty)
     maximum = next(
-        (m for key in _JSON_MAXIMA if (m := whole_of(values.get(key))) is not None), None
+        (m for key in _JSON_MAXIMA if (m := held_count(values.get(key))) is not None), None
     )
     return Line(
         format="json",
         phase="training",
-        step=step,
-        maximum=maximum,
-        maximum_exact=maximum is not None,
+        step=step.value,
+        uncertainty=step.uncertainty,
+        maximum=maximum.value if maximum is not None else None,
+        maximum_exact=maximum is not None and maximum.exact,
         loss=loss,
         epoch=float_of(values.get("epoch")),
     )
@@ -332,59 +349,14 @@ def _hugging_face(body: str) -> Line | None:
     found = re.search(r"'loss':\s*'?(?P<loss>" + NUMBER + r")", body, re.IGNORECASE)
     if found is None or "'train_runtime'" in body:
         return None
-    step = re.search(r"'(?:(?:global_|train_)?step)':\s*(?P<step>\d{1,15})", body)
+    named = _HELD_STEP.search(body)
+    step = shown_count(named["step"]) if named else None
     return Line(
         format="hugging_face",
         phase="training",
-        step=int(step["step"]) if step else None,
+        step=step.value if step else None,
+        uncertainty=step.uncertainty if step else 0,
         loss=number_of(found["loss"]),
         loss_slack=slack_of(found["loss"]),
-        epoch=_epoch_shown(body),
+        epoch=epoch_shown(body),
     )
-
-
-def _key_value(text: str) -> Line | None:
-    found, total = _STEP.search(text), _TOTAL_STEP.search(text)
-    if found is not None and (found["after"] or (found["batch"] and not found["maximum"])):
-        found = None
-    if (found is None and total is None) or NOT_A_STEP.search(text):
-        return None
-    loss, slack = loss_of(text)
-    if found is not None and total is None and not _is_shown(text, found, loss):
-        return None
-    if EVALUATION.search(text):
-        return Line("key_value", "evaluation")
-    step, maximum = _step_of(found, total)
-    if maximum is None and (whole := _TOTAL_STEPS.search(text)):
-        maximum = int(whole["maximum"])
-    deep = "samples/sec" in text or "[Rank " in text or "SamplesPerSec" in text
-    return Line(
-        format="deepspeed" if deep else "key_value",
-        phase="training",
-        step=step,
-        maximum=maximum,
-        maximum_exact=maximum is not None,
-        loss=loss,
-        loss_slack=slack,
-        rate=rate_of(text),
-        epoch=_epoch_shown(text),
-    )
-
-
-def _is_shown(text: str, found: re.Match[str], loss: float | None) -> bool:
-    """Say whether a step is shown as a value: not as `at step 12 the loader` shows it."""
-    if loss is not None or any(sign in found["between"] for sign in "=:"):
-        return True
-    if found["maximum"] and not found["batch"]:
-        # `Step 2 of 5` may be of anything; a step of training says so.
-        return "/" in found["of"] or "train" in text.lower()
-    return found[0].startswith("[") and text.startswith("]", found.end())
-
-
-def _step_of(found: re.Match[str] | None, total: re.Match[str] | None) -> tuple[int, int | None]:
-    """Return the step of the run and its maximum; a total count comes before any other."""
-    if found is None or (total is not None and total["step"] != found["step"]):
-        assert total is not None, "one of both is there"
-        return int(total["step"]), None
-    maximum = int(found["maximum"].replace(",", "")) if found["maximum"] else None
-    return int(found["step"].rstrip(",").replace(",", "")), maximum

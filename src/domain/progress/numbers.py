@@ -3,9 +3,13 @@
 import math
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _SCALES = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9}
 """Powers of ten of the suffixes that tqdm writes (`format_sizeof`, divisor 1,000)."""
+
+SHOWN = r"\d(?:[,._'\u00a0\u202f]?\d){0,20}+(?:[eE][-+]?\d{1,3})?+[\w%]*+"
+"""A count with all that is printed on it: what it means, if anything, `shown_count` says."""
 
 NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|inf(?:inity)?|nan)"
 
@@ -22,13 +26,22 @@ _SECONDS_PER_STEP = re.compile(
     r"(?:train_step_timing in s|iter time \(s\)):\s*(?P<value>\d+(?:\.\d+)?)"
 )
 _A_NUMBER = re.compile(NUMBER)
-_DIGITS = re.compile(r"[0-9]{1,15}")
+_WHOLE = re.compile(
+    r"(?P<digits>[0-9]{1,15}|[0-9]{1,3}(?P<by>[,_'\u00a0\u202f])[0-9]{3}(?:(?P=by)[0-9]{3}){0,3})"
+    r"(?:\.0{1,6})?"
+)
+_ROUNDED = re.compile(
+    r"(?P<digits>[0-9]{1,9}(?:\.[0-9]{1,6})?)(?:(?P<scale>[kKMG])|[eE]\+?(?P<power>[0-9]{1,2}))"
+)
 _OPEN_BAR = re.compile(
     r"(?:^|[\s\]])(?P<what>[A-Za-z][A-Za-z ]{0,40}:)\s+(?P<step>\d{1,15}(?:\.\d{1,6})?)"
     r"(?P<scale>[kKMG]?)it \[(?=\d+:\d\d)"
 )
 _DECIMALS = re.compile(r"\.(\d+)")
 
+
+COUNT_MAX = 10**15
+"""No count of steps is as large: 15 digits are read."""
 
 _LOSS_NAME_MAX = len("training/crossentropy_")
 """Characters of a loss's name before its last word, at most."""
@@ -107,6 +120,43 @@ def count_of(digits: str, scale: str) -> tuple[int, int]:
     return number * 10**places, 10**places // 2
 
 
+class Count(NamedTuple):
+    """A count as a log prints it.
+
+    Attributes:
+        value: The middle of what it may mean.
+        uncertainty: How far the true one may lie from it, either way.
+        exact: It was printed in full.
+    """
+
+    value: int
+    uncertainty: int = 0
+    exact: bool = True
+
+
+def shown_count(printed: str) -> Count | None:
+    """Return what a count says that was taken whole, as `SHOWN` does; none where nobody can tell.
+
+    >>> shown_count("1.1e+4"), shown_count("1,86")
+    (Count(value=11000, uncertainty=500, exact=False), None)
+    """
+    if whole := _WHOLE.fullmatch(printed):
+        return Count(int(re.sub("[^0-9]", "", whole["digits"])))
+    found = _ROUNDED.fullmatch(printed)
+    if found is None:
+        return None
+    if found["scale"]:
+        return Count(*count_of(found["digits"], found["scale"]), exact=False)
+    head, _, decimals = found["digits"].partition(".")
+    number, places = int(head + decimals), int(found["power"]) - len(decimals)
+    if places < 0:
+        # Every digit is there, and zeros behind the point: 1.234560e+05.
+        value, part = divmod(number, 10**-places)
+        return None if part else Count(value)
+    value = number * 10**places
+    return Count(value, 10**places // 2, exact=False) if value < COUNT_MAX else None
+
+
 def float_of(value: object) -> float | None:
     """Return a number of a JSON object, also one that is written as text; none for others."""
     if isinstance(value, bool):
@@ -118,15 +168,15 @@ def float_of(value: object) -> float | None:
     return None
 
 
-def whole_of(value: object) -> int | None:
+def held_count(value: object) -> Count | None:
     """Return a count of a JSON object, also one that is written as text; none for others."""
-    if isinstance(value, str) and _DIGITS.fullmatch(value):
-        return int(value)
+    if isinstance(value, str):
+        return shown_count(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, float) and not value.is_integer():
         return None
-    return int(value) if 0 <= value < 1e15 else None
+    return Count(int(value)) if 0 <= value < COUNT_MAX else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ class Printed:
     loss: float | None = None
     slack: float = 0.0
     rate: float | None = None
-    epoch: int | None = None
+    epoch: float | None = None
     uncertainty: int = 0
     maximum_exact: bool = False
 

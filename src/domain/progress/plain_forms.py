@@ -1,17 +1,19 @@
-"""Reads two plain shapes of a loop's own: a step that is rounded, and a loss and nothing else.
+"""Reads two plain shapes of a loop's own: a step by its name, and a loss and nothing else.
 
-`step 4.6k/50k | loss 2.31`, `loss=2.31`. Both are read narrowly: many lines hold such words.
+`step=4600 loss=2.31`, `step 4.6k/50k`, `loss=2.31`. A rounded step and a loss alone are read
+narrowly: many lines hold such words.
 """
 
 import re
 
 from watchkeeper.domain.progress.numbers import (
     NUMBER,
-    count_of,
+    SHOWN,
+    Count,
     loss_of,
-    maximum_of,
     number_of,
     rate_of,
+    shown_count,
     slack_of,
 )
 from watchkeeper.domain.progress.own_forms import Printed
@@ -37,14 +39,39 @@ _UNIT = (
 )
 """A word behind a number that makes an amount of it, unless a number of its own follows."""
 
-_ROUNDED = re.compile(
-    r"(?:^|(?P<before>\b[a-z]+)?[\s\[({|,;:])['\"]?(?:global[_ ]|train(?:ing)?[_/ ])?"
-    r"(?:steps?|iter|iteration)['\"]?(?:\s*+[=:]\s*+|\s++)"
-    r"(?P<step>\d{1,6}(?:\.\d{1,3})?)(?P<scale>(?-i:[kKM]))"
-    r"(?:\s*+/\s*+(?P<maximum>\d{1,6}(?:\.\d{1,6})?)(?P<maximum_scale>(?-i:[kKM]?)))?+(?![\w%./])"
-    r"(?![\s-]*+" + _UNIT + r"(?!\w)(?:/\w++| per \w++)?+(?!\s*+[=:]?+\s*+\d))",
+_AMOUNT = re.compile(
+    r"/|[\s-]*+" + _UNIT + r"(?!\w)(?:/\w++| per \w++)?+(?!\s*+[=:]?+\s*+\d)", re.IGNORECASE
+)
+"""What stands behind a rounded number that is an amount of something, and no step."""
+
+_ODD_END = r"(?P<after>\s*+[kKMG]?it\b|[ ][kKMG]\b(?!/)|(?<!\d\d\d\d)[ ]\d{3}(?![\w.,:/%]))?"
+"""What goes on with a number in a way that tells nothing sure: `1 860`, `1.86 k`, `1.86kit`."""
+
+TOTAL_STEP = re.compile(
+    r"\b(?:global[_ ]?step|num_updates)(?P<between>\s*+[=:]\s*+|\s++)(?P<step>" + SHOWN + ")"
+    r"(?:\s*+/\s*+(?P<maximum>" + SHOWN + "))?" + _ODD_END,
     re.IGNORECASE,
 )
+"""A count of the whole run's steps: it comes before any other."""
+
+_TOTAL_STEPS = re.compile(
+    r"\b(?:total|max|num_train)_(?:steps|iters|iterations)\s*[=:]\s*(?P<maximum>" + SHOWN + ")"
+)
+_STEP = re.compile(
+    r"(?:^|[\s\[({|,;:])['\"]?"
+    r"(?:(?:global[_ ]?|train(?:ing)?[_/ ]|trainer/)?(?:step(?P<plural>s)?|iter|iteration)"
+    r"|(?P<batch>batch))(?:\(train\))?['\"]?"
+    r"(?P<between>\s*+[=:]\s*+\[?\s*+|\s++\[\s*+|\s++)(?P<step>" + SHOWN + ")"
+    r"(?:(?P<of>\s*+/\s*+|\s++of\s++)(?P<maximum>" + SHOWN + "))?" + _ODD_END,
+    re.IGNORECASE,
+)
+_EPOCH_SHOWN = re.compile(
+    r"\bepoch['\"]?\s*+[:=]?\s*+['\"]?\[?(?P<epoch>\d{1,9}(?:\.\d{1,9})?)\b", re.IGNORECASE
+)
+_LAST_WORD = re.compile(r"\b[A-Za-z]+\Z")
+_WORD_MAX = 8
+"""Characters before a name that are looked at: one more than the longest of `_OF_WHAT`."""
+
 _OF_WHAT = frozenset({"max", "total", "num", "every", "per", "last", "first", "next", "each", "of"})
 """Words that make of the number behind `steps` how many there are."""
 
@@ -58,47 +85,85 @@ _LOSS_ALONE = re.compile(
 )
 
 
-def plain_form(text: str, lower: str) -> Printed | None:
-    """Return what a line of one of these shapes says; none for every other line.
-
-    Args:
-        text: The line.
-        lower: The same in small letters.
-    """
-    if "k" in lower or "M" in text:
-        shown = _rounded(text)
-        if shown is not None:
-            return shown
-    return _loss_alone(text) if "loss" in lower else None
-
-
-def _rounded(text: str) -> Printed | None:
-    found = _ROUNDED.search(text)
-    if found is None or (found["before"] or "").lower() in _OF_WHAT or NOT_A_STEP.search(text):
+def key_value(text: str) -> Printed | None:
+    """Return what a line of `step=4600 loss=2.3` says, in its many spellings; none for others."""
+    found, total = _STEP.search(text), TOTAL_STEP.search(text)
+    if (found is None and total is None) or NOT_A_STEP.search(text):
         return None
     loss, slack = loss_of(text)
-    # A count beside nothing may be of anything, such as how many steps there are.
-    if loss is None and not found["maximum"]:
+    own = _counts(text, found) if found is not None else None
+    if total is not None:
+        known = _counts(text, total)
+        # Where the run's own step cannot be read, no other is taken for it.
+        if known is None:
+            return None
+        counts = own if own is not None and own[0] == known[0] else known
+    elif found is None or own is None or not _is_shown(text, found, own, loss):
         return None
+    else:
+        counts = own
     if EVALUATION.search(text):
         return Printed("key_value", "evaluation")
-    step, uncertainty = count_of(found["step"], found["scale"])
-    maximum, exact = None, False
-    if found["maximum"]:
-        maximum, exact = maximum_of(found["maximum"], found["maximum_scale"])
+    step, maximum = counts
+    if maximum is None and (whole := _TOTAL_STEPS.search(text)):
+        maximum = shown_count(whole["maximum"])
+    deep = "samples/sec" in text or "[Rank " in text or "SamplesPerSec" in text
     return Printed(
-        format="key_value",
-        step=step,
-        maximum=maximum,
-        maximum_exact=exact,
+        format="deepspeed" if deep else "key_value",
+        step=step.value,
+        uncertainty=step.uncertainty,
+        maximum=maximum.value if maximum is not None else None,
+        maximum_exact=maximum is not None and maximum.exact,
         loss=loss,
         slack=slack,
         rate=rate_of(text),
-        uncertainty=uncertainty,
+        epoch=epoch_shown(text),
     )
 
 
-def _loss_alone(text: str) -> Printed | None:
+def epoch_shown(text: str) -> float | None:
+    """Return the epoch that a line names; none where it names none."""
+    found = _EPOCH_SHOWN.search(text) if "epoch" in text.lower() else None
+    if found is None:
+        return None
+    return float(found["epoch"]) if "." in found["epoch"] else int(found["epoch"])
+
+
+def _counts(text: str, found: re.Match[str]) -> tuple[Count, Count | None] | None:
+    """Return a step and its maximum; none where either cannot be read, or is of something else."""
+    step = shown_count(found["step"])
+    maximum = shown_count(found["maximum"]) if found["maximum"] else None
+    if found["after"] or step is None or (found["maximum"] and maximum is None):
+        return None
+    rounded = not step.exact or (maximum is not None and not maximum.exact)
+    if rounded and _AMOUNT.match(text, found.end()):
+        return None
+    return step, maximum
+
+
+def _is_shown(
+    text: str, found: re.Match[str], counts: tuple[Count, Count | None], loss: float | None
+) -> bool:
+    """Say whether a step is shown as a value: not as `at step 12 the loader` shows it."""
+    if found["batch"] and not found["maximum"]:
+        return False
+    if not counts[0].exact:
+        before = _LAST_WORD.search(text, max(found.start() - _WORD_MAX, 0), found.start())
+        if before is not None and before[0].lower() in _OF_WHAT:
+            return False
+        # A rounded count beside nothing may be of how many steps there are.
+        if loss is None and not found["maximum"] and found["plural"]:
+            return False
+    if loss is not None or any(sign in found["between"] for sign in "=:"):
+        return True
+    if found["maximum"] and not found["batch"]:
+        # `Step 2 of 5` may be of anything; a step of training says so.
+        return "/" in found["of"] or "train" in text.lower()
+    return found[0].startswith("[") and text.startswith("]", found.end())
+
+
+def loss_alone(text: str) -> Printed | None:
+    """Return the loss of a line that holds nothing else of training; none for others."""
     found = _LOSS_ALONE.fullmatch(text)
     if found is None or EVALUATION.search(text):
         return None
