@@ -29,9 +29,23 @@ log_argument = click.argument("log", metavar="[FILE]", required=False, type=SOUR
 """Adds FILE: one log, for people."""
 
 
-def lines_option(told: str) -> Callable[[Command], Command]:
-    """Add `--jsonl`: many to answer, one on each line."""
-    return click.option("--jsonl", "lines", default=None, metavar="FILE|-", type=SOURCE, help=told)
+def lines_option(told: str, *, required: bool = False) -> Callable[[Command], Command]:
+    """Add `--jsonl`: many to answer, one on each line; without a value, of standard input.
+
+    Args:
+        told: What stands on each line.
+        required: Nothing else can be answered.
+    """
+    return click.option(
+        "--jsonl",
+        "lines",
+        required=required,
+        metavar="[FILE|-]",
+        type=SOURCE,
+        is_flag=False,
+        flag_value="-",
+        help=f"{told} Without FILE, or with -, standard input.",
+    )
 
 
 def opened(path: Path, stack: ExitStack, door: str) -> BufferedReader:
@@ -45,6 +59,9 @@ def opened(path: Path, stack: ExitStack, door: str) -> BufferedReader:
     Raises:
         Leave: It cannot be read, or it is no text.
     """
+    if str(path) == "-" and sys.stdin.isatty():
+        # Whoever forgot a file would see a command that stands still.
+        click.echo(f"{door} reads lines from this terminal; end them with Ctrl-D", err=True)
     try:
         arriving = sys.stdin.buffer if str(path) == "-" else stack.enter_context(path.open("rb"))
     except OSError as error:

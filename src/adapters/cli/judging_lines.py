@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from watchkeeper.adapters.bad_input import BadLine
-from watchkeeper.adapters.cli.json_lines import SOURCE, answer_each, opened
+from watchkeeper.adapters.cli.json_lines import answer_each, lines_option, opened
 from watchkeeper.adapters.judge.lines import Answer, answer_line
 from watchkeeper.domain.events import FailureClassified
 from watchkeeper.domain.judging.judging import Judged, escalates, health_of, notifies, reason_of
@@ -24,15 +24,8 @@ EXIT_BAD_INPUT = 4
 
 
 @click.command()
-@click.option(
-    "--jsonl",
-    "file",
-    required=True,
-    type=SOURCE,
-    metavar="FILE|-",
-    help="One object on each line; - for standard input.",
-)
-def judge(file: Path) -> int:
+@lines_option("One object on each line.", required=True)
+def judge(lines: Path) -> int:
     """Judge observations as the watch would, and print one line for each.
 
     A line holds id, observation, and where they are known contract, history and launched_at. What
@@ -42,7 +35,7 @@ def judge(file: Path) -> int:
     scrubber = Scrubber(os.urandom(32), known_secrets(os.environ))
     with ExitStack() as stack:
         bad = answer_each(
-            opened(file, stack, "watchkeeper judge --jsonl"),
+            opened(lines, stack, "watchkeeper judge --jsonl"),
             LINE_MAX,
             lambda line: row_of(answer_line(_text(line), scrubber)),
             "expected one object on each line",

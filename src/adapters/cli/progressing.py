@@ -72,7 +72,8 @@ def progress(log: Path | None, lines: Path | None) -> None:
     cannot be read is told on standard error, the others are answered, and the exit code is 4.
     """
     if (log is None) == (lines is None):
-        raise Leave("give a log FILE, or --jsonl FILE|- with many lines: one of the two", 4)
+        told = "many lines by --jsonl FILE; --jsonl alone reads standard input"
+        raise Leave(f"give either a log FILE, or {told}", 4)
     with ExitStack() as stack:
         if log is not None:
             source = opened(log, stack, _DOOR)

@@ -82,7 +82,8 @@ def triage(log: Path | None, lines: Path | None, jobs: int | None, as_json: bool
     answered, and the exit code is 4.
     """
     if (log is None) == (lines is None):
-        raise Leave("give a log FILE, or --jsonl FILE|- with many texts: one of the two", 4)
+        told = "many texts by --jsonl FILE; --jsonl alone reads standard input"
+        raise Leave(f"give either a log FILE, or {told}", 4)
     if lines is not None:
         leave_if(_answer_lines(lines, jobs))
         return
