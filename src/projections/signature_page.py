@@ -17,7 +17,8 @@ def signature_page(generated: str) -> str:
         "# Signatures\n",
         generated,
         "What [triage](../triage.md) knows. A signature's rank says how close to the root its "
-        "message stands; the outlook is a claim apart from the class.\n",
+        "message stands, its scope how far its word goes; the outlook is a claim apart from the "
+        "class. A pattern is searched in one line, letters of either case.\n",
     ]
     for label in Label:
         known = [one for one in (*CAUSES, *MARKS) if one.label is label and one not in answers]
@@ -32,11 +33,13 @@ def signature_page(generated: str) -> str:
 
 def _signature_rows(signatures: Iterable[Signature]) -> list[str]:
     rows = [
-        f"| `{one.id}` | {one.rank.name.lower()} | {outlook_of(one).value} "
-        f"| {_cell(one.example)} | {_cell(one.counter_example)} | {one.source} |"
+        f"| `{one.id}` | {one.rank.name.lower()} | {one.scope.value} | {outlook_of(one).value} "
+        f"| {_cell(one.pattern)} | {_cell(one.example)} | {_cell(one.counter_example)} "
+        f"| {one.source} |"
         for one in signatures
     ]
-    head = "| signature | rank | outlook | such as | but not | from |\n|---|---|---|---|---|---|"
+    head = "| signature | rank | scope | outlook | pattern | such as | but not | from |"
+    head += "\n|---|---|---|---|---|---|---|---|"
     return [head, *rows, ""]
 
 
