@@ -18,7 +18,8 @@ def signature_page(generated: str) -> str:
         generated,
         "What [triage](../triage.md) knows. A signature's rank says how close to the root its "
         "message stands, its scope how far its word goes; the outlook is a claim apart from the "
-        "class. A pattern is searched in one line, letters of either case.\n",
+        "class. Its pattern stands beside it in `src/domain/triage/signatures`: MkDocs takes what "
+        "looks behind (`(?<` and an exclamation mark) for a declaration of HTML.\n",
     ]
     for label in Label:
         known = [one for one in (*CAUSES, *MARKS) if one.label is label and one not in answers]
@@ -34,12 +35,11 @@ def signature_page(generated: str) -> str:
 def _signature_rows(signatures: Iterable[Signature]) -> list[str]:
     rows = [
         f"| `{one.id}` | {one.rank.name.lower()} | {one.scope.value} | {outlook_of(one).value} "
-        f"| {_cell(one.pattern)} | {_cell(one.example)} | {_cell(one.counter_example)} "
-        f"| {one.source} |"
+        f"| {_cell(one.example)} | {_cell(one.counter_example)} | {one.source} |"
         for one in signatures
     ]
-    head = "| signature | rank | scope | outlook | pattern | such as | but not | from |"
-    head += "\n|---|---|---|---|---|---|---|---|"
+    head = "| signature | rank | scope | outlook | such as | but not | from |"
+    head += "\n|---|---|---|---|---|---|---|"
     return [head, *rows, ""]
 
 

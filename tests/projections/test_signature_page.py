@@ -1,4 +1,4 @@
-"""The page of signatures shows each one's pattern and scope, in rows that hold."""
+"""The page of signatures shows each one's scope, in rows that hold."""
 
 import re
 
@@ -8,13 +8,13 @@ from watchkeeper.projections.signature_page import signature_page
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
-def test_each_row_holds_its_pattern_and_its_scope() -> None:
+def test_each_row_holds_its_rank_and_its_scope() -> None:
     rows = [row for row in signature_page("").splitlines() if row.startswith("| `")]
     shown: dict[str, tuple[str, str]] = {}
     for row in rows:
         assert len(row) < 4_000
-        _, name, _, scope, _, pattern, *rest, _ = (cell.strip() for cell in _PIPE.split(row))
-        assert len(rest) == 3, row
-        shown[name.strip("`")] = (scope, pattern.removeprefix("``").removesuffix("``").strip())
+        _, name, rank, scope, *rest, _ = (cell.strip() for cell in _PIPE.split(row))
+        assert len(rest) == 4, row
+        shown[name.strip("`")] = (rank, scope)
     for one in (*CAUSES, *MARKS, *GUARDS):
-        assert shown[one.id] == (one.scope.value, one.pattern.strip().replace("|", "\\|"))
+        assert shown[one.id] == (one.rank.name.lower(), one.scope.value)
