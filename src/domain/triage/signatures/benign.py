@@ -55,7 +55,8 @@ LINES = (
         r"|NCCL INFO (?!.*(?:closed|error|fail|timed? ?out|abort))|(?:which|this"
         r"|that) is expected\b(?!.{0,30}(?:if|but|crash))|as expected"
         r"|^\w+\{[^}]*\} 0(?:\.0)?\s*$|^# (?:HELP|TYPE) |(?-i:\bPASSED\b)|\bskipped, "
-        r"|nothing to do|informational",
+        r"|nothing to do|informational"
+        r"|^\[W[\d :.]{0,24}socket\.cpp:\d+\] \[c10d\] The client socket",
         "ran out of memory trying to allocate 2.3GiB. The caller indicates that this is not a fai"
         "lure",
         "ran out of memory trying to allocate 2.3GiB",
@@ -236,7 +237,8 @@ LINES = (
     Signature(
         "calm.setting",
         _B,
-        r"^(?!.*(?-i:[A-Z]\w*(?:Error|Exception)): )\s*[-\w./ ]{0,50}?(?:error|err|fail|kill"
+        r"^(?!.*(?-i:[A-Z]\w*(?:Error|Exception)): |\s*Killed: 9\s*$)"
+        r"\s*[-\w./ ]{0,50}?(?:error|err|fail|kill"
         r"|abort|nan|inf|timeout|retr(?:y|ies)|restart|preempt|oom|crash|exception|signal|hang"
         r"|evict|stall|dead|lost|cancel|interrupt|fault|xid|ecc|watchdog|heartbeat|barrier"
         r"|rendezvous|checkpoint)\w*[-\w./ ]{0,40}?[\"']?\s*[:=.]{1,60}\s*(?:true|false|none"

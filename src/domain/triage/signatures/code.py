@@ -88,10 +88,12 @@ CODE = (
         r"|status)[ :=]+(?:139|-11)\b|exitcode ?[:=]? ?-11\b|segfault at"
         r"|Fatal Python error: Segmentation|double free or corruption|free\(\): invalid"
         r"|corrupted size vs\. prev_size|heap corruption|stack smashing detected|SIGILL"
-        r"|Illegal instruction|malloc\(\): |pure virtual method",
+        r"|Illegal instruction|(?:malloc|munmap_chunk|malloc_consolidate|realloc"
+        r"|mremap_chunk)\(\): |pure virtual method|\b0xC0{4}(?:005|374|409|0FD)\b"
+        r"|-10737(?:41819|40940|40791|41571)\b",
         "Segmentation fault (core dumped)",
         "segfault handler installed",
-        "Linux signals; glibc",
+        "Linux signals; glibc; NTSTATUS values of Windows",
         Rank.SYMPTOM,
     ),
     Signature(

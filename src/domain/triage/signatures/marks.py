@@ -29,7 +29,8 @@ MARKS = (
         r"(?:^|\s)Killed\s*$|\bKilled\b(?:\s+(?:python|srun|torchrun|bash|\S+/python)"
         r"| +\S*\.sh)|\bSIGKILL\b|signal:? ?(?:9\b|Killed)|exit(?:ed)?(?: with)?(?: code"
         r"| status)?[ :=]+(?:137|-9)\b|exit_?code[\"']? ?[:=] ?[\"']?(?:137|-9)\b"
-        r"|received .{0,20}(?:signal )?9\b|code 137\b|killed by signal",
+        r"|received .{0,20}(?:signal )?9\b|code 137\b|killed by signal|\bKilled: 9\b|已杀死"
+        r"|強制終了|Processus arrêté",
         "train.sh: line 3: 77 Killed                  python train.py",
         "KillWait=60",
         "Linux; shells; Docker",

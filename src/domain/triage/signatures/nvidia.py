@@ -51,7 +51,8 @@ NVIDIA = (
     Signature(
         "nvidia.link",
         Label.NODE_FAILURE,
-        r"NVLink\b.{0,60}(?:fatal|(?:is|went|link|are) down\b|failure|uncorrectable"
+        r"\bmlx5_\w+ .{0,80}Cable (?:unplugged|error)|NVLink\b.{0,60}(?:fatal"
+        r"|(?:is|went|link|are) down\b|failure|uncorrectable"
         r"|error detected)|nvswitch.{0,40}(?:fatal|non-fatal error|failure|\bSXid)\b"
         r"|\bSXid\b.{0,50}\d{5}|NV_?ERR_NVLINK|cudaErrorNvlinkUncorrectable"
         r"|fabric manager.{0,60}(?:fail|not running|stopped)",
@@ -137,7 +138,8 @@ NVIDIA = (
         r"CUDA(?: error: | driver error: | runtime error: | )(?:\(\d+\) ?:? ?)?out of memory"
         r"|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
         r"|torch\.(?:cuda\.)?OutOfMemoryError|cuda runtime error \(2\)|(?:HIP|XPU|NPU"
-        r"|MPS)(?: error: | backend | )out of memory|hipErrorOutOfMemory|OutOfMemoryError: CUDA",
+        r"|MPS)(?: error: | backend | )out of memory|hipErrorOutOfMemory|OutOfMemoryError: CUDA"
+        r"|out of memory (?:on|of) (?:device )?(?:npu|xpu|hpu|mlu|gpu)\b",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
         "CUDA memory: 12 of 80 GiB in use",
         _TORCH,

@@ -170,7 +170,8 @@ STOPS = (
         r"|Ctrl[-+ ]?C (?:received|pressed|detected|caught)|(?:pressed|hit|used|received|via"
         r"|with) Ctrl[-+ ]?C|signal 2\b|received (?:an )?interrupt"
         r"|exit(?:ed)? (?:with )?(?:code|status)[ :=]+130\b|Interrupted by user|user interrupt"
-        r"|Aborted by user|Interrupt(?:ing|ed) .{0,20}by user|Got (?:SIGINT|signal: 2)",
+        r"|Aborted by user|Interrupt(?:ing|ed) .{0,20}by user|Got (?:SIGINT|signal: 2)"
+        r"|aborting due to control-C|control-C event",
         "KeyboardInterrupt",
         "interrupt handlers installed",
         "Python; shells",

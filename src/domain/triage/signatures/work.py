@@ -126,7 +126,7 @@ NUMERICS = (
     Signature(
         "nan.metric",
         Label.NUMERICAL,
-        r"(?:loss|norm|grad\w*|logits?|perplexity|ppl|param\w*|weight\w*|z_loss|kl|reward)\b[^"
+        r"(?:loss(?:_\w{1,24})?|norm|grad\w*|logits?|perplexity|ppl|param\w*|weight\w*|z_loss|kl|reward)\b[^"
         r"|,;\n]{0,24}?(?::|=|: |= |:  |=  |is |became |value |tensor\(|'|\")[-+]?(?:nan|inf"
         r"|infinity)\b(?!\w|[ -]?(?:check|iter|count|guard|filter|=|:))",
         "epoch: 3451 loss: nan",
