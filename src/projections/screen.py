@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from watchkeeper.projections.figures import count, elapsed, time_of
+from watchkeeper.projections.own_errors import keeper_words
 from watchkeeper.projections.quoting import cut, one_line
 from watchkeeper.projections.status_rows import (
     BUFFERED_STATE,
@@ -229,8 +230,12 @@ def _footer(seen: Fleet, width: int) -> list[str]:
     answer = "all answer or buffer" if buffers else "all answer"
     parts.append(f"SOURCES  {troubles or answer}.")
     again = f", {seen.retried} tried again" if seen.retried else ""
-    errors = _errors([view.row for view in seen.runs if view.row is not None])
-    keeper = [cut(f"KEEPER  {errors}", width)] if errors else []
+    keeper = textwrap.wrap(
+        keeper_words(view.row for view in seen.runs),
+        max(width, _WRAPPED_MIN),
+        initial_indent="KEEPER  ",
+        subsequent_indent="        ",
+    )
     if not seen.late:
         return [cut("  ".join([*parts, f"EFFECTS  none late{again}."]), width), *keeper]
     late = [f"  {run}: {one_line(why)}" for run, why in seen.late]
@@ -242,25 +247,6 @@ def _footer(seen: Fleet, width: int) -> list[str]:
         *([f"  ... {more} more (watchkeeper doctor)"] if more > 0 else []),
         *keeper,
     ]
-
-
-def _errors(rows: Iterable[RunRow]) -> str:
-    """Say how often the keeper was wrong, of how many cases; empty where it judged nothing."""
-    judged = [row["keeper"] for row in rows if "keeper" in row]
-    if not judged:
-        return ""
-    kinds = (
-        ("causes wrong", [one["causes"] for one in judged]),
-        ("restarts false", [one["restarts"] for one in judged]),
-        ("alarms missed", [one["alarms"] for one in judged]),
-        ("questions needless", [one["pages"] for one in judged]),
-    )
-    told: list[str] = []
-    for words, counts in kinds:
-        of, wrong = sum(one[0] for one in counts), sum(one[1] for one in counts)
-        if of:
-            told.append(f"{wrong} of {of} {words} ({100 * wrong / of:.0f} %)")
-    return ", ".join(told)
 
 
 def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
@@ -288,7 +274,7 @@ def _details(view: View, row: RunRow, now: datetime) -> list[tuple[str, str]]:
         ("seal", row["tag"] and f"{row['tag']} on {row['commit'][:8]}"),
         *(("milestone", tag) for tag in row.get("milestones", [])),
         ("lineage", " -> ".join(view.lineage)),
-        ("keeper", _errors([row])),
+        ("keeper", keeper_words([row])),
         ("reason", one_line(row["reason"])),
     ]
     effects = view.effects

@@ -4,12 +4,13 @@ Standard library only: `status` must answer at once, also on a tired machine.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol, cast
 
 from watchkeeper.projections.figures import count, elapsed, time_of
+from watchkeeper.projections.own_errors import fleet_keeper, keeper_document
 from watchkeeper.projections.quoting import one_line
 from watchkeeper.projections.status_live import live_rows
 from watchkeeper.projections.status_rows import (
@@ -165,10 +166,14 @@ def _linked(views: list[View]) -> list[View]:
 
 
 def document(seen: Fleet) -> dict[str, Any]:
-    """Return the fleet for programs: every row, with what was judged at the time of reading."""
+    """Return the fleet for programs: every row, with what was judged at the time of reading.
+
+    The keeper's own errors stand beside them, summed over all runs, also where there are none.
+    """
     return {
         "checked_at": seen.checked_at.isoformat() if seen.checked_at is not None else None,
         "runs": [run_document(view) for view in seen.runs],
+        "keeper": fleet_keeper(view.row for view in seen.runs),
     }
 
 
@@ -184,9 +189,8 @@ def run_document(view: View) -> dict[str, Any]:
         for need in view.needs
     ]
     row: dict[str, Any] = dict(view.row) if view.row is not None else {}
-    if "keeper" in row:
-        # Counts are stored and shares are not: a row of an older ledger still equals its rebuild.
-        row["keeper"] = {**row["keeper"], "rates": rates_of(row["keeper"])}
+    if view.row is not None and (keeper := keeper_document(view.row)):
+        row["keeper"] = keeper
     return {
         **row,
         "run": view.run,
@@ -196,15 +200,6 @@ def run_document(view: View) -> dict[str, Any]:
         "lineage": list(view.lineage),
         "effects": view.effects,
     }
-
-
-def rates_of(counts: Mapping[str, list[int]]) -> dict[str, float]:
-    """Return the share that was wrong of each kind of which there was a case, from 0 to 1.
-
-    >>> rates_of({"causes": [4, 1], "alarms": [0, 0]})
-    {'causes': 0.25}
-    """
-    return {kind: round(wrong / of, 4) for kind, (of, wrong) in counts.items() if of}
 
 
 def when(text: str | None) -> datetime | None:

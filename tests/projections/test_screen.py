@@ -35,6 +35,7 @@ from watchkeeper.projections.screen import (
     fleet,
     render_fleet,
     render_run,
+    run_document,
 )
 from watchkeeper.projections.status import effects_row, status_row
 
@@ -245,7 +246,8 @@ def test_the_fleet_reads_as_it_should() -> None:
         "WATCH  watchkeeper@ops-1 holds 1 run, none late.  SOURCES  all answer.",
         "EFFECTS  1 late",
         "  delphi: logbook: no route to host (retry in 40 s)",
-        "KEEPER  0 of 2 restarts false (0 %), 0 of 1 questions needless (0 %)",
+        "KEEPER  0 of 0 causes wrong, 0 of 2 restarts false, 0 of 0 alarms missed, "
+        "0 of 1 questions needless",
     ]
     assert view.late == (("delphi", "logbook: no route\nto host (retry in 40 s)"),)
 
@@ -310,6 +312,97 @@ def test_programs_get_every_row_with_what_was_judged_at_reading() -> None:
     assert found["needs"][0]["kind"] == "monitor"
     assert found["progress"] == "~1060/2000"
     assert json.loads(json.dumps(document(view))) == document(view)
+
+
+# --- The keeper's own errors ---------------------------------------------------------------------
+
+
+def judged(**counts: list[int]) -> Stored:
+    """A run of which the keeper was wrong so often, each as of how many, and how many."""
+    row = status_row(trained().run)
+    assert "keeper" not in row
+    nothing = {kind: [0, 0] for kind in ("causes", "restarts", "alarms", "pages")}
+    keeper = {"keeper": nothing | counts} if counts else {}
+    return Stored("r", "run", json.dumps({**row, **keeper}))
+
+
+BROKEN = row_of("broken", Unreadable("broken", 3, "bytes"))
+ZEROS: dict[str, object] = {"causes": [0, 0], "restarts": [0, 0], "alarms": [0, 0], "pages": [0, 0]}
+NONE = "0 of 0 causes wrong, 0 of 0 restarts false, 0 of 0 alarms missed, 0 of 0 questions needless"
+
+
+@pytest.mark.parametrize(
+    ("rows", "told", "words"),
+    [
+        pytest.param([judged()], {"runs": 1, **ZEROS, "rates": {}}, NONE, id="nothing judged"),
+        pytest.param(
+            [judged(causes=[4, 1], pages=[3, 0]), judged(), judged(causes=[1, 0], alarms=[2, 2])],
+            {"runs": 3, "causes": [5, 1], "restarts": [0, 0], "alarms": [2, 2], "pages": [3, 0]}
+            | {"rates": {"causes": 0.2, "alarms": 1.0, "pages": 0.0}},
+            "1 of 5 causes wrong (20 %), 0 of 0 restarts false, 2 of 2 alarms missed (100 %), "
+            "0 of 3 questions needless",
+            id="summed over all runs",
+        ),
+        pytest.param(
+            [judged(), BROKEN, Stored("old", "run", "{}")],
+            {"runs": 1, **ZEROS, "rates": {}},
+            f"{NONE}, not known of 2 unreadable runs",
+            id="some cannot be read",
+        ),
+        pytest.param(
+            [BROKEN],
+            {"runs": 0, **ZEROS, "rates": {}},
+            "not known of 1 unreadable run",
+            id="none can be read",
+        ),
+    ],
+)
+def test_a_fleet_says_how_often_the_keeper_was_wrong_zeros_too(
+    rows: list[Stored], told: dict[str, object], words: str
+) -> None:
+    now = trained().now
+    found = fleet([Stored(f"r{n}", one.part, one.row) for n, one in enumerate(rows)], now)
+    assert document(found)["keeper"] == told
+    assert f"KEEPER  {words}" in render_fleet(found, now, 200).splitlines()
+
+
+def test_a_fleet_without_runs_has_sums_as_well() -> None:
+    assert document(fleet([], trained().now))["keeper"] == {"runs": 0, **ZEROS, "rates": {}}
+
+
+@pytest.mark.parametrize(
+    ("row", "told", "words"),
+    [
+        pytest.param(judged(), {**ZEROS, "rates": {}}, NONE, id="nothing judged"),
+        pytest.param(
+            judged(restarts=[4, 3]),
+            {**ZEROS, "restarts": [4, 3], "rates": {"restarts": 0.75}},
+            NONE.replace("0 of 0 restarts false", "3 of 4 restarts false (75 %)"),
+            id="restarts",
+        ),
+        pytest.param(BROKEN, None, "not known of 1 unreadable run", id="it cannot be read"),
+    ],
+)
+def test_one_run_says_how_often_the_keeper_was_wrong_zeros_too(
+    row: Stored, told: dict[str, object] | None, words: str
+) -> None:
+    now = trained().now
+    [view] = fleet([row], now).runs
+    assert run_document(view).get("keeper") == told
+    assert f" keeper      {words}" in render_run(view, now).splitlines()
+
+
+def test_no_count_of_the_keepers_errors_is_cut_off() -> None:
+    now = trained().now
+    wrong = judged(causes=[400, 100], restarts=[900, 300], alarms=[7, 7], pages=[80, 20])
+    text = render_fleet(fleet([wrong], now), now, 80)
+    assert text[text.index("KEEPER") :].splitlines() == [
+        "KEEPER  100 of 400 causes wrong (25 %), 300 of 900 restarts false (33 %), 7 of 7",
+        "        alarms missed (100 %), 20 of 80 questions needless (25 %)",
+    ]
+
+
+# --- Words ---------------------------------------------------------------------------------------
 
 
 def test_an_end_for_want_of_capacity_needs_someone_though_nothing_is_asked() -> None:
