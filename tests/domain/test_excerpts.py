@@ -179,6 +179,16 @@ def test_a_message_that_is_known_is_not_talked_away_by_its_wording() -> None:
         "Job aborted due to stage failure: Task failed 4 times",
         "Too many failures",
         "restart limit reached",
+        "INFO Job exceeded max_task_failures",
+        "2026-11-20 12:00:01 INFO Job exceeded max_task_failures",
+        '{"level": "info", "msg": "Job exceeded max_task_failures"}',
+        "INFO application exceeded the maximum number of failures (3)",
+        "Trial exceeded max_failures=3",
+        "Trial t1 has reached its max_failures: 3",
+        "Job died after timeout=30",
+        "Warning BackoffLimitExceeded",
+        "Warning  BackoffLimitExceeded  2m  job-controller  Job has reached the specified limit",
+        "Warning  ReachedMaxRestarts  jobset failed due to reaching max number of restarts",
     ],
 )
 def test_a_job_that_was_given_up_failed_for_a_reason_that_is_not_said(text: str) -> None:
@@ -195,6 +205,11 @@ def test_a_job_that_was_given_up_failed_for_a_reason_that_is_not_said(text: str)
         "max_retries 3 not exceeded",
         "once max_restarts is exceeded the operator asks",
         "retry limit: 5",
+        "INFO Job max_task_failures=3",
+        "trial.max_failures=3",
+        "INFO job has not exceeded max_task_failures",
+        "WARNING too many failures, next try in 3 s",
+        "max failed jobs: 3",
     ],
 )
 def test_a_limit_of_failures_that_was_not_reached_is_harmless(text: str) -> None:

@@ -30,7 +30,7 @@ CALM_LINES_MAX = 12
 learnt from texts of 1 to 6 lines, and a log's many harmless lines would outvote the few that tell.
 """
 
-_GIVEN_UP = frozenset({"mark.failure-limit"})
+_GIVEN_UP = frozenset({"mark.failure-limit", "mark.given-up"})
 """Signatures that say that a job was given up: however calmly they are worded, it failed."""
 
 _GUESSED = "calm.guessed-memory"

@@ -237,7 +237,10 @@ LINES = (
     Signature(
         "calm.setting",
         _B,
+        # A sentence that says that something failed may end as a setting does.
         r"^(?!.*(?-i:[A-Z]\w*(?:Error|Exception)): |\s*Killed: 9\s*$)"
+        r"(?!.*\b(?:(?:exceed(?:ed|s)|exhausted|reached)"
+        r" [a-z]|(?:failed|died|crashed|killed|aborted) (?:with|after|by|at|on|due|because) ))"
         r"\s*[-\w./ ]{0,50}?(?:error|err|fail|kill"
         r"|abort|nan|inf|timeout|retr(?:y|ies)|restart|preempt|oom|crash|exception|signal|hang"
         r"|evict|stall|dead|lost|cancel|interrupt|fault|xid|ecc|watchdog|heartbeat|barrier"

@@ -73,6 +73,23 @@ MARKS = (
         Rank.MARK,
     ),
     Signature(
+        "mark.given-up",
+        Label.UNKNOWN,
+        r"^(?!.*\b(?:if|until|till|when|once|unless|before|after|not|never|no|0)\b.{0,80}"
+        r"(?:exceed|reach|exhaust)).*(?:"
+        r"\b(?:\w*job|jobset|run|trial|experiment|app(?:lication)?|actor|training|worker ?group)\b"
+        r".{0,50}\b(?:exceed(?:ed|s)|exhausted|reached|reaching)\b.{0,30}(?:\bmax(?:imum)?[ _-]?"
+        r"(?:(?:allowed|task|worker|pod|job|app|number of|group)[ _-])*(?:failures|restarts"
+        r"|retries)\b|\b(?:back-?off|restart|failure) ?(?:limit|budget)|\bmaxRestarts\b)"
+        r"|\bBackoffLimitExceeded\b|\bMaxRestartsExceeded\b|\bReachedMaxRestarts\b"
+        r"|Job aborted due to stage failure)",
+        "INFO Job exceeded max_task_failures",
+        "INFO Job max_task_failures=3",
+        "Iris; Ray; Kubernetes Job and JobSet; Spark",
+        Rank.MARK,
+        stated=True,
+    ),
+    Signature(
         "mark.time-limit",
         Label.UNKNOWN,
         r"(?-i:\sTIMEOUT\s)|(?-i:\bTIMEOUT: )|DUE TO TIME LIMIT|State: ?TIMEOUT"

@@ -244,6 +244,7 @@ class Matcher:
         # A guard of the whole line silences no answer.
         claimed = any(one.signature.scope is not Scope.TEXT for one in found)
         silence, silenced = _silence(guards, line, texts) if claimed else (-1, [])
+        level = int(Rank.MARK) if claimed and _may_warn(line) and _WARNING.search(line) else -1
         masked = line
         for one in guards:
             taken = _taken_out(one, masked)
@@ -261,7 +262,7 @@ class Matcher:
                 continue
             if one.signature.scope is Scope.TEXT:
                 answers.append(one.signature)
-            elif one.signature.rank > silence:
+            elif one.signature.rank > (silence if one.signature.stated else max(silence, level)):
                 kept.append(one.signature)
             else:
                 dropped = True
@@ -290,8 +291,6 @@ def _silence(
         if one.signature.scope is Scope.LINE and any(one.search.search(text) for text in texts)
     ]
     ranks = [int(signature.rank) for signature in silenced]
-    if _may_warn(line) and _WARNING.search(line):
-        ranks.append(Rank.MARK)
     if ("/" in line or "%|" in line) and _BAR.search(line):
         ranks.append(Rank.SYMPTOM)
     return max(ranks, default=-1), silenced

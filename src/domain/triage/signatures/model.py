@@ -84,6 +84,8 @@ class Signature:
         outlook: Whether trying again makes sense; the class's own when none.
         also: Other readings that a careful person would defend.
         cancels: Labels whose earlier lines it answers; `Scope.TEXT` only.
+        stated: It states how a job ended, so a line's level silences it not: orchestrators write
+            their jobs' failures as `INFO`, as nothing of their own failed.
     """
 
     id: str
@@ -97,6 +99,7 @@ class Signature:
     outlook: Outlook | None = None
     also: tuple[Label, ...] = ()
     cancels: tuple[Label, ...] = ()
+    stated: bool = False
 
 
 def outlook_of(signature: Signature) -> Outlook:
