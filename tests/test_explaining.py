@@ -164,6 +164,14 @@ def test_the_run_s_contract_file_is_tried_for_its_policy_as_it_is_now(
     assert kept.startswith("detect.loss_rise stays as it was: it cannot be judged from the record")
 
 
+def test_another_lane_is_tried_and_names_its_limits_that_are_not(
+    cli: Cli, ended_badly: str, tmp_path: Path
+) -> None:
+    other = policy(tmp_path, "lane: canary\n")
+    told = json.loads(cli("whatif", ended_badly, "--policy", other, "--json").out)
+    assert any(note.startswith("live.initialising stays as it was: ") for note in told["notes"])
+
+
 def test_the_contract_of_another_run_is_refused(cli: Cli, ended_badly: str, tmp_path: Path) -> None:
     [file] = tmp_path.glob("*.yaml")
     text = file.read_text(encoding="utf-8").replace("run: tiny\n", "run: other\n")
@@ -184,7 +192,12 @@ def test_a_limit_and_what_recovery_may_do_are_tried_on_the_record(
     ("text", "said"),
     [
         ("command: [rm]\n", "command"),
-        ("stopping: {step: 9}\n", "another key says what is launched, watched or asked, and what"),
+        ("stopping: {step: 9}\n", "it says where the watch ends, and the checks beyond it were"),
+        ("command: [rm]\n", "it says what is launched, and what each recorded check saw came of"),
+        ("hosts: {mounts: [/data]}\n", "what can: lane, policy, retries, watch, tracker, "),
+        ("watches: {cadence: 5m}\n", "expected one of lane, policy, retries, watch, tracker, "),
+        ("tracker: {mode: offline}\n", "each check read the tracker of then; what can: tracker."),
+        ("hardware: {region: us-west4}\n", "it changes no decision, only words beside it"),
         ("recover: {bad_node: never}\n", "recover.bad_node"),
         ("retries: {budget: ten}\n", "retries.budget"),
         ("retries: {bugdet: 1}\n", 'did you mean "budget"?'),

@@ -17,6 +17,7 @@ from watchkeeper.domain.judging.rejudging_keys import (
     stays_as_recorded,
     under_policy_of,
     why_not,
+    why_not_part,
 )
 
 _PARSERS = {".yaml": parse_yaml, ".yml": parse_yaml, ".toml": parse_toml}
@@ -69,8 +70,7 @@ def read_policy(path: Path, own: Contract) -> PolicyFile:
         problem_at(
             document,
             (key,),
-            f"expected one of {', '.join(JUDGING_PARTS)}: another key says what is launched, "
-            "watched or asked, and what each recorded check saw came of that",
+            why_not_part(key) or f"expected one of {', '.join(JUDGING_PARTS)}",
             "leave it out; what was launched and seen cannot be told otherwise afterwards",
         )
         for key in data
@@ -86,8 +86,10 @@ def read_policy(path: Path, own: Contract) -> PolicyFile:
     if wrong:
         raise BadInput(in_line_order([*document.problems, *wrong]))
     # A document that cannot be made into a contract is told of at once, not at the first check.
-    _changed(own, document)
-    return PolicyFile(lambda contract: _changed(contract, document))
+    notes = stays_as_recorded(own, _changed(own, document))
+    return PolicyFile(
+        lambda contract: under_policy_of(contract, _changed(contract, document)), tuple(notes)
+    )
 
 
 def _of_contract(path: Path, document: Document, own: Contract) -> PolicyFile:

@@ -8,8 +8,12 @@ be false.
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.detect_limits import limits_of
+from watchkeeper.domain.contracts.lane_policy import policy_of
+from watchkeeper.domain.contracts.live_limits import live_limits_of
 
 _LEVEL = "each check kept only how long the metric was beyond the limit of then, not its values"
 _LOSS = "each check kept only how many like steps differed by the limit of then, not the losses"
@@ -18,6 +22,9 @@ _TRACKER = "each check kept only what the comparison with the output gave, not w
 _LINES = "each check kept only the lines that showed a text of then, not the output"
 _LAUNCH = "it is read where something is launched or sealed, and no check reads it"
 _QUESTION = "it changes no decision, only what the DRI is asked about a wrong start"
+_DUE = "it says when a check falls due, and the checks are those that were made"
+_READ_THERE = "each check read the tracker of then"
+_WORDS = "it changes no decision, only words beside it"
 
 _STEPS = "detect.loss_steps, detect.sustained_steps, detect.skipped_steps"
 _LIVE = (
@@ -25,6 +32,10 @@ _LIVE = (
     "live.disk_warn, live.disk_alert"
 )
 _POLICY = "policy.oom, policy.distributed, policy.approvals"
+_WATCH = "watch.cadence, watch.pending_notify"
+_TRACKED = "tracker.display_name, tracker.resume, tracker.entity, tracker.project"
+_KEPT = "checkpoints.permanent_every_steps, checkpoints.temporary_every, checkpoints.keep_last"
+_MACHINES = "hardware.type, hardware.count"
 
 NOT_FROM_THE_RECORD: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -53,6 +64,20 @@ NOT_FROM_THE_RECORD: Mapping[str, tuple[str, str]] = MappingProxyType(
         "policy.startup_forbidden": (_QUESTION, _POLICY),
         "policy.lines_expected": (_LINES, _POLICY),
         "policy.lines_forbidden": (_LINES, _POLICY),
+        "watch.holder": ("it says who watches, and no check is judged by that", _WATCH),
+        "watch.declined": ("it says that nobody watches, and each check was made", _WATCH),
+        "watch.after_submit": (_DUE, _WATCH),
+        "watch.stabilizing": (_DUE, _WATCH),
+        "tracker.kind": (_READ_THERE, _TRACKED),
+        "tracker.url": (_READ_THERE, _TRACKED),
+        "tracker.id": ("each plan on record names the tracker id of its instance", _TRACKED),
+        "tracker.mode": (_READ_THERE, _TRACKED),
+        "tracker.base_url": (_READ_THERE, _TRACKED),
+        "tracker.dir": (_READ_THERE, _TRACKED),
+        "checkpoints.root": ("each check listed the root of then", _KEPT),
+        "checkpoints.milestones": (_LAUNCH, _KEPT),
+        "hardware.topology": (_LAUNCH, _MACHINES),
+        "hardware.region": (_WORDS, _MACHINES),
     }
 )
 """By key: why it cannot be judged from the record, and what can."""
@@ -70,8 +95,51 @@ JUDGING_PARTS = (
     "live",
     "recover",
 )
-"""The keys of a contract that are policy: by them checks are judged, and ends answered. The others
-say what is launched, watched or asked, and what each check saw came of that."""
+"""The keys of a contract that are policy: by them checks are judged, and ends answered."""
+
+_NAMED = "it names the run or its people, and no check is judged by that"
+_LAUNCHED = "it says what is launched, and what each recorded check saw came of that"
+_LOOKED_AT = "it says what is looked at, and each check kept only what was seen by the one of then"
+
+OTHER_PARTS: Mapping[str, str] = MappingProxyType(
+    {
+        "run": _NAMED,
+        "title": _NAMED,
+        "dri": "it says who is asked, and no decision goes by that",
+        "goal": _NAMED,
+        "stop": "people read it, and no check is judged by it",
+        "issue": _NAMED,
+        "labels": _NAMED,
+        "timezone": "it says how times are shown",
+        "command": _LAUNCHED,
+        "env": _LAUNCHED,
+        "env_from": _LAUNCHED,
+        "working_dir": _LAUNCHED,
+        "orchestrator": _LAUNCHED,
+        "code": _LAUNCHED,
+        "output_root": _LAUNCHED,
+        "output_region": _LAUNCHED,
+        "initialize_from": _LAUNCHED,
+        "ancestors": _LAUNCHED,
+        "model": _LAUNCHED,
+        "resume": _LAUNCHED,
+        "stopping": "it says where the watch ends, and the checks beyond it were made or were not",
+        "seal": "it is read once the run finished, and no check reads it",
+        "logbook": "it says where the logbook is kept",
+        "signals": "it says whose a signal is, and each on record was bound by the one of then",
+        "telemetry": _LOOKED_AT,
+        "hosts": _LOOKED_AT,
+    }
+)
+"""The other keys of a contract: why none of them can be tried on recorded checks."""
+
+
+def why_not_part(part: str) -> str:
+    """Return why a part of a contract is no policy; empty for one that is, or that is none."""
+    reason = OTHER_PARTS.get(part)
+    if reason is None:
+        return ""
+    return f"cannot be judged from the record: {reason}; what can: {', '.join(JUDGING_PARTS)}"
 
 
 def why_not(part: str, key: str) -> str:
@@ -84,13 +152,17 @@ def why_not(part: str, key: str) -> str:
 
 
 def under_policy_of(own: Contract, other: Contract) -> Contract:
-    """Return a contract with another's policy; what cannot be judged from the record stays."""
+    """Return a contract with another's policy; what cannot be judged from the record stays.
+
+    A lane has limits of its own. Those that cannot be judged stay as well, as if they were stated.
+    """
     changed = own.model_copy(update={part: getattr(other, part) for part in JUDGING_PARTS})
     for name in NOT_FROM_THE_RECORD:
-        part, key = name.split(".")
-        kept = {key: getattr(getattr(own, part), key)}
-        taken = getattr(changed, part).model_copy(update=kept)
-        changed = changed.model_copy(update={part: taken})
+        changed = _with(changed, name, _stated(own, name))
+    counted, would = _as_counted(own), _as_counted(changed)
+    for name in NOT_FROM_THE_RECORD:
+        if counted.get(name) != would.get(name):
+            changed = _with(changed, name, counted[name])
     return changed
 
 
@@ -100,9 +172,34 @@ def stays_as_recorded(own: Contract, other: Contract) -> list[str]:
     Returns:
         One sentence each.
     """
-    told: list[str] = []
-    for name in NOT_FROM_THE_RECORD:
-        part, key = name.split(".")
-        if getattr(getattr(own, part), key) != getattr(getattr(other, part), key):
-            told.append(f"{name} stays as it was: it {why_not(part, key)}")
-    return told
+    counted, would = _as_counted(own), _as_counted(other)
+    return [
+        f"{name} stays as it was: it {why_not(*name.split('.'))}"
+        for name in NOT_FROM_THE_RECORD
+        if _stated(own, name) != _stated(other, name) or counted.get(name) != would.get(name)
+    ]
+
+
+def _stated(contract: Contract, name: str) -> Any:
+    part, key = name.split(".")
+    return getattr(getattr(contract, part), key)
+
+
+def _with(contract: Contract, name: str, value: Any) -> Contract:
+    part, key = name.split(".")
+    other = getattr(contract, part).model_copy(update={key: value})
+    return contract.model_copy(update={part: other})
+
+
+def _as_counted(contract: Contract) -> dict[str, Any]:
+    """Return by key what counts for a contract: what it states, else what its lane has."""
+    limits = {
+        "detect": limits_of(contract),
+        "live": live_limits_of(contract),
+        "policy": policy_of(contract),
+    }
+    return {
+        f"{part}.{key}": getattr(known, key)
+        for part, known in limits.items()
+        for key in known.__dataclass_fields__
+    }
