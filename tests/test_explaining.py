@@ -97,6 +97,7 @@ def test_another_policy_lists_the_decisions_that_change_and_records_nothing(
     told = json.loads(cli("whatif", ended_badly, "--policy", other, "--json").out)
     [changed] = told["changed"]
     assert any("restart budget" in words for words in changed["would"])
+    assert told["changed_by_rules"] == []
     page = cli("whatif", ended_badly, "--policy", other).out
     assert "  was    escalate (" in page
     assert "  would  escalate (R3): the restart budget is 0 (retries.budget)" in page
@@ -124,7 +125,7 @@ def test_an_empty_policy_asks_whether_today_s_rules_decide_the_same(
     assert "checks judged again: nothing would have been decided otherwise" in said.out
     told = json.loads(cli("whatif", ended_badly, "--policy", empty, "--json").out)
     assert told["checks"] > 0
-    assert told["changed"] == []
+    assert (told["changed"], told["changed_by_rules"]) == ([], [])
     assert len(told["notes"]) == 1
 
 
@@ -137,7 +138,13 @@ def test_a_decision_that_today_s_rules_do_not_make_is_told_by_an_empty_policy(
 ) -> None:
     monkeypatch.setattr(rejudging, "verdict", decides_nothing)
     told = json.loads(cli("whatif", ended_badly, "--policy", policy(tmp_path, ""), "--json").out)
-    assert [one["would"] for one in told["changed"] if "escalate" in str(one["was"])] == [[]]
+    [by_rules] = [one for one in told["changed_by_rules"] if "escalate" in str(one["was"])]
+    assert by_rules["would"] == []
+    assert told["changed"] == []
+    page = cli("whatif", ended_badly, "--policy", policy(tmp_path, "")).out
+    assert "checks judged again: the policy changes nothing" in page
+    assert re.search(r"of \d+ checks: otherwise by today's rules in any case", page)
+    assert re.search(r"\n  recorded    escalate \(R\d+\): .*\n(  .*\n)*  would     nothing\n", page)
 
 
 def test_the_run_s_contract_file_is_tried_for_its_policy_as_it_is_now(

@@ -13,6 +13,7 @@ from tests.projections.tales import TALES, recorded
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.detectors.quiet_again import liveness_again
 from watchkeeper.domain.durations import parse_duration
+from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     Action,
     CheckRecorded,
@@ -22,9 +23,10 @@ from watchkeeper.domain.events import (
     RunEvent,
 )
 from watchkeeper.domain.evolving.evolve import evolve
-from watchkeeper.domain.judging.rejudging import Rejudged, rejudge
+from watchkeeper.domain.judging.rejudging import Change, Rejudged, rejudge
 from watchkeeper.domain.state.phases import Running
 from watchkeeper.domain.state.run import Run
+from watchkeeper.projections.whatif import Changed, compared
 
 QUARTER = timedelta(minutes=15)
 SELDOM = {"temporary_every": "", "permanent_every_steps": 100_000}
@@ -82,6 +84,44 @@ def test_another_policy_changes_the_decisions_that_it_is_about_and_no_others() -
     [was], [now] = decisions(changed[0])
     assert (was.action, was.rule) == (Action.RELAUNCH, "R1")
     assert (now.action, now.rule) == (Action.ESCALATE, "R3")
+
+
+def _same(contract: Contract) -> Contract:
+    return contract
+
+
+@pytest.mark.parametrize(
+    ("change", "by_policy"),
+    [
+        (_same, []),
+        (_without_budget, [(["relaunch (R1)"], ["escalate (R3)"])]),
+    ],
+)
+def test_what_today_s_rules_decide_otherwise_anyway_is_no_change_of_the_policy(
+    change: Change, by_policy: list[tuple[list[str], list[str]]]
+) -> None:
+    history = History().launch().train(1000, wait=QUARTER, found=listing(900, 1000))
+    history.fail(killed(), step=1100, found=listing(900, 1000))
+    events = [
+        _forged(event, action=Action.WAIT, rule="R13")
+        if isinstance(event.data, DecisionMade)
+        else event
+        for event in history.events
+    ]
+    found = compared(rejudge("x", events), rejudge("x", events, change))
+    assert [_named(one) for one in found.by_policy] == by_policy
+    assert [_named(one) for one in found.by_rules] == [(["wait (R13)"], ["relaunch (R1)"])]
+
+
+def _forged(event: Event, **changes: object) -> Event:
+    data = event.data.model_copy(update=changes)
+    envelope = event.envelope.model_copy(update={"data": data})
+    return Event(event.stream, event.version, envelope)
+
+
+def _named(one: Changed) -> tuple[list[str], list[str]]:
+    was, would = ([words.partition(":")[0] for words in some] for some in (one.was, one.would))
+    return was, would
 
 
 # --- Another limit of a standstill ----------------------------------------------------------------

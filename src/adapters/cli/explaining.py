@@ -19,7 +19,7 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.policy_file import read_policy
 from watchkeeper.domain.judging.rejudging import rejudge
 from watchkeeper.domain.state.run import contract_of
-from watchkeeper.projections.whatif import Changed, changes_of, render_changes
+from watchkeeper.projections.whatif import Changed, compared, render_whatif
 from watchkeeper.projections.why import Why, explain, newest_to_explain, render_why
 
 
@@ -64,25 +64,26 @@ def whatif(run: str, policy: Path, home: Path, as_json: bool) -> None:
     """Judge RUN's recorded checks again under another policy; list the decisions that change.
 
     Each check is judged on the run as it was recorded up to there, from its events alone. Nothing
-    is recorded. RUN's contract file is taken for its policy as it is today; an empty FILE asks
-    whether the rules of today decide the same under the recorded policy.
+    is recorded. Told apart: what changes because of the policy, and what today's rules decide
+    otherwise in any case. RUN's contract file is taken for its policy as it is today; an empty FILE
+    asks for the second alone. A key that cannot be tried on recorded checks is refused.
     """
     with open_office(home, reading=True) as office:
         known = known_run(office.ledger, run)
         tried = read_policy(policy, contract_of(known))
-        judged = rejudge(run, office.ledger.history(run), tried.change)
-        changed = changes_of(judged)
+        history = office.ledger.history(run)
+        own = rejudge(run, history)
+        found = compared(own, rejudge(run, history, tried.change) if tried.change else own)
         document = {
             "run": run,
             "policy": str(policy),
             "notes": tried.notes,
-            "checks": len(judged),
-            "changed": [_changed_row(one) for one in changed],
+            "checks": found.checks,
+            "changed": [_changed_row(one) for one in found.by_policy],
+            "changed_by_rules": [_changed_row(one) for one in found.by_rules],
         }
         zone = ZoneInfo(contract_of(known).timezone)
-        say(
-            as_json, document, "\n".join((*tried.notes, render_changes(len(judged), changed, zone)))
-        )
+        say(as_json, document, "\n".join((*tried.notes, render_whatif(found, zone))))
 
 
 def _changed_row(one: Changed) -> dict[str, Any]:

@@ -7,6 +7,7 @@ be false.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
@@ -193,13 +194,9 @@ def _with(contract: Contract, name: str, value: Any) -> Contract:
 
 def _as_counted(contract: Contract) -> dict[str, Any]:
     """Return by key what counts for a contract: what it states, else what its lane has."""
-    limits = {
-        "detect": limits_of(contract),
-        "live": live_limits_of(contract),
-        "policy": policy_of(contract),
-    }
-    return {
-        f"{part}.{key}": getattr(known, key)
-        for part, known in limits.items()
-        for key in known.__dataclass_fields__
-    }
+    limits = (
+        ("detect", asdict(limits_of(contract))),
+        ("live", asdict(live_limits_of(contract))),
+        ("policy", asdict(policy_of(contract))),
+    )
+    return {f"{part}.{key}": value for part, known in limits for key, value in known.items()}
