@@ -1,9 +1,12 @@
 """The reference of the signatures, as people read it."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Sequence
 
 from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS
 from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label, Scope, Signature, outlook_of
+
+_BACKTICKS = re.compile(r"`+")
 
 
 def signature_page(generated: str) -> str:
@@ -18,8 +21,8 @@ def signature_page(generated: str) -> str:
         generated,
         "What [triage](../triage.md) knows. A signature's rank says how close to the root its "
         "message stands, its scope how far its word goes; the outlook is a claim apart from the "
-        "class. Its pattern stands beside it in `src/domain/triage/signatures`: MkDocs takes what "
-        "looks behind (`(?<` and an exclamation mark) for a declaration of HTML.\n",
+        "class. Below each table stand the patterns: regular expressions of Python, searched in "
+        "one line, letters of either case.\n",
     ]
     for label in Label:
         known = [one for one in (*CAUSES, *MARKS) if one.label is label and one not in answers]
@@ -32,7 +35,7 @@ def signature_page(generated: str) -> str:
     return "\n".join(parts + _signature_rows(answers))
 
 
-def _signature_rows(signatures: Iterable[Signature]) -> list[str]:
+def _signature_rows(signatures: Sequence[Signature]) -> list[str]:
     rows = [
         f"| `{one.id}` | {one.rank.name.lower()} | {one.scope.value} | {outlook_of(one).value} "
         f"| {_cell(one.example)} | {_cell(one.counter_example)} | {one.source} |"
@@ -40,7 +43,15 @@ def _signature_rows(signatures: Iterable[Signature]) -> list[str]:
     ]
     head = "| signature | rank | scope | outlook | such as | but not | from |"
     head += "\n|---|---|---|---|---|---|---|"
-    return [head, *rows, ""]
+    return [head, *rows, "", *_patterns(signatures)]
+
+
+def _patterns(signatures: Sequence[Signature]) -> list[str]:
+    """Write the patterns in a fence: in a cell `(?<!` would begin a declaration of HTML."""
+    lines = [line for one in signatures for line in (one.id, f"    {one.pattern}")]
+    longest = max((len(run) for line in lines for run in _BACKTICKS.findall(line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}text", *lines, fence, ""]
 
 
 def _cell(line: str) -> str:
