@@ -3,16 +3,15 @@
 A source that a run does not have has no reading at all, which is read as "not asked".
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from watchkeeper.asked import Asked
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.plan import LaunchPlan, tracked
 from watchkeeper.domain.observed.observation import Observation
+from watchkeeper.domain.observed.own_clocks import own_clock
 from watchkeeper.domain.observed.sources import (
     AttemptFacts,
     ClusterFacts,
@@ -92,7 +91,7 @@ def with_answers(seen: Observation, asked: Sequence[Asked[Any]]) -> Observation:
         source, answer = one.reading.source, one.answer
         if isinstance(answer, NotHad):
             continue
-        readings.append(one.reading.model_copy(update={"clock": _clock(source, answer)}))
+        readings.append(one.reading.model_copy(update={"clock": own_clock(answer)}))
         if answer is None:
             continue
         if isinstance(answer, ClusterFacts):
@@ -100,18 +99,6 @@ def with_answers(seen: Observation, asked: Sequence[Asked[Any]]) -> Observation:
         else:
             facts[source] = answer
     return seen.model_copy(update={**facts, "readings": (*seen.readings, *readings)})
-
-
-def _clock(source: str, answer: Any) -> datetime | None:
-    """Return the newest time that a source itself gives."""
-    if source == HOSTS:
-        hosts: tuple[HostFacts, ...] = answer or ()
-        return max((one.at for one in hosts if one.at is not None), default=None)
-    if isinstance(answer, TelemetryFacts):
-        return answer.at
-    if isinstance(answer, MetricHistory) and answer.times and math.isfinite(answer.times[-1]):
-        return datetime.fromtimestamp(answer.times[-1], UTC)
-    return None
 
 
 def newest_points(history: MetricHistory, count: int) -> MetricHistory:

@@ -11,6 +11,7 @@ from watchkeeper.asked import Asked, ask
 from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of
 from watchkeeper.domain.contracts.plan import LaunchPlan, tracked
 from watchkeeper.domain.observed.observation import Observation, SealFacts
+from watchkeeper.domain.observed.own_clocks import own_clock
 from watchkeeper.domain.progress.startup_lines import (
     LINES_READ_MAX,
     is_cut,
@@ -69,16 +70,13 @@ def _observe(
         asked_further = [pool.submit(ask, name, question) for name, question in further.items()]
     logs, tracker, store = asked_logs.result(), asked_tracker.result(), asked_store.result()
     lines = logs.answer or ()
-    heartbeat = tracker.answer.heartbeat_at if tracker.answer is not None else None
     return with_answers(
         Observation(
             instance=plan.instance,
             at=at,
-            readings=(
-                job.reading,
-                logs.reading,
-                tracker.reading.model_copy(update={"clock": heartbeat}),
-                store.reading,
+            readings=tuple(
+                one.reading.model_copy(update={"clock": own_clock(one.answer)})
+                for one in (job, logs, tracker, store)
             ),
             job=job.answer,
             log_lines=lines[-LOG_LINES_MAX:],

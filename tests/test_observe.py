@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.domain.samples import START, contract, job, listing, plan, tracker
+from tests.domain.samples import START, checkpoint, contract, job, listing, plan, tracker
 from watchkeeper.domain.observed.observation import Observation, reading_of
 from watchkeeper.domain.observed.sources import (
     AttemptFacts,
@@ -31,10 +31,10 @@ PLAIN = ("orchestrator", "logs", "tracker", "checkpoints")
 
 class PlainOrchestrator:
     def find(self, submission_id: str) -> Any:
-        return job(submission_id=submission_id)
+        return job(submission_id=submission_id, started_at=START + timedelta(seconds=30))
 
     def log_tail(self, submission_id: str, *, lines_max: int) -> tuple[str, ...]:
-        return ("a line",)
+        return ("2026-11-18T17:31:00Z a line", "a line")
 
 
 class PlainTracker:
@@ -80,7 +80,7 @@ class Gauges:
 
 class Store:
     def list_checkpoints(self, root: str) -> Any:
-        return listing()
+        return listing(checkpoint(900, written_at=START + timedelta(minutes=2)))
 
 
 class Git:
@@ -134,6 +134,20 @@ def test_each_further_source_has_a_reading_with_its_own_clock() -> None:
     assert clocks["telemetry"] == START
     assert clocks["hosts"] == START + timedelta(hours=1)
     assert {clocks["attempts"], clocks["cluster"]} == {None}
+
+
+def test_each_source_of_every_run_has_its_own_clock() -> None:
+    found = seen(ToldWorld(Cluster(), Series()))
+    clocks = {reading.source: reading.clock for reading in found.readings}
+    assert clocks["orchestrator"] == START + timedelta(seconds=30)
+    assert clocks["logs"] == START + timedelta(minutes=1)
+    assert clocks["checkpoints"] == START + timedelta(minutes=2)
+    assert clocks["tracker"] == START
+
+
+def test_the_answers_of_further_sources_are_kept() -> None:
+    url = {"telemetry": {"url": "http://head:9090/metrics"}}
+    found = seen(ToldWorld(Cluster(), Series()), **url)
     assert found.history == HISTORY
     assert found.capacity == CapacityFacts(wanted=2, granted=1)
     assert [one.host for one in found.hosts] == ["h", "i"]

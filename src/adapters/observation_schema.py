@@ -22,43 +22,61 @@ _PARTS: dict[str, type[BaseModel]] = {
     if isinstance(model, type) and issubclass(model, BaseModel) and model is not values.Value
 } | {"NamedLine": NamedLine}
 
-_SOURCES: tuple[tuple[str, str, str, str], ...] = (
+_ANSWERS = "it answered"
+_NONE = "no usable answer within its limit"
+_SOURCES: tuple[tuple[str, str, str, str, str, str], ...] = (
     (
-        "`orchestrator`", "`job`", "none of its own",
-        "Asked first. `not_found` is an answer; no answer is `unavailable`, and never an end.",
+        "`orchestrator`", "`job`", "newest of `started_at` and `ended_at`; none before a job began",
+        f"{_ANSWERS}, `not_found` as well", "never",
+        f"{_NONE}. Asked first; no answer is never an end.",
     ),
     (
-        "`logs`", "`log_lines`, `named_lines`, `log_cut`", "none of its own",
-        "The newest 200 lines, oldest first, each at most 2,000 characters.",
+        "`logs`", "`log_lines`, `named_lines`, `log_cut`",
+        "the newest line that begins with a time and its zone; none where no line does",
+        f"{_ANSWERS}, with no line as well", "never: `output` of the liveness tells of a tail that "
+        "stands",
+        f"{_NONE}. The newest 200 lines, oldest first, each at most 2,000 characters.",
     ),
     (
         "`tracker`", "`tracker`", "`heartbeat_at`",
-        "`stale` while its newest sign is older than the launch: it is an older instance's then.",
+        "its clock is not before the launch", "it has no clock, or one before the launch: it "
+        "is an older instance's then",
+        f"{_NONE}. What an offline run buffers begins its reason with `buffered`.",
     ),
     (
-        "`checkpoints`", "`checkpoints`", "none of its own",
-        "Everything directly below the checkpoint root. An empty list is an answer.",
+        "`checkpoints`", "`checkpoints`", "newest `written_at`, by the store's clock; none where "
+        "the store tells none",
+        f"{_ANSWERS}, with an empty list as well", "never: `checkpoints` of the liveness tells of "
+        "one that is late",
+        f"{_NONE}. Everything directly below the checkpoint root.",
     ),
     (
         "`history`", "`history`", "time of the newest point",
-        f"At most {HISTORY_POINTS_MAX:,} points, the newest; `stale` as the tracker is. Of an"
-        " offline run what is on disk.",
+        "as the tracker", "as the tracker",
+        f"{_NONE}. At most {HISTORY_POINTS_MAX:,} points, the newest. Of an offline run what is on"
+        " disk.",
     ),
     (
-        "`attempts`", "`attempts`", "none of its own",
-        "Tries of the job's tasks in time order; those that failed come first to stay in bounds.",
+        "`attempts`", "`attempts`", "newest of `started_at` and `ended_at`",
+        _ANSWERS, "never",
+        f"{_NONE}. Tries of the job's tasks in time order; those that failed come first to stay in"
+        " bounds.",
     ),
     (
-        "`cluster`", "`capacity`, `nodes`, `others`", "none of its own",
-        "What the job waits for, machines, and other live jobs of this run or output root.",
+        "`cluster`", "`capacity`, `nodes`, `others`", "newest of `since` and `submitted_at`",
+        _ANSWERS, "never",
+        f"{_NONE}. What the job waits for, machines, and other live jobs of this run or output"
+        " root.",
     ),
     (
         "`telemetry`", "`telemetry`", "newest sample, or the time of reading",
-        "Only where the contract names `telemetry.url`. Before a job serves it, `unavailable`.",
+        _ANSWERS, "never: samples older than 10 min make it a witness that cannot tell",
+        f"{_NONE}, as before a job serves it. Only where the contract names `telemetry.url`.",
     ),
     (
         "`hosts`", "`hosts`", "newest measurement",
-        "Disk and mounts; a folder that nobody could look at has `mounted` null.",
+        _ANSWERS, "never",
+        f"{_NONE}. Disk and mounts; a folder that nobody could look at has `mounted` null.",
     ),
 )  # fmt: skip
 
@@ -153,8 +171,17 @@ def _page() -> Iterator[str]:
         " counts as `unavailable`. `unavailable` is never read as failure."
     )
     yield ""
-    yield "| source | fields | its clock | what to know |"
-    yield "|---|---|---|---|"
+    yield (
+        "A clock tells how old the newest thing is that a source shows; it is not the time of the"
+        " check, but for a part that a program gives without a reading. Only tracker and history are called `stale` by theirs, since both may still show"
+        " an older instance. That what any other shows stands still is judged over several"
+        " checks ([judgement](judgement.md#is-it-really-training)). Readings that a program gives"
+        " are taken as they are; a tracker or a history that is called `fresh` is held against the"
+        " launch all the same."
+    )
+    yield ""
+    yield "| source | fields | its clock | `fresh` | `stale` | `unavailable`, and what to know |"
+    yield "|---|---|---|---|---|---|"
     for row in _SOURCES:
         yield f"| {' | '.join(row)} |"
     yield ""
