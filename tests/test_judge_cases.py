@@ -71,6 +71,7 @@ class Case:
 
 CALM = {"decision": "none", "escalate": False, "notify": False}
 HEALTHY = {**CALM, "health": "healthy"}
+RECOVERING = {**HEALTHY, "because": "running; recovering: resumed from step 1650, not proven yet"}
 ASKED = {"decision": "alert", "rule": "R17", "escalate": True, "notify": True}
 TOLD = {"decision": "notify", "rule": "R17", "escalate": False, "notify": True}
 
@@ -217,13 +218,13 @@ CASES = [
     Case(
         "steps are trained again after a preemption",
         second(225, 1650),
-        HEALTHY,
+        RECOVERING,
         before=[*LOST_BEFORE, second(215, 1610, "Resuming training from step 1650")],
     ),
     Case(
         "a human went on after a bug, from the newest checkpoint",
         second(225, 1700, "Resuming training from step 1650"),
-        HEALTHY,
+        RECOVERING,
         before=[trains(190), ended(200, "failed", job={"exit_code": 1})],
     ),
     Case(

@@ -18,7 +18,17 @@ from tests.judge_scenes import (
     trains,
     tried,
 )
-from tests.test_judge_cases import CALM, HEALTHY, SCRUBBER, WELL, Case, asks, hold, relaunched
+from tests.test_judge_cases import (
+    CALM,
+    HEALTHY,
+    RECOVERING,
+    SCRUBBER,
+    WELL,
+    Case,
+    asks,
+    hold,
+    relaunched,
+)
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.judging_lines import row_of
 from watchkeeper.adapters.judge.lines import answer_line
@@ -303,7 +313,7 @@ CASES = [
          *WELL, ended(200, attempts=[tried("preempted", 196)]),
          *({"at": clock(minute), "job": job(started_at=clock(205)), "log_lines": bars(step),
             "tracker": tracked(1760, 196), "checkpoints": saved(1500, 1650)}
-           for minute, step in ((220, 1660), (230, 1700), (240, 1740)))], HEALTHY),
+           for minute, step in ((220, 1660), (230, 1700), (240, 1740)))], RECOVERING),
 ]  # fmt: skip
 
 

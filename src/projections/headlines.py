@@ -71,6 +71,7 @@ from watchkeeper.domain.events import (
     WatchTaken,
 )
 from watchkeeper.domain.observed.signals import TOLD
+from watchkeeper.domain.state.health import health_words, is_unproven
 
 
 class Headline(StrEnum):
@@ -317,6 +318,7 @@ def short_name(event: Event) -> str:
     """Return an event's short name, by which a correction points back at it."""
     data = event.data
     if isinstance(data, CheckRecorded):
-        return "check" if data.health is Health.UNKNOWN else data.health.value
+        unknown = data.health is Health.UNKNOWN and not is_unproven(data)
+        return "check" if unknown else health_words(data)
     topic = data.topic.rpartition(".")[0].partition(".")[2]
     return topic.replace("_", " ")

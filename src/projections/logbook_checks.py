@@ -7,6 +7,7 @@ from watchkeeper.domain.contracts.contract import cadence_of
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import CheckRecorded, Health, Progress
 from watchkeeper.domain.progress.progress import render_progress
+from watchkeeper.domain.state.health import health_words, is_unproven
 from watchkeeper.domain.values import TERMINAL, JobState, Reading, SourceState, is_buffered
 from watchkeeper.projections.figures import elapsed, human, value
 from watchkeeper.projections.logbook_state import (
@@ -177,7 +178,7 @@ def _line(
         start = current.request.plan.resume_step or 0
         where = f" at ~{data.progress.step}" if data.progress is not None else ""
         return f"{current.name} starting", f"RUNNING{where}, no step beyond {start} seen yet"
-    title = HEALTHY if data.health is Health.HEALTHY else data.health.value
+    title = HEALTHY if data.health is Health.HEALTHY else health_words(data)
     return title, said_so
 
 
@@ -232,7 +233,7 @@ def _training(
     facts = book.facts
     again = current.request.plan.resume_step is not None
     book = opened(book, Kind.COMPLETE, at, f"{current.name} resumed" if again else "training")
-    status = f"{data.health.value}, {numbers(facts, data)}"
+    status = f"{health_words(data)}, {numbers(facts, data)}"
     if facts.down_since is not None:
         status += f", {elapsed(at - facts.down_since)} after the last end"
     book = said(book, Key.STATUS, status + passed)
@@ -253,7 +254,12 @@ def _proof(current: Current, data: CheckRecorded) -> str:
             )
         return "steps move; a start from scratch, as planned"
     if said_step == decided:
-        return f"the log says resumed step {decided} = decided step {decided}: resume proven"
+        where = f"the log says resumed step {decided} = decided step {decided}"
+        # Older checks never say that the proof is due: what was written of them stays.
+        open_yet = is_unproven(data)
+        return (
+            f"{where}; its losses are not compared yet" if open_yet else f"{where}: resume proven"
+        )
     if said_step is not None:
         return f"the log says resumed step {said_step}, decided was step {decided}: not as decided"
     if data.startup.scratch:

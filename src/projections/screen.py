@@ -171,7 +171,7 @@ def _note(row: RunRow) -> str:
         parts.append(f"no fresh answer from {', '.join(silent)}")
     if row["phase"] == "finished" and not row["tag"] and not row["seals_itself"]:
         parts.append("not sealed")
-    if "resume" in row:
+    if "resume" in row and not row["resume"].startswith("recovered"):
         parts.append(row["resume"].partition(":")[0])
     parts += [f"planned: {act}" for act in row.get("planned", [])]
     if "asked" in row and not row["stopping"]:

@@ -6,7 +6,7 @@ A row without them is the same as ever, so that rows of older ledgers still equa
 from watchkeeper.domain.contracts.plan import short
 from watchkeeper.domain.detectors.planned import describe_act
 from watchkeeper.domain.recovery.relaunching import asked_of
-from watchkeeper.domain.state.judgement import is_recovered
+from watchkeeper.domain.state.judgement import words_of_proof
 from watchkeeper.domain.state.phases import Interrupted, Running, Stabilizing, Superseded
 from watchkeeper.domain.state.run import Run
 from watchkeeper.projections.quoting import cut
@@ -54,12 +54,10 @@ def with_aside(row: RunRow, run: Run) -> RunRow:
 
 
 def _resume(run: Run) -> str:
-    """Say what is open of a live instance's resume; empty once the run counts as recovered."""
+    """Say what is open of a live instance's resume, or that it could not be compared."""
     known = run.judgement
-    live = isinstance(run.phase, Stabilizing | Running)
-    if not live or is_recovered(known) or known.resumed != run.instances[-1].plan.instance:
+    plan = run.instances[-1].plan if run.instances else None
+    if plan is None or known.resumed != plan.instance:
         return ""
-    step = run.instances[-1].plan.resume_step
-    if known.proof == "differs":
-        return f"not recovered: its losses differ from those before the resume at step {step}"
-    return f"recovering: resumed from step {step}, not proven yet"
+    live = isinstance(run.phase, Stabilizing | Running)
+    return words_of_proof(known.proof, plan.resume_step) if live else ""

@@ -136,7 +136,8 @@ class RunRow(TypedDict):
         ancestors: Slugs of the runs that it goes on from, oldest first.
         successor: Slug of the run that goes on from it.
         keeper: The keeper's own errors; absent while it judged nothing.
-        resume: What is not proven yet of a live instance's resume; absent where nothing is open.
+        resume: What is not proven of a live instance's resume, or that it could not be compared;
+            absent where nothing is open.
     """
 
     shape: str

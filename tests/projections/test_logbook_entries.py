@@ -1,5 +1,6 @@
 """What a logbook says, entry by entry: checks, failures, seals, and what people add."""
 
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache, reduce
 
@@ -29,7 +30,8 @@ from tests.projections.tales import (
 )
 from watchkeeper.domain.commands.commands import AddNote, Correct
 from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import NoteAdded, RunSealed, SealVerified
+from watchkeeper.domain.events import CheckRecorded, Health, NoteAdded, RunSealed, SealVerified
+from watchkeeper.domain.state.health import is_unproven
 from watchkeeper.projections.logbook import EMPTY, project, render, render_at
 from watchkeeper.projections.logbook_seal import covered
 
@@ -121,8 +123,26 @@ def test_a_new_reason_of_a_silent_source_is_given() -> None:
 def test_training_is_said_once_and_proves_what_it_resumed() -> None:
     text = text_of(resumed())
     assert text.count("- training\n") == 1
-    proof = "the log says resumed step 1000 = decided step 1000: resume proven"
-    assert proof in entry(text, "- i2 resumed")
+    told = entry(text, "- i2 resumed")
+    assert "the log says resumed step 1000 = decided step 1000; its losses are not compared" in told
+    assert "- Status: recovering, ~1043/2000" in told
+    assert "not comparable" in entry(text, "- i2 recovered: resume not comparable")
+
+
+def as_once(event: Event) -> Event:
+    """An event as it was recorded before a check waited for the proof of a resume."""
+    data = event.data
+    if not isinstance(data, CheckRecorded) or not is_unproven(data):
+        return event
+    told = data.model_copy(update={"health": Health.HEALTHY, "because": "running"})
+    return replace(event, envelope=event.envelope.model_copy(update={"data": told}))
+
+
+def test_what_was_recorded_before_a_proof_was_asked_for_reads_as_it_did() -> None:
+    events = [as_once(event) for event in recorded(resumed())]
+    told = entry(render_at(events).decode(), "- i2 resumed")
+    assert "the log says resumed step 1000 = decided step 1000: resume proven" in told
+    assert "- Status: healthy, ~1043/2000" in told
 
 
 def test_a_resume_that_no_log_line_proves_is_not_called_proven() -> None:

@@ -132,5 +132,8 @@ def test_a_resumed_run_is_recovering_until_its_resume_is_proven() -> None:
     history.relaunch().later(timedelta(minutes=5)).check(step=1040, found=KEPT)
     row = status_row(history.run)
     assert row.get("resume") == "recovering: resumed from step 1000, not proven yet"
+    assert row["health"] == "unknown"
     history.later(timedelta(minutes=10)).check(step=1200, found=KEPT)
-    assert "resume" not in status_row(history.run)
+    row = status_row(history.run)
+    assert row["health"] == "healthy"
+    assert row.get("resume", "").startswith("recovered without a comparison: ")

@@ -11,6 +11,7 @@ from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.kept_sources import with_sources
 from watchkeeper.domain.detectors.liveness import MONITOR_BLIND
 from watchkeeper.domain.detectors.quiet import liveness_of
+from watchkeeper.domain.detectors.resume import health_by_proof
 from watchkeeper.domain.detectors.seen_checkpoints import is_named_since
 from watchkeeper.domain.detectors.tracker_fit import disbelieved, fit_of
 from watchkeeper.domain.events import (
@@ -33,6 +34,7 @@ from watchkeeper.domain.progress.progress import Progress as Shown
 from watchkeeper.domain.progress.progress import StartupProof, parse_progress, parse_startup
 from watchkeeper.domain.progress.startup_lines import startup_shown
 from watchkeeper.domain.signals.receiving import urged
+from watchkeeper.domain.state.health import is_recovering
 from watchkeeper.domain.state.phases import Interrupted, Stabilizing
 from watchkeeper.domain.state.run import (
     CHECKPOINTS_KEPT,
@@ -141,6 +143,7 @@ def summarise(
     over = isinstance(run.phase, Interrupted)
     open_kinds = _open_kinds(run, () if over else findings_at(run, answers, command.now))
     health, because = _health(run, seen.job, readings, open_kinds)
+    health, because = health_by_proof(run, check, seen.job, health, because)
     expected = expected_at(run, answers, command.now)
     told = {"health": health, "because": because, "expected": expected}
     return check.model_copy(update=told), answers
@@ -275,7 +278,8 @@ def _health(
         reason = next((r.reason for r in readings if r.source == "orchestrator"), "not asked")
         # Where nobody can tell any more, nobody can call it well either.
         said = Health.UNKNOWN if open_kinds == [MONITOR_BLIND] else Health.DEGRADED
-        health = said if open_kinds and run.health is Health.HEALTHY else run.health
+        was_well = run.health is Health.HEALTHY or is_recovering(run)
+        health = said if open_kinds and was_well else run.health
         return health, f"orchestrator unavailable: {reason}"
     match job.state:
         case JobState.SUCCEEDED:

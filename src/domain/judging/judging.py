@@ -42,7 +42,7 @@ from watchkeeper.domain.launches.launching import plan_first_instance
 from watchkeeper.domain.observed.observation import Observation
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.recovery.recovery import launch_source, newest_resumable
-from watchkeeper.domain.state.health import health_now, is_belied
+from watchkeeper.domain.state.health import health_now, is_belied, is_unproven
 from watchkeeper.domain.state.phases import Finished, Interrupted
 from watchkeeper.domain.state.run import Question, Run, contract_of
 from watchkeeper.domain.values import JobState, SourceState
@@ -227,10 +227,13 @@ def health_of(judged: Judged) -> Health:
     What is recorded of a job that cannot be accounted for keeps the health that was known before,
     until the next check: beside the finding that this one opened it would read as well. Where no
     source answers, a watch keeps it until H1 opens: whoever asks once would take it for an answer.
+    What trains well is well for one check, also while the run is not recovered: the reason says so.
     """
     check = judged.check
     lost = check.job is not None and check.job.state in (JobState.NOT_FOUND, JobState.UNKNOWN)
     nobody = lost or is_unheard(check) or (check.job is None and _is_blank(check))
+    if is_unproven(check):
+        return Health.UNKNOWN if nobody else Health.HEALTHY
     if check.health is not Health.HEALTHY:
         return check.health
     return Health.UNKNOWN if nobody else health_now(judged.run)
@@ -239,7 +242,7 @@ def health_of(judged: Judged) -> Health:
 def reason_of(judged: Judged) -> str:
     """Return why a check has its health; a finding that was made after the check is named."""
     because = judged.check.because
-    if because == "running" and is_unheard(judged.check):
+    if because.partition(";")[0] == "running" and is_unheard(judged.check):
         return "running, by the orchestrator alone: no other source has told of it yet"
     if not is_belied(judged.run):
         return because

@@ -1,25 +1,19 @@
 """The proof that a resumed instance goes on as the one before it went: recorded once for each."""
 
+from watchkeeper.domain.detectors.resume import ResumeComparison, told_of_resume
 from watchkeeper.domain.events import CheckRecorded, EscalationRaised, ResumeProven, RunEvent
-from watchkeeper.domain.recovery.resume import ResumeComparison, compare_resume
-from watchkeeper.domain.state.run import Run, dri_of, is_moving
+from watchkeeper.domain.state.run import Run, dri_of
 
 
 def resume_shown(run: Run, check: CheckRecorded) -> list[RunEvent]:
-    """Return the verdict on a resume, once there is one.
-
-    Where too few steps were logged before and after, it is not comparable as soon as training is
-    past all that was trained before: from there on nothing can be compared any more.
+    """Return the verdict on a resume, once there is one, and the question about a difference.
 
     Args:
         run: The run with the check and its findings folded in.
         check: Of a live instance.
     """
-    known = run.judgement
-    if check.instance != known.resumed or known.proof:
-        return []
-    compared = compare_resume(run, check)
-    if compared.verdict == "not_comparable" and not _is_past_all(run, check):
+    compared = told_of_resume(run, check)
+    if compared is None:
         return []
     proven = _proven(run, check, compared)
     if compared.verdict != "differs" or any(f.rule == "H9" for f in run.findings.values()):
@@ -32,15 +26,6 @@ def resume_shown(run: Run, check: CheckRecorded) -> list[RunEvent]:
         evidence=proven.evidence,
     )
     return [proven, question]
-
-
-def _is_past_all(run: Run, check: CheckRecorded) -> bool:
-    highest, shown = run.judgement.high_water, check.progress
-    if shown is None:
-        return False
-    if highest is None:
-        return is_moving(run.instances[-1].plan, shown)
-    return shown.step - shown.uncertainty > highest
 
 
 def _proven(run: Run, check: CheckRecorded, compared: ResumeComparison) -> ResumeProven:

@@ -53,3 +53,28 @@ def is_recovered(judgement: Judgement) -> bool:
     `not_comparable` is only recorded once training is past all that was trained before.
     """
     return not judgement.resumed or judgement.proof in PROVEN
+
+
+RECOVERING = "recovering"
+NOT_RECOVERED = "not recovered"
+
+
+def words_of_proof(proof: str, step: int | None) -> str:
+    """Say what a verdict on a resume leaves open; empty where it settles all.
+
+    Args:
+        proof: The verdict; empty while there is none.
+        step: The step that was resumed from.
+    """
+    match proof:
+        case "":
+            return f"{RECOVERING}: resumed from step {step}, not proven yet"
+        case "differs":
+            return f"{NOT_RECOVERED}: its losses differ from those before the resume at step {step}"
+        case "not_comparable":
+            return (
+                f"recovered without a comparison: past all that was trained before the resume at"
+                f" step {step}, and too few losses to compare"
+            )
+        case _:
+            return ""

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from watchkeeper.domain.events import EscalationRaised, Health
-from watchkeeper.domain.state.health import health_now
+from watchkeeper.domain.state.health import health_now, is_recovering
 from watchkeeper.domain.state.phases import Running, phase_name
 from watchkeeper.domain.state.run import Question, Run, is_moving
 
@@ -110,7 +110,7 @@ def describe_question(run: Run, question: Question) -> str:
 
 def _now(run: Run) -> str:
     plan = run.instances[-1].plan
-    healthy = run.health is Health.HEALTHY
+    healthy = run.health is Health.HEALTHY or is_recovering(run)
     if isinstance(run.phase, Running) and healthy and is_moving(plan, run.progress):
         return "trains"
     return f"is {phase_name(run.phase)}, health {health_now(run).value}"

@@ -5,9 +5,12 @@ from typing import Literal
 
 from watchkeeper.domain.contracts.detect_limits import limits_of
 from watchkeeper.domain.detectors.metrics import offset_is_off
-from watchkeeper.domain.events import CheckRecorded
+from watchkeeper.domain.events import CheckRecorded, Health
 from watchkeeper.domain.observed.measured import Overlap
-from watchkeeper.domain.state.run import Run, contract_of
+from watchkeeper.domain.state.health import unproven_health
+from watchkeeper.domain.state.judgement import PROVEN, words_of_proof
+from watchkeeper.domain.state.run import Run, contract_of, is_moving
+from watchkeeper.domain.values import JobFacts, JobState
 
 LIKE_STEPS_MIN = 3
 """Steps that must have been logged before and after: one or two agree by accident."""
@@ -39,6 +42,64 @@ class ResumeComparison:
     worst_step: int | None = None
     offset: float | None = None
     reason: str = ""
+
+
+def told_of_resume(run: Run, check: CheckRecorded) -> ResumeComparison | None:
+    """Return what a check proves of its instance's resume; none where it settles nothing yet.
+
+    Where too few steps were logged before and after, it is not comparable as soon as training is
+    past all that was trained before: from there on nothing can be compared any more.
+
+    Args:
+        run: The run before or after the check is folded in.
+        check: Of a live instance.
+    """
+    known = run.judgement
+    if check.instance != known.resumed or known.proof:
+        return None
+    compared = compare_resume(run, check)
+    undecided = compared.verdict == "not_comparable" and not _is_past_all(run, check)
+    return None if undecided else compared
+
+
+def health_by_proof(
+    run: Run, check: CheckRecorded, job: JobFacts | None, health: Health, because: str
+) -> tuple[Health, str]:
+    """Return the verdict on a run that trains well, as far as its resume is proven.
+
+    A proof that this very check gives counts, so that none stands under a check that lacks it. A
+    success is one whatever was proven before; its reason says what was not.
+
+    Args:
+        run: The run before the check.
+        check: The check, but for its health.
+        job: The orchestrator's word.
+        health: By everything else.
+        because: Why, by everything else.
+    """
+    known = run.judgement
+    state = job.state if job is not None else None
+    well = health is Health.HEALTHY and state in (JobState.RUNNING, JobState.SUCCEEDED)
+    if not well or check.instance != known.resumed:
+        return health, because
+    told = told_of_resume(run, check)
+    proof = told.verdict if told is not None else known.proof
+    step = run.instances[-1].plan.resume_step
+    words = words_of_proof(proof, step)
+    if state is JobState.SUCCEEDED:
+        words = words if proof else f"its resume from step {step} was never proven"
+        return health, f"{because}; {words}" if words else because
+    because = f"{because}; {words}" if words else because
+    return (health if proof in PROVEN else unproven_health(proof)), because
+
+
+def _is_past_all(run: Run, check: CheckRecorded) -> bool:
+    highest, shown = run.judgement.high_water, check.progress
+    if shown is None:
+        return False
+    if highest is None:
+        return is_moving(run.instances[-1].plan, shown)
+    return shown.step - shown.uncertainty > highest
 
 
 def compare_resume(run: Run, check: CheckRecorded) -> ResumeComparison:
