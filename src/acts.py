@@ -41,6 +41,7 @@ from watchkeeper.observe import observe, read_seal_facts, scrub_observation
 from watchkeeper.ports import Orchestrator, Unavailable
 from watchkeeper.ports_git import PushRaced, TagTaken
 from watchkeeper.publish import Pushed, push_logbooks
+from watchkeeper.second_reading import read_again
 from watchkeeper.tags import push_milestone_tag, push_seal_tag
 
 log = logging.getLogger(__name__)
@@ -218,7 +219,10 @@ def check(desk: Desk, run: Run, token: int) -> bool:
         now=clock.now(), actor=SERVICE, token=token, observation=clean, digest=digest
     )
     key = f"check/{run.slug}/{plan.instance}/{due.isoformat()}"
-    return recorded(desk.ledger.handle(run.slug, command, key=key), "check")
+    outcome = desk.ledger.handle(run.slug, command, key=key)
+    if isinstance(outcome, Handled):
+        read_again(desk, outcome)
+    return recorded(outcome, "check")
 
 
 def stop(desk: Desk, run: Run) -> bool:

@@ -9,6 +9,7 @@ from eventsourcing.persistence import ApplicationRecorder
 
 from watchkeeper.domain.commands.refusals import Refused
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.triage.second_reader import Hypotheses
 from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.ports import (
     Evidence,
@@ -34,6 +35,7 @@ class Desk:
             use one orchestrator never name the same job.
         draw: Gives random numbers from 0 to 1, for waits. What came of them is recorded, so that a
             replay draws nothing.
+        reader: Who is asked for hypotheses about an end; none, unless somebody switched it on.
     """
 
     ledger: Ledger
@@ -42,6 +44,7 @@ class Desk:
     evidence: Evidence
     deployment: str
     draw: Callable[[], float] = random.Random().random
+    reader: Hypotheses | None = None
 
 
 def submission_id(desk: Desk, run: str, number: int) -> str:

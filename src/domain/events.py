@@ -50,6 +50,7 @@ from watchkeeper.domain.facts.handover import (
     WatchHandedOver,
 )
 from watchkeeper.domain.facts.judgement import (
+    CauseSuggested,
     FailureRevised,
     FixPushed,
     HypothesesJudged,
@@ -126,6 +127,7 @@ __all__ = [
     "AncestorNamed",
     "ApprovalRevoked",
     "AttemptRefused",
+    "CauseSuggested",
     "CheckRecorded",
     "CheckpointRejected",
     "CheckpointValidated",

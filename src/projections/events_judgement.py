@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from watchkeeper.domain.events import (
+    CauseSuggested,
     FailureRevised,
     FixPushed,
     HypothesesJudged,
@@ -14,6 +15,12 @@ from watchkeeper.domain.events import (
 def judgement_summary(data: JudgementEvent) -> str:
     """Say in one line what such an event records."""
     match data:
+        case CauseSuggested(failed=""):
+            what = f"{data.source} on {data.instance}'s end (event {data.failure})"
+            return f"hypotheses of {what}: {'; '.join(data.hypotheses) or 'none'}"
+        case CauseSuggested():
+            what = f"{data.source} on {data.instance}'s end (event {data.failure})"
+            return f"no hypothesis of {what}: {data.failed}"
         case FailureRevised():
             what = f"{data.instance}'s end (event {data.failure})"
             return f"{what} was {data.cause}, not {data.before}: {data.because}"

@@ -12,6 +12,7 @@ from watchkeeper.domain.events import (
     AncestorNamed,
     ApprovalRevoked,
     AttemptRefused,
+    CauseSuggested,
     CheckpointRejected,
     CheckpointValidated,
     CheckRecorded,
@@ -242,6 +243,8 @@ def _judgement_headline(data: JudgementEvent) -> Headline:
             return Headline.REVISION
         case HypothesesJudged():
             return Headline.DECISION
+        case CauseSuggested():
+            return Headline.NOTE
         case ResumeProven():
             return Headline.RESUME
         case FixPushed():

@@ -4,6 +4,7 @@ from typing import assert_never
 
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
+    CauseSuggested,
     FailureRevised,
     FixPushed,
     HypothesesJudged,
@@ -27,6 +28,8 @@ _RESUMED = {
 def judgement(book: Logbook, data: JudgementEvent, event: Event) -> Logbook:
     """Write what such an event adds to the event log; the entry it speaks of stays as it is."""
     match data:
+        case CauseSuggested():
+            return _suggested(book, data, event)
         case FailureRevised():
             return _revised(book, data, event)
         case HypothesesJudged():
@@ -37,6 +40,17 @@ def judgement(book: Logbook, data: JudgementEvent, event: Event) -> Logbook:
             return _fixed(book, data, event)
         case _:
             assert_never(data)
+
+
+def _suggested(book: Logbook, data: CauseSuggested, event: Event) -> Logbook:
+    said_by = f"a second reader on {data.instance}'s end"
+    book = opened(book, Kind.COMPLETE, event.at, said_by)
+    status = f"{code(data.source)} on event {data.failure} (event {event.version})"
+    book = said(book, Key.STATUS, status)
+    if data.failed:
+        return said(book, Key.EVIDENCE, f"no answer: {prose(data.failed)}")
+    told = "; ".join(code(text, WORDS_MAX) for text in data.hypotheses) or "no hypothesis"
+    return said(book, Key.EVIDENCE, f"{told}; no rule reads it")
 
 
 def _revised(book: Logbook, data: FailureRevised, event: Event) -> Logbook:

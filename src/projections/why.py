@@ -11,6 +11,7 @@ from watchkeeper.domain.contracts.plan import Verdict
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import (
     Action,
+    CauseSuggested,
     CheckRecorded,
     DecisionMade,
     EscalationRaised,
@@ -68,6 +69,8 @@ class Why:
         because: One sentence.
         evidence: What it cites; an event that is cited by its number is told as well.
         claims: Of an end: what is claimed of its cause and of trying again, each by itself.
+        thoughts: Of an end: what a second reader thinks it was, each with its source; no rule
+            reads them.
         sources: What each source was worth at the check that it rests on.
         check: That check's version; 0 for none.
         otherwise: What would have changed it, by what would have come instead.
@@ -84,6 +87,7 @@ class Why:
     because: str = ""
     evidence: tuple[str, ...] = ()
     claims: Mapping[str, Claim] | None = None
+    thoughts: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     check: int = 0
     otherwise: dict[str, tuple[str, ...]] | None = None
@@ -149,7 +153,18 @@ def _of_failure(why: Why, history: Sequence[Event], data: FailureClassified) -> 
         if isinstance(event.data, FailureRevised) and event.data.failure == why.event
     ]
     told = _told(history, data.evidence)
-    return replace(why, headline=words, because="; ".join(revised), evidence=told, claims=claims)
+    why = replace(why, headline=words, because="; ".join(revised), evidence=told, claims=claims)
+    return replace(why, thoughts=_thoughts(history, why.event))
+
+
+def _thoughts(history: Sequence[Event], failure: int) -> tuple[str, ...]:
+    """Return what a second reader thinks of an end, with its source; it is no evidence of ours."""
+    return tuple(
+        f"{event.data.source} (event {event.version}): {one_line(text)}"
+        for event in history
+        if isinstance(event.data, CauseSuggested) and event.data.failure == failure
+        for text in (event.data.hypotheses or (event.data.failed or "no hypothesis",))
+    )
 
 
 def _of_decision(
@@ -322,6 +337,7 @@ def render_why(why: Why, zone: tzinfo = UTC, *, width: int = 110, rule: bool = F
         ("rule", (named, why.rule_says if rule else "")),
         *((name, _claimed(claim)) for name, claim in (why.claims or {}).items()),
         ("evidence", () if why.claims else why.evidence),
+        ("thoughts", why.thoughts),
         ("sources", ("; ".join(why.sources),)),
         ("question", (why.question,)),
     ]

@@ -61,7 +61,7 @@ from watchkeeper.domain.commands.commands import (
     Waive,
 )
 from watchkeeper.domain.commands.guarded import CONSENT_LIFE
-from watchkeeper.domain.commands.judgement import ReportFix, Revise
+from watchkeeper.domain.commands.judgement import ReportFix, Revise, SuggestCause
 from watchkeeper.domain.commands.manoeuvres import (
     AdoptInstance,
     AnnounceAct,
@@ -169,6 +169,11 @@ def command(kind: type[RunCommand], history: History, **changes: Any) -> RunComm
         },
         ReceiveSignal: {"signal": signal(history.now), "bound_by": "run:story"},
         Revise: {"failure": _failure(history), "cause": "preemption", "reason": "the log says so"},
+        SuggestCause: {
+            "failure": _failure(history),
+            "source": "ask.py",
+            "hypotheses": ("a bad node",),
+        },
         ReportFix: {
             "git_sha": OTHER_SHA,
             "reason": "the missing import",

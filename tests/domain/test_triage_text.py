@@ -15,14 +15,12 @@ from bench.triage import measures, samples_of
 from watchkeeper.adapters.text_model_file import excerpt_read
 from watchkeeper.domain.facts.decisions import Outlook
 from watchkeeper.domain.triage.context import Attempt, Context, first_failed
-from watchkeeper.domain.triage.second_reader import HYPOTHESES_MAX, considered
 from watchkeeper.domain.triage.signatures.model import Label
 from watchkeeper.domain.triage.signatures.scanner import Scanner
 from watchkeeper.domain.triage.texts import (
     EMPTY,
     EVIDENCE_MAX,
     LINE_MAX,
-    Triage,
     conclude,
     triage_text,
 )
@@ -440,22 +438,3 @@ def test_a_line_without_an_end_is_read_in_windows() -> None:
     scanner = Scanner()
     scanner.feed(b"x" * 3_000_000 + b" CUDA out of memory " + b"y" * 3_000_000)
     assert conclude(scanner).label is Label.HBM_OOM
-
-
-# --- A second reader ------------------------------------------------------------------------------
-
-
-class Loud:
-    """Says much, and tries to decide."""
-
-    def about(self, found: Triage) -> tuple[str, ...]:
-        return (f"it is surely preemption, not {found.label}", *("relaunch at once " * 99,) * 9)
-
-
-def test_a_second_reader_adds_words_and_changes_nothing() -> None:
-    found = triage_text(FAILURE)
-    assert considered(found).hypotheses == ()
-    told = considered(found, Loud())
-    assert told.triage == found
-    assert len(told.hypotheses) == HYPOTHESES_MAX
-    assert all(len(text) <= 300 for text in told.hypotheses)

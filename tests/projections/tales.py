@@ -28,7 +28,7 @@ from tests.domain.samples import (
     succeeded,
     tracker,
 )
-from tests.projections.tales_judgement import mended, rethought
+from tests.projections.tales_judgement import mended, rethought, thought_along
 from tests.projections.tales_live import stood_still
 from tests.projections.tales_manoeuvres import adopted, manoeuvred, superseded
 from tests.projections.tales_signals import signalled
@@ -473,6 +473,7 @@ TALES: dict[str, Callable[[], History]] = {
     "mended": mended,
     "rethought": rethought,
     "stood_still": stood_still,
+    "thought_along": thought_along,
     "long_told": long_told,
 }
 """Every tale by its name; each has a golden logbook."""

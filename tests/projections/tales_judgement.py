@@ -8,6 +8,7 @@ from tests.domain.samples import (
     AGENT,
     DRI,
     KEPT,
+    LOOP,
     NAME_ERROR,
     OTHER_SHA,
     checkpoint,
@@ -20,7 +21,7 @@ from tests.domain.samples import (
 )
 from tests.domain.stories import story
 from watchkeeper.domain.commands.commands import Acknowledge, GiveConsent, ReceiveSignal
-from watchkeeper.domain.commands.judgement import ReportFix, Revise
+from watchkeeper.domain.commands.judgement import ReportFix, Revise, SuggestCause
 from watchkeeper.domain.observed.gate_facts import RepositoryFacts
 from watchkeeper.domain.state.phases import Running
 from watchkeeper.domain.values import JobState
@@ -78,3 +79,21 @@ def rethought() -> History:
     history.later(MINUTE).check(job(JobState.PENDING))
     history.later(31 * MINUTE).check(job(JobState.PENDING))
     return history
+
+
+def thought_along() -> History:
+    """A second reader is asked about two ends: once it has a thought, once it is too slow."""
+    history = story(Running)
+    history.fail(killed(), step=1100, found=KEPT)
+    _suggested(history, hypotheses=("the *node* ran out of memory", "somebody ran kill -9"))
+    history.relaunch().train(1300, found=KEPT)
+    history.fail(exited(7), step=1400, found=KEPT)
+    _suggested(history, failed="no answer within 20 s")
+    return history
+
+
+def _suggested(history: History, **said: Any) -> None:
+    failure = history.run.failures[-1].version
+    history.later(timedelta(seconds=20)).tell(
+        SuggestCause(now=history.now, actor=LOOP, failure=failure, source="ask.py", **said)
+    )

@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from watchkeeper.adapters.cli.deliveries import late_deliveries
 from watchkeeper.adapters.cli.lagging import view_problems
 from watchkeeper.adapters.cli.listening import asked_for, listening, signals_option
 from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
+from watchkeeper.adapters.cli.second_reading import reader_of, second_reader_options
 from watchkeeper.adapters.cli.viewing import lags_of, viewed
 from watchkeeper.adapters.cli.watching import log_to, told_to_stop
 from watchkeeper.adapters.home import watch_lock
@@ -76,6 +78,7 @@ class _Turns(threading.Event):
 )
 @publish_option
 @signals_option
+@second_reader_options
 @home_option
 @json_errors
 def serve(
@@ -83,6 +86,8 @@ def serve(
     allow_remote: bool,
     publish: tuple[str, ...],
     subscriptions: tuple[str, ...],
+    second_reader: str,
+    second_reader_limit: str,
     home: Path,
     as_json: bool,
 ) -> None:
@@ -102,6 +107,7 @@ def serve(
         )
     targets = chosen(publish)
     sources = asked_for(subscriptions)
+    reader = reader_of(second_reader, second_reader_limit)
     with open_office(home) as office, told_to_stop() as stop, watch_lock(office.home, "watch"):
         log_to(office)
         listener = _bound(host, port)
@@ -113,7 +119,8 @@ def serve(
         with viewed(office), published(office, targets), served(answer, listener, turns):
             text = f"serving {url}; watching all runs of {office.home.path}; Ctrl-C ends"
             say(as_json, {"url": url, "home": str(office.home.path)}, text)
-            watcher = Watcher(office.desk, holder_of(office.home, "watchkeeper"), office.home)
+            desk = replace(office.desk, reader=reader)
+            watcher = Watcher(desk, holder_of(office.home, "watchkeeper"), office.home)
             try:
                 with listening(office, sources):
                     watcher.run(turns)

@@ -1,8 +1,11 @@
 """The part of the settings' page about what is set up for a home and for no run."""
 
+from watchkeeper.adapters.cli.second_reading import LIMIT_VARIABLE as READER_LIMIT_VARIABLE
+from watchkeeper.adapters.cli.second_reading import VARIABLE as READER_VARIABLE
 from watchkeeper.adapters.cli.status import HOME_DEFAULT
 from watchkeeper.adapters.ledger_choice import HOME_MARK, IN_THE_HOME, VARIABLE
 from watchkeeper.adapters.principals import PRINCIPAL_VARIABLE
+from watchkeeper.adapters.second_reader import LIMIT_DEFAULT
 from watchkeeper.adapters.store.postgres_address import SCHEMA_DEFAULT
 
 _ROWS = (
@@ -17,6 +20,20 @@ _ROWS = (
     ("who acts", "--as PRINCIPAL", PRINCIPAL_VARIABLE, "", "the OS user"),
     ("where events are published to", "--publish TARGET", "WATCHKEEPER_PUBLISH", "", "nowhere"),
     ("where signals come from", "--signals SUBSCRIPTION", "WATCHKEEPER_SIGNALS", "", "nowhere"),
+    (
+        "who is asked for hypotheses about an end",
+        "--second-reader COMMAND",
+        READER_VARIABLE,
+        "",
+        "nobody",
+    ),
+    (
+        "how long it may take",
+        "--second-reader-limit DURATION",
+        READER_LIMIT_VARIABLE,
+        "",
+        f"`{LIMIT_DEFAULT}`",
+    ),
     ("which server is asked", "--server URL", "WATCHKEEPER_SERVER", "", "none: the home is"),
 )
 

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -29,6 +30,7 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.cli.listening import asked_for, listening, signals_option
 from watchkeeper.adapters.cli.narrator import narrated
 from watchkeeper.adapters.cli.publishing import chosen, publish_option, published
+from watchkeeper.adapters.cli.second_reading import reader_of, second_reader_options
 from watchkeeper.adapters.cli.viewing import viewed
 from watchkeeper.adapters.home import HomeInUse, watch_lock
 from watchkeeper.domain.commands.commands import TakeWatch
@@ -69,6 +71,7 @@ BUILT_IN = "watchkeeper"
 @click.option("--force", is_flag=True, help="Take RUNS from whoever holds them. Only a human can.")
 @publish_option
 @signals_option
+@second_reader_options
 @home_option
 @actor_option
 @json_errors
@@ -79,6 +82,8 @@ def watch(
     holder: str,
     publish: tuple[str, ...],
     subscriptions: tuple[str, ...],
+    second_reader: str,
+    second_reader_limit: str,
     home: Path,
     as_json: bool,
     principal: str | None,
@@ -95,6 +100,7 @@ def watch(
         raise Leave("--force names the runs that are taken: watchkeeper watch RUN --force", 4)
     targets = chosen(publish)
     sources = asked_for(subscriptions)
+    reader = reader_of(second_reader, second_reader_limit)
     with open_office(home) as office, told_to_stop() as stop, ExitStack() as stack:
         for slug in runs:
             known_run(office.ledger, slug)
@@ -113,7 +119,8 @@ def watch(
         if forced_by is not None and forced_by.kind != "human":
             refused = Refused(Refusal.NOT_A_HUMAN, forced_by.principal)
             raise Leave(f"refused ({refused.refusal.name}): {refused.sentence}", 3)
-        watcher = Watcher(office.desk, held_by, office.home, frozenset(runs), forced_by)
+        desk = replace(office.desk, reader=reader)
+        watcher = Watcher(desk, held_by, office.home, frozenset(runs), forced_by)
         if not as_json:
             stack.enter_context(narrated(office, _tell))
         stack.enter_context(viewed(office))

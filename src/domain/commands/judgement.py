@@ -44,4 +44,20 @@ class ReportFix(Command):
     container: str = ""
 
 
-JudgementCommand = Revise | ReportFix
+class SuggestCause(Command):
+    """A second reader was asked what an end was, and this is what came of it.
+
+    Attributes:
+        failure: The version of the event that classified it.
+        source: Who was asked.
+        hypotheses: Its guesses in words; empty without an answer.
+        failed: Why there is no answer; empty where there is one.
+    """
+
+    failure: PositiveInt
+    source: str
+    hypotheses: tuple[str, ...] = ()
+    failed: str = ""
+
+
+JudgementCommand = Revise | ReportFix | SuggestCause

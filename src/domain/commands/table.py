@@ -29,7 +29,7 @@ from watchkeeper.domain.commands.commands import (
     VerifySeal,
     Waive,
 )
-from watchkeeper.domain.commands.judgement import ReportFix, Revise
+from watchkeeper.domain.commands.judgement import ReportFix, Revise, SuggestCause
 from watchkeeper.domain.commands.manoeuvres import (
     AdoptInstance,
     AnnounceAct,
@@ -156,6 +156,7 @@ _REFUSALS: dict[type[RunCommand], dict[type[Phase], Refusal]] = {
     ReceiveSignal: _UNBORN | _OVER,
     Revise: _NOT_LIVE | {Launching: Refusal.STILL_LAUNCHING, Finished: Refusal.ALREADY_FINISHED},
     ReportFix: _all_but(Refusal.NOT_FIXABLE, Interrupted) | _NOT_LIVE,
+    SuggestCause: _NOT_LIVE,
 }
 
 REFUSALS: Mapping[type[RunCommand], Mapping[type[Phase], Refusal]] = MappingProxyType(_REFUSALS)

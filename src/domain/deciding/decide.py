@@ -28,7 +28,12 @@ from watchkeeper.domain.commands.commands import (
     Waive,
 )
 from watchkeeper.domain.commands.guarded import GuardedAction
-from watchkeeper.domain.commands.judgement import JudgementCommand, Revise
+from watchkeeper.domain.commands.judgement import (
+    JudgementCommand,
+    ReportFix,
+    Revise,
+    SuggestCause,
+)
 from watchkeeper.domain.commands.manoeuvres import (
     AdoptInstance,
     AnnounceAct,
@@ -97,7 +102,7 @@ from watchkeeper.domain.recovery.relaunching import (
     plan_rollback,
     request_relaunch,
 )
-from watchkeeper.domain.recovery.revision import receive_and_revise, revise
+from watchkeeper.domain.recovery.revision import receive_and_revise, revise, suggest
 from watchkeeper.domain.sealing.milestone import verify_milestone
 from watchkeeper.domain.sealing.seal import leave_to_seal, missing_for_seal, seal_of
 from watchkeeper.domain.state.phases import (
@@ -126,7 +131,7 @@ def decide(run: Run, command: RunCommand) -> Outcome:
     if isinstance(command, ManoeuvreCommand):
         return _manoeuvre(run, command)
     if isinstance(command, JudgementCommand):
-        return revise(run, command) if isinstance(command, Revise) else report_fix(run, command)
+        return _judgement(run, command)
     match command:
         case RecordCheck():
             return _check(run, command)
@@ -166,6 +171,18 @@ def decide(run: Run, command: RunCommand) -> Outcome:
             return receive_and_revise(run, command)
         case _:
             return _people(run, command)
+
+
+def _judgement(run: Run, command: JudgementCommand) -> Outcome:
+    match command:
+        case Revise():
+            return revise(run, command)
+        case ReportFix():
+            return report_fix(run, command)
+        case SuggestCause():
+            return suggest(run, command)
+        case _:
+            assert_never(command)
 
 
 def _manoeuvre(run: Run, command: ManoeuvreCommand) -> Outcome:

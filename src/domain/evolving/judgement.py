@@ -8,6 +8,7 @@ from watchkeeper.domain.contracts.plan import LaunchPlan
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.facts.decisions import FailureClassified
 from watchkeeper.domain.facts.judgement import (
+    CauseSuggested,
     FailureRevised,
     FixPushed,
     HypothesesJudged,
@@ -29,6 +30,8 @@ def evolve_judgement(run: Run, data: JudgementEvent, event: Event) -> Run:
         Misfit: It revises what is no failure of this run.
     """
     match data:
+        case CauseSuggested():
+            return run  # A thought of somebody else: no rule may read it.
         case FailureRevised():
             return _revised(run, data, event)
         case HypothesesJudged():

@@ -109,4 +109,23 @@ class FixPushed(Fact):
     container: str = ""
 
 
-JudgementEvent = FailureRevised | HypothesesJudged | ResumeProven | FixPushed
+class CauseSuggested(Fact):
+    """What a second reader, such as a language model, thinks that an end was. No rule reads it.
+
+    Attributes:
+        instance: The one that ended.
+        failure: The version of the event that classified its end, which stays as it is.
+        source: Who was asked, such as the name of a program.
+        hypotheses: Its guesses in words, the likelier first; at most 3, each at most 300 long.
+        failed: Why there is no answer; empty where there is one.
+    """
+
+    topic: ClassVar[str] = "run.cause_suggested.1"
+    instance: str
+    failure: PositiveInt
+    source: str
+    hypotheses: tuple[str, ...] = ()
+    failed: str = ""
+
+
+JudgementEvent = CauseSuggested | FailureRevised | HypothesesJudged | ResumeProven | FixPushed

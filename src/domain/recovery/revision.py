@@ -7,12 +7,13 @@ later decisions, budgets and comparisons read that.
 import hashlib
 from datetime import datetime
 
-from watchkeeper.domain.commands.judgement import Revise
+from watchkeeper.domain.commands.judgement import Revise, SuggestCause
 from watchkeeper.domain.commands.permissions import not_a_human
 from watchkeeper.domain.commands.refusals import Refusal, Refused
 from watchkeeper.domain.commands.signals import ReceiveSignal
 from watchkeeper.domain.events import (
     Action,
+    CauseSuggested,
     CheckRecorded,
     EscalationAcknowledged,
     FailureRevised,
@@ -50,6 +51,21 @@ def revise(run: Run, command: Revise) -> Outcome:
     because = f"{who} says that it was {command.cause}: {command.reason.strip()}"
     revised = _revised(failure, command.cause, because, (f"the word of {who}",))
     return [revised, *_decided_anew(foresee(run, [revised], command), command.now)]
+
+
+def suggest(run: Run, command: SuggestCause) -> Outcome:
+    """Record what a second reader thinks of an end; nothing is decided, and nothing changes."""
+    failure = next((one for one in run.failures if one.version == command.failure), None)
+    if failure is None:
+        return Refused(Refusal.FAILURE_UNKNOWN, f"event {command.failure}")
+    told = CauseSuggested(
+        instance=failure.instance,
+        failure=failure.version,
+        source=command.source,
+        hypotheses=command.hypotheses,
+        failed=command.failed,
+    )
+    return [told]
 
 
 def _decided_anew(run: Run, now: datetime) -> list[RunEvent]:

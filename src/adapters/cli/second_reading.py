@@ -1,0 +1,58 @@
+"""`--second-reader` of `watch` and `serve`: who is asked about an end; nobody by default."""
+
+import os
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import click
+
+from watchkeeper.adapters.cli.common import Leave
+from watchkeeper.adapters.second_reader import (
+    LIMIT_DEFAULT,
+    ProgramReader,
+    ReaderMistake,
+    program_reader,
+)
+
+VARIABLE = "WATCHKEEPER_SECOND_READER"
+LIMIT_VARIABLE = "WATCHKEEPER_SECOND_READER_LIMIT"
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+def second_reader_options(
+    command: Callable[Parameters, Returned],
+) -> Callable[Parameters, Returned]:
+    """Add `--second-reader` and how long it may take."""
+    program = click.option(
+        "--second-reader",
+        "second_reader",
+        default="",
+        envvar=VARIABLE,
+        metavar="COMMAND",
+        help="Ask this program, such as one that asks a language model, for hypotheses about each "
+        f"end; no rule reads them (or {VARIABLE}).",
+    )
+    limit = click.option(
+        "--second-reader-limit",
+        "second_reader_limit",
+        default=LIMIT_DEFAULT,
+        show_default=True,
+        envvar=LIMIT_VARIABLE,
+        metavar="DURATION",
+        help=f"How long it may take, 1s to 25s (or {LIMIT_VARIABLE}).",
+    )
+    return program(limit(command))
+
+
+def reader_of(command: str, limit: str) -> ProgramReader | None:
+    """Return the second reader that options or the environment name; none by default.
+
+    Raises:
+        Leave: One of them cannot be taken.
+    """
+    try:
+        return program_reader(command, limit, os.environ)
+    except ReaderMistake as error:
+        raise Leave(str(error), 4) from error

@@ -1,0 +1,126 @@
+"""A second reader that is a program: one JSON document in, one out, and nothing else.
+
+It reads the question from standard input and writes `{"hypotheses": ["...", ...]}` to standard
+output. It is no shell's text, it gets no log, and a key that would name an act is refused, with all
+that came with it.
+"""
+
+import json
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+from watchkeeper.adapters.limited import run_limited
+from watchkeeper.domain.durations import parse_duration
+from watchkeeper.domain.triage.second_reader import Question
+from watchkeeper.ports import Unavailable
+
+ANSWER_MAX = 64 * 1024
+"""Bytes of an answer: three sentences need far less, and more is none."""
+
+LIMIT_DEFAULT = "20s"
+LIMIT_MIN, LIMIT_MAX = timedelta(seconds=1), timedelta(seconds=25)
+"""Below the 30 s that a watch which is told to stop waits for what is under way."""
+
+_KEY = "hypotheses"
+_STDERR_SHOWN = 120
+
+
+class ReaderMistake(Exception):
+    """A setting of the second reader cannot be taken. The message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramReader:
+    """Asks a program.
+
+    Attributes:
+        command: The argument vector; its first part is found already.
+        limit: After this it is killed.
+        env: Its whole environment, so that it has the key of its model.
+    """
+
+    command: tuple[str, ...]
+    limit: timedelta
+    env: Mapping[str, str] = field(repr=False)
+
+    @property
+    def source(self) -> str:
+        """The program's name, and its script's; other arguments may be nobody's business."""
+        script = [word for word in self.command[1:2] if Path(word).is_file()]
+        return " ".join(word.rpartition("/")[2] for word in (self.command[0], *script))[:100]
+
+    def about(self, question: Question) -> tuple[str, ...]:
+        """Return what the program answers.
+
+        Raises:
+            Unavailable: It can't be started, is too slow, fails, or answers with anything else.
+        """
+        text = json.dumps({"version": 1, **asdict(question)})
+        name = "second reader"
+        ended = run_limited(name, self.command, env=self.env, text=text, limit=self.limit)
+        if ended.code != 0:
+            said = " ".join(ended.err.strip().rpartition("\n")[2].split())[:_STDERR_SHOWN]
+            raise Unavailable(name, f"it ended with code {ended.code}: {said or 'no word why'}")
+        return _hypotheses(name, ended.out)
+
+
+def _hypotheses(name: str, said: str) -> tuple[str, ...]:
+    expected = f'expected {{"{_KEY}": ["...", ...]}}'
+    if len(said.encode()) > ANSWER_MAX:
+        raise Unavailable(name, f"it answered with more than {ANSWER_MAX} bytes; {expected}")
+    try:
+        answer: Any = json.loads(said)
+    except (ValueError, RecursionError) as error:
+        raise Unavailable(name, f"its answer is no JSON document; {expected}") from error
+    if not isinstance(answer, dict):
+        raise Unavailable(name, f"its answer is no object; {expected}")
+    found = cast("dict[str, Any]", answer)
+    more = sorted(key for key in found if key != _KEY)
+    if more:
+        named = ", ".join(json.dumps(key[:40]) for key in more[:3])
+        raise Unavailable(name, f"it named {named}, and may name hypotheses only; {expected}")
+    guesses: Any = found.get(_KEY)
+    if not isinstance(guesses, list):
+        raise Unavailable(name, f"its answer has no list of hypotheses; {expected}")
+    if not all(isinstance(one, str) for one in guesses):
+        raise Unavailable(name, f"a hypothesis is no text; {expected}")
+    # Half of a pair, as JSON may write it, is no text that can be stored.
+    return tuple(one.encode(errors="replace").decode() for one in guesses)
+
+
+def program_reader(command: str, limit: str, env: Mapping[str, str]) -> ProgramReader | None:
+    """Return the second reader that settings name; none where they name none.
+
+    Args:
+        command: One line of shell words, as in `python3 /srv/ask.py --model m`.
+        limit: How long it may take.
+        env: The environment, which it gets whole.
+
+    Raises:
+        ReaderMistake: A setting cannot be taken; the message begins with its name.
+    """
+    if not command.strip():
+        return None
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as error:
+        hint = "expected a command as in 'python3 /srv/ask.py'"
+        raise ReaderMistake(f"--second-reader: {hint}, not {command!r}: {error}") from error
+    found = shutil.which(words[0], path=env.get("PATH"))
+    if found is None:
+        hint = "expected a program that can be run; name it with its whole path"
+        raise ReaderMistake(f"--second-reader: {words[0]} is not found: {hint}")
+    try:
+        allowed = parse_duration(limit)
+    except ValueError as error:
+        raise ReaderMistake(f"--second-reader-limit: {error}") from error
+    if not LIMIT_MIN <= allowed <= LIMIT_MAX:
+        raise ReaderMistake(
+            f"--second-reader-limit: expected a duration between 1s and 25s, not {limit}"
+        )
+    return ProgramReader((found, *words[1:]), allowed, env)
