@@ -173,9 +173,10 @@ def _page() -> Iterator[str]:
     yield ""
     yield (
         "A clock tells how old the newest thing is that a source shows; it is not the time of the"
-        " check, but for a part that a program gives without a reading. Only tracker and history are called `stale` by theirs, since both may still show"
-        " an older instance. That what any other shows stands still is judged over several"
-        " checks ([judgement](judgement.md#is-it-really-training)). Readings that a program gives"
+        " check, but for a part that a program gives without a reading. Only tracker and history"
+        " are called `stale` by theirs, since both may still show an older instance. That what any"
+        " other shows stands still is judged over several checks"
+        " ([judgement](judgement.md#is-it-really-training)). Readings that a program gives"
         " are taken as they are; a tracker or a history that is called `fresh` is held against the"
         " launch all the same."
     )
