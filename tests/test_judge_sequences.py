@@ -306,6 +306,12 @@ CASES = [
          for at in range(60)], HEALTHY),
     case("the metadata of all checkpoints is read once the job is preempted",
          [*(unnamed(row) for row in WELL), FIRST], relaunched(1650), "preemption"),
+    case("or only once it was asked about",
+         [*(unnamed(row) for row in WELL), unnamed(FIRST), {**FIRST, "at": clock(210)}],
+         relaunched(1650) | {"decided_now": True}),
+    case("it was asked about, and nobody can read it yet",
+         [*(unnamed(row) for row in WELL), unnamed(FIRST), {**unnamed(FIRST), "at": clock(210)}],
+         {"decision": "escalate", "rule": "R10", "escalate": True, "decided_now": False}),
     case("a gap of four hours between two checks", [*WELL, trains(430)], HEALTHY),
     case("a retry that succeeded, in a live log", [*WELL, trains(200, log_lines=[
          "429 Too Many Requests, retrying in 2s", "Retry succeeded", *bars(1800)])], HEALTHY),

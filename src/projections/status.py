@@ -29,6 +29,7 @@ from watchkeeper.domain.state.phases import (
     phase_name,
 )
 from watchkeeper.domain.state.run import Question, Run, Unreadable, end_asked, last_instance
+from watchkeeper.domain.state.unnamed import awaits_metadata
 from watchkeeper.domain.values import Reading, is_buffered
 from watchkeeper.projections.quoting import cut
 from watchkeeper.projections.status_aside import with_aside
@@ -243,6 +244,8 @@ def _due(run: Run) -> datetime | None:
         case Stabilizing() | Running():
             return run.watch.next_due
         case Interrupted(decision=None) if run.instances[-1].end is not None:
+            return run.watch.next_due
+        case Interrupted() if awaits_metadata(run):
             return run.watch.next_due
         case Interrupted(decision=decided) if decided is not None:
             return last if decided.action is Action.RELAUNCH else None

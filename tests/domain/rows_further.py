@@ -71,6 +71,17 @@ def unread(written: timedelta = timedelta()) -> History:
     return History().launch().train(40, found=listing(found))
 
 
+def asked(history: History) -> Answer:
+    """A node is lost, and R10 asks, since nobody can read the metadata yet."""
+    unreadable = listing(checkpoint(40, metadata_step=None))
+    return history.fail(node_lost(), step=50, found=unreadable)
+
+
+def look_without_orchestrator(history: History) -> Answer:
+    """The metadata is read, and the orchestrator does not say that the instance is over."""
+    return history.fail(node_lost(), step=50, found=listing(40), without=("orchestrator",))
+
+
 R10 = Decides(
     rule="R10",
     chosen=(
@@ -114,9 +125,27 @@ R10 = Decides(
             ends(node_lost(), step=50, found=listing(40)),
             RELAUNCH_R1,
         ),
+        Cell(
+            "asked, and then it is read",
+            unread,
+            then(asked, ends(node_lost(), step=50, found=listing(40))),
+            RELAUNCH_R1,
+        ),
     ),
     planned=(paused("no checkpoint is there", ends(node_lost(), step=50, found=NOTHING), bare),),
     unknown=(
+        unseen(
+            "asked, and nobody can read it at the next look either",
+            then(asked, asked),
+            None,
+            unread,
+        ),
+        unseen(
+            "asked, and it is read as the orchestrator is silent",
+            then(asked, look_without_orchestrator),
+            None,
+            unread,
+        ),
         unseen("the store is silent: that is no empty store", LOST_UNSEEN, None, bare),
         unseen(
             "it is silent when the relaunch is asked for",

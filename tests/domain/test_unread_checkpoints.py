@@ -1,5 +1,6 @@
 """A checkpoint that was refused only since nobody could read its metadata, once somebody can."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -7,7 +8,11 @@ import pytest
 
 from tests.domain.auditor import audit
 from tests.domain.given import History, decided
-from tests.domain.samples import START, checkpoint, killed, listing, node_lost
+from tests.domain.samples import DRI, START, checkpoint, contract, job, killed, listing, node_lost
+from watchkeeper.domain.commands.commands import Acknowledge
+from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
+from watchkeeper.domain.contracts.contract import Contract, cadence_of
+from watchkeeper.domain.deciding.handover import packet_of
 from watchkeeper.domain.events import (
     Action,
     CheckpointRejected,
@@ -16,6 +21,11 @@ from watchkeeper.domain.events import (
     LaunchRequested,
 )
 from watchkeeper.domain.facts.manoeuvres import LineageRejected
+from watchkeeper.domain.outbox.effects import Effects
+from watchkeeper.domain.outbox.policy import Act, due_acts
+from watchkeeper.domain.state.open_questions import is_answered, since_then
+from watchkeeper.domain.values import JobFacts, JobState
+from watchkeeper.projections.status import status_row
 
 UNREAD = "nothing says which step its metadata names (metadata_step)"
 
@@ -121,3 +131,141 @@ def test_what_its_predecessor_wrote_is_no_progress_of_a_restart_once_it_is_read(
     assert came is not None
     assert history.run.instances[-1].launched_at is not None
     assert came < history.run.instances[-1].launched_at
+
+
+# --- A question that was asked before it was read -------------------------------------------------
+
+UNREADABLE = listing(checkpoint(1000, metadata_step=None))
+READ = listing(1000)
+GONE_ON = (Action.RELAUNCH, "R1")
+
+
+def asked(promised: Contract | None = None) -> History:
+    """R10 asked, since nobody could read the metadata of the only checkpoint."""
+    history = History().launch(promised).train(1000, found=UNREADABLE)
+    assert decided(history.fail(node_lost(), step=1020, found=UNREADABLE)) == ASKED
+    assert looks(history)
+    return history
+
+
+ASKED = (Action.ESCALATE, "R10")
+
+
+def looks(history: History) -> bool:
+    """Say whether the watch goes on to look at the run."""
+    due = history.run.watch.next_due
+    assert due is not None
+    looked = Act.CHECK in due_acts(history.run, Effects(), due)
+    assert (packet_of(history.run).next_due is not None) is looked
+    made = history.decision
+    relaunches = made is not None and made.action is Action.RELAUNCH
+    assert (status_row(history.run)["due"] is not None) is (looked or relaunches)
+    return looked
+
+
+Step = Callable[[History], object]
+
+
+def sees(said: JobFacts | None = None, **facts: Any) -> Step:
+    """The watch looks at the instance that was lost."""
+    return lambda history: history.fail(said or node_lost(), step=1020, **facts)
+
+
+def taken(history: History) -> None:
+    """A human takes the question, and does not say what to do."""
+    history.tell(Acknowledge(now=history.now, actor=DRI, question="q-1", note="I look at it"))
+
+
+def rejected(history: History) -> None:
+    """A human rejects the checkpoint for a reason of its own."""
+    path = checkpoint(1000).path
+    history.record(CheckpointRejected(step=1000, path=path, reason="its shards are short"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "then", "looked"),
+    [
+        pytest.param([sees(found=READ)], GONE_ON, False, id="it is read"),
+        pytest.param([sees(found=UNREADABLE)], ASKED, True, id="not read yet"),
+        pytest.param(
+            [sees(found=UNREADABLE)] * 3 + [sees(found=READ)], GONE_ON, False, id="read late"
+        ),
+        pytest.param(
+            [sees(found=listing(checkpoint(1000, metadata_step=990)))],
+            ASKED,
+            False,
+            id="it names another step",
+        ),
+        pytest.param([sees(without=("checkpoints",))], ASKED, True, id="the store is silent"),
+        pytest.param(
+            [sees(found=READ, without=("orchestrator",))],
+            ASKED,
+            True,
+            id="read, and the orchestrator is silent",
+        ),
+        pytest.param(
+            [sees(found=READ, without=("orchestrator",)), sees(found=READ)],
+            GONE_ON,
+            False,
+            id="the orchestrator repeats the end after it was read",
+        ),
+        pytest.param(
+            [sees(job(), found=READ)], ASKED, True, id="the orchestrator calls it running"
+        ),
+        pytest.param(
+            [sees(job(JobState.NOT_FOUND), found=READ)], ASKED, True, id="or does not find it"
+        ),
+        pytest.param([sees(found=READ), sees(found=READ)], GONE_ON, False, id="decided once"),
+        pytest.param([taken, sees(found=READ)], ASKED, False, id="a human took the question"),
+        pytest.param([rejected, sees(found=READ)], ASKED, False, id="a human rejected it"),
+        pytest.param(
+            [sees(found=listing(checkpoint(1000, written_at=START + timedelta(hours=1))))],
+            GONE_ON,
+            False,
+            id="its metadata was written late",
+        ),
+    ],
+)
+def test_a_question_is_decided_again_once_the_metadata_is_read(
+    steps: list[Step], then: tuple[Action, str], looked: bool
+) -> None:
+    history = asked()
+    for step in steps:
+        step(history)
+    made = [event.data for event in history.events if isinstance(event.data, DecisionMade)]
+    assert (made[-1].action, made[-1].rule) == then
+    assert len(made) == (2 if then == GONE_ON else 1)
+    assert looks(history) is looked
+    if then == GONE_ON:
+        assert made[-1].resume_step == 1000
+        read = "decided again: step-1000 was validated since event"
+        assert any(line.startswith(read) for line in made[-1].evidence)
+        assert [since_then(history.run, q) for q in history.run.questions.values()] == [
+            "i1 is to be relaunched"
+        ]
+        history.relaunch()
+        assert [is_answered(history.run, q) for q in history.run.questions.values()] == [True]
+    assert audit(history.events) == []
+
+
+def test_it_is_decided_again_by_all_rules() -> None:
+    history = asked(contract(policy={"approvals": "each"}))
+    answer = history.fail(node_lost(), step=1020, found=READ)
+    assert decided(answer) == (Action.ESCALATE, "R19")
+    assert not looks(history)
+
+
+def test_what_a_human_asked_for_goes_on_once_it_is_read() -> None:
+    history = asked()
+    history.tell(RequestRelaunch(now=history.now, actor=DRI, reason="go on"))
+    assert history.decision is not None
+    assert (history.decision.action, history.decision.rule) == ASKED
+    history.fail(node_lost(), step=1020, found=READ)
+    assert (history.decision.action, history.decision.rule) == (Action.RELAUNCH, "R18")
+    assert history.decision.resume_step == 1000
+
+
+def test_after_the_question_it_is_looked_at_as_often_as_a_live_run() -> None:
+    history = asked()
+    history.fail(node_lost(), step=1020, found=UNREADABLE)
+    assert history.run.watch.next_due == history.now + cadence_of(history.promised)

@@ -17,9 +17,9 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of
 from watchkeeper.domain.detectors.check import is_own_checkpoint
-from watchkeeper.domain.detectors.seen_checkpoints import is_older_than_the_run
 from watchkeeper.domain.facts.watch import CheckpointRejected, CheckpointValidated
 from watchkeeper.domain.state.run import Checkpoint, Run, contract_of
+from watchkeeper.domain.state.unnamed import is_older_than_the_run
 from watchkeeper.domain.values import CheckpointFacts
 from watchkeeper.event_store import EventStore
 from watchkeeper.ledger import run_stream

@@ -17,6 +17,7 @@ from watchkeeper.domain.state.health import health_now
 from watchkeeper.domain.state.open_questions import describe_question
 from watchkeeper.domain.state.phases import Finished, Interrupted, Running, Stabilizing, phase_name
 from watchkeeper.domain.state.run import Failure, Run, Watch, contract_of
+from watchkeeper.domain.state.unnamed import awaits_metadata
 
 Outcome = list[RunEvent] | Refused
 
@@ -129,7 +130,7 @@ def tracker_url_of(run: Run) -> str:
 
 def _is_looked_at(run: Run) -> bool:
     if isinstance(run.phase, Interrupted):
-        return run.phase.decision is None
+        return run.phase.decision is None or awaits_metadata(run)
     return isinstance(run.phase, Stabilizing | Running)
 
 

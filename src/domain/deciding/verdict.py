@@ -7,7 +7,9 @@ replayed from events alone, with all evidence files deleted.
 from typing import TypeGuard
 
 from watchkeeper.domain.commands.commands import Command
+from watchkeeper.domain.commands.refusals import Refused
 from watchkeeper.domain.contracts.lane_policy import policy_of
+from watchkeeper.domain.detectors.check import source_is_fresh
 from watchkeeper.domain.detectors.every import (
     WRONG_STARTS,
     FindingChange,
@@ -20,7 +22,6 @@ from watchkeeper.domain.detectors.freshness import cleared_by_check
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.identity import announcements
 from watchkeeper.domain.detectors.planned import acts_over
-from watchkeeper.domain.detectors.seen_checkpoints import NOBODY_NAMES_IT, is_older_than_the_run
 from watchkeeper.domain.events import (
     Action,
     CheckpointRejected,
@@ -45,8 +46,8 @@ from watchkeeper.domain.recovery.causes import NUMBERS_WRONG
 from watchkeeper.domain.recovery.hypotheses import judged_by_end, judged_by_progress
 from watchkeeper.domain.recovery.live import answer_to
 from watchkeeper.domain.recovery.places_named import bad_nodes, nodes_of_end
-from watchkeeper.domain.recovery.recovery import Case, recover
-from watchkeeper.domain.recovery.relaunching import decide_asked
+from watchkeeper.domain.recovery.recovery import Case, newest_resumable, recover
+from watchkeeper.domain.recovery.relaunching import decide_answered, decide_asked
 from watchkeeper.domain.recovery.resume_proof import resume_shown
 from watchkeeper.domain.recovery.revision import revised_by_attempts
 from watchkeeper.domain.signals.receiving import cause_by_witnesses, witnesses
@@ -54,6 +55,11 @@ from watchkeeper.domain.state.phases import Interrupted
 from watchkeeper.domain.state.questions import escalation_of
 from watchkeeper.domain.state.run import DRIFTED, Instance, Run, contract_of, dri_of
 from watchkeeper.domain.state.stopping_points import end_at, stopping_point
+from watchkeeper.domain.state.unnamed import (
+    NOBODY_NAMES_IT,
+    is_older_than_the_run,
+    validated_since_asked,
+)
 from watchkeeper.domain.triage.triage import classify, describe_end, witnessed
 from watchkeeper.domain.values import TERMINAL, JobFacts, JobState
 
@@ -89,8 +95,8 @@ def _verdict(
     events: list[RunEvent] = [*_checkpoints(run, check), *announcements(run, check)]
     if isinstance(run.phase, Interrupted):
         events += cleared_by_check(run)
-        if run.phase.decision is None:
-            events += _decide_again(foresee(run, events, command), check, command)
+        decides = _decide_again if run.phase.decision is None else _decide_on_validated
+        events += decides(foresee(run, events, command), check, command)
         return events
     job = check.job
     if job is not None and (job.state in TERMINAL or _given_up(run, check, job)):
@@ -258,6 +264,30 @@ def _decide_again(run: Run, check: CheckRecorded, command: Command) -> list[RunE
         run = foresee(run, revised, command)
     evidence = (f"decided late: a source was unavailable since event {run.failures[-1].version}",)
     return revised + _decide(run, check, evidence, command)
+
+
+def is_over(check: CheckRecorded) -> bool:
+    """Say whether the orchestrator says at a check that the instance ended badly."""
+    ended = check.job is not None and check.job.state in (JobState.FAILED, JobState.STOPPED)
+    return ended and source_is_fresh(check, "orchestrator")
+
+
+def _decide_on_validated(run: Run, check: CheckRecorded, command: Command) -> list[RunEvent]:
+    """Decide again on an end that R10 asked about, since a checkpoint is there after all.
+
+    Its metadata was read late, say. What a human asked for goes on from it; else all rules are
+    asked anew. Nothing is decided while the orchestrator does not repeat the end.
+    """
+    chosen = newest_resumable(run, check) if source_is_fresh(check, "checkpoints") else None
+    if chosen is None or chosen not in validated_since_asked(run) or not is_over(check):
+        return []
+    asked = decide_answered(run)
+    if asked is not None:
+        return [] if isinstance(asked, Refused) else asked
+    if not run.failures or run.failures[-1].instance != check.instance:
+        return []
+    since = f"decided again: step-{chosen.step} was validated since event {run.judgement.decided}"
+    return _decide(run, check, (since,), command)
 
 
 def _decide(

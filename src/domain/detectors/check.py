@@ -45,6 +45,7 @@ from watchkeeper.domain.state.run import (
     is_moving,
 )
 from watchkeeper.domain.state.stopping_points import sooner
+from watchkeeper.domain.state.unnamed import awaits_metadata
 from watchkeeper.domain.triage.claiming import claims_in
 from watchkeeper.domain.triage.tail_words import ALARMING, RAISING, STARTING, words_in
 from watchkeeper.domain.values import (
@@ -314,6 +315,8 @@ def _wait(
     if end_asked(run, instance.plan.instance):
         return min(STOPPING, cadence_of(contract))
     ended = job is not None and job.state in TERMINAL
+    if awaits_metadata(run):
+        return cadence_of(contract)  # A human was asked, and may take as long.
     if ended or isinstance(run.phase, Interrupted):
         # The decision waits for a source: look again soon, yet no faster than after a submit.
         return min(contract.watch.after_submit, cadence_of(contract))

@@ -13,13 +13,14 @@ from watchkeeper.domain.detectors.checkpoint_pace import (
 )
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.liveness import moves
-from watchkeeper.domain.detectors.seen_checkpoints import NOBODY_NAMES_IT, came_so_far
+from watchkeeper.domain.detectors.seen_checkpoints import came_so_far
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import CheckRecorded, Severity
 from watchkeeper.domain.observed.sources import TrainingPhase
 from watchkeeper.domain.state.remembered import is_listed, left_by
 from watchkeeper.domain.state.run import Instance, Run, contract_of
 from watchkeeper.domain.state.trail import checks_before
+from watchkeeper.domain.state.unnamed import NOBODY_NAMES_IT
 from watchkeeper.domain.values import CheckpointFacts, JobState
 
 STALLED = "checkpoint_stalled"

@@ -1,19 +1,10 @@
 """Which checkpoints came, whether or not a rule may resume from them."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 
 from watchkeeper.domain.state.run import Checkpoint, Run
+from watchkeeper.domain.state.unnamed import ONLY_UNNAMED, is_older_than_the_run
 from watchkeeper.domain.values import CheckpointFacts
-
-CLOCK_SLACK = timedelta(minutes=5)
-"""How far two clocks may differ: machines of a cluster are kept to seconds by NTP."""
-
-NOBODY_NAMES_IT = "nothing says which step its metadata names (metadata_step)"
-"""Why a checkpoint is refused whose metadata nobody could read yet; it may be read later."""
-
-_ONLY_UNNAMED = frozenset({NOBODY_NAMES_IT, "its metadata says step None"})
-"""That reason, as it is recorded now and as it once was."""
 
 
 def came_so_far(run: Run) -> Mapping[int, Checkpoint]:
@@ -32,17 +23,6 @@ def came_so_far(run: Run) -> Mapping[int, Checkpoint]:
     return {**own, **run.checkpoints}
 
 
-def is_older_than_the_run(run: Run, written_at: datetime | None) -> bool:
-    """Say whether a checkpoint was written before the run's first launch: it is another's then.
-
-    A root may be used again. `CLOCK_SLACK` allows for a store whose clock is behind.
-    """
-    launches = [i.launched_at for i in run.instances if i.launched_at is not None]
-    if written_at is None or not launches:
-        return False
-    return written_at < min(launches) - CLOCK_SLACK
-
-
 def is_named_since(run: Run, found: CheckpointFacts) -> bool:
     """Say whether a checkpoint shows its metadata that was rejected for the lack of it alone.
 
@@ -50,7 +30,7 @@ def is_named_since(run: Run, found: CheckpointFacts) -> bool:
     lacked the metadata, and not the checkpoint. A person's rejection of it, or one for another
     reason, has its own words and stays; after a rollback none above the step is remembered here.
     """
-    if found.metadata_step is None or run.rejected.get(found.path) not in _ONLY_UNNAMED:
+    if found.metadata_step is None or run.rejected.get(found.path) not in ONLY_UNNAMED:
         return False
     seen = next((one for one in run.unnamed.values() if one.path == found.path), None)
     # A listing without times does not make another run's checkpoint this one's.

@@ -43,6 +43,7 @@ from watchkeeper.domain.observed.observation import Observation
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.recovery.recovery import launch_source, newest_resumable
 from watchkeeper.domain.state.health import health_now, is_belied, is_unproven
+from watchkeeper.domain.state.open_questions import is_decided_since
 from watchkeeper.domain.state.phases import Finished, Interrupted
 from watchkeeper.domain.state.run import Question, Run, contract_of
 from watchkeeper.domain.values import JobState, SourceState
@@ -140,7 +141,8 @@ class Judged:
     @property
     def asked(self) -> tuple[Question, ...]:
         """The questions to the DRI that are open after this check."""
-        return tuple(self.run.questions.values())
+        questions = self.run.questions.values()
+        return tuple(one for one in questions if not is_decided_since(self.run, one))
 
 
 def _in_words_of(found: FindingOpened, says: Held | None) -> FindingOpened:

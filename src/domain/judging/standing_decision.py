@@ -1,6 +1,6 @@
 """Which decision holds after a check that made none: that of the end, or of what is open."""
 
-from watchkeeper.domain.deciding.verdict import verify_success
+from watchkeeper.domain.deciding.verdict import is_over, verify_success
 from watchkeeper.domain.detectors.capacity import writers_beside
 from watchkeeper.domain.detectors.check import source_is_fresh
 from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Severity
@@ -8,7 +8,6 @@ from watchkeeper.domain.observed.observation import source_reading
 from watchkeeper.domain.recovery.live import answer_to
 from watchkeeper.domain.state.phases import Finished, Interrupted
 from watchkeeper.domain.state.run import Run
-from watchkeeper.domain.values import JobState
 
 
 def standing(run: Run, check: CheckRecorded) -> DecisionMade | None:
@@ -32,15 +31,9 @@ def standing(run: Run, check: CheckRecorded) -> DecisionMade | None:
     return answer_to(found[0], check) if found else None
 
 
-def _is_over(check: CheckRecorded) -> bool:
-    """Say whether the orchestrator repeats at a check that the instance ended badly."""
-    ended = check.job is not None and check.job.state in (JobState.FAILED, JobState.STOPPED)
-    return ended and source_is_fresh(check, "orchestrator")
-
-
 def _why_held(run: Run, decided: DecisionMade, check: CheckRecorded) -> str:
     """Say why a relaunch that was decided waits; empty where it may be carried out."""
-    if not _is_over(check):
+    if not is_over(check):
         return f"the orchestrator does not say now that {decided.instance} is over: {check.because}"
     writers = writers_beside(run, run.instances[-1], check)
     named = ", ".join(one.job for one in writers)

@@ -8,6 +8,7 @@ from watchkeeper.domain.events import Action, MilestoneVerified
 from watchkeeper.domain.outbox.effects import Effects
 from watchkeeper.domain.state.phases import Finished, Interrupted, Launching, Running, Stabilizing
 from watchkeeper.domain.state.run import Run, contract_of, end_asked
+from watchkeeper.domain.state.unnamed import awaits_metadata
 
 
 class Act(StrEnum):
@@ -72,7 +73,8 @@ def _is_checked(run: Run) -> bool:
     if run.watch.ended and not end_asked(run, run.instances[-1].plan.instance):
         return False
     if isinstance(run.phase, Interrupted):
-        return run.phase.decision is None and run.instances[-1].end is not None
+        waits = run.phase.decision is None and run.instances[-1].end is not None
+        return waits or awaits_metadata(run)
     return isinstance(run.phase, Stabilizing | Running)
 
 
@@ -84,7 +86,7 @@ def _job_acts(run: Run, now: datetime | None) -> list[Act]:
             stop = [Act.STOP] if end_asked(run, plan.instance) else []
             return stop + _check(run, now)
         case Interrupted(decision=decision):
-            if decision is None:
+            if decision is None or awaits_metadata(run):
                 return _check(run, now)
             return [Act.RELAUNCH] if decision.action is Action.RELAUNCH else []
         case Finished(verified=None) if seals_itself(contract_of(run)):

@@ -116,7 +116,8 @@ RECOVERY_RULES = (
         "no checkpoint",
         "No complete, validated checkpoint is there, or the one decided on is gone.",
         "Ask the DRI; never guess. Without an answer of the store nothing is decided yet, for as "
-        "long as steps may stand still (`live.stall`); then R19 asks.",
+        "long as steps may stand still (`live.stall`); then R19 asks. It is decided again once "
+        "a checkpoint is complete and validated after all, as long as nobody took the question.",
         _RECOVERY,
         f"{_HERO}, Resume And Recovery",
     ),

@@ -5,9 +5,9 @@ from watchkeeper.domain.detectors.check import (
     is_rejected,
     unavailable_reason,
 )
-from watchkeeper.domain.detectors.seen_checkpoints import is_older_than_the_run
 from watchkeeper.domain.observed.observation import SealFacts
 from watchkeeper.domain.state.run import Run, contract_of
+from watchkeeper.domain.state.unnamed import is_older_than_the_run
 from watchkeeper.domain.values import CheckpointFacts
 
 

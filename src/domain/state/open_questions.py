@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from watchkeeper.domain.events import EscalationRaised, Health
+from watchkeeper.domain.events import Action, EscalationRaised, Health
 from watchkeeper.domain.state.health import health_now, is_recovering
-from watchkeeper.domain.state.phases import Running, phase_name
+from watchkeeper.domain.state.phases import Interrupted, Running, phase_name
 from watchkeeper.domain.state.run import Question, Run, is_moving
 
 _COMMAND = "`watchkeeper "
@@ -56,9 +56,19 @@ def answered_by_clearing(run: Run, kind: str, at: datetime) -> Run:
 # --- How they are worded -------------------------------------------------------------------------
 
 
+def is_decided_since(run: Run, question: Question) -> bool:
+    """Say whether a relaunch was decided since R10 asked: a checkpoint is there after all."""
+    decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
+    relaunches = decided is not None and decided.action is Action.RELAUNCH
+    return question.rule == "R10" and relaunches
+
+
 def is_answered(run: Run, question: Question) -> bool:
-    """Say whether events answered a question: its finding was cleared, or its instance followed."""
-    if question.cleared_at is not None:
+    """Say whether events answered a question.
+
+    Its finding was cleared, its instance is followed by another, or that was decided since.
+    """
+    if question.cleared_at is not None or is_decided_since(run, question):
         return True
     newest = run.instances[-1].plan.instance if run.instances else ""
     return question.instance not in ("", newest)
@@ -86,6 +96,8 @@ def since_then(run: Run, question: Question) -> str:
     if not run.instances:
         return ""
     newest = run.instances[-1].plan.instance
+    if is_decided_since(run, question):
+        return f"{newest} is to be relaunched"
     before = f"{question.instance} ended; " if question.instance not in ("", newest) else ""
     return f"{before}{newest} {_now(run)}"
 
