@@ -4,10 +4,9 @@
 
 Each FILE holds labelled texts: one {"id", "text", "label", "secondary"?, "context"?} on each line;
 without any it is the developers' half of the corpus. The speed is that of the best of three passes
-over a made log of mostly harmless progress lines, with a failure planted near its end,
+over each made log of harmless progress lines, with a failure planted near its end (triage_logs.py),
 and over the texts themselves: as they are met for the first time, and when texts of their shape,
-figures aside, were met before. A second made log has a place of the code, such as
-`trainer.py:231`, in each of its lines.
+figures aside, were met before.
 """
 
 import argparse
@@ -19,6 +18,7 @@ from pathlib import Path
 from time import process_time
 from typing import TypedDict
 
+from bench.triage_logs import logs
 from watchkeeper.adapters.sentence_model import sentence_model
 from watchkeeper.adapters.text_model_file import excerpt_concluded, excerpt_read
 from watchkeeper.domain.triage.context import Context
@@ -127,53 +127,6 @@ def _share(part: int, whole: int) -> float:
     return round(part / whole, 4) if whole else 0.0
 
 
-def made_log(megabytes: int) -> bytes:
-    """Return a log as training writes it: progress of several frameworks, and one failure."""
-    lines: list[str] = []
-    for step in range(2_000):
-        lines += [
-            f"I20260425 09:{step % 60:02}:05 14065304713811 tqdm_logging Progress on:train "
-            f"{step}it/20.0kit rate:4.3s/it remaining:37:42 postfix:loss=0.{step % 1000:03}",
-            f" iteration {step:8}/  311541 | consumed samples: {step * 512} | elapsed time per "
-            f"iteration (ms): 23490.2 | learning rate: 9.702E-05 | lm loss: 2.7{step % 100:02}E+00 "
-            "| grad norm: 0.175 | number of skipped iterations:   0 | number of nan iterations:   "
-            "0 |",
-            f"{{'loss': 2.9{step % 100:02}, 'grad_norm': 1.02, 'learning_rate': 4e-05, 'epoch': "
-            f"0.{step % 100:02}}}",
-            f"Epoch 3:  62%|######    | {step}/1860 [04:48<02:46, 4.15it/s, loss=2.61, v_num=7]",
-            f"2026-04-25 09:{step % 60:02}:05,123 - trainer - INFO - step {step} loss 2.9"
-            f"{step % 100:02} lr 4e-05 {step % 977} tokens/s",
-            f"host-{step % 64} NCCL INFO Channel 00/0 : {step % 8}[0] -> 1[1] via P2P/IPC",
-        ]
-        if step % 10 == 0:
-            lines.append(f"wandb: step {step} synced, train/error 0.031, eval/nan_count 0")
-            lines.append(f"2026-04-25 09:00:05 INFO saved checkpoint to gs://b/r/step-{step}")
-    return _planted(lines, megabytes)
-
-
-def placed_log(megabytes: int) -> bytes:
-    """Return a log of loggers that write into each line where in the code it stands."""
-    lines: list[str] = []
-    for step in range(2_000):
-        at = f"2026-11-20 12:{step // 60 % 60:02}:{step % 60:02}"
-        lines += [
-            f"{at} INFO trainer.py:231 step={step} loss=2.{step % 100:02} grad_norm=0.3"
-            f"{step % 10} host=worker-{step % 16}",
-            f"I1120 12:{step // 60 % 60:02}:{step % 60:02}.123456 12345 trainer.py:88] step={step}",
-            f"INFO {at[5:]} llm_engine.py:612] {step % 977}.0 tokens/s, {step % 10} reqs (3/10)",
-        ]
-    return _planted(lines, megabytes)
-
-
-def _planted(lines: Sequence[str], megabytes: int) -> bytes:
-    """Return the lines again and again, with one failure near the end."""
-    block = ("\n".join(lines) + "\n").encode()
-    log = block * (megabytes * 1_000_000 // len(block) + 1)
-    planted = b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
-    at = log.rfind(b"\n", 0, len(log) - len(block) // 2) + 1
-    return log[:at] + planted + log[at:]
-
-
 def speed_of_log(log: bytes) -> dict[str, float | str]:
     """Return how fast a long log is read, and what was found in it.
 
@@ -238,37 +191,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if s.label != a.label.value
             ]
     size: int = options.megabytes
-    log = speed_of_log(made_log(size)) if size else {}
-    placed = speed_of_log(placed_log(size)) if size else {}
-    document: dict[str, object] = {
-        "bench": "triage",
-        "log": log,
-        "placed_log": placed,
-        "corpora": corpora,
-    }
+    read_logs = {name: speed_of_log(make()) for name, make in logs(size).items()} if size else {}
+    document: dict[str, object] = {"bench": "triage", "logs": read_logs, "corpora": corpora}
     if options.confusions:
         document["wrong"] = wrong
-    print(json.dumps(document) if options.json else _text(log, placed, corpora, wrong))
+    print(json.dumps(document) if options.json else _text(read_logs, corpora, wrong))
     fast = all(
         float(one["megabytes_per_s"]) >= MEGABYTES_PER_S_MIN and one["found"] == "node_failure"
-        for one in (log, placed)
-        if one
+        for one in read_logs.values()
     )
     fast = fast and all(one["texts_per_s"] >= TEXTS_PER_S_MIN for one in corpora.values())
     return 0 if fast else 1
 
 
 def _text(
-    log: dict[str, float | str],
-    placed: dict[str, float | str],
+    read_logs: dict[str, dict[str, float | str]],
     corpora: dict[str, Measured],
     wrong: dict[str, list[str]],
 ) -> str:
     lines: list[str] = []
     lines += [
         f"{one['megabytes']} MB of {what}: {one['megabytes_per_s']} MB/s, found {one['found']}"
-        for what, one in (("log", log), ("log with places of the code", placed))
-        if one
+        for what, one in read_logs.items()
     ]
     for name, found in corpora.items():
         lines.append(

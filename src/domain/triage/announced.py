@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from watchkeeper.domain.triage.signatures.matcher import bare
+from watchkeeper.domain.triage.signatures.prefixes import bare
 
 _STOPS = re.compile(
     r"\bSIG(?:TERM|INT|KILL|HUP|QUIT|USR\d)\b|SignalException|KeyboardInterrupt"

@@ -4,8 +4,9 @@ import re
 
 from watchkeeper.domain.facts.decisions import Outlook
 from watchkeeper.domain.progress.lines import read_line
-from watchkeeper.domain.triage.signatures.matcher import bare, matcher
+from watchkeeper.domain.triage.signatures.matcher import matcher
 from watchkeeper.domain.triage.signatures.model import Label
+from watchkeeper.domain.triage.signatures.prefixes import bare
 from watchkeeper.domain.triage.signatures.scanner import Scanner
 from watchkeeper.domain.triage.texts import LINE_MAX, Evidence, Triage, fingerprint_of
 

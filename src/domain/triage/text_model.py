@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from watchkeeper.domain.triage.signatures.matcher import bare
 from watchkeeper.domain.triage.signatures.model import Label, Rank
+from watchkeeper.domain.triage.signatures.prefixes import bare
 
 LETTERS_MIN = 2
 LETTERS_MAX = 5

@@ -19,8 +19,8 @@ from watchkeeper.domain.triage.context import (
     facts_of,
     tells_of_no_failure,
 )
-from watchkeeper.domain.triage.signatures.matcher import bare
 from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label, Rank, outlook_of
+from watchkeeper.domain.triage.signatures.prefixes import bare
 from watchkeeper.domain.triage.signatures.scanner import Hit, Scanner
 from watchkeeper.domain.triage.signatures.trends import runs_away
 from watchkeeper.domain.triage.volatile import normalise

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-from watchkeeper.domain.triage.signatures.matcher import bare
+from watchkeeper.domain.triage.signatures.prefixes import bare
 
 PIECES_MAX = 128
 """Of a longer text the begin and the end are read; more pieces read held-back texts no better."""

@@ -1,15 +1,17 @@
 """Reads lines with all signatures at once: plain texts first, expressions where one hits."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import chain
 
-from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
+from ahocorasick_rs import Implementation
 
 from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS
-from watchkeeper.domain.triage.signatures.literals import branches_of, literals_of
+from watchkeeper.domain.triage.signatures.alternatives import Alternatives
+from watchkeeper.domain.triage.signatures.expressions import FLAGS, Expression, Index, finder
+from watchkeeper.domain.triage.signatures.known_lines import Known, KnownLines, folded
+from watchkeeper.domain.triage.signatures.literals import literals_of
 from watchkeeper.domain.triage.signatures.model import Rank, Scope, Signature
 from watchkeeper.domain.triage.signatures.passed_over import (
     BEHIND,
@@ -21,44 +23,24 @@ from watchkeeper.domain.triage.signatures.passed_over import (
     without_counters,
 )
 from watchkeeper.domain.triage.signatures.plain_errors import is_message, may_pass, raised_at
-from watchkeeper.domain.triage.signatures.shapes import Shapes, takes_any_digit
+from watchkeeper.domain.triage.signatures.prefixes import bare, texts_of
+from watchkeeper.domain.triage.signatures.shapes import Shapes
 
 WINDOW_MAX = 4_000
 """Characters of a longer line that are read around a hit."""
 
-_FLAGS = re.IGNORECASE | re.ASCII
-
 ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Colours and cursor movements of a terminal (ECMA-48)."""
 
-PREFIX = re.compile(
-    r"(?:\s*(?:\[?rank ?\d+\]?:|\[default\d+\]:|\[\d+\]:|\d{1,6}: (?=\S|\s)|\([^()\n]{0,80}pid=[^("
-    r")\n]"
-    r"{0,80}\)|\[[^\[\]\n]{0,40}\d\d:\d\d:\d\d[^\[\]\n]{0,20}\]|\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d"
-    r":\d\d"
-    r"(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+|\d\d:\d\d:\d\d(?:[.,"
-    r"]\d+)?"
-    r"|\[ *\d+\.\d+\]|std(?:err|out):|\|?\s*[EIWF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\]"
-    r"|[EIWFD] \d\d-\d\d \d\d:\d\d:\d\d \S+\]|[EIWF]\d{4} \d\d:\d\d:\S+ +\d+ \S+\]|worker-?\d+:"
-    r"|\((?:raylet|gcs_server|autoscaler)[^)]*\)))+\s?"
-)
-"""What log collectors and launchers put before a line."""
-
-_HEAD = re.compile(
-    r"\s*(?:[\[<(]?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)[\]>)]?"
-    r"(?:[:| -]+[\w./<>-]+(?::\d+)?(?=[:\]| -]))?[:\]| -]+)",
-    re.IGNORECASE,
-)
 _WARNING = re.compile(
     r"^\W{0,3}(?:\S+ ){0,4}?\[?(?:WARN(?:ING)?|DEBUG|INFO|NOTICE)\b|^W\d{4} |^W \d\d-\d\d |\w+Warn"
     r"ing:|"
     r"level=(?:info|warn|debug)|\"level\": ?\"(?:info|warn|debug)",
-    _FLAGS,
+    FLAGS,
 )
 _WARNING_WORDS = ("warn", "debug", "info", "notice")
 _BAR = re.compile(r"\d+%\||\b\d+/\d+ \[\d+:\d+|\bit/s\b|s/it\b")
 _FRAME = re.compile(r"^\s*(?:[|+ ]*)File \"[^\"]+\", line \d+|^\s+\.\.\. *$")
-_EXCEPTION = re.compile(r"^\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b: |\] |^\w+: error: ")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|;")
 _INDENTED = re.compile(r"^\s{2,}\S")
 
@@ -81,86 +63,6 @@ class Reading:
 _NOTHING = Reading()
 
 
-class _Expression:
-    """A signature's expression, compiled when it is first needed.
-
-    Args:
-        signature: Whose it is.
-
-    Attributes:
-        signature: Whose it is.
-        anchored: It is tried on a line with and without what stands before its words.
-        any_digit: It takes every digit where it takes one.
-    """
-
-    def __init__(self, signature: Signature) -> None:
-        """Keep it as it is."""
-        self.signature = signature
-        self.anchored = "^" in signature.pattern
-        self.any_digit = takes_any_digit(signature.pattern)
-
-    @cached_property
-    def search(self) -> re.Pattern[str]:
-        """What is searched with."""
-        return re.compile(self.signature.pattern, _FLAGS)
-
-    def holds(self, texts: tuple[str, ...]) -> bool:
-        """Say whether it holds in a line; the last of the texts is the whole line."""
-        if not self.anchored:
-            return self.search.search(texts[-1]) is not None
-        return any(self.search.search(text) for text in texts)
-
-
-_Branch = tuple[int, tuple[tuple[bytes, ...], ...]]
-"""An expression's number, and sets of texts: one of its alternatives needs a text of each set."""
-
-
-def _finder(literals: Iterable[str], built: Implementation) -> BytesAhoCorasick:
-    """Return what finds texts; a DFA reads twice as fast, and takes six times as long to build."""
-    return BytesAhoCorasick(
-        [literal.encode() for literal in literals],
-        matchkind=MatchKind.Standard,
-        implementation=built,
-    )
-
-
-class _Index:
-    """Which of many expressions can hold in a line, found by the plain texts that they need.
-
-    Args:
-        expressions: All of them.
-    """
-
-    def __init__(self, expressions: Sequence[_Expression]) -> None:
-        self._always: list[_Branch] = []
-        by_literal: dict[str, list[_Branch]] = {}
-        for number, one in enumerate(expressions):
-            for branch in branches_of(one.signature.pattern):
-                also = tuple(tuple(text.encode() for text in texts) for texts in branch.also)
-                if not branch.needed:
-                    # Of a guard, which is only asked about lines that something else has hit.
-                    self._always.append((number, also))
-                for literal in branch.needed:
-                    by_literal.setdefault(literal, []).append((number, also))
-        self._users = list(by_literal.values())
-        self._finder = _finder(by_literal, Implementation.ContiguousNFA)
-
-    def possible(self, small: bytes) -> set[int]:
-        """Return the numbers of the expressions that a line in small letters can hold."""
-        found = self._finder.find_matches_as_indexes(small, overlapping=True)
-        possible: set[int] = set()
-        users = (self._users[literal] for literal in {literal for literal, _, _ in found})
-        for number, also in chain(self._always, *users):
-            if number in possible:
-                continue
-            for texts in also:
-                if not any(map(small.__contains__, texts)):
-                    break
-            else:
-                possible.add(number)
-        return possible
-
-
 class Matcher:
     """All signatures.
 
@@ -175,20 +77,21 @@ class Matcher:
     def __init__(self, plainly: bool = False) -> None:
         """Find the texts that they need."""
         self._plainly = plainly
-        self._all = [_Expression(one) for one in (*GUARDS, *CAUSES, *MARKS)]
+        self._all = [Expression(one) for one in (*GUARDS, *CAUSES, *MARKS)]
         self._guards = len(GUARDS)
         self._every = set(range(len(self._all)))
         needed = {text for one in (*CAUSES, *MARKS) for text in literals_of(one.pattern)}
         claims = sorted({bare_number(text) for text in needed})
         self._numbers = {at for at, literal in enumerate(claims) if literal.isdigit()}
         self._behind = {claims.index(text): needed_behind(text, claims) for text in BEHIND}
-        self._claims = _finder(claims, Implementation.DFA)
+        self._claims = finder(claims, Implementation.DFA)
         # Only lines that were hit are looked at with this one.
-        self._index = _Index(self._all)
+        self._index = Index(self._all)
         self._exact = {at for at, one in enumerate(self._all) if not one.any_digit}
-        self._exact_claims = _Index([self._all[at] for at in self._exact if at >= self._guards])
-        self._exact_all = _Index([self._all[at] for at in self._exact])
+        self._exact_claims = Index([self._all[at] for at in self._exact if at >= self._guards])
+        self._exact_all = Index([self._all[at] for at in self._exact])
         self._shapes = Shapes(self._learnt)
+        self._known = KnownLines()
 
     def hits(self, small: bytes) -> Iterator[int]:
         """Return where lines stand that need a look, in a text in small letters, in order."""
@@ -203,6 +106,46 @@ class Matcher:
             behind = self._behind.get(literal)
             if behind is None or behind.match(small, end):
                 yield start
+
+    def without_known(
+        self, body: bytes, small: bytes, silenced: Collection[str]
+    ) -> tuple[bytes, int]:
+        """Return a piece of a log in small letters without the lines that add nothing to it.
+
+        See `KnownLines.without`; what they are is learnt by `learn`.
+        """
+        return (small, 0) if self._plainly else self._known.without(body, small, silenced)
+
+    @cached_property
+    def _claims_by_digits(self) -> Alternatives:
+        return Alternatives([self._all[at] for at in self._exact if at >= self._guards])
+
+    @cached_property
+    def _all_by_digits(self) -> Alternatives:
+        return Alternatives([self._all[at] for at in self._exact])
+
+    def learn(self, line: str) -> None:
+        """Remember a line that was read, where lines of its shape add nothing to a log."""
+        shape = folded(line.encode("utf-8", "replace"))
+        if shape not in self._known:
+            # What a shape tells is learnt when it comes again.
+            told = self._shapes.told(line) or self._shapes.told(line)
+            self._known.learn(shape, self._adds(shape.decode(), told))
+
+    def _adds(self, shape: str, told: Reading | None) -> Known | None:
+        if told is None or told.signatures or told.answers:
+            return None
+        if told is _NOTHING:
+            alternatives = self._claims_by_digits
+        elif "raise " in shape or any(one.scope is not Scope.LINE for one in told.silenced):
+            # A line of source code is read otherwise below a frame; and where something was taken
+            # out of a line, other expressions may hold in what is left.
+            return None
+        else:
+            alternatives = self._all_by_digits
+        doubts = alternatives.doubts(shape)
+        guards = frozenset(one.id for one in told.silenced)
+        return None if doubts is None else (guards, doubts)
 
     def read(self, line: str, before: str = "") -> Reading:
         """Read one line.
@@ -234,7 +177,7 @@ class Matcher:
         claims = [self._all[number] for number in possible if number >= self._guards]
         if not claims:
             return _NOTHING
-        texts = _texts(line, line)
+        texts = texts_of(line, line)
         found = _without_messages([one for one in claims if one.holds(texts)], line)
         if not found:
             return _NOTHING
@@ -252,7 +195,7 @@ class Matcher:
                 masked = taken
                 silenced.append(one.signature)
         changed = masked != line
-        texts = _texts(line, masked) if changed else texts
+        texts = texts_of(line, masked) if changed else texts
         kept: list[Signature] = []
         answers: list[Signature] = []
         dropped = False
@@ -282,7 +225,7 @@ def _in_small_letters(line: str) -> bytes:
 
 
 def _silence(
-    guards: Sequence[_Expression], line: str, texts: tuple[str, ...]
+    guards: Sequence[Expression], line: str, texts: tuple[str, ...]
 ) -> tuple[int, list[Signature]]:
     """Return the rank up to which a line says nothing, and the guards that say so."""
     silenced = [
@@ -302,17 +245,6 @@ def _may_warn(line: str) -> bool:
     return small.startswith("w") or any(map(small.__contains__, _WARNING_WORDS))
 
 
-def bare(line: str) -> str:
-    """Return a line without what a logger wrote before it: times, ranks, levels."""
-    prefix = PREFIX.match(line)
-    return line[prefix.end() :] if prefix else line
-
-
-def looks_logged(line: str) -> bool:
-    """Say whether a line was written by a program: a time, a rank, a level or an exception."""
-    return bool(PREFIX.match(line) or _HEAD.match(line) or _EXCEPTION.search(line))
-
-
 def _may_be_frame(line: str) -> bool:
     """Say whether a line has what `_FRAME` needs."""
     return 'File "' in line or "..." in line
@@ -322,7 +254,7 @@ def _is_frame(line: str) -> bool:
     return _FRAME.match(line) is not None or _FRAME.match(bare(line)) is not None
 
 
-def _without_messages(found: list[_Expression], line: str) -> list[_Expression]:
+def _without_messages(found: list[Expression], line: str) -> list[Expression]:
     """Leave out claims of infrastructure that rest on the message of a program's own error."""
     raised = raised_at(line)
     if raised is None:
@@ -331,7 +263,7 @@ def _without_messages(found: list[_Expression], line: str) -> list[_Expression]:
     return [one for one in found if not is_message(one.signature, one.search, line, at)]
 
 
-def _source(found: list[_Expression], line: str) -> Reading:
+def _source(found: list[Expression], line: str) -> Reading:
     """Read the line of code in a traceback: what it raises counts where nothing else is said."""
     if "raise " not in line:
         return _NOTHING
@@ -341,17 +273,7 @@ def _source(found: list[_Expression], line: str) -> Reading:
     return Reading(tuple(replace(one.signature, rank=Rank.MARK) for one in named))
 
 
-def _texts(line: str, masked: str) -> tuple[str, ...]:
-    """Return a line as it stands, without its prefix, and without its level: `^` fits each."""
-    prefix = PREFIX.match(line)
-    start = prefix.end() if prefix else 0
-    head = _HEAD.match(line, start)
-    if head:
-        return (masked[head.end() :], masked[start:], masked)
-    return (masked[start:], masked) if start else (masked,)
-
-
-def _taken_out(part: _Expression, line: str) -> str:
+def _taken_out(part: Expression, line: str) -> str:
     if part.signature.scope is Scope.PART:
         return part.search.sub(_blank, line)
     if part.signature.scope is not Scope.SENTENCE:

@@ -1,16 +1,17 @@
 """Folds a log of any length into the few lines that matter, in memory that does not grow."""
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from watchkeeper.domain.triage.signatures.matcher import (
     ANSI,
     WINDOW_MAX,
     Matcher,
-    looks_logged,
     matcher,
 )
 from watchkeeper.domain.triage.signatures.model import Label, Rank, Signature
+from watchkeeper.domain.triage.signatures.prefixes import looks_logged
 
 HITS_MAX = 4
 """First and last lines kept of each signature."""
@@ -27,6 +28,15 @@ _PENDING_BYTES_MAX = 1_048_576
 _WINDOWS_MAX = 16
 """Places of a line longer than `WINDOW_MAX` that are read: a line full of alarming words costs no
 more than these, whatever its length. What stands behind the last of them is not read."""
+
+_PIECE_BYTES = 32_768
+"""Lines that need a look are found piece by piece, and what they taught helps with the next."""
+
+_CROWDED = 16
+"""Where more than one line in so many needs a look, lines that add nothing are left out first."""
+
+_CROWDED_MIN = 64
+"""Lines of a piece below which nothing is gained."""
 
 _BEFORE_BYTES_MAX = 8_192
 _ESCAPE_BYTES_MAX = 300
@@ -95,6 +105,8 @@ class Scanner:
     _done: int = 0
     _held: bytes = b""
     _succeeded: int | None = None
+    _looks: int = 0
+    _crowded: bool = False
     _matcher: Matcher = field(default_factory=matcher)
 
     @property
@@ -155,7 +167,7 @@ class Scanner:
         until = counted = self._done
         windows, line = 0, -1
         number = self.lines + 1
-        for start in self._matcher.hits(small):
+        for start in self._starts(body, small):
             if start < until:
                 continue
             left, right = _bounds(body, start, wrapped)
@@ -175,10 +187,28 @@ class Scanner:
         self._pending = body[before:] + buffer[end:]
         self._done = len(body) - before
 
+    def _starts(self, body: bytes, small: bytes) -> Iterator[int]:
+        """Return where lines stand that need a look, piece by piece."""
+        at = 0
+        while at < len(small):
+            end = small.rfind(b"\n", at, at + _PIECE_BYTES) + 1 or small.find(b"\n", at) + 1
+            end = end or len(small)
+            piece, known, looks = small[at:end], 0, self._looks
+            lines = piece.count(b"\n")
+            if self._crowded:
+                piece, known = self._matcher.without_known(body[at:end], piece, self.silenced)
+            for start in self._matcher.hits(piece):
+                yield at + start
+            self._crowded = (known + self._looks - looks) * _CROWDED > max(lines, _CROWDED_MIN)
+            at = end
+
     def _take(self, body: bytes, left: int, right: int, number: int) -> None:
         line = _text(body[left:right])
         above = _text(body[body.rfind(b"\n", 0, max(left - 1, 0)) + 1 : max(left - 1, 0)])
         reading = self._matcher.read(line, above)
+        self._looks += 1
+        if self._crowded:
+            self._matcher.learn(line)
         for signature in reading.answers:
             self._answer(Hit(signature, number, line))
         for signature in reading.silenced:

@@ -18,6 +18,14 @@ _CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
 _SAME_FOR_ALL = re.compile(r"\\[A-Za-z]|\{\d*,?\d*\}")
 _DIGIT_OR_REFERENCE = re.compile(r"\d|\(\?P=")
 
+_TOKEN = re.compile(
+    r"(?P<kept>\\[A-Za-z\W_]|\{\d*,?\d*\})|(?P<barred>\\.|[*+?}]\+|\(\?(?:[>(]|P[=<]))"
+    r"|(?P<denied>\(\?<?!)|(?P<opened>\()|(?P<closed>\))"
+    r"|(?P<chosen>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<digit>\d)|(?P<other>.)",
+    re.DOTALL,
+)
+_DIGITS_OF_CLASS = re.compile(r"(\\.)|\d-\d|\d")
+
 Told = TypeVar("Told")
 
 
@@ -48,6 +56,33 @@ def takes_any_digit(pattern: str) -> bool:
     """
     spelled = _CLASS.sub(lambda found: found[0].replace("0-9", ""), pattern)
     return _DIGIT_OR_REFERENCE.search(_SAME_FOR_ALL.sub("", spelled)) is None
+
+
+def with_any_digit(pattern: str) -> str | None:
+    r"""Return an expression that takes any digit, and holds wherever the given one does.
+
+    None where it is not known to: a digit that is denied allows more the fewer it names.
+
+    >>> [with_any_digit(one) for one in (r"HTTP 5\d\d", "[1-9.]{2} 0", r"(?!\d)0", "(?!0)", "[^0]")]
+    ['HTTP \\d\\d\\d', '[.\\d]{2} \\d', '(?!\\d)\\d', None, None]
+    """
+    denials: list[bool] = []
+    parts: list[str] = []
+    for found in _TOKEN.finditer(pattern):
+        kind, part = found.lastgroup, found[0]
+        names_digits = kind == "digit" or (kind == "chosen" and not takes_any_digit(part))
+        if kind == "barred" or (names_digits and (any(denials) or part.startswith("[^"))):
+            return None
+        if kind in ("opened", "denied"):
+            denials.append(kind == "denied")
+        elif kind == "closed":
+            denials.pop()
+        elif kind == "digit":
+            part = r"\d"
+        elif names_digits:
+            part = _DIGITS_OF_CLASS.sub(r"\1", part[:-1]) + r"\d]"
+        parts.append(part)
+    return "".join(parts)
 
 
 class Shapes(Generic[Told]):

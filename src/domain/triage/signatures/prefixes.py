@@ -1,0 +1,44 @@
+"""What stands before the words of a log's line: times, ranks, levels."""
+
+import re
+
+PREFIX = re.compile(
+    r"(?:\s*(?:\[?rank ?\d+\]?:|\[default\d+\]:|\[\d+\]:|\d{1,6}: (?=\S|\s)|\([^()\n]{0,80}pid=[^("
+    r")\n]"
+    r"{0,80}\)|\[[^\[\]\n]{0,40}\d\d:\d\d:\d\d[^\[\]\n]{0,20}\]|\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d"
+    r":\d\d"
+    r"(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+|\d\d:\d\d:\d\d(?:[.,"
+    r"]\d+)?"
+    r"|\[ *\d+\.\d+\]|std(?:err|out):|\|?\s*[EIWF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\]"
+    r"|[EIWFD] \d\d-\d\d \d\d:\d\d:\d\d \S+\]|[EIWF]\d{4} \d\d:\d\d:\S+ +\d+ \S+\]|worker-?\d+:"
+    r"|\((?:raylet|gcs_server|autoscaler)[^)]*\)))+\s?"
+)
+"""What log collectors and launchers put before a line."""
+
+_HEAD = re.compile(
+    r"\s*(?:[\[<(]?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)[\]>)]?"
+    r"(?:[:| -]+[\w./<>-]+(?::\d+)?(?=[:\]| -]))?[:\]| -]+)",
+    re.IGNORECASE,
+)
+_EXCEPTION = re.compile(r"^\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b: |\] |^\w+: error: ")
+
+
+def bare(line: str) -> str:
+    """Return a line without what a logger wrote before it: times, ranks, levels."""
+    prefix = PREFIX.match(line)
+    return line[prefix.end() :] if prefix else line
+
+
+def looks_logged(line: str) -> bool:
+    """Say whether a line was written by a program: a time, a rank, a level or an exception."""
+    return bool(PREFIX.match(line) or _HEAD.match(line) or _EXCEPTION.search(line))
+
+
+def texts_of(line: str, masked: str) -> tuple[str, ...]:
+    """Return a line as it stands, without its prefix, and without its level: `^` fits each."""
+    prefix = PREFIX.match(line)
+    start = prefix.end() if prefix else 0
+    head = _HEAD.match(line, start)
+    if head:
+        return (masked[head.end() :], masked[start:], masked)
+    return (masked[start:], masked) if start else (masked,)
