@@ -8,7 +8,7 @@ from typing import NamedTuple
 _SCALES = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9}
 """Powers of ten of the suffixes that tqdm writes (`format_sizeof`, divisor 1,000)."""
 
-SHOWN = r"\d(?:[,._'\u00a0\u202f]?\d){0,20}+(?:[eE][-+]?\d{1,3})?+[\w%]*+"
+SHOWN = r"\d(?:[,._'\u00a0\u202f]?\d){0,20}+(?:[eE][-+]?\d{1,3})?+[\w%]*+(?::[0-5]\d(?![\d.]))*+"
 """A count with all that is printed on it: what it means, if anything, `shown_count` says."""
 
 NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|inf(?:inity)?|nan)"
