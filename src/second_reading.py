@@ -7,7 +7,8 @@ What it fails with is recorded as well. A crash before that leaves an end withou
 import json
 import logging
 from dataclasses import asdict
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from watchkeeper import clock
 from watchkeeper.desk import SERVICE, Desk, recorded
@@ -69,7 +70,4 @@ def _question(desk: Desk, run: Run, event: Event) -> Question:
     )
     # What is on record is scrubbed; it leaves the machine here, so that it is made sure of.
     clean, _ = scrub_json(desk.ledger.scrubber, json.loads(json.dumps(asdict(asked))))
-    assert isinstance(clean, dict), "an object stays an object"
-    fields: dict[str, Any] = {**clean}
-    lists = {name: tuple(fields[name]) for name in ("secondary", "evidence")}
-    return Question(**{**fields, **lists})
+    return TypeAdapter(Question).validate_python(clean)

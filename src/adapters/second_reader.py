@@ -79,18 +79,20 @@ def _hypotheses(name: str, said: str) -> tuple[str, ...]:
         raise Unavailable(name, f"its answer is no JSON document; {expected}") from error
     if not isinstance(answer, dict):
         raise Unavailable(name, f"its answer is no object; {expected}")
-    found = cast("dict[str, Any]", answer)
+    found = cast("dict[str, object]", answer)
     more = sorted(key for key in found if key != _KEY)
     if more:
         named = ", ".join(json.dumps(key[:40]) for key in more[:3])
         raise Unavailable(name, f"it named {named}, and may name hypotheses only; {expected}")
-    guesses: Any = found.get(_KEY)
-    if not isinstance(guesses, list):
+    listed = found.get(_KEY)
+    if not isinstance(listed, list):
         raise Unavailable(name, f"its answer has no list of hypotheses; {expected}")
-    if not all(isinstance(one, str) for one in guesses):
+    guesses = cast("list[object]", listed)
+    texts = [one for one in guesses if isinstance(one, str)]
+    if len(texts) != len(guesses):
         raise Unavailable(name, f"a hypothesis is no text; {expected}")
     # Half of a pair, as JSON may write it, is no text that can be stored.
-    return tuple(one.encode(errors="replace").decode() for one in guesses)
+    return tuple(one.encode(errors="replace").decode() for one in texts)
 
 
 def program_reader(command: str, limit: str, env: Mapping[str, str]) -> ProgramReader | None:

@@ -36,8 +36,9 @@ def resumed() -> History:
 
 
 def losses(**changes: Any) -> Overlap:
-    compared = {"steps": 40, "first_step": 1001, "last_step": 1040, "worst_step": 1010}
-    return Overlap(**{**compared, "max_abs": 0.0004, "max_rel": 0.0002, **changes})
+    compared: dict[str, Any] = {"steps": 40, "first_step": 1001, "last_step": 1040}
+    compared |= {"worst_step": 1010, "max_abs": 0.0004, "max_rel": 0.0002}
+    return Overlap(**compared | changes)
 
 
 def test_it_is_unknown_until_training_is_past_all_that_was_trained_before() -> None:

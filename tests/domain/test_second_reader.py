@@ -46,7 +46,7 @@ def test_nothing_of_the_run_changes(changes: dict[str, Any]) -> None:
 def test_what_is_decided_later_is_what_it_would_have_been() -> None:
     plain, told = story(Interrupted), story(Interrupted)
     suggest(told)
-    found = []
+    found: list[list[str]] = []
     for history in (plain, told):
         history.relaunch()
         answer = history.fail(node_lost(), step=1100)

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from watchkeeper.domain.observed.sources import (
     AttemptFacts,
@@ -43,7 +43,7 @@ def own_clock(answer: Any) -> datetime | None:
         case MetricHistory(times=times) if times and math.isfinite(times[-1]):
             return datetime.fromtimestamp(times[-1], UTC)
         case tuple() | list():
-            return _of_parts(answer)
+            return _of_parts(cast("Sequence[object]", answer))
         case _:
             return None
 

@@ -77,11 +77,13 @@ class Alternatives:
         routes = [(b"", one) for one in self._always]
         routes += [user for at in {literal for literal, _, _ in found} for user in self._users[at]]
         told: dict[_Alternative, tuple[bytes, ...]] = {}
+        nothing: list[bytes] = []
         for literal, one in routes:
             sets = [[text for text in texts if folded(text) in small] for texts in one.also]
             if not all(sets):
                 continue
-            wanted = next((texts for texts in ([literal], *sets) if all(map(_named, texts))), [])
+            named = (texts for texts in ([literal], *sets) if all(map(_named, texts)))
+            wanted = next(named, nothing)
             before = told.get(one)
             either = before is None or (before and wanted)
             told[one] = tuple(sorted({*(before or ()), *wanted})) if either else ()
