@@ -30,10 +30,11 @@ SMALL = frozenset(
 them count; a KeyError only where the line itself names the key."""
 
 _PREFIX = re.compile(
-    r"^\s*(?:\x1b\[[0-9;]*m)?(?:\((?:[^()]*\bpid=\d+[^()]*)\)|\[(?:default)?(?:rank|Rank )?\d+\]:?)"
-    r"(?:\x1b\[[0-9;]*m)?\s?"
+    r"^(?:\s*(?:\x1b\[[0-9;]*m)?(?:\((?:[^()]*\bpid=\d+[^()]*)\)|\([Rr]ank[ =:_-]?\d+\):?"
+    r"|rank ?\d+:|\[(?:default|[Rr]ank[ =:_-]?)?\d+\]:?|\[\d+,\d+\]<std(?:err|out)>:"
+    r"|\[pod/[^\]\s]{1,120}\])(?:\x1b\[[0-9;]*m)?\s?)+"
 )
-"""What Ray and torchrun put before each line of a worker."""
+"""What Ray, torchrun, mpirun, kubectl and launchers put before each line of a worker."""
 
 _HEADER = re.compile(r"^\s*(?:\|\s*)?Traceback \(most recent call last\):\s*$")
 _FRAME = re.compile(

@@ -9,7 +9,9 @@ from watchkeeper.domain.triage.signatures.scanner import Scanner
 from watchkeeper.domain.triage.texts import LINE_MAX, confidence_of, told_by
 
 _TASK = re.compile(
-    r"^\s*(?:\[?(rank ?\d+)\]?:|\[(default\d+)\]:|\(([^()\s]{1,60} pid=\d+)[^()]*\))", re.IGNORECASE
+    r"^\s*(?:\[?(rank ?\d+)\]?:|[\[(](rank[ =:_-]?\d+)[\])]|\[(default\d+)\]:"
+    r"|\(([^()\s]{1,60} pid=\d+)[^()]*\))",
+    re.IGNORECASE,
 )
 
 

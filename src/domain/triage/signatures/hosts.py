@@ -234,20 +234,32 @@ NODES = (
     Signature(
         "node.lost-words",
         Label.NODE_FAILURE,
-        r"(?:worker|host|machine|instance|slice|executor|peer)\b.{0,40}(?:lost heartbeat"
-        r"|heartbeat (?:timed out|timeout|lost|expired)|expired after|is dead\b|was lost"
-        r"|has gone away|became unreachable|stopped responding|unreachable)|(?:lost|missed"
-        r"|no) heartbeats? (?:from|for|of)\b|ExecutorLostFailure|lame workers|agent (?:was lost"
-        r"|disconnected|is unreachable)|WORKER_FAILED|(?:host|node|machine"
-        r"|worker) declared dead|(?:machine|host|node|vm|instance) stopped responding"
-        r"|lost connection to (?:the )?(?:node|host|worker|machine|vm|agent|instance)"
+        r"(?:host|machine|instance|slice)\b.{0,40}(?:lost heartbeat|heartbeat (?:timed out|timeout"
+        r"|lost|expired)|expired after|is dead\b|was lost|has gone away|became unreachable"
+        r"|stopped responding|unreachable)|(?:lost|missed|no) heartbeats? (?:from|for|of) (?:the )?"
+        r"(?:host|machine|instance|slice|node|vm)\b|ExecutorLostFailure|lame workers|agent (?:was"
+        r" lost|disconnected|is unreachable)|WORKER_FAILED|(?:host|node|machine) declared dead"
+        r"|(?:machine|host|node|vm|instance) stopped responding"
+        r"|lost connection to (?:the )?(?:node|host|machine|vm|agent|instance)"
         r"|rebooted unexpectedly|kernel panic|Oops: general protection|soft lockup|hard lockup"
         r"|node (?:crash|reboot)|blocked for more than \d+ seconds|KernelDeadlock[=: ]+True"
         r"|Lost executor|HeartbeatManager",
-        "worker 3: heartbeat timed out, marking it lost",
+        "the host stopped responding, worker 3 was lost",
         "worker 3: connection is alive",
         "orchestrators; Linux kernel",
         Rank.SPECIFIC,
+    ),
+    Signature(
+        "node.lost-process",
+        Label.NODE_FAILURE,
+        r"(?<!/job:)(?<!/job:jax_)(?:worker|executor|peer)\b.{0,40}(?:lost heartbeat|heartbeat"
+        r" (?:timed out|timeout|lost|expired)|expired after|is dead\b|was lost|has gone away"
+        r"|became unreachable|stopped responding|unreachable)|worker declared dead"
+        r"|lost connection to (?:the )?worker|(?:lost|missed|no) heartbeats? (?:from|for|of)\b",
+        "worker 3: heartbeat timed out, marking it lost",
+        "/job:jax_worker/replica:0/task:5 heartbeat timeout",
+        "orchestrators; a process that ended by its own error is lost to them as well",
+        Rank.SYMPTOM,
     ),
     Signature(
         "node.supervisor",

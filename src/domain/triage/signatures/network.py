@@ -140,11 +140,20 @@ NETWORK = (
         r"|docker\.io|ghcr\.io|gcr\.io).{0,160}(?:timed? ?out|unavailable|50\d\b|reset|refused"
         r"|connection error|max retries)|LocalEntryNotFoundError|HfHubHTTPError.{0,20}(?:50\d"
         r"|429)|Connection error, and we cannot find|cannot (?:connect|reach).{0,40}(?:hub"
-        r"|server|host|internet)|Could not (?:reach|connect to) |network (?:error|failure|issue"
-        r"|outage|glitch)\b|Error communicating with|toomanyrequests:",
+        r"|server|host|internet)|Could not (?:reach|connect to) |Error communicating with"
+        r"|toomanyrequests:",
         "OSError: We couldn't connect to 'https://huggingface.co' to load this file",
         "loaded from huggingface.co cache",
         "Hugging Face Hub; container registries",
+    ),
+    Signature(
+        "net.words",
+        Label.NETWORK,
+        r"network (?:error|failure|issue|outage|glitch)\b",
+        "download failed: network error",
+        "network errors: 0",
+        "many programs; NCCL says so of a peer that is gone, whatever ended it",
+        Rank.SYMPTOM,
     ),
     Signature(
         "net.python-timeout",
