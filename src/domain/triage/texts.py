@@ -19,6 +19,7 @@ from watchkeeper.domain.triage.context import (
     facts_of,
     tells_of_no_failure,
 )
+from watchkeeper.domain.triage.signatures.echoes import is_frame
 from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label, Rank, outlook_of
 from watchkeeper.domain.triage.signatures.prefixes import bare
 from watchkeeper.domain.triage.signatures.scanner import Hit, Scanner
@@ -58,7 +59,15 @@ _EXPLAINS: dict[Label, tuple[Label, ...]] = {
 _CONFIDENCE = {Rank.ROOT: 0.95, Rank.SPECIFIC: 0.88, Rank.SYMPTOM: 0.75, Rank.GENERIC: 0.65}
 _UNKNOWN_CONFIDENCE = 0.6
 
-_TRACKER = re.compile(r"\b(?:wandb|mlflow|neptune|comet_ml)\b[/\\.]", re.IGNORECASE)
+_TRACKERS = r"(?:wandb|mlflow|neptune|comet_ml)"
+_LIBRARIES = r"[/\\](?:site|dist)-packages[/\\]"
+_TRACKER = re.compile(
+    rf"File \"(?:[^\"]*[/\\])?{_TRACKERS}[/\\]|{_LIBRARIES}(?:[^\"]*[/\\])?{_TRACKERS}\b",
+    re.IGNORECASE,
+)
+_LIBRARY = re.compile(
+    rf"{_LIBRARIES}|[/\\]lib[/\\]python\d|[/\\]python[\d.]*[/\\]lib[/\\]|File \"<", re.IGNORECASE
+)
 _CHECKPOINT = re.compile(
     r"checkpoint|ckpt|serialization\.py|load_state_dict|orbax|save_pretrained|torch\.load|safetensors",
     re.IGNORECASE,
@@ -241,7 +250,9 @@ def _told(hit: Hit) -> Told:
     moved = _moved(hit)
     if moved is not None and moved is not label:
         also = (label, *also) if label is not Label.UNKNOWN else also
-        label, rank, outlook = moved, max(rank, Rank.GENERIC), OUTLOOKS[moved]
+        # A frame is on the way to the error, which says more where the traceback is whole.
+        least = Rank.MARK if is_frame(hit.line) else Rank.GENERIC
+        label, rank, outlook = moved, max(rank, least), OUTLOOKS[moved]
     return Told(label, rank, hit.number, signature.id, hit.line, outlook, also)
 
 
@@ -250,9 +261,10 @@ def _moved(hit: Hit) -> Label | None:
     signature = hit.signature
     if signature.rank >= Rank.ROOT:
         return None
-    above = "\n".join(_code_of(line) for line in hit.before)
-    if _TRACKER.search(above) and signature.label in _TRACKED:
+    frames = [line for line in (*hit.before, hit.line) if is_frame(line)]
+    if signature.label in _TRACKED and _in_tracker(frames):
         return Label.WANDB_ERROR
+    above = "\n".join(frames)
     if signature.id not in _GENERIC_ENDS or _CHILD.search(hit.line):
         return None
     above += "\n" + hit.line
@@ -266,10 +278,18 @@ def _moved(hit: Hit) -> Label | None:
     return None
 
 
-def _code_of(line: str) -> str:
-    """Return a line of a traceback without what stands before it; other lines are empty."""
-    code = bare(line)
-    return code if code.startswith((" ", "\t")) or 'File "' in code else ""
+def _in_tracker(frames: list[str]) -> bool:
+    """Say whether a tracker was at work when it failed: what it called itself may be a library's.
+
+    Args:
+        frames: The last frames of a traceback, the innermost last.
+    """
+    for frame in reversed(frames):
+        if _TRACKER.search(frame):
+            return True
+        if not _LIBRARY.search(frame):
+            return False
+    return False
 
 
 def _tier(rank: Rank) -> int:

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 
 from ahocorasick_rs import Implementation
 
 from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS
 from watchkeeper.domain.triage.signatures.alternatives import Alternatives
+from watchkeeper.domain.triage.signatures.echoes import is_echo, may_be_frame
 from watchkeeper.domain.triage.signatures.expressions import FLAGS, Expression, Index, finder
 from watchkeeper.domain.triage.signatures.known_lines import Known, KnownLines, folded
 from watchkeeper.domain.triage.signatures.literals import literals_of
@@ -22,8 +23,8 @@ from watchkeeper.domain.triage.signatures.passed_over import (
     needed_behind,
     without_counters,
 )
-from watchkeeper.domain.triage.signatures.plain_errors import is_message, may_pass, raised_at
-from watchkeeper.domain.triage.signatures.prefixes import bare, texts_of
+from watchkeeper.domain.triage.signatures.plain_errors import is_message, raised_at
+from watchkeeper.domain.triage.signatures.prefixes import texts_of
 from watchkeeper.domain.triage.signatures.shapes import Shapes
 
 WINDOW_MAX = 4_000
@@ -40,9 +41,7 @@ _WARNING = re.compile(
 )
 _WARNING_WORDS = ("warn", "debug", "info", "notice")
 _BAR = re.compile(r"\d+%\||\b\d+/\d+ \[\d+:\d+|\bit/s\b|s/it\b")
-_FRAME = re.compile(r"^\s*(?:[|+ ]*)File \"[^\"]+\", line \d+|^\s+\.\.\. *$")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|;")
-_INDENTED = re.compile(r"^\s{2,}\S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +151,10 @@ class Matcher:
 
         Args:
             line: Without colours and its end.
-            before: The line before it: below a frame of a traceback stands source code.
+            before: The line before it, or the frame of a traceback to which it belongs: below a
+                frame stands source code, which says nothing.
         """
-        told = self._told(line) if not _may_be_frame(before) else None
+        told = self._told(line) if not may_be_frame(before) else None
         return self._read(line, before) if told is None else told
 
     def _told(self, line: str) -> Reading | None:
@@ -181,8 +181,8 @@ class Matcher:
         found = _without_messages([one for one in claims if one.holds(texts)], line)
         if not found:
             return _NOTHING
-        if _is_frame(before) and not _is_frame(line) and _INDENTED.match(bare(line)):
-            return _source(found, line)
+        if is_echo(line, before):
+            return _NOTHING
         guards = [self._all[number] for number in possible if number < self._guards]
         # A guard of the whole line silences no answer.
         claimed = any(one.signature.scope is not Scope.TEXT for one in found)
@@ -245,15 +245,6 @@ def _may_warn(line: str) -> bool:
     return small.startswith("w") or any(map(small.__contains__, _WARNING_WORDS))
 
 
-def _may_be_frame(line: str) -> bool:
-    """Say whether a line has what `_FRAME` needs."""
-    return 'File "' in line or "..." in line
-
-
-def _is_frame(line: str) -> bool:
-    return _FRAME.match(line) is not None or _FRAME.match(bare(line)) is not None
-
-
 def _without_messages(found: list[Expression], line: str) -> list[Expression]:
     """Leave out claims of infrastructure that rest on the message of a program's own error."""
     raised = raised_at(line)
@@ -261,16 +252,6 @@ def _without_messages(found: list[Expression], line: str) -> list[Expression]:
         return found
     at = raised.start()
     return [one for one in found if not is_message(one.signature, one.search, line, at)]
-
-
-def _source(found: list[Expression], line: str) -> Reading:
-    """Read the line of code in a traceback: what it raises counts where nothing else is said."""
-    if "raise " not in line:
-        return _NOTHING
-    named = [one for one in found if one.signature.rank > Rank.GENERIC and one.search.search(line)]
-    if raised_at(line):
-        named = [one for one in named if not may_pass(one.signature)]
-    return Reading(tuple(replace(one.signature, rank=Rank.MARK) for one in named))
 
 
 def _taken_out(part: Expression, line: str) -> str:

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from watchkeeper.domain.triage.signatures.echoes import frame_above, may_be_echo
 from watchkeeper.domain.triage.signatures.matcher import (
     ANSI,
     WINDOW_MAX,
@@ -205,6 +206,8 @@ class Scanner:
     def _take(self, body: bytes, left: int, right: int, number: int) -> None:
         line = _text(body[left:right])
         above = _text(body[body.rfind(b"\n", 0, max(left - 1, 0)) + 1 : max(left - 1, 0)])
+        if may_be_echo(line):
+            above = frame_above(line, _before(body, left)) or above
         reading = self._matcher.read(line, above)
         self._looks += 1
         if self._crowded:
@@ -216,7 +219,7 @@ class Scanner:
         if not reading.signatures:
             return
         self.logged = self.logged or looks_logged(line)
-        before = tuple(_text(body[_lines_before(body, left) : left]).split("\n")[:-1])
+        before = _before(body, left)
         answered = {label for answer in reading.answers for label in answer.cancels}
         for signature in reading.signatures:
             if signature.label in answered:
@@ -264,6 +267,10 @@ def _lines_before(body: bytes, at: int) -> int:
         if begin == 0 or at - begin > _BEFORE_BYTES_MAX:
             break
     return max(begin, at - _BEFORE_BYTES_MAX)
+
+
+def _before(body: bytes, left: int) -> tuple[str, ...]:
+    return tuple(_text(body[_lines_before(body, left) : left]).split("\n")[:-1])
 
 
 def _text(line: bytes) -> str:
