@@ -112,6 +112,13 @@ LAST: dict[str, Any] = {
     "checkpoints": saved(49_500, FINAL),
 }
 
+NAN_LAST = tracked(FINAL - 1, 5020, state="finished", metrics={"train/loss": "NaN"})
+WELL_LAST = tracked(FINAL - 1, 5020, state="finished", metrics={"train/loss": 2.1})
+WRONG_NUMBERS = {
+    "decision": "verify", "rule": "R15", "health": "degraded", "escalate": True, "notify": True,
+    "because": "ended successfully; open findings: not_finite",
+}  # fmt: skip
+
 CASES = [
     Case(
         "it compiles for 25 min and prints so",
@@ -391,6 +398,52 @@ CASES = [
         {"at": clock(200), "job": job("succeeded", ended_at=clock(198))},
         VERIFIED,
         before=WELL,
+    ),
+    Case(
+        "success, and the tracker's last loss is NaN",
+        ended(5024, "succeeded", **{**LAST, "tracker": NAN_LAST}),
+        WRONG_NUMBERS,
+        rules=("H7",),
+        before=[trains(5010)],
+    ),
+    Case(
+        "success, and the loss that the log shows is NaN",
+        ended(5024, "succeeded", "step 49998: loss=nan", "step 49999: loss=nan", **LAST),
+        WRONG_NUMBERS,
+        rules=("H7",),
+        before=[trains(5010)],
+    ),
+    Case(
+        "success, and the history had a NaN",
+        ended(
+            5024,
+            "succeeded",
+            history={"steps": [49_990, 49_999], "not_finite": {"loss": [49_999]}},
+            **LAST,
+        ),
+        WRONG_NUMBERS,
+        rules=("H7",),
+        before=[trains(5010)],
+    ),
+    Case(
+        "success, hours after the loss became NaN, and the tracker is silent",
+        ended(5200, "succeeded", checkpoints=LAST["checkpoints"]),
+        WRONG_NUMBERS,
+        rules=("H7", "H11"),
+        before=[trains(5010), trains(5020, tracker=NAN_LAST)],
+    ),
+    Case(
+        "success, and the loss is finite again for long",
+        ended(5090, "succeeded", **{**LAST, "tracker": WELL_LAST}),
+        {**VERIFIED, "escalate": True},
+        before=[
+            trains(5010),
+            trains(5020, tracker={**NAN_LAST, "step": 49_000}),
+            *(
+                trains(at, tracker={**WELL_LAST, "step": 44_000 + at})
+                for at in (5030, 5040, 5050, 5060)
+            ),
+        ],
     ),
 ]  # fmt: skip
 

@@ -17,6 +17,7 @@ from tests.domain.decision_scenes import (
     answered,
     asked_to_relaunch,
     asked_to_stop,
+    bad_numbers,
     consented,
     ends,
     ends_by,
@@ -329,6 +330,12 @@ R15 = Decides(
     rule="R15",
     chosen=(
         Cell("the orchestrator says success", trained(), ends(succeeded(), **DONE), VERIFY_R15),
+        Cell(
+            "the same while H7 is open: R4 asks first, and the seal waits for the answer",
+            bad_numbers,
+            ends(succeeded(), **DONE),
+            VERIFY_R15,
+        ),
     ),
     boundary=(
         Cell(

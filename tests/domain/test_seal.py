@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.domain.auditor import audit
+from tests.domain.decision_scenes import bad_numbers
 from tests.domain.given import Answer, History
 from tests.domain.samples import (
     DIRTY,
@@ -31,11 +32,15 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import AddNote, CompleteSeal, VerifySeal
+from watchkeeper.domain.commands.commands import Acknowledge, AddNote, CompleteSeal, VerifySeal
 from watchkeeper.domain.commands.refusals import Refusal
 from watchkeeper.domain.commands.table import COMMANDS, refusal_of
 from watchkeeper.domain.events import (
+    Action,
     ConsentUsed,
+    DecisionMade,
+    EscalationAcknowledged,
+    EscalationRaised,
     FindingCleared,
     FindingOpened,
     FindingRaised,
@@ -45,6 +50,7 @@ from watchkeeper.domain.events import (
     SealVerified,
 )
 from watchkeeper.domain.observed.observation import SealFacts
+from watchkeeper.domain.state.causes import WRONG_NUMBERS
 from watchkeeper.domain.state.health import health_now
 from watchkeeper.domain.state.phases import Finished, Sealed
 from watchkeeper.domain.values import JobState
@@ -224,6 +230,41 @@ def test_a_seal_that_was_blocked_and_is_waived_stands_right_behind_its_consent()
     )
     answer = history.tell(waived)
     assert [type(event) for event in answer.events][-2:] == [ConsentUsed, SealVerified]
+    assert not history.run.findings
+    assert audit(history.events) == []
+
+
+def test_a_success_with_wrong_numbers_is_asked_about_and_not_sealed_without_the_answer() -> None:
+    history = bad_numbers()
+    said = succeeded().model_copy(
+        update={"submission_id": history.run.instances[-1].plan.submission_id}
+    )
+    answer = history.later(timedelta(hours=2)).check(said, step=5154, found=FINAL)
+    alert, verified = answer.all(DecisionMade)
+    assert (alert.action, alert.rule, verified.rule) == (Action.ALERT, "R4", "R15")
+    assert any(line.startswith("H7 open: ") for line in alert.evidence)
+    asked = answer.the(EscalationRaised)
+    assert asked.rule == "H7"
+    assert "seal" in asked.asks
+    assert "not_finite" in history.run.findings
+    assert health_now(history.run) is Health.DEGRADED
+    blocked = history.tell(verify(history)).the(SealBlocked)
+    assert [one.partition(":")[0] for one in blocked.missing] == [WRONG_NUMBERS]
+    # No artefact is missing, so H11 says nothing.
+    assert set(history.run.findings) == {"not_finite"}
+    # That somebody took the question is no leave to seal it.
+    taken = Acknowledge(now=history.now, actor=DRI, question=asked.question, note="seen")
+    history.tell(taken).the(EscalationAcknowledged)
+    assert not history.when(verify(history)).all(SealVerified)
+    waived = VerifySeal(
+        now=history.now,
+        actor=DRI,
+        facts=sealable(history.now),
+        waive=(WRONG_NUMBERS,),
+        reason="one bad eval",
+    )
+    sealed = history.tell(waived)
+    assert sealed.the(SealVerified).waived[0].startswith(f"{WRONG_NUMBERS}: H7 open")
     assert not history.run.findings
     assert audit(history.events) == []
 

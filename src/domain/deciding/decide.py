@@ -103,6 +103,7 @@ from watchkeeper.domain.recovery.relaunching import (
     request_relaunch,
 )
 from watchkeeper.domain.recovery.revision import receive_and_revise, revise, suggest
+from watchkeeper.domain.recovery.success import passed_by_seal
 from watchkeeper.domain.sealing.milestone import verify_milestone
 from watchkeeper.domain.sealing.seal import leave_to_seal, missing_for_seal, seal_of
 from watchkeeper.domain.state.phases import (
@@ -373,7 +374,7 @@ def _verify_seal(run: Run, command: VerifySeal) -> Outcome:
         same = blocked.missing == run.seal_missing
         found = artefacts_at_seal(run, blocked, command.now)
         return [*found] if same else [blocked, *found]
-    found = artefacts_at_seal(run, None, command.now)
+    found = [*artefacts_at_seal(run, None, command.now), *passed_by_seal(run)]
     # The act stands right behind the consent that it uses.
     return [*found, *leave.events, seal_of(run, command.facts, leave.waived)]
 

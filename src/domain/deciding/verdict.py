@@ -42,7 +42,6 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.evolving.foresee import foresee
 from watchkeeper.domain.recovery.advised import proposed_with
 from watchkeeper.domain.recovery.attempts_told import told_by_attempts, told_by_demand
-from watchkeeper.domain.recovery.causes import NUMBERS_WRONG
 from watchkeeper.domain.recovery.hypotheses import judged_by_end, judged_by_progress
 from watchkeeper.domain.recovery.live import answer_to
 from watchkeeper.domain.recovery.places_named import bad_nodes, nodes_of_end
@@ -50,7 +49,14 @@ from watchkeeper.domain.recovery.recovery import Case, newest_resumable, recover
 from watchkeeper.domain.recovery.relaunching import decide_answered, decide_asked
 from watchkeeper.domain.recovery.resume_proof import resume_shown
 from watchkeeper.domain.recovery.revision import revised_by_attempts
+from watchkeeper.domain.recovery.success import (
+    numbers_at,
+    told_at_success,
+    verify_success,
+    wrong_numbers,
+)
 from watchkeeper.domain.signals.receiving import cause_by_witnesses, witnesses
+from watchkeeper.domain.state.causes import NUMBERS_WRONG
 from watchkeeper.domain.state.phases import Interrupted
 from watchkeeper.domain.state.questions import escalation_of
 from watchkeeper.domain.state.run import DRIFTED, Instance, Run, contract_of, dri_of
@@ -170,9 +176,11 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     # The check is folded in: this is the highest step that any source showed at any time.
     step, uncertainty = run.instances[-1].step_best, run.instances[-1].step_uncertainty
     ended = InstanceEnded(instance=check.instance, job=job, step=step, step_uncertainty=uncertainty)
-    events: list[RunEvent] = [ended]
     succeeded = job.state is JobState.SUCCEEDED
-    over = succeeded or run.stop_requested == check.instance
+    if succeeded:
+        return _success(run, check, ended, command)
+    events: list[RunEvent] = [ended]
+    over = run.stop_requested == check.instance
     # Findings are about a live instance; the next one is judged, and asked about, afresh. Only a
     # drifted identity outlives it: the next instance would go on under it.
     events += [
@@ -180,9 +188,6 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
         for found in run.findings.values()
         if over or found.kind != DRIFTED
     ]
-    if succeeded:
-        decision = verify_success(check.instance, job)
-        return [*events, decision, RunFinished(instance=check.instance, step=step)]
     if run.stop_requested == check.instance:
         decision = DecisionMade(
             instance=check.instance,
@@ -226,15 +231,26 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     return [*events, *_decide(after, check, evidence, command), *judged_by_end(after)]
 
 
-def verify_success(instance: str, job: JobFacts) -> DecisionMade:
-    """Return what follows from a success: its artefacts are verified (R15)."""
-    return DecisionMade(
-        instance=instance,
-        action=Action.VERIFY,
-        rule="R15",
-        because="the orchestrator says success; the artefacts are verified before any seal",
-        evidence=(describe_end(job),),
-    )
+def _success(
+    run: Run, check: CheckRecorded, ended: InstanceEnded, command: Command
+) -> list[RunEvent]:
+    """Verify a success (R15); what says that its numbers are wrong outlives it, and is asked."""
+    answers = answers_at(run, run.instances[-1], check, command.now)
+    events: list[RunEvent] = [*numbers_at(run, answers)]
+    run = foresee(run, events, command)
+    events += told_at_success(run, check, ended.job)
+    left = wrong_numbers(run)
+    return [
+        *events,
+        ended,
+        *(
+            FindingCleared(kind=found.kind, rule=found.rule, reason=f"{check.instance} ended")
+            for found in run.findings.values()
+            if found not in left
+        ),
+        verify_success(check.instance, ended.job),
+        RunFinished(instance=check.instance, step=ended.step),
+    ]
 
 
 def _wrong_numbers(run: Run, check: CheckRecorded, command: Command) -> list[tuple[str, str]]:

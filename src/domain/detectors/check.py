@@ -34,6 +34,7 @@ from watchkeeper.domain.progress.progress import Progress as Shown
 from watchkeeper.domain.progress.progress import StartupProof, parse_progress, parse_startup
 from watchkeeper.domain.progress.startup_lines import startup_shown
 from watchkeeper.domain.signals.receiving import urged
+from watchkeeper.domain.state.causes import NUMBERS_WRONG
 from watchkeeper.domain.state.health import is_recovering
 from watchkeeper.domain.state.phases import Interrupted, Stabilizing
 from watchkeeper.domain.state.run import (
@@ -143,7 +144,8 @@ def summarise(
     # After an end no finding opens; the next instance is judged afresh.
     over = isinstance(run.phase, Interrupted)
     open_kinds = _open_kinds(run, () if over else findings_at(run, answers, command.now))
-    health, because = _health(run, seen.job, readings, open_kinds)
+    wrong = _wrong_numbers(run, answers)
+    health, because = _health(run, seen.job, readings, open_kinds, wrong)
     health, because = health_by_proof(run, check, seen.job, health, because)
     expected = expected_at(run, answers, command.now)
     told = {"health": health, "because": because, "expected": expected}
@@ -272,8 +274,20 @@ def _lies_in(root: str, found: CheckpointFacts) -> bool:
     return contract_root(found.path).rpartition("/")[0] == root
 
 
+def _wrong_numbers(run: Run, answers: tuple[Held, ...]) -> list[str]:
+    """Return the kinds of findings about wrong numbers that are open at a check, acts or not."""
+    says = {one.kind: one.holds for one in answers if one.rule in NUMBERS_WRONG}
+    known = {kind: True for kind, one in run.findings.items() if one.rule in NUMBERS_WRONG}
+    told = known | {kind: holds for kind, holds in says.items() if holds is not None}
+    return sorted(kind for kind, holds in told.items() if holds)
+
+
 def _health(
-    run: Run, job: JobFacts | None, readings: tuple[Reading, ...], open_kinds: list[str]
+    run: Run,
+    job: JobFacts | None,
+    readings: tuple[Reading, ...],
+    open_kinds: list[str],
+    wrong: list[str],
 ) -> tuple[Health, str]:
     if job is None:
         reason = next((r.reason for r in readings if r.source == "orchestrator"), "not asked")
@@ -284,6 +298,8 @@ def _health(
         return health, f"orchestrator unavailable: {reason}"
     match job.state:
         case JobState.SUCCEEDED:
+            if wrong:
+                return Health.DEGRADED, f"ended successfully; open findings: {', '.join(wrong)}"
             return Health.HEALTHY, "ended successfully"
         case JobState.FAILED | JobState.STOPPED:
             return Health.UNHEALTHY, f"ended: {job.state.value}"

@@ -1,11 +1,12 @@
 """Which decision holds after a check that made none: that of the end, or of what is open."""
 
-from watchkeeper.domain.deciding.verdict import is_over, verify_success
+from watchkeeper.domain.deciding.verdict import is_over
 from watchkeeper.domain.detectors.capacity import writers_beside
 from watchkeeper.domain.detectors.check import source_is_fresh
 from watchkeeper.domain.events import Action, CheckRecorded, DecisionMade, Severity
 from watchkeeper.domain.observed.observation import source_reading
 from watchkeeper.domain.recovery.live import answer_to
+from watchkeeper.domain.recovery.success import verify_success
 from watchkeeper.domain.state.phases import Finished, Interrupted
 from watchkeeper.domain.state.run import Run
 

@@ -7,12 +7,9 @@ from watchkeeper.domain.events import Action, DecisionMade, Outlook
 from watchkeeper.domain.observed.raised import Frame, changes_training, inside, small_bug
 from watchkeeper.domain.recovery.case import Case, answer, guarded
 from watchkeeper.domain.recovery.places_named import bad_nodes, full_disk
-from watchkeeper.domain.state.causes import NUMERICAL
+from watchkeeper.domain.state.causes import NUMBERS_WRONG, NUMERICAL
 from watchkeeper.domain.state.run import contract_of
 from watchkeeper.domain.triage.memory import OUT_OF_MEMORY
-
-NUMBERS_WRONG = frozenset({"H7", "H8"})
-"""Findings that say that the numbers of the training went wrong."""
 
 
 def supersede_words(run: str) -> str:

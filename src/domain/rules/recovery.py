@@ -52,7 +52,8 @@ RECOVERY_RULES = (
         "The cause is `numerical_instability`, or H7 or H8 was open when the instance ended, or "
         "would have opened at its last check, whatever else it was, and whether a planned act "
         "expects it or not.",
-        "Ask the DRI at once; never relaunched by rule, whatever the outlook.",
+        "Ask the DRI at once; never relaunched by rule, whatever the outlook. After a success H7 "
+        "and H8 stay open, and block the seal as `wrong numbers` until a human waives them.",
         _CAUSES,
         f"{_HERO}, What Can Go Wrong: Numerical instability",
     ),
@@ -166,7 +167,7 @@ RECOVERY_RULES = (
         "R15",
         "success",
         "The orchestrator says success.",
-        "Verify the artefacts for the seal.",
+        "Verify the artefacts for the seal; of wrong numbers the DRI is asked before it (R4).",
         _VERDICT,
         f"{_LOOP}, branch: Terminal and successful; {_HERO}, Seal",
     ),

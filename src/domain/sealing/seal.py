@@ -14,6 +14,7 @@ from watchkeeper.domain.events import RunEvent, SealVerified
 from watchkeeper.domain.evolving.foresee import foresee
 from watchkeeper.domain.measuring.told_metrics import kept_metrics
 from watchkeeper.domain.observed.observation import SealFacts
+from watchkeeper.domain.recovery.success import wrong_numbers
 from watchkeeper.domain.sealing.artefacts import (
     checkpoint_lack,
     commit_lack,
@@ -21,6 +22,7 @@ from watchkeeper.domain.sealing.artefacts import (
     own_checkpoint,
     own_checkpoints,
 )
+from watchkeeper.domain.state.causes import WRONG_NUMBERS
 from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import CheckpointFacts, JobState
 
@@ -47,6 +49,7 @@ def missing_for_seal(run: Run, facts: SealFacts) -> tuple[str, ...]:
         _tracker(run, facts),
         _final(run, facts, _final_checkpoint(run, facts)),
         commit_lack(run, facts, "seal tag"),
+        *(f"{WRONG_NUMBERS}: {one.rule} open: {one.summary}" for one in wrong_numbers(run)),
     )
     return tuple(name for name in names if name)
 

@@ -9,6 +9,12 @@ from watchkeeper.domain.facts.decisions import Hypothesis, Outlook
 NUMERICAL = "numerical_instability"
 """The cause that is never treated as infrastructure (R4)."""
 
+NUMBERS_WRONG = frozenset({"H7", "H8"})
+"""Findings that say that the numbers of the training went wrong."""
+
+WRONG_NUMBERS = "wrong numbers"
+"""What such a finding is called where it blocks a seal."""
+
 UNKNOWN = frozenset({"unknown", "benign"})
 """Causes that prove nothing: `benign` only says that no line named a failure."""
 

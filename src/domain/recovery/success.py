@@ -1,0 +1,93 @@
+"""What follows from a success: its artefacts are verified, and wrong numbers are told before (R4).
+
+The orchestrator only says that the program ended with exit code 0. A run whose loss is NaN does so.
+"""
+
+from watchkeeper.domain.detectors.every import FindingChange, changes_of
+from watchkeeper.domain.detectors.held import Held
+from watchkeeper.domain.events import (
+    Action,
+    CheckRecorded,
+    DecisionMade,
+    EscalationRaised,
+    FindingCleared,
+    FindingOpened,
+    RunEvent,
+)
+from watchkeeper.domain.recovery.causes import supersede_words
+from watchkeeper.domain.state.causes import NUMBERS_WRONG, WRONG_NUMBERS
+from watchkeeper.domain.state.run import Run, dri_of
+from watchkeeper.domain.triage.triage import describe_end
+from watchkeeper.domain.values import JobFacts
+
+
+def numbers_at(run: Run, answers: tuple[Held, ...]) -> list[FindingChange]:
+    """Return what a last check changes in the findings about wrong numbers.
+
+    An act keeps a finding quiet; it makes nothing of wrong numbers that are to be sealed.
+    """
+    return [one for one in changes_of(run, answers, None) if one.rule in NUMBERS_WRONG]
+
+
+def wrong_numbers(run: Run) -> list[FindingOpened]:
+    """Return the findings about wrong numbers that are open."""
+    return [found for found in run.findings.values() if found.rule in NUMBERS_WRONG]
+
+
+def told_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
+    """Alert and ask of wrong numbers that a success leaves open; nothing where none are.
+
+    It is asked though the finding was asked about before: then the run lived, and was not to be
+    sealed.
+
+    Args:
+        run: The run with the findings of its last check.
+        check: That check.
+        job: The orchestrator's last word.
+    """
+    wrong = wrong_numbers(run)
+    if not wrong:
+        return []
+    first = wrong[0]
+    named = ", ".join(found.rule for found in wrong)
+    because = f"numerical instability ({named}): {check.instance} ended by success with it"
+    proposes = (
+        f"Look at loss and gradient norm before its end. Nothing is sealed before a human lets it "
+        f"pass with `watchkeeper seal {run.slug} --waive '{WRONG_NUMBERS}' --reason ...`; or "
+        f"change it as a new run with {supersede_words(run.slug)}?"
+    )
+    decision = DecisionMade(
+        instance=check.instance,
+        action=Action.ALERT,
+        rule="R4",
+        because=f"{because}; the DRI is asked, and nothing is sealed before a human lets it pass",
+        evidence=(describe_end(job), *(f"{one.rule} open: {one.summary}" for one in wrong)),
+        proposes=proposes,
+    )
+    question = EscalationRaised(
+        question=f"q-{run.questions_raised + 1}",
+        rule=first.rule,
+        to=dri_of(run),
+        asks=f"{first.summary}. {check.instance} ended by success with it. {proposes}",
+        evidence=decision.evidence,
+    )
+    return [decision, question]
+
+
+def verify_success(instance: str, job: JobFacts) -> DecisionMade:
+    """Return what follows from a success: its artefacts are verified (R15)."""
+    return DecisionMade(
+        instance=instance,
+        action=Action.VERIFY,
+        rule="R15",
+        because="the orchestrator says success; the artefacts are verified before any seal",
+        evidence=(describe_end(job),),
+    )
+
+
+def passed_by_seal(run: Run) -> list[FindingCleared]:
+    """Return the end of the findings that a human let pass for a seal."""
+    reason = "a human let the run be sealed with it"
+    return [
+        FindingCleared(kind=one.kind, rule=one.rule, reason=reason) for one in wrong_numbers(run)
+    ]
