@@ -136,6 +136,35 @@ LOW: Part = {"host": "w-3", "total_bytes": 100, "free_bytes": 15}
 ENOUGH: Part = {**LOW, "free_bytes": 40}
 DONE: Part = {"at": clock(5024), "job": job("succeeded")}
 
+
+def retried(minute: float, step: int, said: int | None, *listed_now: int, **parts: Any) -> Part:
+    """The orchestrator's own second try within the job, which says where it resumed from."""
+    tries = [
+        {"task": "0", "attempt": 0, "state": "preempted", "ended_at": clock(196)},
+        {"task": "0", "attempt": 1, "state": "running", "started_at": clock(198)},
+    ]
+    lines = [] if said is None else [f"Resuming training from step {said}"]
+    begun = job("running", attempts_failed=1, attempts_left=3)
+    return {
+        "at": clock(minute),
+        "job": begun,
+        "tracker": tracked(step, minute),
+        "log_lines": lines,
+        "attempts": tries,
+        **({"checkpoints": saved(*listed_now)} if listed_now else {}),
+        **parts,
+    }
+
+
+def untold(observation: Part, *names: str) -> Part:
+    return {name: value for name, value in observation.items() if name not in names}
+
+
+COUNTED = {"decision": "wait", "rule": "R13", "escalate": False, "health": "healthy"}
+ELSEWHERE = {"decision": "wait", "rule": "R13", "escalate": True, "health": "degraded"}
+SECOND = retried(205, 1760, 1650)
+LISTED = trains(195, checkpoints=saved(1500, 1650))
+
 NOT_OVER: dict[str, Part] = {
     "nobody asks the orchestrator": {"log_lines": bars(1700)},
     "the orchestrator is away": {
@@ -509,3 +538,32 @@ def test_a_relaunch_names_the_machine_that_was_lost_before() -> None:
     rows = loop(LOST, lost("w-4"), gain=400)
     line = {"id": "x", "contract": CONTRACT, "history": rows[:-1], "observation": rows[-1]}
     assert "lost before" not in row_of(answer_line(json.dumps(line), SCRUBBER))["why"]
+
+
+RETRIES = [
+    case("its own retry resumes from the newest checkpoint", [LISTED, SECOND], COUNTED),
+    case("the same, and nobody tells of its tries but their count",
+         [LISTED, untold(SECOND, "attempts")], COUNTED),
+    case("the same, seen at the checks after it, with newer checkpoints",
+         [LISTED, SECOND, retried(215, 1860, None, 1650, 1800)], CALM),
+    case("the same, and the tries are not told any more",
+         [LISTED, SECOND, trains(215, log_lines=[])], CALM),
+    case("the same, first seen when a newer checkpoint is there",
+         [LISTED, retried(225, 1960, 1650, 1500, 1650, 1900)], COUNTED),
+    case("its own retry resumes from an older checkpoint",
+         [LISTED, retried(205, 1560, 1500)], ELSEWHERE, rules=("H17",)),
+    case("its own retry resumes from what was never listed",
+         [LISTED, retried(205, 1760, 1740, 1500, 1650)], ELSEWHERE, rules=("H17",)),
+    case("a resume without a failed try",
+         [LISTED, trains(205, log_lines=["Resuming training from step 1650"])],
+         {"escalate": True, "health": "degraded"}, rules=("H17",)),
+    case("a preemption after its own retry",
+         [LISTED, SECOND, retried(215, 1860, None, 1650, 1800),
+          failed(240, **PREEMPTED, **listed(1650, 1800))],
+         relaunched(1800), "preemption", line={"contract": NAMED}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RETRIES, ids=lambda case: case.name)
+def test_a_retry_of_the_orchestrators_own_is_held_against_its_time(case: Case) -> None:
+    hold(case)

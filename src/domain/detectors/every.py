@@ -20,6 +20,7 @@ from watchkeeper.domain.detectors.host import disk_low, mount_missing
 from watchkeeper.domain.detectors.identity import drift_summary, identity_drift, lineage_misfit
 from watchkeeper.domain.detectors.liveness import degraded, monitor_blind, not_training
 from watchkeeper.domain.detectors.metrics import metric_answers
+from watchkeeper.domain.detectors.own_retries import newest_then, own_retries, retry_mismatch
 from watchkeeper.domain.detectors.planned import expecting
 from watchkeeper.domain.detectors.signs import log_signature
 from watchkeeper.domain.detectors.start import final_step, wrong_place
@@ -150,7 +151,7 @@ def answers_at(
     """
     return (
         pending(run, instance, check, now),
-        _resume_mismatch(instance, check),
+        _resume_mismatch(run, instance, check),
         _unaccounted(check),
         _drifted(run, check),
         lineage_misfit(run, check),
@@ -184,20 +185,33 @@ def _of_movement(
     )
 
 
-def _resume_mismatch(instance: Instance, check: CheckRecorded) -> Held:
+def _resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> Held:
     """H17: the step that training says it resumed from is not the one decided on."""
     said = check.startup.resumed_step
     unknown = said is None and not check.startup.scratch
-    summary = resume_mismatch(instance, check)
-    holds = None if unknown else bool(summary)
-    lines = (f"decided: step {instance.plan.resume_step}", f"the log says: {said}")
-    return Held("resume_mismatch", "H17", Severity.ALERT, holds, summary, lines)
+    summary = resume_mismatch(run, instance, check)
+    holds = None if unknown or summary is None else bool(summary)
+    lines: tuple[str, ...] = (f"decided: step {instance.plan.resume_step}", f"the log says: {said}")
+    if summary and (retries := own_retries(run, check)):
+        known, at = newest_then(run, check, retries[-1]), f"{retries[-1].since:%Y-%m-%d %H:%M:%S}"
+        lines += (f"a try failed at {at} or later; the newest checkpoint then: step {known}",)
+    return Held("resume_mismatch", "H17", Severity.ALERT, holds, summary or "", lines)
 
 
-def resume_mismatch(instance: Instance, check: CheckRecorded) -> str:
-    """Say how training started elsewhere than was decided; empty where nothing shows that."""
+def resume_mismatch(run: Run, instance: Instance, check: CheckRecorded) -> str | None:
+    """Say how training started elsewhere than was decided; empty where nothing shows that.
+
+    The orchestrator's own retry goes on from the newest checkpoint of its time, which nobody
+    decided on.
+
+    Returns:
+        None where a retry resumed, and nobody can tell from where it had to.
+    """
     decided = instance.plan.resume_step
     said = check.startup.resumed_step
+    retries = own_retries(run, check) if said not in (None, decided) else ()
+    if retries:
+        return retry_mismatch(run, check, retries)
     if decided is None:
         elsewhere = said is not None
         return f"resumed from step {said}, though nothing was to be resumed" if elsewhere else ""

@@ -30,6 +30,7 @@ from watchkeeper.domain.state.phases import (
     Stabilizing,
 )
 from watchkeeper.domain.state.remembered import TRAIL_MAX, past_check, with_checks
+from watchkeeper.domain.state.retries import with_retries
 from watchkeeper.domain.state.run import (
     CHECKPOINTS_KEPT,
     Checkpoint,
@@ -38,6 +39,7 @@ from watchkeeper.domain.state.run import (
     Watch,
     is_moving,
 )
+from watchkeeper.domain.values import JobState
 
 
 class SeenCheck(NamedTuple):
@@ -149,6 +151,8 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
     instance = last_instance_or_misfit(run)
     name, plan = instance.plan.instance, instance.plan
     best, slack, failed = instance.step_best, instance.step_uncertainty, instance.attempts_failed
+    retried, unsure = instance.retried, instance.unsure
+    looked = run.last_check.at if run.last_check is not None else None
     phase, since, progress = run.phase, run.since, run.progress
     for _, at, data in checks:
         if data.instance != name:
@@ -162,8 +166,9 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
                 best, slack = shown.step, shown.uncertainty
             if isinstance(phase, Stabilizing) and is_moving(plan, shown):
                 phase, since = Running(phase.plan, phase.launched_at), at
-        if job is not None and job.attempts_failed > failed:
-            failed = job.attempts_failed
+        retried, looked = with_retries(retried, failed, data, looked), at
+        if job is not None:
+            failed, unsure = max(failed, job.attempts_failed), job.state is JobState.UNKNOWN
     version = checks[-1].version
     if version != run.version + len(checks):
         raise Misfit("an event is missing between checks")
@@ -173,6 +178,8 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
         seen = copied(seen, step_best=best, step_uncertainty=slack)
     if failed != seen.attempts_failed:
         seen = copied(seen, attempts_failed=failed)
+    if retried is not seen.retried or unsure is not seen.unsure:
+        seen = copied(seen, retried=retried, unsure=unsure)
     return copied(
         run,
         version=version,

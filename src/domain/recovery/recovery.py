@@ -160,7 +160,9 @@ def _r9(case: Case) -> DecisionMade | None:
 
 def _r11(case: Case) -> DecisionMade | None:
     """R11: the lineage may have been written over by a wrong start, or forbids resuming."""
-    mismatch = resume_mismatch(case.run.instances[-1], case.check)
+    mismatch = resume_mismatch(case.run, case.run.instances[-1], case.check)
+    if mismatch is None and "H17" in case.failure.findings:
+        mismatch = "started elsewhere than was decided (H17 was open), and nobody can tell now"
     forbidden = shows_forbidden(case.check)
     fresh = supersede_words(case.run.slug)
     if mismatch or forbidden:

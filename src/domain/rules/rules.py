@@ -235,8 +235,9 @@ _TEXTS = (
     RuleText(
         "H17",
         "wrong start",
-        "Training says that it resumed from another step than was decided, or started from "
-        "scratch; its log shows a text of `policy.lines_forbidden`; or the start is over, by steps "
+        "Training says that it resumed from another step than was decided (below a try that "
+        "failed: than the newest complete checkpoint of its time), or started from scratch; its "
+        "log shows a text of `policy.lines_forbidden`; or the start is over, by steps "
         "that move or after 45 min, and a log that was read whole shows none of a text of "
         "`policy.lines_expected`; or the log names a checkpoint or an output path outside the "
         "roots that were decided, or in another region. A log without an answer, or of which only "

@@ -24,6 +24,7 @@ from watchkeeper.domain.state.manoeuvres import Manoeuvres
 from watchkeeper.domain.state.metrics import LossAt
 from watchkeeper.domain.state.phases import Phase, Running, Stabilizing, Unborn
 from watchkeeper.domain.state.remembered import PastCheck
+from watchkeeper.domain.state.retries import Retried
 from watchkeeper.domain.values import CheckpointKind, JobFacts
 
 UNACCOUNTED = "job_unaccounted"
@@ -87,6 +88,8 @@ class Instance:
         step_best: The highest step seen under it.
         step_uncertainty: How far the true step may lie from it, either way.
         attempts_failed: The orchestrator's own failed attempts seen so far.
+        retried: Those of them that were followed by another, as far as their time is known.
+        unsure: The orchestrator's last answer was that it cannot tell.
         config: The configuration it was launched with, flattened; empty where none was read.
         patch: Identity of what was not committed at its launch; empty for a clean tree.
     """
@@ -97,6 +100,8 @@ class Instance:
     step_best: int | None = None
     step_uncertainty: int = 0
     attempts_failed: int = 0
+    retried: tuple[Retried, ...] = ()
+    unsure: bool = False
     config: Mapping[str, str] = field(default_factory=dict[str, str])
     patch: str = ""
 
