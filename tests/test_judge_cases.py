@@ -400,6 +400,26 @@ CASES = [
         before=WELL,
     ),
     Case(
+        "the orchestrator cannot tell once, and steps come",
+        trains(200, job=job("unknown")),
+        {**CALM, "health": "unknown"},
+        before=WELL,
+    ),
+    Case(
+        "it cannot tell twice, and steps come",
+        trains(210, job=job("unknown")),
+        {"decision": "alert", "rule": "R19", "escalate": True, "health": "unknown"},
+        rules=("R19",),
+        before=[*WELL, trains(200, job=job("unknown"))],
+    ),
+    Case(
+        "it cannot tell once, and no step came",
+        trains(200, job=job("unknown"), log_lines=bars(step_at(190)), tracker=tracked(None, 190)),
+        {"decision": "alert", "rule": "R19", "escalate": True, "health": "unknown"},
+        rules=("R19",),
+        before=WELL,
+    ),
+    Case(
         "success, and the tracker's last loss is NaN",
         ended(5024, "succeeded", **{**LAST, "tracker": NAN_LAST}),
         WRONG_NUMBERS,

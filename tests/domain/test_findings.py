@@ -1,5 +1,6 @@
 """Findings open once, stay while they hold, clear when they stop, and wait where none can tell."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -161,11 +162,44 @@ def test_a_lineage_that_is_not_known_to_be_intact_is_never_relaunched_unasked(
 # --- A job that nobody can account for ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("state", [JobState.UNKNOWN, JobState.NOT_FOUND])
+def unknown_once() -> History:
+    """A run that trains on while its orchestrator said once that it cannot tell."""
+    history = story(Running).later(SECOND * 570)
+    answer = history.check(job(JobState.UNKNOWN), step=1150, found=listing(900, 1000))
+    assert opened(answer) == []
+    assert answer.all(EscalationRaised) == []
+    return history
+
+
+def test_an_orchestrator_that_cannot_tell_once_is_not_asked_about_while_steps_come() -> None:
+    history = unknown_once()
+    assert opened(history.later(SECOND * 570).check(step=1200)) == []
+    # The count begins anew after an answer.
+    again = history.later(SECOND * 570).check(job(JobState.UNKNOWN), step=1250)
+    assert opened(again) == []
+    # No answer is none in between.
+    assert opened(history.later(SECOND * 570).check(step=1300, without=("orchestrator",))) == []
+    last = history.later(SECOND * 570).check(job(JobState.UNKNOWN), step=1350)
+    assert opened(last) == ["job_unaccounted"]
+
+
+def test_an_orchestrator_that_cannot_tell_is_asked_about_at_once_where_no_step_comes() -> None:
+    history = story(Running).later(SECOND * 570)
+    assert opened(history.check(job(JobState.UNKNOWN))) == ["job_unaccounted"]
+
+
+@pytest.mark.parametrize(
+    ("state", "given"),
+    [
+        (JobState.UNKNOWN, unknown_once),
+        (JobState.NOT_FOUND, unknown_once),
+        (JobState.NOT_FOUND, lambda: story(Running)),
+    ],
+)
 def test_a_job_that_the_orchestrator_cannot_account_for_is_asked_about_and_not_ended(
-    state: JobState,
+    state: JobState, given: Callable[[], History]
 ) -> None:
-    history = story(Running)
+    history = given()
     answer = history.later(SECOND * 570).check(job(state), step=1200, found=listing(900, 1000))
     assert opened(answer) == ["job_unaccounted"]
     assert answer.the(EscalationRaised).rule == "R19"

@@ -18,7 +18,7 @@ from watchkeeper.domain.detectors.freshness import cleared_by_check
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.host import disk_low, mount_missing
 from watchkeeper.domain.detectors.identity import drift_summary, identity_drift, lineage_misfit
-from watchkeeper.domain.detectors.liveness import degraded, monitor_blind, not_training
+from watchkeeper.domain.detectors.liveness import degraded, monitor_blind, moves, not_training
 from watchkeeper.domain.detectors.metrics import metric_answers
 from watchkeeper.domain.detectors.own_retries import newest_then, own_retries, retry_mismatch
 from watchkeeper.domain.detectors.planned import expecting
@@ -152,7 +152,7 @@ def answers_at(
     return (
         pending(run, instance, check, now),
         _resume_mismatch(run, instance, check),
-        _unaccounted(check),
+        _unaccounted(instance, check),
         _drifted(run, check),
         lineage_misfit(run, check),
         _forbidden_line(check),
@@ -241,10 +241,16 @@ def _line_missing(run: Run, instance: Instance, check: CheckRecorded, now: datet
     return Held(LINE_MISSING, "H17", Severity.ALERT, holds, summary, lines)
 
 
-def _unaccounted(check: CheckRecorded) -> Held:
-    """The orchestrator was reached and cannot say what became of a job that it had."""
+def _unaccounted(instance: Instance, check: CheckRecorded) -> Held:
+    """The orchestrator was reached and cannot say what became of a job that it had.
+
+    That it cannot tell once is nothing while steps come: the tracker or the output account for it.
+    """
     lost = (JobState.UNKNOWN, JobState.NOT_FOUND)
     holds = None if check.job is None else check.job.state in lost
+    unsure = check.job is not None and check.job.state is JobState.UNKNOWN
+    if unsure and not instance.unsure and moves(check.liveness):
+        holds = None
     state = check.job.state.value if check.job is not None else ""
     return Held(
         UNACCOUNTED,

@@ -207,8 +207,9 @@ RECOVERY_RULES = (
         "R19",
         "judgement",
         "Nothing above decides: an outlook of `ask`, an end that was to be retried once and came "
-        "back, a blocked gate, a refused launch, a job that nobody can account for; another "
-        "live job on the run's output root; a "
+        "back, a blocked gate, a refused launch, a job that nobody can account for (where steps "
+        "come, only once the orchestrator says twice in a row that it cannot tell, or that it does "
+        "not know it); another live job on the run's output root; a "
         "checkpoint store that is silent for `live.stall` after an end; a relaunch that R1 would "
         "decide where `policy.approvals` is `each`; or a human answered a question with a "
         "relaunch.",
