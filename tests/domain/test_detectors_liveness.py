@@ -1,5 +1,6 @@
 """Is it really training? H3, H16, the blind monitor, and why it is quiet."""
 
+import math
 from datetime import timedelta
 from typing import Any
 
@@ -768,6 +769,26 @@ def test_h13_is_about_live_jobs_and_not_about_hints() -> None:
     assert log_signature(ended).holds is None
     hint = check_of(claims=(claim("hbm_oom", 0.3),), liveness=STOOD)
     assert log_signature(hint).holds is None
+
+
+@pytest.mark.parametrize(
+    ("line", "loss", "holds"),
+    [
+        ("ppl: inf", 93.1, False),
+        ("ppl: inf", math.inf, True),
+        ("ppl: inf", None, True),
+        ("ppl: nan", 2.4, True),
+        ("ppl: inf grad_norm: inf", 2.4, True),
+        ("grad_norm: inf", 2.4, True),
+    ],
+)
+def test_h13_takes_an_infinite_perplexity_of_a_finite_loss_for_no_failure(
+    line: str, loss: float | None, holds: bool
+) -> None:
+    said = claim("numerical_instability", line=line)
+    metrics = {} if loss is None else {"train/loss": loss}
+    check = check_of(claims=(said,), liveness=MOVING, metrics=metrics)
+    assert log_signature(check).holds is holds
 
 
 def test_h16_reads_claims_of_the_cluster() -> None:

@@ -71,6 +71,64 @@ def test_no_number_makes_a_failure_of_a_line_of_progress(line: str) -> None:
     assert found.label is Label.BENIGN, found.evidence
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step 2600: loss=2.4 best_val_loss=inf",
+        "best_loss=inf",
+        "Best val loss so far: inf",
+        "best_loss=tensor(inf)",
+        "min_loss=inf patience=3",
+        "EarlyStopping: monitor=val/loss best=inf",
+        "grad_clip=inf",
+        "clip_grad_norm=inf",
+        "max_grad_norm: inf",
+        "config: trainer.max_grad_norm: inf",
+        '  "max_grad_norm": Infinity,',
+        "loss_threshold: inf",
+        "loss_limit=inf",
+        "default_loss: inf",
+        "init_loss = float('inf')",
+        "  debug_nans: False",
+        "jax_debug_nans=True debug_infs=False",
+        "step 5: loss=93.1 ppl: inf",
+        "step 5: val_loss=93.1 val_ppl=inf",
+        "ppl=inf loss=93.1",
+    ],
+)
+def test_an_infinite_record_bound_or_switch_is_no_number_that_was_lost(line: str) -> None:
+    assert triage_text(f"step 2500: loss=2.5\n{line}").label is Label.BENIGN
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "best_val_loss=inf loss=nan",
+        "loss=nan best_val_loss=inf",
+        "loss=2.4 grad_norm=inf best_val_loss=inf",
+        "min_loss=inf, loss=inf",
+        "best checkpoint loaded; loss: inf",
+        "max_grad_norm=1.0 grad_norm=inf",
+        "grad_norm_before_clip=inf",
+        "clip_loss: inf",
+        "max_margin_loss=inf",
+        "min_snr_loss: inf",
+        "best_of_n_loss: inf",
+        "learner/default_policy/total_loss: inf",
+        "max_logits: inf",
+        "best_val_loss=nan",
+        "debug_nans: True, loss: nan",
+        "step 5: loss=inf ppl: inf",
+        "step 5: loss=2.4 grad_norm=nan ppl: inf",
+        "loss_disc: inf",
+        "lm loss: inf",
+        "train/loss: nan",
+    ],
+)
+def test_a_metric_that_is_no_number_is_found_beside_infinite_bounds(line: str) -> None:
+    assert triage_text(f"step 2500: loss=2.5\n{line}").label is Label.NUMERICAL
+
+
 def test_a_failure_is_read_beside_an_alarming_path() -> None:
     line = "OSError: [Errno 28] No space left on device: '/mnt/failed/step-7.pt'"
     assert triage_text(line).label is Label.DISK_FULL

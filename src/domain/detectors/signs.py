@@ -1,5 +1,9 @@
 """H13: the log of a live job shows the signature of a failure."""
 
+import math
+import re
+
+from watchkeeper.domain.contracts.metric_names import recognise
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.liveness import moves
 from watchkeeper.domain.events import CheckRecorded, Severity
@@ -30,13 +34,18 @@ GRAVE = frozenset(
 """Classes that do not pass by themselves: an alert where no step comes, else told at once."""
 
 
+_PERPLEXITY = re.compile(r"(?<![a-z])(?:ppl|perplexity)[\"']?\s{0,4}[:=]\s{0,4}\W?inf", re.I)
+_NO_NUMBER = re.compile(r"(?<![a-z])(?:nan|inf|infinity)(?![a-z])", re.I)
+
+
 def log_signature(check: CheckRecorded) -> Held:
     """H13: lines of a failure's class, also without the words that people grep for.
 
     What steps went on after was retried and passed: of that only what is grave is told.
     """
     going_on = moves(check.liveness)
-    claims = [one for one in check.claims if _counts(one) and (one.label in GRAVE or not going_on)]
+    counted = [one for one in check.claims if _counts(one) and not _is_overflow(one, check)]
+    claims = [one for one in counted if one.label in GRAVE or not going_on]
     alive = check.job is not None and check.job.state is JobState.RUNNING
     holds: bool | None = None
     if claims and alive:
@@ -65,3 +74,12 @@ def _is_read(check: CheckRecorded) -> bool:
 
 def _counts(claim: CauseClaim) -> bool:
     return claim.label not in TOLD_NEVER and claim.confidence >= CONFIDENCE_MIN
+
+
+def _is_overflow(claim: CauseClaim, check: CheckRecorded) -> bool:
+    """Say whether a line only shows an infinite exp() of a loss that is itself a number."""
+    if not _PERPLEXITY.search(claim.line) or len(_NO_NUMBER.findall(claim.line)) > 1:
+        return False
+    name = recognise(check.metrics).get("loss")
+    known = bool(check.measured.points) if name is None else math.isfinite(check.metrics[name])
+    return known and not check.measured.not_finite

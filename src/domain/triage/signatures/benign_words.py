@@ -4,7 +4,60 @@ from watchkeeper.domain.triage.signatures.model import Label, Rank, Scope, Signa
 
 _B = Label.BENIGN
 
+_INFINITE = (
+    r"[\"']?[ \t]{0,8}[:=][ \t]{0,4}[\"']?(?:(?:float|(?:torch\.)?tensor)\()?"
+    r"(?:np\.|numpy\.|math\.|torch\.)?[\"']?[-+]?inf(?:inity)?\b[\"']?\)?"
+)
+"""The value of a name: infinite, and no NaN."""
+
+_FINITE_LOSS = (
+    r"(?<![a-z])loss[\"']?[ \t]{0,4}[:=]?[ \t]{0,4}-?\d[\d.]*(?:e[-+]?\d+)?(?=[\s,|;}]|$)"
+)
+_PERPLEXITY = r"(?<![a-z])(?:ppl|perplexity)" + _INFINITE
+
 PARTS = (
+    Signature(
+        "calm.infinite-bound",
+        _B,
+        # What is clipped, or was before it, is measured; so are a CLIP model's loss, the losses
+        # of a policy that is called `default_policy`, and losses with such a word in their name.
+        r"(?:(?<![\w./-])(?:[\w./-]{0,60}[_/.-])?best(?!_of)(?:[\w./-]{0,60}"
+        r"|(?: [a-z]{1,12}){0,2} (?:loss|metric|score|ppl|perplexity|value)(?: so far)?)"
+        r"|(?<![\w-])(?:max[_-]?(?:grad(?:ient)?s?[_-]?|global[_-]?)*norm"
+        r"|max[_-](?!margin)(?:\w{1,30}[_-])?(?:loss|kl|scale)|min[_-](?!snr)[\w-]{1,40}|\w{0,30}loss_min"
+        r"|(?:\w{1,40}[_-])?(?:limit|threshold|patience|init|default(?![_-]policy))"
+        r"(?:[_-][\w-]{1,40})?"
+        r"|(?!\w*(?:loss|logit|unclip|clipped|before|pre_|after|post))"
+        r"(?:\w{1,40}[_-])?clip(?:ping)?(?:[_-][\w-]{1,40})?))" + _INFINITE,
+        "step 2600: loss=2.4 best_val_loss=inf",
+        "step 2600: loss=inf best_val_loss=2.4",
+        "training loops: records before the first value, bounds that are switched off",
+        Rank.ROOT,
+        Scope.PART,
+    ),
+    Signature(
+        "calm.nan-switch",
+        _B,
+        r"(?<![a-z])(?:jax_)?debug_(?:nans|infs)[\"']?[ \t]{0,4}[:=,][ \t]{0,4}[\"']?"
+        r"(?:true|false|none|on|off|\d)\b",
+        "jax_debug_nans: False",
+        "jax_debug_nans found a NaN",
+        "configurations of JAX that are echoed",
+        Rank.ROOT,
+        Scope.PART,
+    ),
+    Signature(
+        "calm.perplexity",
+        _B,
+        # exp() of a loss is infinite long before the loss is.
+        _FINITE_LOSS + r"(?:(?!\bnan|\binf|error|exception|fail|memory)[\w \t.,:=|/+\"'-])"
+        r"{0,80}?" + _PERPLEXITY + r"|" + _PERPLEXITY + r"(?=[^\n]{0,200}" + _FINITE_LOSS + r")",
+        "step 5: loss=93.1 ppl: inf",
+        "step 5: loss=inf ppl: inf",
+        "training loops",
+        Rank.ROOT,
+        Scope.PART,
+    ),
     Signature(
         "calm.path",
         _B,
