@@ -111,6 +111,108 @@ def test_the_first_failed_try_and_the_orchestrator_s_sentence_name_a_cause(
     assert answer.all(DecisionMade)
 
 
+BY_A_SENTENCE = {"message": "The node was preempted by a job of a higher priority"}
+TRACED = "Traceback (most recent call last):"
+NO_SPACE = "OSError: [Errno 28] No space left on device"
+METRIC = "max_grad_norm: inf"
+
+
+@pytest.mark.parametrize("word", [PREEMPTED, LOST, {"worker_failure": True}, BY_A_SENTENCE])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step 2600: loss=2.4 best_val_loss=inf",
+        METRIC,
+        "loss_scale: inf",
+        "Evaluation: val_loss: nan",
+        "WARNING: loss spike detected: 2.9",
+        "W1121 00:40:00.1 77 train.py:8] loss spike detected: 2.9",
+        "Failed to write checkpoint step-2400: RPC cancelled",
+        "ValueError: I/O operation on closed file.",
+        "RuntimeError: DataLoader worker (pid 42) exited unexpectedly",
+        "torch.OutOfMemoryError caught, retrying with smaller microbatch",
+        "WARNING: No space left on device, the cache is ignored",
+        "[warning] disk is nearly full: No space left on device",
+        "Segmentation fault (core dumped)",
+    ],
+)
+def test_a_machine_that_was_taken_is_the_cause_beside_weaker_lines(
+    word: dict[str, Any], line: str
+) -> None:
+    failure = ended(FAILED, attempt(0, "w-0", **word), lines=(line,)).the(FailureClassified)
+    assert failure.cause == ("preemption" if word in (PREEMPTED, BY_A_SENTENCE) else "node_failure")
+    assert failure.outlook is Outlook.RETRY
+
+
+@pytest.mark.parametrize("word", [PREEMPTED, LOST, BY_A_SENTENCE])
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        (NAME_ERROR, "code_bug"),
+        ((TRACED, "ValueError: token id 50304 out of range for vocab of 50257"), "data_error"),
+        ((NO_MEMORY,), "hbm_oom"),
+        ((TRACED, NO_MEMORY), "hbm_oom"),
+        (("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12345 bytes.",), "hbm_oom"),
+        (("Loss is nan, stopping training",), "numerical_instability"),
+        (("AssertionError: found NaN in local forward loss calculation",), "numerical_instability"),
+        (("ERROR:tensorflow:Model diverged with loss = NaN.",), "numerical_instability"),
+        ((NO_SPACE,), "disk_full"),
+        (("OSError: no debug info: No space left on device",), "disk_full"),
+        # A weaker line beside it takes nothing back, wherever it stands.
+        ((METRIC, "WARNING: loss spike detected: 2.9", NO_SPACE), "disk_full"),
+        (("Evaluation: val_loss: nan", *NAME_ERROR), "code_bug"),
+        # Nobody knows what was raised.
+        ((TRACED, "acme.Odd: 7", "WARNING: loss spike detected: 2.9"), "unknown"),
+    ],
+)
+def test_what_ended_the_program_before_is_stronger_than_a_machine_that_was_taken(
+    word: dict[str, Any], lines: tuple[str, ...], named: str
+) -> None:
+    failure = ended(FAILED, attempt(0, "w-0", **word), lines=lines).the(FailureClassified)
+    assert failure.cause == named
+    assert failure.outlook is not Outlook.RETRY
+
+
+@pytest.mark.parametrize(
+    ("tries", "named"),
+    [
+        ([], "preemption"),
+        ([KILLED | {"message": ""}], "preemption"),
+        # The try that failed first has its own word.
+        ([{"message": "Exit code 1"}], "numerical_instability"),
+        ([{"exit_code": 1}], "numerical_instability"),
+    ],
+)
+def test_the_sentence_on_the_job_counts_where_the_first_failed_try_says_nothing(
+    tries: list[dict[str, Any]], named: str
+) -> None:
+    told = [attempt(number, f"w-{number}", **one) for number, one in enumerate(tries)]
+    said = job(JobState.FAILED, **BY_A_SENTENCE)
+    assert cause(ended(said, *told, lines=("Evaluation: val_loss: nan",))) == named
+
+
+def test_weaker_lines_are_cited_and_stay_other_readings() -> None:
+    answer = ended(FAILED, attempt(0, "w-0", **PREEMPTED), lines=("Evaluation: val_loss: nan",))
+    failure = answer.the(FailureClassified)
+    assert failure.secondary == ("numerical_instability",)
+    cited = "weaker: numerical_instability (nan.metric): Evaluation: val_loss: nan"
+    assert failure.evidence[-1] == cited
+    decision = answer.the(DecisionMade)
+    assert (decision.action, decision.rule) == (Action.RELAUNCH, "R1")
+
+
+def test_a_loss_that_is_no_number_holds_the_relaunch_of_what_was_preempted() -> None:
+    lines = ("step 1090: loss=nan", "step 1100: loss=nan")
+    decision = ended(FAILED, attempt(0, "w-0", **PREEMPTED), lines=lines).the(DecisionMade)
+    assert decision.rule == "R4"
+    assert decision.action is not Action.RELAUNCH
+
+
+def test_weaker_lines_count_where_no_machine_was_taken() -> None:
+    failure = ended(FAILED, attempt(0, "w-0"), lines=("Evaluation: val_loss: nan",))
+    assert cause(failure) == "numerical_instability"
+
+
 @pytest.mark.parametrize(("ago", "named"), [(1, "preemption"), (120, "unknown")])
 def test_a_try_that_failed_long_before_the_end_and_was_retried_is_not_its_cause(
     ago: int, named: str

@@ -20,10 +20,12 @@ from watchkeeper.domain.recovery.unscheduled import (
 )
 from watchkeeper.domain.state.causes import NUMERICAL, UNKNOWN
 from watchkeeper.domain.triage.claiming import claims_in
+from watchkeeper.domain.triage.outweighing import OF_A_LOST_PEER, outweighs
 from watchkeeper.domain.triage.triage import (
     CLAIM_CONFIDENCE_MIN,
     RAISED,
     Classified,
+    classify,
     fingerprint,
     signal_name,
 )
@@ -34,11 +36,6 @@ LOST = {AttemptState.PREEMPTED: "preemption", AttemptState.WORKER_FAILED: "node_
 
 _FAILED = frozenset({AttemptState.FAILED, AttemptState.KILLED, *LOST})
 
-_OF_A_LOST_PEER = frozenset(
-    {"collective_hang", "network_storage_transient", "controller_failure", "node_failure"}
-)
-"""What the other tasks print once one of them is gone."""
-
 _SAYS_MORE = frozenset({"hbm_oom", "host_oom", "disk_full", NUMERICAL})
 """Causes that a flag about a machine's memory does not take back."""
 
@@ -47,6 +44,9 @@ _NOT_BY_WORDS = UNKNOWN | {"host_oom", "user_stopped"}
 
 
 _SIGKILL = 9
+
+_WEAKER_MAX = 2
+"""Claims that were weaker than the orchestrator's word, cited with it."""
 
 STOPPED_BY_A_PERSON = "stop.by-user"
 """The signature of sentences that say so in words; an interrupt alone has many senders."""
@@ -99,13 +99,47 @@ def told_by_attempts(found: Classified, check: CheckRecorded, job: JobFacts) -> 
     if is_unscheduled(job):
         return _unserved(found, check, job, None)
     first = first_failed(check)
+    if not _lost_its_machine(first, job):
+        return _told(found, check, job, first)
+    weaker = [one for one in check.claims if not outweighs(one, check.traceback)]
+    if not weaker:
+        return _told(found, check, job, first)
+    left = tuple(one for one in check.claims if one not in weaker)
+    check = check.model_copy(update={"claims": left})
+    told = _told(classify(job, check), check, job, first)
+    others = dict.fromkeys((*told.secondary, *(one.label for one in weaker)))
+    cited = [f"weaker: {one.label} ({one.signature}): {one.line}" for one in weaker]
+    return replace(
+        told,
+        secondary=tuple(label for label in others if label != told.cause),
+        evidence=(*told.evidence, *cited[:_WEAKER_MAX]),
+    )
+
+
+def _lost_its_machine(first: AttemptFacts | None, job: JobFacts) -> bool:
+    """Say whether the orchestrator's word on the first failed try is that its machine was taken.
+
+    Its sentence on the job stands for that only where the try says nothing.
+    """
+    if first is not None and lost_by(first):
+        return True
+    silent = first is None or (not first.message and not first.exit_code)
+    said = job.message if first is None or silent else first.message
+    claim = next(iter(claims_in(_lines(said))), None)
+    sure = claim is not None and claim.confidence >= CLAIM_CONFIDENCE_MIN
+    return sure and claim is not None and claim.label in LOST.values()
+
+
+def _told(
+    found: Classified, check: CheckRecorded, job: JobFacts, first: AttemptFacts | None
+) -> Classified:
     if first is not None and first.oom and found.cause not in _SAYS_MORE:
         print_ = fingerprint(job, "out of memory, by the orchestrator's flag")
         lines = (attempt_line(first), f"the orchestrator's flag: out of memory{_memory(first)}")
         return _named(found, "host_oom", Outlook.ASK, print_, lines, first)
     cause = lost_by(first) if first is not None else ""
     dark = found.cause in UNKNOWN and not check.traceback
-    if first is not None and cause and (dark or found.cause in _OF_A_LOST_PEER):
+    if first is not None and cause and (dark or found.cause in OF_A_LOST_PEER):
         print_ = fingerprint(job, f"attempt {first.state.value}")
         return _named(found, cause, Outlook.RETRY, print_, (attempt_line(first),), first)
     if not dark:
@@ -157,9 +191,9 @@ def _stopped(found: Classified, check: CheckRecorded, job: JobFacts) -> Classifi
 
 def _by_its_sentence(found: Classified, job: JobFacts, first: AttemptFacts | None) -> Classified:
     """Name what the first failed try says, where the lines only show that a peer was lost."""
-    if first is None or found.cause not in _OF_A_LOST_PEER:
+    if first is None or found.cause not in OF_A_LOST_PEER:
         return found
-    barred = _NOT_BY_WORDS | _OF_A_LOST_PEER
+    barred = _NOT_BY_WORDS | OF_A_LOST_PEER
     if job.signal == _SIGKILL:
         barred |= RAISED
     claim = _claim(claims_in(_lines(first.message)), barred)
