@@ -1,5 +1,6 @@
 """H4 where no metric tells a throughput: by the steps from check to check."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -7,8 +8,9 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.looking import CADENCE, cleared, look, opened
-from tests.domain.samples import bar, contract, tracker
+from tests.domain.samples import bar, contract, job, listing, node_lost, tracker
 from watchkeeper.domain.events import CheckRecorded, FindingOpened, Severity
+from watchkeeper.domain.state.run import Instance
 
 FAST = 100
 
@@ -123,3 +125,99 @@ def test_a_slowdown_beyond_rounding_is_seen_in_rounded_bars(
     assert changes == found
     if found and len(found) == 1:
         assert "% below its baseline" in history.run.findings["throughput_collapse"].summary
+
+
+# --- After a relaunch -----------------------------------------------------------------------------
+
+KEPT_AT = 1_000
+"""The checkpoint that the second instance resumes from: the last step of the first."""
+
+
+def relaunched(
+    before: list[int], after: list[int], changed: str = "", back: int = 0
+) -> list[list[str]]:
+    """What H4 opened at each check of a second instance.
+
+    Args:
+        before: Steps of the first instance from check to check.
+        after: Steps of the second one.
+        changed: What else is different of the first one: `hardware`, `batch`, `command`, `config`.
+        back: Steps that are trained again.
+    """
+    promised = contract(final_step={"value": 9_000, "source": "config"}, lane="ordinary")
+    history = History().launch(promised)
+    step = KEPT_AT + back - sum(before)
+    for move in before:
+        step += move
+        at = history.now + CADENCE
+        told = tracker(step, heartbeat_at=at, metrics={})
+        look(history, lines=[bar(f"{step}it/9000")], shown=told)
+    history.fail(node_lost(), found=listing(KEPT_AT))
+    history.relaunch()
+    first, second = history.run.instances
+    history.run = replace(history.run, instances=(_other(first, changed), second))
+    step, new = KEPT_AT, list[list[str]]()
+    for move in after:
+        step += move
+        name = second.plan.submission_id
+        alive = job(started_at=second.launched_at).model_copy(update={"submission_id": name})
+        told = tracker(max(step, KEPT_AT + back), heartbeat_at=history.now + CADENCE, metrics={})
+        lines = [f"Resuming training from step {KEPT_AT}", bar(f"{step}it/9000")]
+        answer = look(history, alive, lines=lines, shown=told, found=listing(KEPT_AT))
+        new.append([kind for kind in opened(answer) if kind in COLLAPSED])
+    return new
+
+
+def _other(first: Instance, changed: str) -> Instance:
+    assert first.contract is not None
+    match changed:
+        case "hardware":
+            slower = first.contract.hardware.model_copy(update={"type": "v4-8"})
+            return replace(first, contract=first.contract.model_copy(update={"hardware": slower}))
+        case "batch":
+            smaller = first.contract.model.model_copy(update={"batch_size": 8})
+            return replace(first, contract=first.contract.model_copy(update={"model": smaller}))
+        case "command":
+            command = (*first.plan.base_command, "--batch=8")
+            return replace(first, plan=first.plan.model_copy(update={"base_command": command}))
+        case _:
+            return first
+
+
+COLLAPSED = ["throughput_collapse"]
+
+
+@pytest.mark.parametrize("slow", [50, 33])
+def test_a_relaunch_onto_slow_machines_is_told_by_the_pace_before_it(slow: int) -> None:
+    new = relaunched([FAST] * 8, [slow] * 10)
+    assert new == [[], [], [], COLLAPSED, *[[]] * 6]
+
+
+@pytest.mark.parametrize("changed", ["hardware", "batch", "command"])
+def test_other_machines_or_another_batch_have_a_pace_of_their_own(changed: str) -> None:
+    assert relaunched([FAST] * 8, [50] * 10, changed) == [[]] * 10
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "back"),
+    [
+        ([FAST] * 8, [FAST] * 6, 0),
+        ([FAST] * 8, [80] * 6, 0),
+        # It compiles and restores first.
+        ([FAST] * 8, [5, 10, FAST, FAST, FAST, FAST], 0),
+        # Two slow ones before the end and two after it are no three in a row.
+        ([*[FAST] * 8, 40, 40], [20, 20, FAST, FAST, FAST], 0),
+        # Too short a run to be compared with.
+        ([FAST] * 2, [50] * 6, 0),
+        # What is trained again may be slow.
+        ([FAST] * 8, [30] * 6, 200),
+    ],
+    ids=["as fast", "a fifth slower", "start-up", "slow at the end", "short", "catch-up"],
+)
+def test_a_relaunch_is_no_collapse(before: list[int], after: list[int], back: int) -> None:
+    assert relaunched(before, after, back=back) == [[]] * len(after)
+
+
+def test_a_collapse_from_before_a_relaunch_onto_other_machines_sets_no_baseline() -> None:
+    """A dip has the baseline recorded: it is one of the machines that were."""
+    assert relaunched([*[FAST] * 8, 40], [50] * 10, "hardware") == [[]] * 10

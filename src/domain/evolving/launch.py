@@ -84,10 +84,11 @@ def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> R
     facts = run.preflight.facts if run.preflight is not None else None
     config = facts.config if facts is not None else {}
     patch = facts.worktree.patch if facts is not None and facts.worktree is not None else ""
+    newest = Instance(data.plan, config=config, patch=patch, contract=run.contract)
     return replace(
         run,
         phase=Launching(data.plan, at),
-        instances=(*run.instances, Instance(data.plan, config=config, patch=patch)),
+        instances=(*run.instances, newest),
         asked_by=run.asked_by or (actor.principal if actor.kind == "human" else ""),
         relaunches=run.relaunches + again,
         restarts=run.restarts + by_rule,

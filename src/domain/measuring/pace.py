@@ -1,10 +1,13 @@
 """Measures how fast training goes, cadence by cadence, and what is expected of it."""
 
+from datetime import datetime
+
 import numpy as np
 
 from watchkeeper.domain.contracts.contract import Contract, cadence_of
 from watchkeeper.domain.contracts.detect_limits import Limits
 from watchkeeper.domain.contracts.metric_names import is_duration
+from watchkeeper.domain.measuring.alike import alike_since
 from watchkeeper.domain.measuring.numeric import bins_of, median_of, packed
 from watchkeeper.domain.measuring.series import Series
 from watchkeeper.domain.observed.measured import Pace
@@ -48,9 +51,12 @@ def pace_of(
     if inverted:
         values = np.where(values > 0, 1.0 / np.maximum(values, 1e-12), np.nan)
     known = np.isfinite(values)
+    alike = alike_since(run, seen.instance)
+    if alike is not None:
+        known &= series.pace_times > alike.timestamp()
     now, cadence_s = seen.at.timestamp(), cadence_of(contract).total_seconds()
     bins = bins_of(series.pace_times[known], values[known], now, cadence_s).values
-    last = _pace_before(run, name)
+    last = _pace_before(run, name, alike)
     baseline, count = _baseline(bins, limits, last, now, cadence_s)
     # The rounded one is what is recorded: so the rules can count again from the record.
     baseline = significant(baseline) if baseline is not None else None
@@ -92,8 +98,10 @@ def _low(bins: tuple[float | None, ...], bar: float) -> tuple[int, bool]:
     return (len(known), False) if low is None else (low, True)
 
 
-def _pace_before(run: Run, name: str) -> tuple[Pace, float] | None:
+def _pace_before(run: Run, name: str, alike: datetime | None) -> tuple[Pace, float] | None:
     for one in reversed(run.trail):
+        if alike is not None and one.at <= alike:
+            break
         if one.pace is not None and one.pace.metric == name:
             return one.pace, one.at.timestamp()
     return None

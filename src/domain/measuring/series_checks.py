@@ -1,8 +1,9 @@
 """A metric series without a history: newest values of earlier checks, and lines of the output."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def series_of_checks(
     if "throughput" not in names and progress is not None and progress.uncertainty:
         paces = _rounded(run, instance, seen, progress)
     elif "throughput" not in names:
-        paces = _paces(earlier, seen, progress) if rows else []
+        paces = _paces(run, earlier, seen, progress) if rows else []
     if not rows and not paces:
         return None
     found = _series(_merged(rows), names, shown, paces)
@@ -84,12 +85,35 @@ def series_of_checks(
 
 
 def _paces(
-    earlier: Sequence[PastCheck], seen: Observation, progress: Progress | None
+    run: Run,
+    earlier: Sequence[PastCheck],
+    seen: Observation,
+    progress: Progress | None,
 ) -> list[tuple[float, float]]:
-    """Return times and steps a second from check to check, where the step moved."""
+    """Return times and steps a second from check to check, of this stretch and of those before.
+
+    What the lineage did before a relaunch is what is expected after it: a stretch that is slow
+    from its first step on has nothing of its own to be compared with. It counts once this stretch
+    has gone on for all the cadences that are judged: slow ones before its end are not this one's.
+    """
     points = [(one.at.timestamp(), one.step) for one in earlier[-CHECKS_MAX:]]
     if progress is not None:
         points.append((seen.at.timestamp(), progress.step))
+    own = _moved(points)
+    limits, cadence_s = limits_of(contract_of(run)), cadence_of(contract_of(run)).total_seconds()
+    judged = limits.throughput_cadences
+    if len(own) < judged or own[-1][0] - own[0][0] < (judged - 1) * cadence_s:
+        return own
+    begun = earlier[0].at if earlier else seen.at
+    before = [one for one in run.trail if one.source and one.at < begun][-CHECKS_MAX:]
+    found: list[tuple[float, float]] = []
+    for _, stretch in groupby(before, key=lambda one: (one.instance, one.segment)):
+        found += _moved((one.at.timestamp(), one.step) for one in stretch)
+    return [*found, *own]
+
+
+def _moved(points: Iterable[tuple[float, int | None]]) -> list[tuple[float, float]]:
+    """Return times and steps a second from point to point of one stretch, where the step moved."""
     found: list[tuple[float, float]] = []
     last: tuple[float, int] | None = None
     for at, step in points:

@@ -12,7 +12,8 @@ METRIC_TEXTS = (
         "The upper median of each of `detect.throughput_cadences` cadences in a row, 3 unless the "
         "contract says otherwise, lies more than `detect.throughput_drop`, 25 %, below the rolling "
         "baseline. Slow steps, evaluations and checkpoints move no upper median; a start-up phase "
-        "and steps that are trained again are not judged.",
+        "and steps that are trained again are not judged. Instances before count where hardware "
+        "and batch are the same.",
         "Notify the DRI. It clears when two cadences are half-way back.",
         _WHERE,
         f"{_HERO}, What Can Go Wrong: Throughput collapse",

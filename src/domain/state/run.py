@@ -92,6 +92,7 @@ class Instance:
         unsure: The orchestrator's last answer was that it cannot tell.
         config: The configuration it was launched with, flattened; empty where none was read.
         patch: Identity of what was not committed at its launch; empty for a clean tree.
+        contract: The contract that it was launched under.
     """
 
     plan: LaunchPlan
@@ -104,6 +105,7 @@ class Instance:
     unsure: bool = False
     config: Mapping[str, str] = field(default_factory=dict[str, str])
     patch: str = ""
+    contract: Contract | None = None
 
 
 @dataclass(frozen=True, slots=True)
