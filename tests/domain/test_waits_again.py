@@ -9,7 +9,7 @@ from tests.domain.decision_scenes import KEEP, trained
 from tests.domain.given import Answer, History
 from tests.domain.looking import CADENCE, live, look, opened, steps
 from tests.domain.samples import job
-from watchkeeper.domain.events import FindingOpened, Severity
+from watchkeeper.domain.events import CheckRecorded, FindingOpened, Health, Severity
 from watchkeeper.domain.observed.liveness import Quiet
 from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState, CapacityFacts
 from watchkeeper.domain.values import JobState
@@ -37,7 +37,10 @@ def test_tasks_that_all_wait_again_are_no_hang_and_are_told_after_30_minutes() -
     assert stood(6)[1] == ["not_training"]
     history, found = stood(3, GONE, AGAIN)
     assert found == []
-    assert live(standing(history, GONE, AGAIN)).quiet is Quiet.WAITING_FOR_CAPACITY
+    waiting = standing(history, GONE, AGAIN)
+    assert live(waiting).quiet is Quiet.WAITING_FOR_CAPACITY
+    # A job that is pending is called that, too.
+    assert waiting.the(CheckRecorded).health is Health.UNKNOWN
     answer = standing(history, GONE, AGAIN)
     [finding] = answer.all(FindingOpened)
     assert (finding.kind, finding.rule, finding.severity) == (
@@ -57,6 +60,7 @@ def test_what_comes_back_has_the_allowance_of_a_start_and_clears_the_wait() -> N
     history, found = stood(6, GONE, AGAIN)
     assert found == ["partial_allocation"]
     answer = standing(history, GONE, BACK)
+    assert answer.the(CheckRecorded).health is Health.HEALTHY
     assert "partial_allocation" not in history.run.findings
     assert live(answer).quiet is Quiet.COMPILING_OR_RESTORING
     for _ in range(3):

@@ -24,6 +24,7 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.measuring.measuring import measure
 from watchkeeper.domain.measuring.told_metrics import kept_metrics, told_now
 from watchkeeper.domain.measuring.witnesses import NOTHING_LOGGED, is_left_over
+from watchkeeper.domain.observed.liveness import Quiet
 from watchkeeper.domain.observed.observation import Observation, reading_of
 from watchkeeper.domain.observed.raised import raised_in
 from watchkeeper.domain.observed.tracker_doubts import TrackerFit
@@ -70,6 +71,9 @@ CHECKPOINTS_MAX = 32
 
 INCOMPLETE_MAX = 8
 """Incomplete checkpoints named in a check: the newest."""
+
+RUNNING = "running"
+"""Why a run is called healthy that runs, and of which nothing is found."""
 
 LEASE_SLACK = timedelta(seconds=60)
 """A lease lasts two cadences and this."""
@@ -146,6 +150,9 @@ def summarise(
     open_kinds = _open_kinds(run, () if over else findings_at(run, answers, command.now))
     wrong = _wrong_numbers(run, answers)
     health, because = _health(run, seen.job, readings, open_kinds, wrong)
+    if because == RUNNING and liveness.quiet is Quiet.WAITING_FOR_CAPACITY:
+        # Nobody can tell how well that is which has no machine, as of a job that is pending.
+        health, because = Health.UNKNOWN, f"waiting for machines: {liveness.because}"
     health, because = health_by_proof(run, check, seen.job, health, because)
     expected = expected_at(run, answers, command.now)
     told = {"health": health, "because": because, "expected": expected}
@@ -318,7 +325,7 @@ def _health(
                 return Health.DEGRADED, "open findings: " + ", ".join(worse)
             if open_kinds:
                 return Health.UNKNOWN, "monitor blind: too few sources tell whether it moves"
-            return Health.HEALTHY, "running"
+            return Health.HEALTHY, RUNNING
 
 
 def _wait(
