@@ -16,7 +16,7 @@ from watchkeeper.adapters.cli.common import (
     say,
 )
 from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of
-from watchkeeper.domain.detectors.check import is_own_checkpoint
+from watchkeeper.domain.detectors.seen_checkpoints import is_own_checkpoint
 from watchkeeper.domain.facts.watch import CheckpointRejected, CheckpointValidated
 from watchkeeper.domain.state.run import Checkpoint, Run, contract_of
 from watchkeeper.domain.state.unnamed import is_older_than_the_run

@@ -12,7 +12,7 @@ from watchkeeper.domain.detectors.kept_sources import with_sources
 from watchkeeper.domain.detectors.liveness import MONITOR_BLIND
 from watchkeeper.domain.detectors.quiet import liveness_of
 from watchkeeper.domain.detectors.resume import health_by_proof
-from watchkeeper.domain.detectors.seen_checkpoints import is_named_since
+from watchkeeper.domain.detectors.seen_checkpoints import is_rejected, lies_in
 from watchkeeper.domain.detectors.tracker_fit import disbelieved, fit_of
 from watchkeeper.domain.events import (
     CheckRecorded,
@@ -235,7 +235,7 @@ def _checkpoints(
     if seen.checkpoints is None:
         return (), (), ()
     root = contract_root(checkpoint_root_of(contract))
-    here = [c for c in seen.checkpoints.checkpoints if _lies_in(root, c)]
+    here = [c for c in seen.checkpoints.checkpoints if lies_in(root, c)]
     usable = [c for c in here if c.complete and not is_rejected(run, c)]
     done = sorted(usable, key=lambda c: c.step)
     half = sorted((c for c in here if not c.complete), key=lambda c: c.step)
@@ -251,34 +251,6 @@ def _checkpoints(
         tuple(half[-INCOMPLETE_MAX:]),
         tuple(new[-CHECKPOINTS_MAX:]),
     )
-
-
-def is_rejected(run: Run, found: CheckpointFacts) -> bool:
-    """Say whether a checkpoint must not be resumed from, as it stands there now.
-
-    After a rollback the paths above its step are written anew: what is written later than the
-    rejected one, and after the rejection, is the new lineage's. What only lacked its metadata, and
-    shows it now, is judged anew, whatever its time.
-    """
-    written = found.written_at
-    if found.path in run.rejected and not is_named_since(run, found):
-        known = run.manoeuvres.rejected_at.get(found.path)
-        if known is None or written is None or written <= known:
-            return True
-    left = [one for one in run.manoeuvres.lineages if found.step > one.above_step]
-    return any(written is None or written <= one.at for one in left)
-
-
-def is_own_checkpoint(contract: Contract, found: CheckpointFacts) -> bool:
-    """Say whether a checkpoint lies directly below the run's own root.
-
-    A store may list another prefix by mistake; only this run's root counts as lineage.
-    """
-    return _lies_in(contract_root(checkpoint_root_of(contract)), found)
-
-
-def _lies_in(root: str, found: CheckpointFacts) -> bool:
-    return contract_root(found.path).rpartition("/")[0] == root
 
 
 def _wrong_numbers(run: Run, answers: tuple[Held, ...]) -> list[str]:

@@ -1,10 +1,7 @@
 """What a seal and a milestone both ask of a run's artefacts: each lack by its name, or nothing."""
 
-from watchkeeper.domain.detectors.check import (
-    is_own_checkpoint,
-    is_rejected,
-    unavailable_reason,
-)
+from watchkeeper.domain.detectors.check import unavailable_reason
+from watchkeeper.domain.detectors.seen_checkpoints import is_own_checkpoint, is_rejected
 from watchkeeper.domain.observed.observation import SealFacts
 from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.state.unnamed import is_older_than_the_run
