@@ -414,7 +414,7 @@ CASES = [
     ),
     Case(
         "it cannot tell once, and no step came",
-        trains(200, job=job("unknown"), log_lines=bars(step_at(190)), tracker=tracked(None, 190)),
+        {**trains(190), "at": clock(200), "job": job("unknown")},
         {"decision": "alert", "rule": "R19", "escalate": True, "health": "unknown"},
         rules=("R19",),
         before=WELL,
