@@ -238,7 +238,7 @@ LINES = (
         "calm.setting",
         _B,
         # A sentence that says that something failed may end as a setting does.
-        r"^(?!.*(?-i:[A-Z]\w*(?:Error|Exception)): |\s*Killed: 9\s*$)"
+        r"^(?!.*(?-i:[A-Z]\w*(?:Error|Exception)): |\s*Killed: \d\s*$)"
         r"(?!.*\b(?:(?:exceed(?:ed|s)|exhausted|reached)"
         r" [a-z]|(?:failed|died|crashed|killed|aborted) (?:with|after|by|at|on|due|because) ))"
         r"\s*[-\w./ ]{0,50}?(?:error|err|fail|kill"
