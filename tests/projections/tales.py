@@ -291,7 +291,7 @@ def alarmed() -> History:
     history.later(31 * MINUTE).check(pending, found=found)
     history.later(QUARTER).check(lines=("Starting from scratch",), found=found, step=3)
     history.later(QUARTER).check(
-        job(JobState.UNKNOWN), lines=("Starting from scratch",), found=found, step=30
+        job(JobState.NOT_FOUND), lines=("Starting from scratch",), found=found, step=30
     )
     return history
 
