@@ -14,9 +14,9 @@ from watchkeeper.domain.detectors.every import (
     WRONG_STARTS,
     FindingChange,
     answers_at,
-    changes_of,
     findings_at,
     identity_at,
+    numbers_at,
 )
 from watchkeeper.domain.detectors.freshness import cleared_by_check
 from watchkeeper.domain.detectors.held import Held
@@ -49,12 +49,7 @@ from watchkeeper.domain.recovery.recovery import Case, newest_resumable, recover
 from watchkeeper.domain.recovery.relaunching import decide_answered, decide_asked
 from watchkeeper.domain.recovery.resume_proof import resume_shown
 from watchkeeper.domain.recovery.revision import revised_by_attempts
-from watchkeeper.domain.recovery.success import (
-    numbers_at,
-    told_at_success,
-    verify_success,
-    wrong_numbers,
-)
+from watchkeeper.domain.recovery.success import told_at_success, verify_success, wrong_numbers
 from watchkeeper.domain.signals.receiving import cause_by_witnesses, witnesses
 from watchkeeper.domain.state.causes import NUMBERS_WRONG
 from watchkeeper.domain.state.phases import Interrupted
@@ -256,12 +251,7 @@ def _success(
 def _wrong_numbers(run: Run, check: CheckRecorded, command: Command) -> list[tuple[str, str]]:
     """Return what was open as it ended, or would open at its last check: rules and their words."""
     answers = answers_at(run, run.instances[-1], check, command.now)
-    opened = [
-        change
-        # An act keeps a finding quiet; it makes nothing of wrong numbers that may go on (R4).
-        for change in changes_of(run, answers, None)
-        if isinstance(change, FindingOpened) and change.rule in NUMBERS_WRONG
-    ]
+    opened = [one for one in numbers_at(run, answers) if isinstance(one, FindingOpened)]
     return [
         (found.rule, f"{found.rule} open: {found.summary}")
         for found in (*run.findings.values(), *opened)

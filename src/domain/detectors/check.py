@@ -6,7 +6,13 @@ from datetime import timedelta
 
 from watchkeeper.domain.commands.commands import RecordCheck
 from watchkeeper.domain.contracts.contract import Contract, cadence_of, checkpoint_root_of
-from watchkeeper.domain.detectors.every import FindingChange, answers_at, expected_at, findings_at
+from watchkeeper.domain.detectors.every import (
+    FindingChange,
+    answers_at,
+    expected_at,
+    findings_at,
+    numbers_at,
+)
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.kept_sources import with_sources
 from watchkeeper.domain.detectors.liveness import MONITOR_BLIND
@@ -147,8 +153,9 @@ def summarise(
     # Findings of this very check count, so that none opens under a check that says healthy.
     # After an end no finding opens; the next instance is judged afresh.
     over = isinstance(run.phase, Interrupted)
-    open_kinds = _open_kinds(run, () if over else findings_at(run, answers, command.now))
-    wrong = _wrong_numbers(run, answers)
+    open_kinds = _open_kinds(run.findings, () if over else findings_at(run, answers, command.now))
+    known = [kind for kind, one in run.findings.items() if one.rule in NUMBERS_WRONG]
+    wrong = _open_kinds(known, numbers_at(run, answers))
     health, because = _health(run, seen.job, readings, open_kinds, wrong)
     if because == RUNNING and liveness.quiet is Quiet.WAITING_FOR_CAPACITY:
         # Nobody can tell how well that is which has no machine, as of a job that is pending.
@@ -159,8 +166,8 @@ def summarise(
     return check.model_copy(update=told), answers
 
 
-def _open_kinds(run: Run, changes: Iterable[FindingChange]) -> list[str]:
-    kinds = set(run.findings)
+def _open_kinds(known: Iterable[str], changes: Iterable[FindingChange]) -> list[str]:
+    kinds = set(known)
     for change in changes:
         if isinstance(change, FindingCleared):
             kinds.discard(change.kind)
@@ -251,14 +258,6 @@ def _checkpoints(
         tuple(half[-INCOMPLETE_MAX:]),
         tuple(new[-CHECKPOINTS_MAX:]),
     )
-
-
-def _wrong_numbers(run: Run, answers: tuple[Held, ...]) -> list[str]:
-    """Return the kinds of findings about wrong numbers that are open at a check, acts or not."""
-    says = {one.kind: one.holds for one in answers if one.rule in NUMBERS_WRONG}
-    known = {kind: True for kind, one in run.findings.items() if one.rule in NUMBERS_WRONG}
-    told = known | {kind: holds for kind, holds in says.items() if holds is not None}
-    return sorted(kind for kind, holds in told.items() if holds)
 
 
 def _health(

@@ -32,6 +32,7 @@ from watchkeeper.domain.events import (
     Severity,
 )
 from watchkeeper.domain.progress.startup_lines import is_past_start, lines_awaited, shows_forbidden
+from watchkeeper.domain.state.causes import NUMBERS_WRONG
 from watchkeeper.domain.state.keeper import CLEARED_ITSELF
 from watchkeeper.domain.state.run import DRIFTED, UNACCOUNTED, Instance, Run
 from watchkeeper.domain.values import JobState
@@ -105,6 +106,14 @@ def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> lis
                 FindingCleared(kind=answer.kind, rule=answer.rule, reason=CLEARED_ITSELF)
             )
     return changes
+
+
+def numbers_at(run: Run, answers: tuple[Held, ...]) -> list[FindingChange]:
+    """Return what a last check changes in the findings about wrong numbers (R4).
+
+    An act keeps a finding quiet; it makes nothing of wrong numbers that may go on, or be sealed.
+    """
+    return changes_of(run, tuple(one for one in answers if one.rule in NUMBERS_WRONG), None)
 
 
 def _raised(known: FindingOpened, answer: Held) -> list[FindingChange]:

@@ -15,6 +15,7 @@ from watchkeeper.domain.commands.refusals import Refused
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.plan import make_plan, own_tracker_id
 from watchkeeper.domain.deciding.decide import decide
+from watchkeeper.domain.detectors.check import RUNNING
 from watchkeeper.domain.detectors.every import answers_at
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.quiet import is_unheard
@@ -244,7 +245,7 @@ def health_of(judged: Judged) -> Health:
 def reason_of(judged: Judged) -> str:
     """Return why a check has its health; a finding that was made after the check is named."""
     because = judged.check.because
-    if because.partition(";")[0] == "running" and is_unheard(judged.check):
+    if because.partition(";")[0] == RUNNING and is_unheard(judged.check):
         return "running, by the orchestrator alone: no other source has told of it yet"
     if not is_belied(judged.run):
         return because

@@ -3,8 +3,6 @@
 The orchestrator only says that the program ended with exit code 0. A run whose loss is NaN does so.
 """
 
-from watchkeeper.domain.detectors.every import FindingChange, changes_of
-from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.events import (
     Action,
     CheckRecorded,
@@ -19,14 +17,6 @@ from watchkeeper.domain.state.causes import NUMBERS_WRONG, WRONG_NUMBERS
 from watchkeeper.domain.state.run import Run, dri_of
 from watchkeeper.domain.triage.triage import describe_end
 from watchkeeper.domain.values import JobFacts
-
-
-def numbers_at(run: Run, answers: tuple[Held, ...]) -> list[FindingChange]:
-    """Return what a last check changes in the findings about wrong numbers.
-
-    An act keeps a finding quiet; it makes nothing of wrong numbers that are to be sealed.
-    """
-    return [one for one in changes_of(run, answers, None) if one.rule in NUMBERS_WRONG]
 
 
 def wrong_numbers(run: Run) -> list[FindingOpened]:
