@@ -142,8 +142,7 @@ class Judged:
     @property
     def asked(self) -> tuple[Question, ...]:
         """The questions to the DRI that are open after this check."""
-        questions = self.run.questions.values()
-        return tuple(one for one in questions if not is_decided_since(self.run, one))
+        return tuple(q for q in self.run.questions.values() if not is_decided_since(self.run, q))
 
 
 def _in_words_of(found: FindingOpened, says: Held | None) -> FindingOpened:
