@@ -19,6 +19,22 @@ FAILED = job(JobState.FAILED)
 SILENT_EXIT = exited(1)
 NAME_ERROR = ("Traceback (most recent call last):", "NameError: name 'x' is not defined")
 HANG = ("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE)",)
+STOP = (
+    "[rank0]: Traceback (most recent call last):",
+    '[rank0]:   File "/app/train.py", line 12, in main',
+    "[rank0]: torch.distributed.elastic.api.SignalException: Process 7 got signal: 15",
+)
+INTERRUPT = (
+    "Traceback (most recent call last):",
+    '  File "/app/train.py", line 40, in step',
+    "KeyboardInterrupt",
+)
+BOTH_RANKS = tuple(
+    line for pair in zip(*([f"[rank{n}]: {one}" for one in INTERRUPT] for n in (0, 1)), strict=True)
+    for line in pair
+)  # fmt: skip
+LIGHTNING = (*INTERRUPT[:2], "lightning.pytorch.utilities.exceptions.SIGTERMException")
+OTHER = ("Traceback (most recent call last):", '  File "/app/x.py", line 4, in f', "OddError: 7")
 NO_MODULE = "NameError: name 'log_summry' is not defined"
 NO_MEMORY = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
 PREEMPTED = {"state": AttemptState.PREEMPTED}
@@ -115,6 +131,93 @@ BY_A_SENTENCE = {"message": "The node was preempted by a job of a higher priorit
 TRACED = "Traceback (most recent call last):"
 NO_SPACE = "OSError: [Errno 28] No space left on device"
 METRIC = "max_grad_norm: inf"
+
+
+@pytest.mark.parametrize("word", [PREEMPTED, LOST, {"worker_failure": True}, BY_A_SENTENCE])
+@pytest.mark.parametrize("lines", [STOP, INTERRUPT, (*INTERRUPT, *STOP), BOTH_RANKS, LIGHTNING])
+def test_what_a_signal_raised_where_a_machine_was_taken_is_not_why_it_ended(
+    word: dict[str, Any], lines: tuple[str, ...]
+) -> None:
+    failure = ended(FAILED, attempt(0, "w-0", **word), lines=lines).the(FailureClassified)
+    assert failure.cause == ("preemption" if word in (PREEMPTED, BY_A_SENTENCE) else "node_failure")
+    assert failure.outlook is Outlook.RETRY
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        OTHER,
+        # One of them is an error of its own, or nobody can tell what it ended in.
+        (*OTHER, *STOP),
+        (*INTERRUPT, *OTHER),
+        (*STOP, TRACED, '  File "/app/train.py", line 4, in f'),
+        (TRACED, *INTERRUPT),
+        (TRACED, '  File "/app/train.py", line 4, in f', "SystemExit: 1"),
+        # Its lines stand behind what no launcher writes.
+        *(
+            (*(f"{before}{line}" for line in OTHER), *STOP)
+            for before in (
+                "2026-08-07 10:00:00,123 ERROR ",
+                "I20260425 09:16:05.123456 1 trainer.py:1] ",
+                "worker-1  | ",
+            )
+        ),
+        ('{"message": "Traceback (most recent call last):\\n  File \\"x.py\\", line 1"}', *STOP),
+        # What it ends in has no usual name, and a stop follows.
+        (*OTHER[:2], "StopIteration", STOP[2].removeprefix("[rank0]: ")),
+        (*OTHER[:2], "mylib.DataExhausted: no shard left", "saving nothing", "KeyboardInterrupt"),
+        # The tail begins within it.
+        ("    x = f(y)", "OddError: shard 7", *STOP),
+        # What a program raises by itself.
+        *(
+            (*OTHER[:2], error)
+            for error in (
+                "SystemExit: -1",
+                "InterruptedError: [Errno 4] Interrupted system call",
+                "trainer.RunTerminatedError: eval beyond its bound, training terminated",
+                "concurrent.futures._base.CancelledError",
+                "KeyboardInterruptedSave: half a file",
+            )
+        ),
+    ],
+)
+def test_an_error_beside_what_a_signal_raised_is_asked_about(lines: tuple[str, ...]) -> None:
+    failure = ended(FAILED, attempt(0, "w-0", **PREEMPTED), lines=lines).the(FailureClassified)
+    assert (failure.cause, failure.outlook) == ("unknown", Outlook.ASK)
+
+
+@pytest.mark.parametrize(
+    ("said", "tries", "lines"),
+    [
+        (
+            job(JobState.STOPPED, message="Terminated by user"),
+            [attempt(0, "w-0", **PREEMPTED), attempt(1, "w-1", state=AttemptState.KILLED)],
+            INTERRUPT,
+        ),
+        (FAILED, [attempt(0, "w-0", **PREEMPTED)], (*INTERRUPT, "Terminated by user")),
+        (
+            FAILED,
+            [
+                attempt(0, "w-0", **PREEMPTED),
+                attempt(0, "w-0", exit_code=1).model_copy(update={"attempt": 1}),
+            ],
+            STOP,
+        ),
+    ],
+    ids=["stopped", "said so", "tried again"],
+)
+def test_a_machine_that_was_taken_earlier_does_not_explain_a_later_stop(
+    said: JobFacts, tries: list[AttemptFacts], lines: tuple[str, ...]
+) -> None:
+    failure = ended(said, *tries, lines=lines).the(FailureClassified)
+    assert failure.outlook is Outlook.ASK
+
+
+@pytest.mark.parametrize("tries", [[], [{"exit_code": 1}]])
+def test_what_a_signal_raised_settles_nothing_by_itself(tries: list[dict[str, Any]]) -> None:
+    told = [attempt(0, "w-0", **one) for one in tries]
+    failure = ended(FAILED, *told, lines=INTERRUPT).the(FailureClassified)
+    assert (failure.cause, failure.outlook) == ("unknown", Outlook.ASK)
 
 
 @pytest.mark.parametrize("word", [PREEMPTED, LOST, {"worker_failure": True}, BY_A_SENTENCE])

@@ -1,7 +1,7 @@
 """Where a Python error was raised: read from a traceback, so that a fix can name file and line."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated
 
@@ -35,6 +35,9 @@ _PREFIX = re.compile(
     r"|\[pod/[^\]\s]{1,120}\])(?:\x1b\[[0-9;]*m)?\s?)+"
 )
 """What Ray, torchrun, mpirun, kubectl and launchers put before each line of a worker."""
+
+TRACEBACK = "Traceback (most recent call last)"
+"""How Python begins one."""
 
 _HEADER = re.compile(r"^\s*(?:\|\s*)?Traceback \(most recent call last\):\s*$")
 _FRAME = re.compile(
@@ -86,6 +89,48 @@ def raised_in(lines: Iterable[str]) -> Raised | None:
         lines: Oldest first. What Ray and torchrun put before a worker's lines is left out.
     """
     found: Raised | None = None
+    for kind, error, frames in _tracebacks(lines):
+        found = _raised(kind, error, frames) or found
+    return found
+
+
+def ends_in(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the line that each traceback of a log ends in; empty for one that is not whole.
+
+    Strict, since a relaunch may rest on it: a header behind words that nobody knows, and a tail
+    that begins within a traceback, count as ones that are not whole; whatever follows the frames
+    ends them, be it an error or not. Lines of several workers may stand among each other.
+
+    Args:
+        lines: As for `raised_in`.
+    """
+    by_worker: dict[str, list[str]] = {}
+    for raw in lines:
+        prefix = found[0] if (found := _PREFIX.match(raw)) else ""
+        by_worker.setdefault(prefix.strip(), []).append(raw[len(prefix) :].rstrip())
+    return tuple(end for worker in by_worker.values() for end in _ends(worker))
+
+
+def _ends(lines: Sequence[str]) -> Iterator[str]:
+    """Yield what each traceback of one worker ends in, empty where that is not to be seen."""
+    # Indented is what belongs to something above it, which the tail does not show.
+    within = bool(lines) and lines[0][:1].isspace()
+    for line in lines:
+        if TRACEBACK in line:
+            if within:
+                yield ""
+            within = _HEADER.match(line) is not None
+            if not within:
+                yield ""
+        elif within and line and not line[:1].isspace():
+            yield line
+            within = False
+    if within:
+        yield ""
+
+
+def _tracebacks(lines: Iterable[str]) -> Iterator[tuple[str, str, list[Frame]]]:
+    """Yield the class, the error's line and the frames of each traceback that is whole."""
     frames: list[Frame] | None = None
     for raw in lines:
         if frames is None and "Traceback (most" not in raw and 'File "' not in raw:
@@ -107,12 +152,11 @@ def raised_in(lines: Iterable[str]) -> Raised | None:
         if frames is None:
             continue
         if error := _ERROR.match(line):
-            found = _raised(error["type"], line, frames) or found
+            yield error["type"], line, frames
             frames = None
             continue
         if frames and not frames[-1].code and line[:1].isspace() and line.strip(" ^~|"):
             frames[-1] = frames[-1].model_copy(update={"code": line.strip()[:ERROR_MAX]})
-    return found
 
 
 def _raised(kind: str, error: str, frames: Sequence[Frame]) -> Raised | None:

@@ -93,7 +93,8 @@ def told_by_attempts(found: Classified, check: CheckRecorded, job: JobFacts) -> 
     Args:
         found: What exit facts and the lines of the log say.
         check: The check that saw the end. A traceback in its lines whose cause nobody knows is
-            stronger than any of this, but for the orchestrator's flag about memory.
+            stronger than any of this, but for the orchestrator's flag about memory; what a signal
+            raised in a program that lost its machine is none.
         job: The orchestrator's last word.
     """
     if is_unscheduled(job):
@@ -138,7 +139,8 @@ def _told(
         lines = (attempt_line(first), f"the orchestrator's flag: out of memory{_memory(first)}")
         return _named(found, "host_oom", Outlook.ASK, print_, lines, first)
     cause = lost_by(first) if first is not None else ""
-    dark = found.cause in UNKNOWN and not check.traceback
+    own_error = check.traceback and not _is_stopped_for_it(first, check, job)
+    dark = found.cause in UNKNOWN and not own_error
     if first is not None and cause and (dark or found.cause in OF_A_LOST_PEER):
         print_ = fingerprint(job, f"attempt {first.state.value}")
         return _named(found, cause, Outlook.RETRY, print_, (attempt_line(first),), first)
@@ -146,6 +148,22 @@ def _told(
         return _by_its_sentence(found, job, first)
     stopped = _stopped(found, check, job) if job.state is JobState.STOPPED else None
     return stopped or _by_words(found, check, job, first)
+
+
+def _is_stopped_for_it(first: AttemptFacts | None, check: CheckRecorded, job: JobFacts) -> bool:
+    """Say whether what a signal raised came of the machine that was taken.
+
+    Nobody stopped the job, and the try that lost its machine was the last one of its task: what a
+    later try raised is another matter.
+    """
+    if not check.traceback_of_stop or not _lost_its_machine(first, job):
+        return False
+    by_a_person = any(one.signature == STOPPED_BY_A_PERSON for one in check.claims)
+    if by_a_person or job.state is JobState.STOPPED:
+        return False
+    return first is None or not any(
+        one.task == first.task and one.attempt > first.attempt for one in check.attempts
+    )
 
 
 def told_by_demand(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified:

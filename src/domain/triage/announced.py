@@ -24,6 +24,12 @@ _NO_STOP = re.compile(
     r"terminate called|unexpected|abnormal|core dumped|SIG(?:ABRT|SEGV|BUS|FPE|ILL)", re.IGNORECASE
 )
 _ENDS_TRACEBACK = re.compile(r"[\w.]*(?:Signal|Interrupt|Terminat|Cancel|Shutdown|SystemExit)\w*")
+_RAISED_BY_A_SIGNAL = re.compile(
+    r"(?:[\w.]+\.)?(?:SignalException|SIGTERMException|KeyboardInterrupt)(?::|$)"
+    r"|SystemExit: (?:129|130|131|138|140|143)$"
+)
+"""Of torchrun, Lightning and Python, and an exit by 128 and the number of a signal that is caught.
+No more than these: a relaunch may rest on it, and a program's own errors bear like names."""
 
 _TRACED = ("mark.traceback", "mark.exception")
 _STANDS_STILL = "mark.hang"
@@ -80,6 +86,15 @@ def failures_in(weak: Sequence[Weak]) -> list[Weak]:
 def is_stop(line: str) -> bool:
     """Say whether a line speaks of a stop from outside: a signal, a cancelled job, a shutdown."""
     return _STOPS.search(line) is not None and _NO_STOP.search(line) is None
+
+
+def is_stopped(errors: Sequence[str]) -> bool:
+    """Say whether all tracebacks of a log are whole, and end in what a signal raises.
+
+    Args:
+        errors: The line that each ends in, empty for one that was cut.
+    """
+    return bool(errors) and all(_RAISED_BY_A_SIGNAL.match(one) for one in errors)
 
 
 def _ends_traceback(one: Weak, traced: Sequence[int]) -> bool:
