@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from watchkeeper.adapters.cli import cli
+from watchkeeper.adapters.cli.contents import CONTENTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "commands.md"
@@ -25,26 +26,6 @@ INTRODUCTION = """\
 
 Generated from the code by `scripts/generate_commands.py`; do not edit.
 
-| group | commands |
-|---|---|
-| set up | [init](#init), [doctor](#doctor), [setup](#setup), [demo](#demo), \
-[completion](#completion) |
-| prepare | [contract](#contract) |
-| launch and watch | [launch](#launch), [approve](#approve), [adopt](#adopt), [watch](#watch), \
-[serve](#serve), [bridge](#bridge), [handover](#handover), [announce](#announce), \
-[decline](#decline) |
-| read | [status](#status), [events](#events), [logbook](#logbook), [why](#why), \
-[whatif](#whatif), [checkpoints](#checkpoints), [signals](#signals), \
-[subscribe](#subscribe), [schema](#schema) |
-| judge | [triage](#triage), [judge](#judge), [progress](#progress) |
-| keep | [ledger](#ledger) |
-| say | [note](#note), [correct](#correct) |
-| decide | [ack](#ack), [stop](#stop), [revise](#revise), [fix](#fix), [relaunch](#relaunch), \
-[rollback](#rollback), [supersede](#supersede), [abandon](#abandon) |
-| allow | [propose](#propose), [consent](#consent), [waive](#waive), [revoke](#revoke) |
-| close and prove | [seal](#seal), [verify](#verify) |
-| look after | [ledger](#ledger) |
-
 Exit codes: 0 done or intact, 1 broken, 2 cannot tell, 3 refused by a rule, 4 bad input, 130
 interrupted. With `--json`, a command prints one JSON object on standard output.
 """
@@ -53,7 +34,7 @@ interrupted. With `--json`, a command prints one JSON object on standard output.
 def page() -> str:
     """Return the page as it should be."""
     parent = click.Context(cli, info_name="watchkeeper", terminal_width=WIDTH)
-    parts = [INTRODUCTION]
+    parts = [INTRODUCTION, *_contents()]
     for name in cli.list_commands(parent):
         command = cli.get_command(parent, name)
         assert command is not None, f"{name} is listed and cannot be had"
@@ -62,6 +43,14 @@ def page() -> str:
         if isinstance(command, click.Group):
             parts += _below(command, context)
     return "\n".join(parts)
+
+
+def _contents() -> list[str]:
+    """Return the sections of the help as a table."""
+    rows = ["| section | commands |", "|---|---|"]
+    for section, lines in CONTENTS.items():
+        rows.append(f"| {section} | {', '.join(f'[{name}](#{name})' for name in lines)} |")
+    return ["\n".join([*rows, ""])]
 
 
 def readme(text: str) -> str:

@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import threading
 from contextlib import closing
@@ -22,6 +24,7 @@ from tests.test_tailer import damage_events
 from tests.training import Site, git, tiny_contract
 from watchkeeper.adapters.cli import COMMANDS, reading, run
 from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.cli.contents import CONTENTS
 from watchkeeper.adapters.cli.watching import log_to
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.load import load
@@ -277,6 +280,27 @@ def test_every_command_explains_itself_and_speaks_json(
         return
     assert "--json" in text
     assert "--home" in text or command in HOMELESS
+
+
+def test_the_help_lists_every_command_once_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sorted(name for lines in CONTENTS.values() for name in lines) == sorted(COMMANDS)
+    assert run(["--help"]) == 0
+    text = capsys.readouterr().out
+    for section, lines in CONTENTS.items():
+        assert f"\n{section}:\n" in text
+        for name, line in lines.items():
+            assert re.search(rf"^  {name} +{re.escape(line)}$", text, re.MULTILINE), line
+
+
+def test_the_help_imports_no_client() -> None:
+    program = (
+        "import sys; from watchkeeper.adapters.cli import run; run(['--help'])\n"
+        "print({m.split('.')[0] for m in sys.modules} & {'ray', 'google', 'wandb', 'pydantic'})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.endswith("\nset()\n")
 
 
 HOMELESS = frozenset({"triage", "judge", "progress"})

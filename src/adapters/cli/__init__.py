@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 from click.shell_completion import CompletionItem
@@ -65,7 +65,8 @@ COMMANDS = {
     "ledger": "ledger",
     "completion": "completion",
 }
-"""Each command and the module that holds it; a module is imported when its command is called."""
+"""Each command and the module that holds it; a module is imported when its command is called. What
+the help lists of each is in `contents.py`."""
 
 COMPLETING = "_WATCHKEEPER_COMPLETE"
 """Set by the shells' scripts when somebody presses tab."""
@@ -105,6 +106,14 @@ class _Commands(click.Group):
         except click.exceptions.NoSuchCommand as error:
             name = error.command_name
             raise click.exceptions.NoSuchCommand(name, possibilities=COMMANDS, ctx=ctx) from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in their sections."""
+        del ctx
+        contents: Mapping[str, Mapping[str, str]] = load("cli.contents", "CONTENTS")
+        for section, lines in contents.items():
+            with formatter.section(section):
+                formatter.write_dl(list(lines.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return names only: a line of help for each would import every command."""
