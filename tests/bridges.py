@@ -74,9 +74,9 @@ class Subscription:
             self.pull()
             return bool(condition())
 
-        clock.ExponentialBackoff(initial=timedelta(milliseconds=100)).wait_until_or_raise(
-            holds, LIMIT, f"waiting for {what}; {len(self.messages)} messages came"
-        )
+        waiting = clock.ExponentialBackoff(initial=timedelta(milliseconds=100))
+        came = waiting.wait_until(holds, LIMIT)
+        assert came, f"{what} did not come within {LIMIT}; {len(self.messages)} messages did"
 
 
 def subscription_of(project: str) -> Subscription:

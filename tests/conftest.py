@@ -28,7 +28,12 @@ from tests.pubsub import pubsub_project, pubsub_server, pubsub_to_stop
 from tests.s3 import s3_bucket, s3_bucket_to_stop, s3_server
 from tests.stores import place, store, views
 from tests.wandb_stub import wandb_server
-from tests.workers import pytest_collection_modifyitems, pytest_xdist_auto_num_workers
+from tests.workers import (
+    pytest_collection,
+    pytest_collection_finish,
+    pytest_collection_modifyitems,
+    pytest_xdist_auto_num_workers,
+)  # fmt: skip
 
 __all__ = [
     "chosen_store",
@@ -47,6 +52,8 @@ __all__ = [
     "pubsub_server",
     "pubsub_to_stop",
     "pytest_addoption",
+    "pytest_collection",
+    "pytest_collection_finish",
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_sessionfinish",

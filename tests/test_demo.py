@@ -146,7 +146,7 @@ def test_crash_loop_relaunches_once_and_then_asks(
     assert first["pid"] != second["pid"]
     assert first["step"] == second["step"] == 1100
     assert summary["phase"] == "interrupted"
-    assert [d["rule"] for d in summary["decisions"]] == ["R1", "R2"]
+    assert [d["rule"] for d in summary["decisions"]] == ["R1", "R2"], summary
     assert summary["questions"] == ["q-1"]
     assert summary["seal"] is None
     book = logbook_of(summary)

@@ -80,4 +80,4 @@ def test_ci_runs_the_leg_by_the_one_list_of_its_files() -> None:
     named = f"@{LIST.relative_to(ROOT)}"
     commands = [line for line in (ROOT / ".ci/run").read_text().splitlines() if named in line]
     assert len(commands) == 1
-    assert commands[0].startswith("uv run pytest ")
+    assert commands[0].strip().startswith("uv run pytest ")

@@ -1,5 +1,6 @@
 """How the tests are spread over the workers of pytest-xdist."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -30,6 +31,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     if named and all(_is_file(config, argument) for argument in config.args):
         return 0
     return len(os.sched_getaffinity(0)) + WORKERS_MORE
+
+
+def pytest_collection() -> None:
+    """Look for no garbage among sixteen thousand tests that stay: it takes a fifth of the time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, and not among what has been collected."""
+    gc.enable()
+    gc.freeze()
 
 
 def _is_file(config: pytest.Config, argument: str) -> bool:

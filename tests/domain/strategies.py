@@ -4,6 +4,7 @@ import types
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from enum import Enum
+from functools import cache
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 import annotated_types
@@ -40,6 +41,7 @@ NAMED: Mapping[str, Strategy] = {
 }
 
 
+@cache
 def times(latest: datetime) -> st.SearchStrategy[datetime]:
     """Aware times from 1970 on, in several zones."""
     naive = st.datetimes(datetime(1970, 1, 2), latest.replace(tzinfo=None))
@@ -134,6 +136,8 @@ def _constraints(one: Any) -> list[Any]:
     return list(one.metadata) if isinstance(one, FieldInfo) else [one]
 
 
+# Hypothesis checks a strategy once: made anew for each example, that takes longer than to draw it.
+@cache
 def models(model: type[BaseModel], latest: datetime) -> Strategy:
     """Return a strategy for a model's instances."""
     fields = {

@@ -61,6 +61,8 @@ LIVE_FAULTS: Mapping[str, str] = MappingProxyType(
 """What is done to a training that goes on, and the detector that finds it."""
 
 _DETECT = DetectPart(throughput_cadences=3, warmup_steps=100, sustained_steps=20)
+_STEADY = DetectPart(throughput_cadences=48)
+"""Where nothing harms the training, some seconds of a busy machine are no collapse (H4)."""
 _DISK = LivePart(disk_warn=0.02, disk_alert=0.01)
 """A demo writes little, and the disk of whoever tries it is often fuller than a host's may be."""
 _LIVE = LivePart(
@@ -69,6 +71,7 @@ _LIVE = LivePart(
     compiling=timedelta(seconds=12),
     stall=timedelta(seconds=9),
     stall_cadences=3,
+    tracker_silent=timedelta(seconds=90),
     checkpoint_slack=3,
     checkpoint_write=timedelta(seconds=6),
 )
@@ -226,7 +229,7 @@ def set_scene(
         seal=SealPart(auto=True),
         signals=SignalsPart(roots=heard.roots if heard else ()),
         logbook=LogbookPart(remote=str(code.remote), branch="main"),
-        detect=_DETECT if harmed else DetectPart(),
+        detect=_DETECT if harmed else _STEADY,
         live=_LIVE if harmed else _DISK,
     )
     contract_file = folder / f"{run}.yaml"
