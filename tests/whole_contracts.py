@@ -24,7 +24,7 @@ _DETECT = {
 
 _LIVE = {
     "initialising": "20m", "startup_watchdog": "45m", "compiling": "30m", "stall": "25m",
-    "stall_cadences": 2, "checkpoint_slack": 2.5, "checkpoint_write": "8m",
+    "stall_cadences": 2, "tracker_silent": "3h", "checkpoint_slack": 2.5, "checkpoint_write": "8m",
     "disk_warn": 0.2, "disk_alert": 0.1,
 }  # fmt: skip
 

@@ -37,6 +37,7 @@ from watchkeeper.domain.commands.manoeuvres import ReportStaleMonitor
 from watchkeeper.domain.commands.refusals import Refusal, Refused
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.events import Action, CheckRecorded, Health
+from watchkeeper.domain.observed.liveness import witness_of
 from watchkeeper.domain.observed.sources import (
     CapacityFacts,
     HostFacts,
@@ -193,6 +194,63 @@ BLIND = Row(
         UNAVAILABLE: Told(
             "it is what silence opens: health is unknown, and nothing else is found",
             silence_is_what_it_tells_of,
+        )
+    },
+)
+
+LEFT_CHECKS = timedelta(hours=2) // CADENCE
+LEFT_REST = timedelta(hours=2) % CADENCE - timedelta(seconds=1)
+"""So many checks, and a last one a second too early, are the two hours of `live.tracker_silent`."""
+
+
+def further(history: History) -> list[str]:
+    """Output that is ten steps further than it was."""
+    checked = history.run.last_check
+    assert checked is not None
+    logs = witness_of(checked.event.liveness, "logs")
+    assert logs is not None
+    assert logs.step is not None
+    return steps(logs.step + 50)
+
+
+LEFT_BEHIND: Facts = {"step": 1100, "lines": further, "found": KEPT}
+"""The output goes on, and the tracker shows what it showed."""
+
+
+def an_answer_is_no_new_step() -> None:
+    """A tracker without an answer is as silent as one that stands; the run is healthy."""
+    scene = trains()
+    unreached: Facts = {**LEFT_BEHIND, "without": ("tracker",)}
+    for _ in range(LEFT_CHECKS):
+        assert "tracker_silent" not in opened(scene.look(**unreached))
+    answer = scene.look(**unreached)
+    assert opened(answer) == ["tracker_silent"]
+    assert answer.the(CheckRecorded).health is Health.HEALTHY
+    assert cleared(scene.look(**LEFT_BEHIND)) == []
+    assert cleared(scene.look(without=SOURCES)) == []
+
+
+LEFT = Row(
+    rule="H1",
+    kind="tracker_silent",
+    given=trains,
+    nearly=(*[LEFT_BEHIND] * LEFT_CHECKS, {**LEFT_BEHIND, "wait": LEFT_REST}),
+    opens={**LEFT_BEHIND, "wait": timedelta(seconds=1)},
+    stays=LEFT_BEHIND,
+    clears=({"step": 1500, "lines": further, "found": KEPT},),
+    silent={},
+    action=Action.NOTIFY,
+    words={
+        OPENS: "steps come in the output for 2 h, and none in the tracker; a second earlier none",
+        STAYS: "it goes on",
+        CLEARS: "the tracker shows a newer step",
+        PLANNED: "expected by the act",
+    },
+    other={
+        UNAVAILABLE: Told(
+            "a tracker without an answer is silent too: it opens, the run stays healthy, and "
+            "neither its old step nor silence of all sources clears it",
+            an_answer_is_no_new_step,
         )
     },
 )
@@ -574,7 +632,7 @@ LOST = Row(
 )
 
 LIVE_ROWS = (
-    *(STALE, BLIND, HUNG, LATE, HALF_WRITTEN, COVERAGE, WAITS, PART, WRONG_HARDWARE),
+    *(STALE, BLIND, LEFT, HUNG, LATE, HALF_WRITTEN, COVERAGE, WAITS, PART, WRONG_HARDWARE),
     *(WRITER, DIAGNOSTIC, SIGNATURE, DISK, MOUNT, WORSE, LOST),
 )
 """In the order of their rules."""

@@ -157,6 +157,13 @@ def seldom_kept(**states: Any) -> Sequence[Event]:
     return history.events
 
 
+def left_behind() -> Sequence[Event]:
+    history = story(Running)
+    for step in range(1050, 1800, 50):
+        look(history, step=1050, lines=steps(step), found=KEPT)
+    return history.events
+
+
 def given_machines() -> Sequence[Event]:
     history = story(Running)
     told = capacity(hardware="v5p-1024", wanted=4, granted=4)
@@ -191,6 +198,7 @@ JUDGED: dict[str, tuple[object, Callable[[], Sequence[Event]]]] = {
     "detect.tracker_checks": (48, ahead),
     "live.stall": (7 * 24 * 60 * MINUTES, stood_still),
     "live.stall_cadences": (48, stood_still),
+    "live.tracker_silent": (7 * 24 * 60 * MINUTES, left_behind),
     "live.checkpoint_slack": (1.0, stood_still),
     "live.checkpoint_write": (7 * 24 * 60 * MINUTES, stood_still),
     "live.disk_warn": (0.001, stood_still),

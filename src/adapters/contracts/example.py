@@ -197,6 +197,7 @@ policy:
 #   compiling: {live[compiling]}          # no step while it compiles, restores, saves or evaluates
 #   stall: {live[stall]}              # steps that stand still in training, over
 #   stall_cadences: {live[stall_cadences]}
+#   tracker_silent: {live[tracker_silent]}     # steps come, and the tracker shows nothing new
 #   checkpoint_slack: {live[checkpoint_slack]}     # intervals without a complete checkpoint
 #   checkpoint_write: {live[checkpoint_write]}   # a checkpoint without metadata
 #   disk_warn: {live[disk_warn]}

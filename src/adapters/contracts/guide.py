@@ -159,6 +159,7 @@ CONTRACT: Mapping[str, Field] = {
     "live.compiling": Field(_DURATION, "40m"),
     "live.stall": Field(_DURATION, "15m"),
     "live.stall_cadences": Field("a whole number from 1 to 48", "2"),
+    "live.tracker_silent": Field(_DURATION, "2h"),
     "live.checkpoint_slack": Field("a number of 1 or more", "2"),
     "live.checkpoint_write": Field(_DURATION, "30m"),
     "live.disk_warn": Field(_SHARE, "0.2"),

@@ -21,6 +21,8 @@ class LivePart(Value):
             restoring, saving or an evaluation.
         stall: How long steps may stand still in training (H3).
         stall_cadences: Cadences in a row over which they must stand still as well.
+        tracker_silent: How long steps may come beyond all that the tracker shows, with nothing new
+            in it, before that is told (H1). Time without steps, or without checks, does not count.
         checkpoint_slack: How many intervals may pass without a new complete checkpoint (H5).
         checkpoint_write: How long a checkpoint may be written before its metadata is missing (H5).
         disk_warn: Share of a disk below which free space is told (H15).
@@ -32,12 +34,20 @@ class LivePart(Value):
     compiling: Duration | None = None
     stall: Duration | None = None
     stall_cadences: Annotated[int, Field(ge=1, le=48)] | None = None
+    tracker_silent: Duration | None = None
     checkpoint_slack: Annotated[float, Field(ge=1, le=100)] | None = None
     checkpoint_write: Duration | None = None
     disk_warn: Share | None = None
     disk_alert: Share | None = None
 
-    @field_validator("initialising", "startup_watchdog", "compiling", "stall", "checkpoint_write")
+    @field_validator(
+        "initialising",
+        "startup_watchdog",
+        "compiling",
+        "stall",
+        "tracker_silent",
+        "checkpoint_write",
+    )
     @classmethod
     def _positive(cls, value: timedelta | None) -> timedelta | None:
         if value is not None and not timedelta(milliseconds=100) <= value <= timedelta(days=7):

@@ -18,6 +18,7 @@ class LiveLimits:
     compiling: timedelta
     stall: timedelta
     stall_cadences: int
+    tracker_silent: timedelta
     checkpoint_slack: float
     checkpoint_write: timedelta
     disk_warn: float
@@ -34,6 +35,8 @@ _BASE = LiveLimits(
     compiling=timedelta(minutes=40),
     stall=timedelta(minutes=15),
     stall_cadences=2,
+    # Clients upload again for minutes after an outage; who logs each step is never silent so long.
+    tracker_silent=timedelta(hours=2),
     checkpoint_slack=2.0,
     checkpoint_write=timedelta(minutes=30),
     disk_warn=0.2,

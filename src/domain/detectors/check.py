@@ -15,7 +15,7 @@ from watchkeeper.domain.detectors.every import (
 )
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.kept_sources import with_sources
-from watchkeeper.domain.detectors.liveness import MONITOR_BLIND
+from watchkeeper.domain.detectors.liveness import MONITOR_BLIND, OF_THE_MONITOR, TRACKER_SILENT
 from watchkeeper.domain.detectors.quiet import liveness_of
 from watchkeeper.domain.detectors.resume import health_by_proof
 from watchkeeper.domain.detectors.seen_checkpoints import is_rejected, lies_in
@@ -32,7 +32,7 @@ from watchkeeper.domain.measuring.told_metrics import kept_metrics, told_now
 from watchkeeper.domain.measuring.witnesses import NOTHING_LOGGED, is_left_over
 from watchkeeper.domain.observed.liveness import Quiet
 from watchkeeper.domain.observed.observation import Observation, reading_of
-from watchkeeper.domain.observed.raised import raised_in
+from watchkeeper.domain.observed.raised import TRACEBACK, ends_in, raised_in
 from watchkeeper.domain.observed.tracker_doubts import TrackerFit
 from watchkeeper.domain.observed.tracker_links import TrackerLink, merged_links, parse_tracker_links
 from watchkeeper.domain.places import contract_root
@@ -54,6 +54,7 @@ from watchkeeper.domain.state.run import (
 )
 from watchkeeper.domain.state.stopping_points import sooner
 from watchkeeper.domain.state.unnamed import awaits_metadata
+from watchkeeper.domain.triage.announced import is_stopped
 from watchkeeper.domain.triage.claiming import claims_in
 from watchkeeper.domain.triage.tail_words import ALARMING, RAISING, STARTING, words_in
 from watchkeeper.domain.values import (
@@ -93,7 +94,6 @@ _ALARMING = re.compile(
     r"|(?<![\w/.-])(?i:error):"
 )
 """Lines worth keeping. A metric's name such as `eval/error` is none of them."""
-_TRACEBACK = "Traceback (most recent call last)"
 _RAISING = frozenset(RAISING)
 
 
@@ -136,7 +136,8 @@ def summarise(
         evidence=_evidence(seen, words),
         claims=claims_in(seen.log_lines),
         raised=raised_in(seen.log_lines) if words & _RAISING else None,
-        traceback=bool(words & _RAISING) and any(_TRACEBACK in line for line in seen.log_lines),
+        traceback=bool(words & _RAISING) and any(TRACEBACK in line for line in seen.log_lines),
+        traceback_of_stop=bool(words & _RAISING) and is_stopped(ends_in(seen.log_lines)),
         checkpoints_complete=complete,
         checkpoints_incomplete=incomplete,
         new_checkpoints=new,
@@ -267,12 +268,14 @@ def _health(
     open_kinds: list[str],
     wrong: list[str],
 ) -> tuple[Health, str]:
+    worse = [kind for kind in open_kinds if kind not in OF_THE_MONITOR]
+    blind = MONITOR_BLIND in open_kinds
     if job is None:
         reason = next((r.reason for r in readings if r.source == "orchestrator"), "not asked")
         # Where nobody can tell any more, nobody can call it well either.
-        said = Health.UNKNOWN if open_kinds == [MONITOR_BLIND] else Health.DEGRADED
+        said = Health.DEGRADED if worse else Health.UNKNOWN
         was_well = run.health is Health.HEALTHY or is_recovering(run)
-        health = said if open_kinds and was_well else run.health
+        health = said if (worse or blind) and was_well else run.health
         return health, f"orchestrator unavailable: {reason}"
     match job.state:
         case JobState.SUCCEEDED:
@@ -284,17 +287,17 @@ def _health(
         case JobState.PENDING:
             return Health.UNKNOWN, "waiting for the orchestrator to start it"
         case JobState.UNKNOWN | JobState.NOT_FOUND:
-            doubtful = run.health is Health.HEALTHY and bool(run.findings)
+            found = any(kind != TRACKER_SILENT for kind in run.findings)
+            doubtful = run.health is Health.HEALTHY and found
             health = Health.UNKNOWN if doubtful else run.health
             return health, f"the orchestrator cannot account for the job: {job.state.value}"
         case JobState.RUNNING if isinstance(run.phase, Interrupted):
             return Health.UNKNOWN, "its end is on record, and the orchestrator calls it running"
         case JobState.RUNNING:
             # That nobody can tell says nothing about the run: it is neither well nor worse.
-            worse = [kind for kind in open_kinds if kind != MONITOR_BLIND]
             if worse:
                 return Health.DEGRADED, "open findings: " + ", ".join(worse)
-            if open_kinds:
+            if blind:
                 return Health.UNKNOWN, "monitor blind: too few sources tell whether it moves"
             return Health.HEALTHY, RUNNING
 

@@ -18,7 +18,13 @@ from watchkeeper.domain.detectors.freshness import cleared_by_check
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.host import disk_low, mount_missing
 from watchkeeper.domain.detectors.identity import drift_summary, identity_drift, lineage_misfit
-from watchkeeper.domain.detectors.liveness import degraded, monitor_blind, moves, not_training
+from watchkeeper.domain.detectors.liveness import (
+    degraded,
+    monitor_blind,
+    moves,
+    not_training,
+    tracker_silent,
+)
 from watchkeeper.domain.detectors.metrics import metric_answers
 from watchkeeper.domain.detectors.own_retries import newest_then, own_retries, retry_mismatch
 from watchkeeper.domain.detectors.planned import expecting
@@ -178,6 +184,7 @@ def _of_movement(
     return (
         not_training(run, check),
         monitor_blind(check),
+        tracker_silent(run, check),
         degraded(run, instance, check),
         checkpoints_stalled(run, instance, check, now),
         checkpoint_incomplete(run, check, now),

@@ -1,4 +1,4 @@
-"""H3 not training, H16 degraded, and the finding that nobody can tell whether a run moves (H1).
+"""H3 not training, H16 degraded, and what is told of the clocks themselves (H1).
 
 All of them read the verdict on the clocks that the check recorded; see `quiet`.
 """
@@ -11,7 +11,7 @@ from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.detectors.quiet_words import witness_lines
 from watchkeeper.domain.events import CheckRecorded, Severity
 from watchkeeper.domain.measuring.witnesses import STEP_CLOCKS
-from watchkeeper.domain.observed.liveness import Liveness, Moves, Quiet, Witness
+from watchkeeper.domain.observed.liveness import Liveness, Moves, Quiet, Witness, witness_of
 from watchkeeper.domain.state.run import Instance, Run, contract_of
 from watchkeeper.domain.values import JobState
 
@@ -23,6 +23,12 @@ MONITOR_BLIND = "monitor_blind"
 
 DEGRADED = "degraded"
 """The finding that steps stand still while the cluster shows why."""
+
+TRACKER_SILENT = "tracker_silent"
+"""The finding that steps come and the tracker has shown nothing new for long; the run is well."""
+
+OF_THE_MONITOR = frozenset({MONITOR_BLIND, TRACKER_SILENT})
+"""Findings about who looks; they say nothing about the run."""
 
 EVIDENCE_MAX = 8
 """Lines of evidence kept with a finding."""
@@ -80,6 +86,27 @@ def monitor_blind(check: CheckRecorded) -> Held:
     lines = (*witness_lines(live), "it says nothing about the run itself") if holds else ()
     summary = f"monitor blind: {live.because}"
     return Held(MONITOR_BLIND, "H1", Severity.NOTIFY, holds, summary, lines[-EVIDENCE_MAX:])
+
+
+def tracker_silent(run: Run, check: CheckRecorded) -> Held:
+    """H1: steps have come by other clocks for long that the tracker does not show.
+
+    Its charts, and the detectors that read its history, then speak of the past. The output speaks
+    for the run, so nothing is said against it.
+    """
+    live, contract = check.liveness, contract_of(run)
+    clock = witness_of(live, "tracker")
+    if clock is None:
+        return Held(TRACKER_SILENT, "H1", Severity.NOTIFY, None, "")
+    # An offline client shows nothing until it is synced.
+    told = clock.moves is Moves.MOVED or contract.tracker.mode == "offline"
+    over = live.unseen_s >= live_limits_of(contract).tracker_silent.total_seconds()
+    holds = False if told else True if over and moves(live) else None
+    since = f"since {clock.since:%Y-%m-%d %H:%M} UTC" if clock.since else "since the launch"
+    shown = clock.why or f"it stands at step {clock.step}"
+    summary = f"steps come, and nothing new was read from the tracker {since}: {shown}"
+    lines = (*witness_lines(live), "it says nothing about the run itself") if holds else ()
+    return Held(TRACKER_SILENT, "H1", Severity.NOTIFY, holds, summary, lines[-EVIDENCE_MAX:])
 
 
 def degraded(run: Run, instance: Instance, check: CheckRecorded) -> Held:

@@ -6,7 +6,7 @@ One source alone never proves a stall, and no answer is never read as standing s
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.contract import Contract, cadence_of
 from watchkeeper.domain.contracts.live_limits import LiveLimits, live_limits_of, stall_limit
 from watchkeeper.domain.detectors.checkpoint_pace import expected_time
 from watchkeeper.domain.detectors.kept_sources import waits, waits_again
@@ -25,6 +25,7 @@ from watchkeeper.domain.measuring.witnesses import (
     is_saved,
     pace,
     shows_loss_alone,
+    unseen_s,
     witnesses_of,
 )
 from watchkeeper.domain.observed.liveness import Liveness, Moves, Quiet, Witness
@@ -38,6 +39,9 @@ WITNESSES_MIN = 2
 
 _ANSWERS = (NOTHING_LOGGED, NO_STEP, NO_CHECKPOINT)
 """Why a source cannot tell that was reached, and has nothing of a start yet."""
+
+UNWATCHED_CADENCES = 2
+"""What passed since the last check counts as watched up to so many cadences."""
 
 DARK_CHECKS = 2
 """Checks in a row without a word of one source before its silence is worth a verdict."""
@@ -126,7 +130,20 @@ def liveness_of(
         witnesses=tuple(one for one in witnesses if not _was_never_there(one)),
         rate=pace(before, witnesses),
         excused_at=scene.excused_at,
+        unseen_s=unseen_s(before, witnesses, _passed(run, now), asked=_asks(check)),
     )
+
+
+def _passed(run: Run, now: datetime) -> timedelta:
+    """Return the time since the last check; a long one was watched by nobody."""
+    last = run.last_check.at if run.last_check is not None else now
+    # After a handover the new holder's clock may be behind.
+    passed = max(now - last, timedelta(0))
+    return min(passed, UNWATCHED_CADENCES * cadence_of(contract_of(run)))
+
+
+def _asks(check: CheckRecorded) -> bool:
+    return any(one.source == "tracker" for one in check.readings)
 
 
 # --- Phase ---------------------------------------------------------------------------------------

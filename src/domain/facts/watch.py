@@ -128,6 +128,8 @@ class CheckRecorded(Fact):
         startup: What the first lines said, as far as they were seen.
         evidence: Log lines that the rules read: at most 8, each at most 300 long.
         traceback: A Python traceback stands in the log's tail.
+        traceback_of_stop: Each traceback of the log's tail ends in what a signal or an interrupt
+            raises: it tells how a program was stopped, and not why.
         checkpoints_complete: Steps of the newest complete checkpoints, at most 32, in order.
         checkpoints_incomplete: Folders without readable metadata, the newest 8.
         new_checkpoints: Complete ones that were not recorded before, at most 32.
@@ -167,6 +169,7 @@ class CheckRecorded(Fact):
     startup: Startup = Startup()
     evidence: tuple[str, ...] = ()
     traceback: bool = False
+    traceback_of_stop: bool = False
     checkpoints_complete: tuple[Step, ...]
     checkpoints_incomplete: tuple[CheckpointFacts, ...] = ()
     new_checkpoints: tuple[CheckpointFacts, ...] = ()

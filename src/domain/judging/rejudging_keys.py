@@ -29,8 +29,8 @@ _WORDS = "it changes no decision, only words beside it"
 
 _STEPS = "detect.loss_steps, detect.sustained_steps, detect.skipped_steps"
 _LIVE = (
-    "live.stall, live.stall_cadences, live.checkpoint_slack, live.checkpoint_write, "
-    "live.disk_warn, live.disk_alert"
+    "live.stall, live.stall_cadences, live.tracker_silent, live.checkpoint_slack, "
+    "live.checkpoint_write, live.disk_warn, live.disk_alert"
 )
 _POLICY = "policy.oom, policy.distributed, policy.approvals"
 _WATCH = "watch.cadence, watch.pending_notify"

@@ -142,6 +142,30 @@ def printed_pace(lines: Iterable[str], bars: frozenset[Step]) -> float | None:
     return None
 
 
+def unseen_s(
+    before: Before, witnesses: tuple[Witness, ...], passed: timedelta, *, asked: bool
+) -> float:
+    """Return for how many seconds steps have come that the tracker does not show; see `Liveness`.
+
+    What it shows already is nothing to show again: below that a resumed run only catches up.
+
+    Args:
+        before: What was known.
+        witnesses: What the clocks show.
+        passed: Since the check before, as far as it counts.
+        asked: Whether the tracker was asked at all.
+    """
+    tracker = next(one for one in witnesses if one.name == "tracker")
+    if tracker.moves is Moves.MOVED:
+        return 0.0
+    shown = max(tracker.step or 0, before.had or 0)
+    beyond = any(
+        one.moves is Moves.MOVED and one.step is not None and one.step - one.uncertainty > shown
+        for one in witnesses
+    )
+    return before.liveness.unseen_s + (passed.total_seconds() if beyond and asked else 0.0)
+
+
 def busy_line(lines: Iterable[str], bars: frozenset[Step]) -> str:
     """Return the newest line since the last line of training that speaks of work without steps."""
     for line in reversed(tuple(lines)):

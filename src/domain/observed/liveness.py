@@ -72,6 +72,8 @@ class Liveness(Value):
         witnesses: The clocks, at most 5; without `telemetry` where the run has never had gauges.
         rate: Steps in a second, by the newest two different steps of one clock.
         excused_at: When a planned act last expected the standstill: it is counted from there.
+        unseen_s: Seconds in which steps came beyond all that the tracker showed, since it last
+            moved; at most two cadences for each check, and nothing while no step came.
     """
 
     phase: TrainingPhase | None = None
@@ -83,6 +85,7 @@ class Liveness(Value):
     witnesses: tuple[Witness, ...] = ()
     rate: float | None = None
     excused_at: AwareDatetime | None = None
+    unseen_s: float = 0.0
 
 
 def witness_of(liveness: Liveness, name: str) -> Witness | None:

@@ -196,10 +196,12 @@ _TEXTS = (
         "monitor stale",
         "More than two cadences passed without a check while one was due; or checks are made, and "
         "over several cadences too few sources answer to tell whether the run moves (monitor "
-        "blind).",
+        "blind); or steps have come by other clocks for `live.tracker_silent`, 2 h unless the "
+        "contract says otherwise, beyond all that the tracker shows (not an offline one).",
         "`status` says so, and a process other than the holder records it: a watch of another "
         "holder, or `doctor --record`. Health and phase stay as they are. A check clears it. A "
-        "blind monitor is told once by the check itself; health is then unknown, never worse.",
+        "blind monitor and a silent tracker are told once by the check itself; health is then "
+        "unknown, or as it was. A newer step of the tracker clears its silence.",
         "watchkeeper.domain.detectors.freshness",
         f"{_HERO}, What Can Go Wrong: Silent monitor failure; {_LOOP}, branch: No output",
     ),
