@@ -25,6 +25,9 @@ from watchkeeper.ports import Unavailable
 
 LIMIT = timedelta(seconds=420)
 """Ray begins few workers at once: six took more than 150 s once while all other tests began."""
+JOB_TRIES = 3
+"""Of some dozen runs of all tests two had a job, always the first on its head, that came no further
+in 420 s, while later ones of that head did; alone, or beside any load, none did in 120."""
 SLEEP = (sys.executable, "-c", "import time; time.sleep(100)")
 
 
@@ -128,10 +131,12 @@ def never(): return 1
 first = Rank.options(name="rank-0-" + sys.argv[1]).remote()
 second = Rank.options(name="rank-1-" + sys.argv[1], max_restarts=0).remote()
 ray.get([first.pid.remote(), second.pid.remote()])
+print("both ranks began", flush=True)
 for call in (first.die, second.die):
     try: ray.get(call.remote())
     except Exception: pass
 ray.get(first.pid.remote())
+print("the first began again", flush=True)
 for task in (killed, raises):
     try: ray.get(task.remote())
     except Exception: pass
@@ -144,12 +149,10 @@ time.sleep(100)
 @pytest.mark.ray
 @pytest.mark.timeout(1000)
 def test_what_became_of_a_ray_job_and_what_it_waits_for(ray_head: str, tmp_path: Path) -> None:
-    ray, name = RayOrchestrator(ray_head), f"wk-{uuid.uuid4().hex[:8]}"
-    ready = tmp_path / "ready"
-    submit(ray, name, (sys.executable, "-c", SCRIPT, name, str(ready)), run="grug")
+    ray = RayOrchestrator(ray_head)
+    name = _job_of_many_ends(ray, tmp_path)
     submit(ray, f"{name}-debug", (*SLEEP, f"/data/{name}"), run="other")
     try:
-        wait_until(ready.exists, "the job's tasks")
         found = wait_until(lambda: _by_task(ray, name), "Ray's record of them")
         assert [one.state for one in found["driver"]] == [AttemptState.RUNNING]
         again, gone = found[f"rank-0-{name}"][0], found[f"rank-1-{name}"][0]
@@ -178,6 +181,20 @@ def test_what_became_of_a_ray_job_and_what_it_waits_for(ray_head: str, tmp_path:
     finally:
         ray.stop(name)
         ray.stop(f"{name}-debug")
+
+
+def _job_of_many_ends(ray: RayOrchestrator, folder: Path) -> str:
+    """Submit the job until one has come to where it waits; tell what Ray said where none does."""
+    said: list[str] = []
+    for _ in range(JOB_TRIES):
+        name = f"wk-{uuid.uuid4().hex[:8]}"
+        ready = folder / name
+        submit(ray, name, (sys.executable, "-c", SCRIPT, name, str(ready)), run="grug")
+        if clock.ExponentialBackoff().wait_until(ready.exists, LIMIT / JOB_TRIES):
+            return name
+        said += [f"{name} is {ray.find(name).state}", *ray.log_tail(name, lines_max=50)]
+        ray.stop(name)
+    pytest.fail("\n".join(["no job came to where it waits", *said]))
 
 
 def _by_task(ray: RayOrchestrator, name: str) -> dict[str, list[AttemptFacts]] | None:
