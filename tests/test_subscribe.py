@@ -158,6 +158,7 @@ def test_of_a_run_that_is_not_there_who_does_not_wait_is_told(cli_without_home: 
         "`watchkeeper status --all` lists them.\n"
     )
     assert len(answer.out.splitlines()) == 4
+    assert answer.code == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

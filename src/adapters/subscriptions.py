@@ -36,6 +36,10 @@ class SubscriptionMistake(ValueError):
     """What was asked for can never be given. The message says what to do."""
 
 
+class UnknownRun(SubscriptionMistake):
+    """A run has no event, and none was to be waited for. The message names it."""
+
+
 def subscribe(
     home: str | Path,
     *,
@@ -62,11 +66,13 @@ def subscribe(
         stop: Ends the iterator when set, by a signal handler or another thread.
         store: URL of the server that keeps the ledger; by default WATCHKEEPER_STORE, else what the
             home keeps, else the file in the home.
-        warn: Told at once of each of `runs` that has no event yet: it may be launched later, or be
-            misspelt; and of a ledger on a read-only mount, which is read unless `follow` is set.
+        warn: Told at once, with `follow`, of each of `runs` that has no event yet: it may be
+            launched later, or be misspelt; and of a ledger on a read-only mount, which is read
+            unless `follow` is set.
 
     Raises:
         SubscriptionMistake: No event has such a type, or the position lies beyond the ledger.
+        UnknownRun: Without `follow`, behind the last event: one of `runs` has none.
         HomeProblem: There is no such home.
         StoreFailure: The ledger cannot be read.
     """
@@ -97,8 +103,9 @@ def _stream(
         if ledger.at_rest:
             warn(read_at_rest(home.ledger))
         first = _first(ledger.store, from_position)
-        for unknown in _unknown(ledger.store, runs, follow):
-            warn(unknown)
+        unknown = _unknown(ledger.store, runs, follow)
+        for sentence in unknown if follow else ():
+            warn(sentence)
         tailer = Tailer(ledger.recorder, ledger.store, after=first)
         while not stop.is_set():
             for page in tailer.pages():
@@ -115,6 +122,8 @@ def _stream(
                         yield event
                     if stop.is_set():
                         return
+            if not follow and unknown:
+                raise UnknownRun("\n".join(unknown))
             if not follow:
                 return
             while not stop.is_set() and not tailer.wait(LOOK_EVERY):

@@ -15,7 +15,10 @@ from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState, Capa
 from watchkeeper.domain.recovery.unscheduled import is_unscheduled
 from watchkeeper.domain.values import JobFacts, JobState
 
+NEVER = Outlook.NEVER
 FAILED = job(JobState.FAILED)
+SCANCEL = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-08-07T10:00:00 by user 1003 ***"
+TIME_LIMIT = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-08-07T10:00:00 DUE TO TIME LIMIT"
 SILENT_EXIT = exited(1)
 NAME_ERROR = ("Traceback (most recent call last):", "NameError: name 'x' is not defined")
 HANG = ("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE)",)
@@ -110,7 +113,29 @@ def cause(answer: Answer) -> str:
         ),
         (job(JobState.STOPPED), [], ("Terminated by user",), "user_stopped", Outlook.NEVER),
         (job(JobState.FAILED), [], ("Terminated by user",), "unknown", Outlook.ASK),
-        (job(JobState.STOPPED), [], ("KeyboardInterrupt",), "unknown", Outlook.RETRY_ONCE),
+        (job(JobState.STOPPED), [], ("KeyboardInterrupt",), "user_stopped", Outlook.NEVER),
+        (job(JobState.STOPPED), [{"message": "Terminated by user"}], (), "user_stopped", NEVER),
+        (job(JobState.STOPPED), [], ("received SIGINT, shutting down",), "user_stopped", NEVER),
+        (job(JobState.STOPPED), [], INTERRUPT, "user_stopped", NEVER),
+        (job(JobState.STOPPED), [], STOP, "unknown", Outlook.ASK),
+        (job(JobState.STOPPED), [], ("received SIGTERM",), "unknown", Outlook.RETRY_ONCE),
+        # A signal that a stop sends, and words that say whose it was.
+        (killed(15), [], (SCANCEL,), "user_stopped", NEVER),
+        (killed(15), [], (TIME_LIMIT,), "unknown", Outlook.RETRY_ONCE),
+        (killed(15), [], ("KeyboardInterrupt",), "unknown", Outlook.RETRY_ONCE),
+        (killed(9), [], (SCANCEL,), "unknown", Outlook.RETRY_ONCE),
+        (FAILED, [], (SCANCEL,), "unknown", Outlook.ASK),
+        # The signal of Ctrl-C needs no words.
+        (killed(2), [], (), "user_stopped", NEVER),
+        (exited(130), [], (), "user_stopped", NEVER),
+        (exited(130), [], INTERRUPT, "user_stopped", NEVER),
+        (killed(2), [PREEMPTED], (), "preemption", Outlook.RETRY),
+        (exited(130), [], NAME_ERROR, "code_bug", Outlook.ASK),
+        (exited(130), [], OTHER, "unknown", Outlook.ASK),
+        # Not what a program raises, nor what others print once a peer is gone.
+        (FAILED, [], INTERRUPT, "user_stopped", NEVER),
+        (FAILED, [], STOP, "unknown", Outlook.ASK),
+        (FAILED, [], (*OTHER, *INTERRUPT), "unknown", Outlook.ASK),
     ],
 )
 def test_the_first_failed_try_and_the_orchestrator_s_sentence_name_a_cause(
@@ -209,15 +234,26 @@ def test_an_error_beside_what_a_signal_raised_is_asked_about(lines: tuple[str, .
 def test_a_machine_that_was_taken_earlier_does_not_explain_a_later_stop(
     said: JobFacts, tries: list[AttemptFacts], lines: tuple[str, ...]
 ) -> None:
-    failure = ended(said, *tries, lines=lines).the(FailureClassified)
-    assert failure.outlook is Outlook.ASK
+    answer = ended(said, *tries, lines=lines)
+    assert answer.the(FailureClassified).outlook in (Outlook.ASK, Outlook.NEVER)
+    assert answer.the(DecisionMade).action is Action.ESCALATE
 
 
 @pytest.mark.parametrize("tries", [[], [{"exit_code": 1}]])
-def test_what_a_signal_raised_settles_nothing_by_itself(tries: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize(
+    ("lines", "rule", "because"),
+    [
+        (INTERRUPT, "R14", "its lines say that somebody stopped it, and nobody on record did"),
+        (STOP, "R6", "got signal: 15: a signal ended it, and nobody on record sent one"),
+    ],
+)
+def test_of_what_a_signal_raised_with_no_other_word_a_person_is_asked(
+    tries: list[dict[str, Any]], lines: tuple[str, ...], rule: str, because: str
+) -> None:
     told = [attempt(0, "w-0", **one) for one in tries]
-    failure = ended(FAILED, *told, lines=INTERRUPT).the(FailureClassified)
-    assert (failure.cause, failure.outlook) == ("unknown", Outlook.ASK)
+    decision = ended(FAILED, *told, lines=lines).the(DecisionMade)
+    assert (decision.action, decision.rule) == (Action.ESCALATE, rule)
+    assert because in decision.because
 
 
 @pytest.mark.parametrize("word", [PREEMPTED, LOST, {"worker_failure": True}, BY_A_SENTENCE])

@@ -10,7 +10,7 @@ from tests.domain.looking import CADENCE, MINUTE, announce, cleared, look, opene
 from tests.domain.samples import ROOT, checkpoint, contract, half_written, listing
 from tests.domain.stories import story
 from watchkeeper.domain.contracts.contract import Contract, Lane
-from watchkeeper.domain.detectors.checkpoint_pace import read_interval
+from watchkeeper.domain.contracts.intervals import read_interval
 from watchkeeper.domain.events import DecisionMade, EscalationRaised, FindingOpened, Severity
 from watchkeeper.domain.state.phases import Running
 from watchkeeper.domain.values import CheckpointFacts, CheckpointKind

@@ -161,6 +161,7 @@ ROWS: list[Row] = [
     ("L5", {"checkpoints": {"keep_last": None}, **HERO}, clear(), "block", "missing", "keep_last"),
     ("L5", {"checkpoints": {"keep_last": 2}, **HERO}, clear(), "warn", "stated", "ten_or_more"),
     ("L5", {"policy": {"temporary_retention": "up_to_five"}}, clear(), "warn", "stated", "10"),
+    ("L5", {"checkpoints": {"temporary_every": "15x"}}, clear(), "warn", "stated", "no time and"),
     # L8: bundle
     ("L8", {}, clear(), "pass", "stated", "_ray_pkg"),
     ("L8", {"code": {"built_from": OTHER_SHA}}, clear(), "block", "stated", "built from aaaa"),

@@ -207,6 +207,7 @@ def test_h11_is_open_while_artefacts_are_missing_and_is_told_again_for_others() 
     two = lacking.model_copy(update={"observation": gone})
     told = history.tell(verify(history, two)).the(FindingRaised)
     assert "artefacts are missing" in told.summary
+    assert told.summary.endswith(" and more")
     assert history.run.findings["missing_artefacts"].about == told.about
 
 

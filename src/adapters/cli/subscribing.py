@@ -17,6 +17,7 @@ from watchkeeper.adapters.cli.watching import told_to_stop
 from watchkeeper.adapters.subscriptions import (
     Position,
     SubscriptionMistake,
+    UnknownRun,
 )
 from watchkeeper.adapters.subscriptions import (
     subscribe as subscribed,
@@ -91,6 +92,8 @@ def subscribe(
             # The reader has left in the middle of a line: nothing is wrong, and nothing is left to
             # say, not even by the interpreter when it flushes what nobody will read.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except UnknownRun as error:
+            raise Leave(str(error), 3) from error
         except SubscriptionMistake as error:
             raise Leave(str(error), 4) from error
 

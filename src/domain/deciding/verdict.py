@@ -318,7 +318,7 @@ def _ask(
 ) -> list[EscalationRaised]:
     wrong = finding.kind in WRONG_STARTS
     ends = wrong and policy_of(contract_of(run)).startup_forbidden == "end_with_consent"
-    what_now = f"{summary}. Nothing was done; end it with `watchkeeper stop {run.slug}`?"
+    what_now = f"{summary}. Nothing was done; {_end_it(run)}?"
     question = EscalationRaised(
         question=f"q-{run.questions_raised + 1}",
         rule=rule,
@@ -332,7 +332,11 @@ def _ask(
 def _what_now(run: Run, summary: str, first: str) -> str:
     if not first:
         return f"{summary}. Nothing was done; what now?"
-    return f"{summary}. {first}; nothing was done: end it with `watchkeeper stop {run.slug}`?"
+    return f"{summary}. {first}; nothing was done: {_end_it(run)}?"
+
+
+def _end_it(run: Run) -> str:
+    return f"end it with `watchkeeper stop {run.slug} --reason ...`"
 
 
 def _watch_attempts(check: CheckRecorded, job: JobFacts) -> DecisionMade:

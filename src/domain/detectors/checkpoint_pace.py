@@ -1,6 +1,5 @@
 """How often checkpoints are to come: by the contract, else as they came so far, else by lane."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,8 +8,9 @@ from statistics import median
 from types import MappingProxyType
 
 from watchkeeper.domain.contracts.contract import Contract, Lane
+from watchkeeper.domain.contracts.intervals import read_interval
 from watchkeeper.domain.detectors.seen_checkpoints import came_so_far
-from watchkeeper.domain.durations import parse_duration, render_duration
+from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import CheckpointKind
 
@@ -28,13 +28,6 @@ LANE_INTERVALS: Mapping[Lane, timedelta] = MappingProxyType(
 )
 """By lane, how often a complete checkpoint is expected where nothing else says so."""
 
-_STEPS = re.compile(r"(?P<count>\d[\d_,]*)\s*(?:steps?|iterations?|its?)?", re.IGNORECASE)
-_TIME = re.compile(
-    r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>s|sec|seconds?|m|min|mins|minutes?|h|hours?|d|days?)",
-    re.IGNORECASE,
-)
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -51,30 +44,6 @@ class Interval:
     time: timedelta | None
     source: str
     assumed: bool = False
-
-
-def read_interval(text: str) -> tuple[int | None, timedelta | None]:
-    """Read the interval of temporary checkpoints as a contract has it.
-
-    Returns:
-        Steps or a time; two times none where it says neither.
-
-    >>> read_interval("15 min"), read_interval("50 steps"), read_interval("now and then")
-    ((None, datetime.timedelta(seconds=900)), (50, None), (None, None))
-    """
-    said = text.strip()
-    found = _TIME.fullmatch(said)
-    if found:
-        seconds = float(found["count"]) * _SECONDS[found["unit"][0].lower()]
-        return None, timedelta(seconds=seconds) if seconds > 0 else None
-    try:
-        return None, parse_duration(said) or None
-    except ValueError:
-        pass
-    counted = _STEPS.fullmatch(said)
-    if counted is None:
-        return None, None
-    return int(re.sub(r"[_,]", "", counted["count"])) or None, None
 
 
 def expected_interval(run: Run) -> Interval | None:

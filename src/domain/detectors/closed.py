@@ -34,7 +34,8 @@ def artefacts_at_seal(run: Run, blocked: SealBlocked | None, now: datetime) -> l
     missing = [one for one in named if not one.startswith(f"{WRONG_NUMBERS}: ")]
     count = len(missing)
     what = f"{count} artefact{'s are' if count > 1 else ' is'} missing"
-    summary = f"success with missing artefacts: {what}, so nothing is sealed"
+    first = f": {missing[0]}{' and more' if count > 1 else ''}" if missing else ""
+    summary = f"success with missing artefacts: {what}, so nothing is sealed{first}"
     about = "; ".join(missing)[:500]
     lines = tuple(missing[:EVIDENCE_MAX])
     found = Held(MISSING_ARTEFACTS, "H11", Severity.NOTIFY, bool(missing), summary, lines, about)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from watchkeeper.domain.contracts.contract import Contract, Lane
+from watchkeeper.domain.contracts.intervals import read_interval
 from watchkeeper.domain.contracts.lane_policy import policy_of
 from watchkeeper.domain.contracts.plan import GateFinding
 from watchkeeper.domain.gate.base import (
@@ -138,6 +139,10 @@ def l5(gate: Gate) -> GateFinding:
         says = f"missing: {', '.join(lacking)}; taken as {default}"
         fix = "choose them; usual are permanent every 1e5 steps, temporary every 15 min, keep 10"
         return missing(gate, "L5", "checkpoint policy", says, fix)
+    if read_interval(part.temporary_every) == (None, None):
+        says = f"checkpoints.temporary_every {part.temporary_every!r} says no time and no steps"
+        fix = "write it as 15m or 500 steps: a checkpoint that does not come is told by it (H5)"
+        return warned("L5", "checkpoint policy", says, fix)
     wanted, keep = policy_of(gate.contract).temporary_retention, part.keep_last or 0
     says = f"keeps {keep} temporary checkpoints, policy.temporary_retention is {wanted}"
     if wanted == "ten_or_more" and keep < KEEP_DEEP:

@@ -12,6 +12,7 @@ from watchkeeper.domain.detectors.kept_sources import BURST
 from watchkeeper.domain.events import CheckRecorded, Outlook
 from watchkeeper.domain.facts.claims import CauseClaim
 from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
+from watchkeeper.domain.recovery.stop_told import STOPPED_BY_A_PERSON, stop_told
 from watchkeeper.domain.recovery.unscheduled import (
     demand_lines,
     is_unscheduled,
@@ -47,9 +48,6 @@ _SIGKILL = 9
 
 _WEAKER_MAX = 2
 """Claims that were weaker than the orchestrator's word, cited with it."""
-
-STOPPED_BY_A_PERSON = "stop.by-user"
-"""The signature of sentences that say so in words; an interrupt alone has many senders."""
 
 
 def first_failed(check: CheckRecorded) -> AttemptFacts | None:
@@ -139,15 +137,19 @@ def _told(
         lines = (attempt_line(first), f"the orchestrator's flag: out of memory{_memory(first)}")
         return _named(found, "host_oom", Outlook.ASK, print_, lines, first)
     cause = lost_by(first) if first is not None else ""
-    own_error = check.traceback and not _is_stopped_for_it(first, check, job)
-    dark = found.cause in UNKNOWN and not own_error
+    stopped_for_it = _is_stopped_for_it(first, check, job)
+    dark = found.cause in UNKNOWN and (stopped_for_it or not check.traceback)
     if first is not None and cause and (dark or found.cause in OF_A_LOST_PEER):
         print_ = fingerprint(job, f"attempt {first.state.value}")
         return _named(found, cause, Outlook.RETRY, print_, (attempt_line(first),), first)
+    # What an interrupt raised says no more than its words do.
+    if not stopped_for_it and (dark or (found.cause in UNKNOWN and check.traceback_of_stop)):
+        stopped = _stopped(found, check, job, first)
+        if stopped is not None:
+            return stopped
     if not dark:
         return _by_its_sentence(found, job, first)
-    stopped = _stopped(found, check, job) if job.state is JobState.STOPPED else None
-    return stopped or _by_words(found, check, job, first)
+    return _by_words(found, check, job, first)
 
 
 def _is_stopped_for_it(first: AttemptFacts | None, check: CheckRecorded, job: JobFacts) -> bool:
@@ -189,14 +191,13 @@ def _unserved(
     return _named(found, "capacity_wedge", Outlook.ASK, print_, lines, first)
 
 
-def _stopped(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified | None:
-    """Take a STOPPED that nobody on record asked for as a person's, where its words say so.
-
-    Such words mislead at times; so the DRI is asked (R14), and nothing goes on by itself.
-    """
-    claims = (*check.claims, *claims_in(_lines(job.message)))
-    said = next((one for one in claims if one.signature == STOPPED_BY_A_PERSON), None)
-    if said is None or said.confidence < CLAIM_CONFIDENCE_MIN:
+def _stopped(
+    found: Classified, check: CheckRecorded, job: JobFacts, first: AttemptFacts | None
+) -> Classified | None:
+    """Take an end that nobody on record asked for as a person's, where something says so (R14)."""
+    sentences = (*(_lines(first.message) if first is not None else ()), *_lines(job.message))
+    said = stop_told(check, job, sentences)
+    if said is None:
         return None
     cited = f"{said.label} ({said.signature}): {said.line}"
     print_ = fingerprint(job, said.line)

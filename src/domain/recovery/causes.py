@@ -141,6 +141,8 @@ def _traced(case: Case) -> str:
     if raised is None:
         known = case.failure.cause
         return f"cause {known}, outlook {case.outlook.value}: a trace without a clear place"
+    if case.check.traceback_of_stop:
+        return f"{raised.error}: a signal ended it, and nobody on record sent one"
     frame = raised.own or raised.frame
     where = f"{frame.file}:{frame.line}"
     glob = _trains(case, frame)

@@ -157,7 +157,8 @@ RECOVERY_RULES = (
         "stopped by a person",
         "The instance ended without success after a human asked for its stop; or nobody can "
         "account for its job, and a human asked for its stop; or it ended in the window of an "
-        "announced pause, swap or maintenance; or its own lines say that somebody stopped it.",
+        "announced pause, swap or maintenance; or its own lines, the orchestrator's words or the "
+        "signal of Ctrl-C say that somebody stopped it.",
         "Leave it, whatever the orchestrator calls the end; in a window, or where only its lines "
         "say so, ask the DRI how to go on. A stop that is not on record is a failure.",
         _VERDICT,

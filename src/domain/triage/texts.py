@@ -8,7 +8,7 @@ When nothing names a cause, a text that shows a failure is `unknown` and every o
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watchkeeper.domain.facts.decisions import Outlook
 from watchkeeper.domain.triage.announced import Weak, failures_in
@@ -19,6 +19,7 @@ from watchkeeper.domain.triage.context import (
     facts_of,
     tells_of_no_failure,
 )
+from watchkeeper.domain.triage.got_over import ending_of
 from watchkeeper.domain.triage.signatures.echoes import is_frame
 from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label, Rank, outlook_of
 from watchkeeper.domain.triage.signatures.prefixes import bare
@@ -56,8 +57,30 @@ _EXPLAINS: dict[Label, tuple[Label, ...]] = {
 }
 """Which label, at the same strength, is the consequence of which other."""
 
-_CONFIDENCE = {Rank.ROOT: 0.95, Rank.SPECIFIC: 0.88, Rank.SYMPTOM: 0.75, Rank.GENERIC: 0.65}
+_PASSES = frozenset(
+    {Label.NETWORK, Label.NODE_FAILURE, Label.COLLECTIVE_HANG, Label.CONTROLLER_FAILURE}
+)
+"""What training may get over. What announces an end, such as a preemption, is none of these."""
+
+_OWN_ERRORS = frozenset(
+    {
+        Label.CODE_BUG,
+        Label.CONFIG_ERROR,
+        Label.DATA_ERROR,
+        Label.CHECKPOINT_ERROR,
+        Label.WANDB_ERROR,
+        Label.NUMERICAL,
+        Label.HBM_OOM,
+        Label.HOST_OOM,
+    }
+)
+"""By which a program ends itself."""
+
+_CONFIDENCE = {
+    Rank.ROOT: 0.95, Rank.SPECIFIC: 0.88, Rank.SYMPTOM: 0.75, Rank.GENERIC: 0.65, Rank.MARK: 0.5,
+}  # fmt: skip
 _UNKNOWN_CONFIDENCE = 0.6
+_GOT_OVER_CONFIDENCE = 0.3
 
 _TRACKERS = r"(?:wandb|mlflow|neptune|comet_ml)"
 _LIBRARIES = r"[/\\](?:site|dist)-packages[/\\]"
@@ -152,6 +175,7 @@ class Told:
         line: The line.
         outlook: Whether trying the same again makes sense.
         also: Other readings of it.
+        got_over: Training went on after it, and broke by an error of its own.
     """
 
     label: Label
@@ -161,6 +185,7 @@ class Told:
     line: str
     outlook: Outlook
     also: tuple[Label, ...]
+    got_over: bool = False
 
 
 def triage_text(text: str, context: Context | None = None) -> Triage:
@@ -201,6 +226,7 @@ def told_by(scanner: Scanner, context: Context | None = None) -> list[Told]:
     told += [_from_fact(fact) for fact in facts_of(context)]
     if context is not None and context.planned_acts:
         told = _without_stop(told)
+    told = _after_steps(told, scanner)
     if not told or _is_enumeration(told, scanner):
         return []
     return _root_first(told)
@@ -212,6 +238,29 @@ def _harmless_up_to(context: Context | None) -> int:
     After a success they are the noise of a shutdown, unless a line names a cause.
     """
     return Rank.SYMPTOM if ended_well(context) else Rank.MARK - 1
+
+
+def _after_steps(told: list[Told], scanner: Scanner) -> list[Told]:
+    """Mark what training got over before it broke by an error of its own."""
+    passes = [one for one in told if one.number and one.label in _PASSES]
+    passing = {one.number for one in passes}
+    errors = [one.number for one in told if one.number not in passing and _is_own_error(one)]
+    if not any(one.number < number for one in passes for number in errors):
+        return told
+    tail = scanner.tail.decode("utf-8", "replace").rstrip("\n").split("\n")
+    ending = ending_of(tail, scanner.lines)
+    if not any(map(ending.is_end, errors)):
+        return told
+    gone = [one for one in passes if ending.is_got_over(one.number)]
+    return [replace(one, rank=Rank.MARK, got_over=True) if one in gone else one for one in told]
+
+
+def _is_own_error(one: Told) -> bool:
+    """Say whether a line tells what ended its program, be it an error or what a signal raised."""
+    if _CHILD.search(one.line):
+        return False
+    raised = one.rule == "mark.exception" or one.label is Label.USER_STOPPED
+    return one.number > 0 and (raised or (one.label in _OWN_ERRORS and one.rank > Rank.MARK))
 
 
 def _without_stop(told: list[Told]) -> list[Told]:
@@ -301,6 +350,7 @@ def _root_first(told: list[Told]) -> list[Told]:
     """Order what was told: the strongest first, of equals the first in the text."""
     told.sort(
         key=lambda one: (
+            one.got_over,
             -_tier(one.rank),
             one.label is Label.UNKNOWN and one.rank is Rank.MARK,
             one.number,
@@ -341,10 +391,12 @@ def _verdict(ordered: list[Told]) -> Triage:
 
 def confidence_of(root: Told, top: list[Told]) -> float:
     """Return how specific the matched message is, from 0 to 1; less where others contradict."""
+    if root.got_over:
+        return _GOT_OVER_CONFIDENCE
     if root.label is Label.UNKNOWN:
         return _UNKNOWN_CONFIDENCE
     doubt = 0.1 if any(claim.label is not root.label for claim in top) else 0.0
-    return round(_CONFIDENCE.get(root.rank, _UNKNOWN_CONFIDENCE) - doubt, 2)
+    return round(_CONFIDENCE[root.rank] - doubt, 2)
 
 
 def _benign(scanner: Scanner) -> Triage:

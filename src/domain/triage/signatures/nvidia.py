@@ -1,5 +1,6 @@
 """GPUs of NVIDIA and AMD: lost devices, memory, drivers, libraries."""
 
+from watchkeeper.domain.facts.decisions import Outlook
 from watchkeeper.domain.triage.signatures.model import Label, Rank, Signature
 
 _XID = "NVIDIA, XID Errors; Linux driver NVRM"
@@ -21,12 +22,33 @@ NVIDIA = (
     Signature(
         "nvidia.xid-fatal",
         Label.NODE_FAILURE,
-        r"\bXid\b[^\n]{0,60}?(?:: ?|[ =#])(?:38|46|48|61|62|6[34]|74|79|9[2-5]|1[0-2][0-9]"
-        r"|13[0-9]|14[0-9]|15[0-9]|31|32|43|45|8|13|69)\b",
+        r"\bXid\b[^\n]{0,60}?(?:: ?|[ =#])(?:38|46|48|61|62|64|74|79|9[3-5]|1[0-2][0-9]"
+        r"|13[0-9]|14[0-9]|15[0-9]|32|8)\b",
         "NVRM: Xid (PCI:0000:4f:00): 48, pid=1234, Double Bit ECC Error",
         "no Xid events in the last hour",
         _XID,
         Rank.ROOT,
+    ),
+    # What the GPU mends by itself: a row that it remapped, and a rate of errors that it corrected.
+    Signature(
+        "nvidia.xid-mended",
+        Label.NODE_FAILURE,
+        r"\bXid\b[^\n]{0,60}?(?:: ?|[ =#])(?:63|92)\b",
+        "NVRM: Xid (PCI:0000:11:1c): 63, pid=2204, Row Remapper: New row marked for remapping",
+        "no Xid events in the last hour",
+        _XID,
+        Rank.MARK,
+    ),
+    # A fault of the program's own kernel, as a rule, or what a program leaves that was ended.
+    Signature(
+        "nvidia.xid-program",
+        Label.NODE_FAILURE,
+        r"\bXid\b[^\n]{0,60}?(?:: ?|[ =#])(?:13|31|43|45|69)\b",
+        "NVRM: Xid (PCI:0000:9b:00): 31, pid=88, MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0",
+        "no Xid events in the last hour",
+        _XID,
+        Rank.MARK,
+        outlook=Outlook.ASK,
     ),
     Signature(
         "nvidia.xid-named",

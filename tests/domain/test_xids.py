@@ -1,0 +1,39 @@
+"""What the driver of a GPU reports: some of its codes are faults of a program, or mended."""
+
+import pytest
+
+from watchkeeper.domain.events import Outlook
+from watchkeeper.domain.triage.claiming import claims_in
+from watchkeeper.domain.triage.signatures.model import Label
+from watchkeeper.domain.triage.texts import triage_text
+from watchkeeper.domain.triage.triage import CLAIM_CONFIDENCE_MIN
+
+XID = "NVRM: Xid (PCI:0000:9b:00): {}, pid=3, name=python"
+TRACED = ("Traceback (most recent call last):", '  File "/srv/train/loop.py", line 88, in step')
+
+
+@pytest.mark.parametrize("code", [48, 62, 64, 74, 79, 94, 95, 119, 140])
+def test_a_broken_gpu_is_the_cause(code: int) -> None:
+    found = triage_text("\n".join([XID.format(code), *TRACED, "KeyError: 'nll'"]))
+    assert (found.label, found.outlook) == (Label.NODE_FAILURE, Outlook.RETRY)
+
+
+@pytest.mark.parametrize("code", [13, 31, 43, 45, 63, 69, 92])
+@pytest.mark.parametrize(
+    ("error", "label"),
+    [
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", Label.CODE_BUG),
+        ("KeyError: 'nll'", Label.CODE_BUG),
+        ("torch.OutOfMemoryError: CUDA out of memory.", Label.HBM_OOM),
+    ],
+)
+def test_beside_what_a_program_raised_it_is_collateral(code: int, error: str, label: Label) -> None:
+    for lines in ([XID.format(code), *TRACED, error], [*TRACED, error, XID.format(code)]):
+        assert triage_text("\n".join(lines)).label is label
+
+
+@pytest.mark.parametrize("code", [13, 31, 43, 45, 63, 69, 92])
+def test_alone_it_is_a_hint_on_which_nothing_is_relaunched(code: int) -> None:
+    [claim] = claims_in([XID.format(code)])
+    assert claim.label == "node_failure"
+    assert claim.confidence < CLAIM_CONFIDENCE_MIN
