@@ -220,3 +220,14 @@ def test_a_policy_that_says_nothing_about_checks_is_refused(
     refused = cli("whatif", ended_badly, "--policy", policy(tmp_path, text))
     assert refused.code == 4
     assert said in refused.err
+
+
+def test_all_that_is_wrong_with_a_policy_is_told_at_once(
+    cli: Cli, ended_badly: str, tmp_path: Path
+) -> None:
+    text = "watch: {cadence: banana}\nfrob: 1\nretries: {budget: ten}\n"
+    refused = cli("whatif", ended_badly, "--policy", policy(tmp_path, text))
+    assert [line.split()[1] for line in refused.err.splitlines() if ".yaml:" in line] == [
+        "watch.cadence:", "frob:", "retries.budget:",
+    ]  # fmt: skip
+    assert "3 problems" in refused.err

@@ -1,9 +1,10 @@
 """Reads another policy for a run: the parts of a contract by which checks are judged."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from watchkeeper.adapters.bad_input import BadInput, in_line_order
+from watchkeeper.adapters.bad_input import BadInput, Problem, in_line_order
 from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
 from watchkeeper.adapters.contracts.guide import CONTRACT
 from watchkeeper.adapters.documents import Document, Plain, line_of, problem_at, read_text, refuse
@@ -84,12 +85,22 @@ def read_policy(path: Path, own: Contract) -> PolicyFile:
         if (why := why_not(part, key))
     ]
     if wrong:
-        raise BadInput(in_line_order([*document.problems, *wrong]))
+        raise BadInput(in_line_order([*document.problems, *wrong, *_further(own, document, data)]))
     # A document that cannot be made into a contract is told of at once, not at the first check.
     notes = stays_as_recorded(own, _changed(own, document))
     return PolicyFile(
         lambda contract: under_policy_of(contract, _changed(contract, document)), tuple(notes)
     )
+
+
+def _further(own: Contract, document: Document, data: Mapping[str, Plain]) -> tuple[Problem, ...]:
+    """Return what is wrong with the parts that may be tried, beside those that may not."""
+    tried: Plain = {key: value for key, value in data.items() if key in JUDGING_PARTS}
+    try:
+        _changed(own, replace(document, data=tried, problems=()))
+    except BadInput as error:
+        return error.problems
+    return ()
 
 
 def _of_contract(path: Path, document: Document, own: Contract) -> PolicyFile:
