@@ -342,6 +342,20 @@ def test_a_sentence_that_denies_a_nan_claims_nothing(line: str) -> None:
     assert triage_text(line).label is Label.BENIGN
 
 
+def test_a_loader_that_is_taken_down_claims_nothing() -> None:
+    packages = "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py"
+    lines = (
+        "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f6>",
+        "Traceback (most recent call last):",
+        f'  File "{packages}", line 1461, in _shutdown_workers',
+        "    if w.is_alive():",
+        "AssertionError: can only test a child process",
+        "step 4000: loss 2.31",
+    )
+    assert claims_in(lines) == ()
+    assert claims_in((*lines[1:4], "AssertionError: a batch of 7"))
+
+
 @pytest.mark.parametrize(
     "line",
     [
