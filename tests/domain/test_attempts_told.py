@@ -11,6 +11,7 @@ from tests.domain.given import Answer, History
 from tests.domain.looking import look
 from tests.domain.samples import exited, job, killed
 from watchkeeper.domain.events import Action, DecisionMade, FailureClassified, Outlook
+from watchkeeper.domain.observed.raised import raised_in
 from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState, CapacityFacts
 from watchkeeper.domain.recovery.unscheduled import is_unscheduled
 from watchkeeper.domain.values import JobFacts, JobState
@@ -445,3 +446,13 @@ def test_two_preemptions_have_one_fingerprint_and_a_silent_exit_has_another() ->
     lost = [ended(FAILED, attempt(n, f"w-{n}", **PREEMPTED)).the(FailureClassified) for n in (1, 2)]
     silent = ended(FAILED).the(FailureClassified)
     assert lost[0].fingerprint == lost[1].fingerprint != silent.fingerprint
+
+
+def test_of_an_interrupt_beside_another_error_that_one_is_what_was_raised() -> None:
+    for lines in ((*OTHER, *INTERRUPT), (*INTERRUPT, *OTHER)):
+        raised = raised_in(lines)
+        assert raised is not None
+        assert raised.kind == "OddError"
+    alone = raised_in(INTERRUPT)
+    assert alone is not None
+    assert alone.kind == "KeyboardInterrupt"

@@ -80,6 +80,7 @@ def test_in_the_watch_a_person_is_asked(early: str) -> None:
 
     assert decided(early, *KEY) is Action.RELAUNCH
     assert decided(early, *steps(40), *KEY) is Action.ESCALATE
+    assert decided(early, *steps(40), *TRACED, "OddError: 7") is Action.ESCALATE
 
 
 def test_the_numbers_of_a_tail_are_those_of_the_log() -> None:
