@@ -88,7 +88,7 @@ def test_a_forbidden_start_up_line_is_told_and_asked_about_and_the_job_goes_on(
     (line,) = found.evidence
     assert line.startswith(BEHIND)
     (asked,) = data_of(office, "behind", EscalationRaised)
-    assert "end it with `watchkeeper stop behind`" in asked.asks
+    assert "end it with `watchkeeper stop behind --reason ...`" in asked.asks
     # Nobody's end came of it, and what stands for a secret stands in its place.
     # While it lived, somebody was asked about the line, and nothing else was done.
     assert _decided(office, "behind") == [("alert", "R17"), ("verify", "R15")]

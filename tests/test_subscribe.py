@@ -93,7 +93,7 @@ def test_a_subscriber_imports_no_client_of_anything_else(home: Path) -> None:
         ),
         (("--from", "8"), []),
         (("--from", "now"), []),
-        (("--run", "no-such-run"), []),
+        (("--run", "b-run", "--from", "8"), []),
     ],
 )
 def test_a_subscriber_hears_what_it_asked_for(

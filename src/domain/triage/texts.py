@@ -19,6 +19,7 @@ from watchkeeper.domain.triage.context import (
     facts_of,
     tells_of_no_failure,
 )
+from watchkeeper.domain.triage.frames import is_of_a_child, label_above
 from watchkeeper.domain.triage.got_over import ending_of
 from watchkeeper.domain.triage.signatures.echoes import is_frame
 from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label, Rank, outlook_of
@@ -82,31 +83,6 @@ _CONFIDENCE = {
 _UNKNOWN_CONFIDENCE = 0.6
 _GOT_OVER_CONFIDENCE = 0.3
 
-_TRACKERS = r"(?:wandb|mlflow|neptune|comet_ml)"
-_LIBRARIES = r"[/\\](?:site|dist)-packages[/\\]"
-_TRACKER = re.compile(
-    rf"File \"(?:[^\"]*[/\\])?{_TRACKERS}[/\\]|{_LIBRARIES}(?:[^\"]*[/\\])?{_TRACKERS}\b",
-    re.IGNORECASE,
-)
-_LIBRARY = re.compile(
-    rf"{_LIBRARIES}|[/\\]lib[/\\]python\d|[/\\]python[\d.]*[/\\]lib[/\\]|File \"<", re.IGNORECASE
-)
-_CHECKPOINT = re.compile(
-    r"checkpoint|ckpt|serialization\.py|load_state_dict|orbax|save_pretrained|torch\.load|safetensors",
-    re.IGNORECASE,
-)
-_DATA = re.compile(
-    r"datasets?[/\\_.]|dataset\b|dataloader|data_loader|_fetch|collat|tokeniz|parquet|pyarrow|tfrecord"
-    r"|webdataset|grain|zarr|read_csv|load_dataset",
-    re.IGNORECASE,
-)
-_SETTINGS = re.compile(
-    r"config|argparse|parse_args|\bargs\b|arguments\.py|hydra|omegaconf|\bconf\b|yaml|settings|environ",
-    re.IGNORECASE,
-)
-_CHILD = re.compile(r"CalledProcessError|ChildFailedError|ProcessExited|ProcessRaised|exit code")
-_GENERIC_ENDS = frozenset({"code.key", "code.value", "mark.exception", "config.path"})
-_TRACKED = frozenset({Label.NETWORK, Label.CONFIG_ERROR, Label.UNKNOWN, Label.CODE_BUG})
 _PLACES = re.compile(
     r"\b[0-9a-f]{4}(?:[0-9a-f]{4})?:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?\b|(?:\b[a-z]+://|(?<![\w/])/)[^\s'\",;:)\]}]+|\b(?:\d{1,3}\.){3}\d{1,3}\b(?::\d+)?"
     r"|\b[\w-]+(?:\.[\w-]+)*\.(?:internal|local|svc|compute|cluster|com|org|net)\b(?::\d+)?"
@@ -257,7 +233,7 @@ def _after_steps(told: list[Told], scanner: Scanner) -> list[Told]:
 
 def _is_own_error(one: Told) -> bool:
     """Say whether a line tells what ended its program, be it an error or what a signal raised."""
-    if _CHILD.search(one.line):
+    if is_of_a_child(one.line):
         return False
     raised = one.rule == "mark.exception" or one.label is Label.USER_STOPPED
     return one.number > 0 and (raised or (one.label in _OWN_ERRORS and one.rank > Rank.MARK))
@@ -296,49 +272,13 @@ def _told(hit: Hit) -> Told:
         outlook_of(signature),
         signature.also,
     )
-    moved = _moved(hit)
+    moved = label_above(hit)
     if moved is not None and moved is not label:
         also = (label, *also) if label is not Label.UNKNOWN else also
         # A frame is on the way to the error, which says more where the traceback is whole.
         least = Rank.MARK if is_frame(hit.line) else Rank.GENERIC
         label, rank, outlook = moved, max(rank, least), OUTLOOKS[moved]
     return Told(label, rank, hit.number, signature.id, hit.line, outlook, also)
-
-
-def _moved(hit: Hit) -> Label | None:
-    """Return what the lines before an error say that it was about, where its own words do not."""
-    signature = hit.signature
-    if signature.rank >= Rank.ROOT:
-        return None
-    frames = [line for line in (*hit.before, hit.line) if is_frame(line)]
-    if signature.label in _TRACKED and _in_tracker(frames):
-        return Label.WANDB_ERROR
-    above = "\n".join(frames)
-    if signature.id not in _GENERIC_ENDS or _CHILD.search(hit.line):
-        return None
-    above += "\n" + hit.line
-    for pattern, label in (
-        (_CHECKPOINT, Label.CHECKPOINT_ERROR),
-        (_DATA, Label.DATA_ERROR),
-        (_SETTINGS, Label.CONFIG_ERROR),
-    ):
-        if pattern.search(above):
-            return label
-    return None
-
-
-def _in_tracker(frames: list[str]) -> bool:
-    """Say whether a tracker was at work when it failed: what it called itself may be a library's.
-
-    Args:
-        frames: The last frames of a traceback, the innermost last.
-    """
-    for frame in reversed(frames):
-        if _TRACKER.search(frame):
-            return True
-        if not _LIBRARY.search(frame):
-            return False
-    return False
 
 
 def _tier(rank: Rank) -> int:
