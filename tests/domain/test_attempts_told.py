@@ -11,12 +11,14 @@ from tests.domain.given import Answer, History
 from tests.domain.looking import look
 from tests.domain.samples import exited, job, killed
 from watchkeeper.domain.events import Action, DecisionMade, FailureClassified, Outlook
-from watchkeeper.domain.observed.raised import raised_in
 from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState, CapacityFacts
 from watchkeeper.domain.recovery.unscheduled import is_unscheduled
 from watchkeeper.domain.values import JobFacts, JobState
 
-NEVER = Outlook.NEVER
+NEVER, RETRY_ONCE = Outlook.NEVER, Outlook.RETRY_ONCE
+STOPPED_BY_X = job(JobState.STOPPED, message="Terminated by user x")
+RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"
+PIPE = "BrokenPipeError: [Errno 32] Broken pipe"
 FAILED = job(JobState.FAILED)
 SCANCEL = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-08-07T10:00:00 by user 1003 ***"
 TIME_LIMIT = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-08-07T10:00:00 DUE TO TIME LIMIT"
@@ -124,7 +126,25 @@ def cause(answer: Answer) -> str:
         (killed(15), [], (SCANCEL,), "user_stopped", NEVER),
         (killed(15), [], (TIME_LIMIT,), "unknown", Outlook.RETRY_ONCE),
         (killed(15), [], ("KeyboardInterrupt",), "unknown", Outlook.RETRY_ONCE),
-        (killed(9), [], (SCANCEL,), "unknown", Outlook.RETRY_ONCE),
+        (killed(9), [], (SCANCEL,), "user_stopped", NEVER),
+        (killed(15), [], ("worker was killed by request of autoscaler",), "unknown", RETRY_ONCE),
+        (killed(15), [], (SCANCEL, PIPE), "user_stopped", NEVER),
+        (killed(2), [], ("received SIGINT, shutting down", RESET), "user_stopped", NEVER),
+        (exited(130), [], (*INTERRUPT, RESET), "user_stopped", NEVER),
+        (
+            job(JobState.STOPPED, message="Terminated by user x"),
+            [],
+            (RESET,),
+            "user_stopped",
+            NEVER,
+        ),
+        (job(JobState.STOPPED), [], ("save on SIGINT: true",), "unknown", RETRY_ONCE),
+        (FAILED, [{"signal": 2}], (), "user_stopped", NEVER),
+        (FAILED, [{"exit_code": 130}], (), "user_stopped", NEVER),
+        (FAILED, [{"signal": 15, "message": "Terminated by user x"}], (), "user_stopped", NEVER),
+        # The orchestrator's own words on a machine stand before a signal.
+        (killed(2, message="Spot instance was preempted"), [], (), "preemption", Outlook.RETRY),
+        (exited(130), [{"message": "Node gke-1 is not ready"}], (), "node_failure", Outlook.RETRY),
         (FAILED, [], (SCANCEL,), "unknown", Outlook.ASK),
         # The signal of Ctrl-C needs no words.
         (killed(2), [], (), "user_stopped", NEVER),
@@ -446,13 +466,3 @@ def test_two_preemptions_have_one_fingerprint_and_a_silent_exit_has_another() ->
     lost = [ended(FAILED, attempt(n, f"w-{n}", **PREEMPTED)).the(FailureClassified) for n in (1, 2)]
     silent = ended(FAILED).the(FailureClassified)
     assert lost[0].fingerprint == lost[1].fingerprint != silent.fingerprint
-
-
-def test_of_an_interrupt_beside_another_error_that_one_is_what_was_raised() -> None:
-    for lines in ((*OTHER, *INTERRUPT), (*INTERRUPT, *OTHER)):
-        raised = raised_in(lines)
-        assert raised is not None
-        assert raised.kind == "OddError"
-    alone = raised_in(INTERRUPT)
-    assert alone is not None
-    assert alone.kind == "KeyboardInterrupt"

@@ -15,6 +15,8 @@ RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"
 NODE = "Warning  NodeNotReady  3s  node-controller  Node gke-1 is not ready"
 WATCHDOG = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE)"
 PREEMPTION = "The node was preempted by a job of a higher priority"
+XID_79 = "NVRM: Xid (PCI:0000:81:00): 79, GPU has fallen off the bus."
+ELASTIC = "torch.distributed.elastic.multiprocessing.errors"
 HEADER = "Traceback (most recent call last):"
 TRACED = (HEADER, '  File "/srv/train/loop.py", line 88, in step', "    x = y['nll']")
 KEY = (*TRACED, "KeyError: 'nll'")
@@ -24,14 +26,23 @@ def steps(count: int, first: int = 3000) -> list[str]:
     return [f"step={first + 10 * at} loss=2.1" for at in range(count)]
 
 
-@pytest.mark.parametrize("early", [STORAGE, RESET, NODE, WATCHDOG])
 @pytest.mark.parametrize(
-    ("end", "label"),
+    ("early", "end", "label"),
     [
-        (KEY, Label.CODE_BUG),
-        ((*TRACED, "OddError: 7"), Label.UNKNOWN),
-        ((*TRACED, "torch.OutOfMemoryError: CUDA out of memory."), Label.HBM_OOM),
-        ((*TRACED, "KeyboardInterrupt"), Label.USER_STOPPED),
+        *(
+            (early, end, label)
+            for early in (STORAGE, RESET, NODE, WATCHDOG)
+            for end, label in (
+                (KEY, Label.CODE_BUG),
+                ((*TRACED, "torch.OutOfMemoryError: CUDA out of memory."), Label.HBM_OOM),
+                # A launcher's own traceback follows, and empty lines.
+                ((*KEY, *TRACED, f"{ELASTIC}.ChildFailedError:"), Label.CODE_BUG),
+                ((*KEY, *TRACED, "subprocess.CalledProcessError: Command 'x'"), Label.CODE_BUG),
+                ((*KEY, "", "", "", "", ""), Label.CODE_BUG),
+            )
+        ),
+        (STORAGE, (*TRACED, "OddError: 7"), Label.UNKNOWN),
+        (RESET, (*TRACED, "OddError: 7"), Label.UNKNOWN),
     ],
 )
 def test_what_steps_followed_is_not_the_cause(
@@ -52,18 +63,37 @@ def test_what_steps_followed_is_not_the_cause(
         # The end is of its own kind: what a lost peer leaves, or a launcher's word for a child.
         [NODE, *steps(9), *TRACED, "RuntimeError: NCCL error: unhandled system error"],
         [NODE, *steps(9), *TRACED, "subprocess.CalledProcessError: Command 'x' returned 1"],
-        # No step beyond those before it.
+        [NODE, *steps(9), *TRACED, "ray.exceptions.ActorDiedError: gone"],
+        [NODE, *steps(9), *TRACED, f"{ELASTIC}.SignalException: Process 12 got signal: 15"],
+        [NODE, *steps(9), *TRACED, "OddError: 7"],
+        # What a broken GPU raises.
+        [XID_79, *steps(9), *TRACED, "RuntimeError: CUDA error: unspecified launch failure"],
+        [XID_79, *steps(9), *TRACED, "RuntimeError: No CUDA GPUs are available"],
+        # No step beyond those before it, and none of training.
         [*steps(9), NODE, *steps(9), *KEY],
+        [NODE, *(f'{{"step": {at}, "eval/loss": 2.3}}' for at in range(3000, 3009)), *KEY],
         # The traceback was got over as well, or nothing was raised.
         [NODE, *KEY, *steps(9)],
         [NODE, *steps(9), "KeyError: 'nll'"],
     ],
-    ids=["peer", "child", "same steps", "traceback before", "no traceback"],
 )
 def test_without_an_error_of_its_own_after_further_steps_it_stays_the_cause(
     lines: list[str],
 ) -> None:
     assert triage_text("\n".join(lines)).label is Label.NODE_FAILURE
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RuntimeError: DataLoader worker (pid(s) 1234) exited unexpectedly",
+        "RuntimeError: prefetch thread died",
+        "EOFError: Ran out of input",
+        "RuntimeError: Failed to save checkpoint step-3400",
+    ],
+)
+def test_what_a_lost_storage_breaks_some_steps_later_is_still_its_doing(error: str) -> None:
+    assert triage_text("\n".join([STORAGE, *steps(6), *TRACED, error])).label is Label.NETWORK
 
 
 def test_what_announces_an_end_is_the_cause_though_steps_follow() -> None:
@@ -80,7 +110,16 @@ def test_in_the_watch_a_person_is_asked(early: str) -> None:
 
     assert decided(early, *KEY) is Action.RELAUNCH
     assert decided(early, *steps(40), *KEY) is Action.ESCALATE
-    assert decided(early, *steps(40), *TRACED, "OddError: 7") is Action.ESCALATE
+    assert decided(early, *steps(40), *TRACED, "KeyboardInterrupt") is Action.ESCALATE
+
+
+@pytest.mark.parametrize("early", [STORAGE, RESET])
+def test_in_the_watch_an_error_that_nobody_knows_is_asked_about(early: str) -> None:
+    lines = [early, *steps(40), *TRACED, "OddError: 7"]
+    answer = look(
+        trained()(), exited(1), attempts=(), further=("attempts",), **KEEP | {"lines": lines}
+    )
+    assert answer.the(DecisionMade).action is Action.ESCALATE
 
 
 def test_the_numbers_of_a_tail_are_those_of_the_log() -> None:
@@ -88,4 +127,5 @@ def test_the_numbers_of_a_tail_are_those_of_the_log() -> None:
     assert ending_of(tail, lines=104) == Ending(steps=(101, 102, 103), traced=104)
     assert ending_of(tail, lines=104).is_got_over(100)
     assert not ending_of(tail, lines=104).is_got_over(101)
-    assert ending_of(steps(3), lines=3) == Ending()
+    assert ending_of([*tail, *steps(1, 4000)], lines=105).traced == 0
+    assert ending_of(steps(3), lines=3) == Ending(steps=(1, 2, 3))

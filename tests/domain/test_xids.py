@@ -37,3 +37,23 @@ def test_alone_it_is_a_hint_on_which_nothing_is_relaunched(code: int) -> None:
     [claim] = claims_in([XID.format(code)])
     assert claim.label == "node_failure"
     assert claim.confidence < CLAIM_CONFIDENCE_MIN
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("NVRM: Xid (PCI:0000:48:00): 31, pid=4021, name=python", "nvidia.xid-program"),
+        ("NVRM: Xid (PCI:0000:9b:00): 43, pid=79, name=python", "nvidia.xid-program"),
+        ("NVRM: Xid (PCI:0000:9b:00): 63, pid=120, name=python", "nvidia.xid-mended"),
+        ("NVRM: Xid (PCI:0000:31:00): 79, pid=45, name=python", "nvidia.xid-fatal"),
+        ("NVRM: Xid (PCI:0000:05:00): 13, on (GPC 8, TPC 0)", "nvidia.xid-program"),
+        ("Xid error 31 detected on GPU 3", "nvidia.xid-program"),
+        ("Xid error 79 detected on GPU 3", "nvidia.xid-fatal"),
+        ("xid=140 msg=unrecovered", "nvidia.xid-fatal"),
+    ],
+)
+def test_the_code_is_the_number_behind_the_device(line: str, rule: str) -> None:
+    claims = claims_in([line])
+    assert claims[0].signature == rule
+    codes = {"nvidia.xid-program", "nvidia.xid-mended", "nvidia.xid-fatal"}
+    assert codes & {one.signature for one in claims} == {rule}

@@ -29,8 +29,6 @@ SMALL = frozenset(
 """Errors of small code bugs, as the written monitoring loop lists them. Python's own subclasses of
 them count; a KeyError only where the line itself names the key."""
 
-_INTERRUPT = "KeyboardInterrupt"
-
 _PREFIX = re.compile(
     r"^(?:\s*(?:\x1b\[[0-9;]*m)?(?:\((?:[^()]*\bpid=\d+[^()]*)\)|\([Rr]ank[ =:_-]?\d+\):?"
     r"|rank ?\d+:|\[(?:default|[Rr]ank[ =:_-]?)?\d+\]:?|\[\d+,\d+\]<std(?:err|out)>:"
@@ -87,16 +85,12 @@ class Raised(Value):
 def raised_in(lines: Iterable[str]) -> Raised | None:
     """Return where the last whole traceback of a log was raised; none where none is whole.
 
-    That of an interrupt counts only where there is no other.
-
     Args:
         lines: Oldest first. What Ray and torchrun put before a worker's lines is left out.
     """
     found: Raised | None = None
     for kind, error, frames in _tracebacks(lines):
-        # An interrupt while an error was handled, or was told, is not what went wrong.
-        if found is None or kind != _INTERRUPT:
-            found = _raised(kind, error, frames) or found
+        found = _raised(kind, error, frames) or found
     return found
 
 

@@ -142,8 +142,10 @@ def _told(
     if first is not None and cause and (dark or found.cause in OF_A_LOST_PEER):
         print_ = fingerprint(job, f"attempt {first.state.value}")
         return _named(found, cause, Outlook.RETRY, print_, (attempt_line(first),), first)
-    # What an interrupt raised says no more than its words do.
-    if not stopped_for_it and (dark or (found.cause in UNKNOWN and check.traceback_of_stop)):
+    # Whoever is stopped complains of peers that went; what an interrupt raised is no own error.
+    weak = found.cause in UNKNOWN | OF_A_LOST_PEER
+    own_error = check.traceback and not check.traceback_of_stop
+    if weak and not own_error and not _lost_its_machine(first, job):
         stopped = _stopped(found, check, job, first)
         if stopped is not None:
             return stopped
@@ -196,7 +198,7 @@ def _stopped(
 ) -> Classified | None:
     """Take an end that nobody on record asked for as a person's, where something says so (R14)."""
     sentences = (*(_lines(first.message) if first is not None else ()), *_lines(job.message))
-    said = stop_told(check, job, sentences)
+    said = stop_told(check, job, first, sentences)
     if said is None:
         return None
     cited = f"{said.label} ({said.signature}): {said.line}"

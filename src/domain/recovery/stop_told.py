@@ -4,12 +4,14 @@ Such words mislead at times, so nothing is concluded but that the DRI is asked b
 (R14). Without any, an end that nobody on record asked for is a failure like others.
 """
 
-from collections.abc import Iterable, Sequence
-from signal import SIGINT, SIGTERM
+import re
+from collections.abc import Sequence
+from signal import SIGINT, SIGKILL, SIGTERM
 
 from watchkeeper.domain.events import CheckRecorded, Outlook
 from watchkeeper.domain.exits import exit_facts
 from watchkeeper.domain.facts.claims import CauseClaim
+from watchkeeper.domain.observed.sources import AttemptFacts
 from watchkeeper.domain.triage.claiming import claims_in
 from watchkeeper.domain.triage.signatures.model import Label
 from watchkeeper.domain.triage.triage import CLAIM_CONFIDENCE_MIN, describe_end
@@ -21,11 +23,32 @@ STOPPED_BY_A_PERSON = "stop.by-user"
 INTERRUPTED = "stop.interrupt"
 """The signature of an interrupt, as Ctrl-C sends one."""
 
+_STOPPING = (SIGINT, SIGTERM, SIGKILL)
+"""What a stop sends: slurm's scancel SIGTERM, and SIGKILL after a while."""
+
+_A_PERSON = re.compile(
+    r"\bby (?:the |an? )?(?:user|uid|owner|admin\w*|operator|human|person)\b"
+    r"|CANCELLED by \d|\buser[- ](?:requested|initiated|cancel|abort|stop|terminated)"
+    r"|\b(?:manually|intentionally|deliberately|on purpose|user_stopped)\b|\b(?:I|we) \w+ed\b",
+    re.IGNORECASE,
+)
+"""Words that name a person: a drained node or an autoscaler requests a stop as well."""
+
+_AN_INTERRUPT = re.compile(
+    r"KeyboardInterrupt(?:\W|$)|(?:received|got|caught) (?:an? )?(?:signal:? ?)?"
+    r"(?:SIGINT|interrupt|(?:signal:? )?2\b)|Ctrl[-+ ]?C (?:received|pressed|caught|detected)"
+    r"|\^C|(?:Interrupted|Aborted) by user|SIGINT (?:received|caught)|control-C",
+    re.IGNORECASE,
+)
+"""An interrupt that came: lines of settings and of help speak of one as well."""
+
 _BY_SIGINT = "exit.sigint"
 _SIGINT_CONFIDENCE = 0.75
 
 
-def stop_told(check: CheckRecorded, job: JobFacts, sentences: Iterable[str]) -> CauseClaim | None:
+def stop_told(
+    check: CheckRecorded, job: JobFacts, first: AttemptFacts | None, sentences: Sequence[str]
+) -> CauseClaim | None:
     """Return what says that a person stopped a job; none where nothing does.
 
     An orchestrator sends SIGTERM for many reasons, which its own words may name; SIGINT is what a
@@ -34,20 +57,30 @@ def stop_told(check: CheckRecorded, job: JobFacts, sentences: Iterable[str]) -> 
     Args:
         check: The check that saw the end.
         job: The orchestrator's last word.
-        sentences: Its own words on the job, and on the try whose failure ended it.
+        first: The try whose failure ended it.
+        sentences: The orchestrator's own words on the try and the job.
     """
-    claims = (*check.claims, *claims_in(list(sentences)))
+    said = claims_in(sentences)
+    claims = (*check.claims, *said)
+    signal, stopped = _signal(job, first), job.state is JobState.STOPPED
+    by_user = _sure(claims, STOPPED_BY_A_PERSON)
+    if stopped and by_user is not None:
+        return by_user
+    if signal in _STOPPING and by_user is not None and _A_PERSON.search(by_user.line):
+        return by_user
+    interrupted = _sure([one for one in claims if _AN_INTERRUPT.search(one.line)], INTERRUPTED)
+    if interrupted is not None and (stopped or signal == SIGINT or check.traceback_of_stop):
+        return interrupted
+    others = [one for one in said if one.label != Label.USER_STOPPED]
+    return _by_sigint(job) if signal == SIGINT and not others else None
+
+
+def _signal(job: JobFacts, first: AttemptFacts | None) -> int | None:
+    """Return the signal that ended a job, by its own end or, where that tells none, the try's."""
     signal = job.signal if job.signal is not None else exit_facts(job.exit_code)[1]
-    stopped = job.state is JobState.STOPPED
-    if stopped or signal in (SIGINT, SIGTERM):
-        said = _sure(claims, STOPPED_BY_A_PERSON)
-        if said is not None:
-            return said
-    if stopped or signal == SIGINT or check.traceback_of_stop:
-        said = _sure(claims, INTERRUPTED)
-        if said is not None:
-            return said
-    return _by_sigint(job) if signal == SIGINT else None
+    if signal is not None or first is None:
+        return signal
+    return first.signal if first.signal is not None else exit_facts(first.exit_code)[1]
 
 
 def _sure(claims: Sequence[CauseClaim], signature: str) -> CauseClaim | None:

@@ -19,8 +19,8 @@ from watchkeeper.domain.triage.context import (
     facts_of,
     tells_of_no_failure,
 )
-from watchkeeper.domain.triage.frames import is_of_a_child, label_above
-from watchkeeper.domain.triage.got_over import ending_of
+from watchkeeper.domain.triage.frames import label_above
+from watchkeeper.domain.triage.got_over import ending_of, is_own_error, may_pass
 from watchkeeper.domain.triage.signatures.echoes import is_frame
 from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label, Rank, outlook_of
 from watchkeeper.domain.triage.signatures.prefixes import bare
@@ -57,25 +57,6 @@ _EXPLAINS: dict[Label, tuple[Label, ...]] = {
     Label.CONTROLLER_FAILURE: (Label.NETWORK,),
 }
 """Which label, at the same strength, is the consequence of which other."""
-
-_PASSES = frozenset(
-    {Label.NETWORK, Label.NODE_FAILURE, Label.COLLECTIVE_HANG, Label.CONTROLLER_FAILURE}
-)
-"""What training may get over. What announces an end, such as a preemption, is none of these."""
-
-_OWN_ERRORS = frozenset(
-    {
-        Label.CODE_BUG,
-        Label.CONFIG_ERROR,
-        Label.DATA_ERROR,
-        Label.CHECKPOINT_ERROR,
-        Label.WANDB_ERROR,
-        Label.NUMERICAL,
-        Label.HBM_OOM,
-        Label.HOST_OOM,
-    }
-)
-"""By which a program ends itself."""
 
 _CONFIDENCE = {
     Rank.ROOT: 0.95, Rank.SPECIFIC: 0.88, Rank.SYMPTOM: 0.75, Rank.GENERIC: 0.65, Rank.MARK: 0.5,
@@ -218,25 +199,21 @@ def _harmless_up_to(context: Context | None) -> int:
 
 def _after_steps(told: list[Told], scanner: Scanner) -> list[Told]:
     """Mark what training got over before it broke by an error of its own."""
-    passes = [one for one in told if one.number and one.label in _PASSES]
+    passes = [one for one in told if one.number and may_pass(one.label)]
     passing = {one.number for one in passes}
-    errors = [one.number for one in told if one.number not in passing and _is_own_error(one)]
-    if not any(one.number < number for one in passes for number in errors):
+    errors = [one for one in told if one.number and one.number not in passing]
+    if not passes or not errors:
         return told
-    tail = scanner.tail.decode("utf-8", "replace").rstrip("\n").split("\n")
+    tail = scanner.tail.decode("utf-8", "replace").removesuffix("\n").split("\n")
     ending = ending_of(tail, scanner.lines)
-    if not any(map(ending.is_end, errors)):
-        return told
-    gone = [one for one in passes if ending.is_got_over(one.number)]
+    ends = [one for one in errors if ending.is_end(one.number)]
+    gone = [
+        one
+        for one in passes
+        if ending.is_got_over(one.number)
+        and any(is_own_error(end.label, end.rule, end.line, one.label) for end in ends)
+    ]
     return [replace(one, rank=Rank.MARK, got_over=True) if one in gone else one for one in told]
-
-
-def _is_own_error(one: Told) -> bool:
-    """Say whether a line tells what ended its program, be it an error or what a signal raised."""
-    if is_of_a_child(one.line):
-        return False
-    raised = one.rule == "mark.exception" or one.label is Label.USER_STOPPED
-    return one.number > 0 and (raised or (one.label in _OWN_ERRORS and one.rank > Rank.MARK))
 
 
 def _without_stop(told: list[Told]) -> list[Told]:

@@ -4,6 +4,7 @@ from watchkeeper.domain.facts.decisions import Outlook
 from watchkeeper.domain.triage.signatures.model import Label, Rank, Signature
 
 _XID = "NVIDIA, XID Errors; Linux driver NVRM"
+_NO_FATAL_CODE = r"(?!\D{0,40}\b(?:13|31|43|45|63|69|92)\b)"
 _CUDA = "CUDA Runtime API, cudaError"
 _TORCH = "PyTorch, CUDACachingAllocator.cpp, c10/cuda"
 
@@ -22,7 +23,7 @@ NVIDIA = (
     Signature(
         "nvidia.xid-fatal",
         Label.NODE_FAILURE,
-        r"\bXid\b[^\n]{0,60}?(?:: ?|[ =#])(?:38|46|48|61|62|64|74|79|9[3-5]|1[0-2][0-9]"
+        r"\bXid\b(?: ?\([^)\n]{0,60}\))?[^\d\n]{0,40}(?:38|46|48|61|62|64|74|79|9[3-5]|1[0-2][0-9]"
         r"|13[0-9]|14[0-9]|15[0-9]|32|8)\b",
         "NVRM: Xid (PCI:0000:4f:00): 48, pid=1234, Double Bit ECC Error",
         "no Xid events in the last hour",
@@ -33,7 +34,7 @@ NVIDIA = (
     Signature(
         "nvidia.xid-mended",
         Label.NODE_FAILURE,
-        r"\bXid\b[^\n]{0,60}?(?:: ?|[ =#])(?:63|92)\b",
+        r"\bXid\b(?: ?\([^)\n]{0,60}\))?[^\d\n]{0,40}(?:63|92)\b",
         "NVRM: Xid (PCI:0000:11:1c): 63, pid=2204, Row Remapper: New row marked for remapping",
         "no Xid events in the last hour",
         _XID,
@@ -43,7 +44,7 @@ NVIDIA = (
     Signature(
         "nvidia.xid-program",
         Label.NODE_FAILURE,
-        r"\bXid\b[^\n]{0,60}?(?:: ?|[ =#])(?:13|31|43|45|69)\b",
+        r"\bXid\b(?: ?\([^)\n]{0,60}\))?[^\d\n]{0,40}(?:13|31|43|45|69)\b",
         "NVRM: Xid (PCI:0000:9b:00): 31, pid=88, MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0",
         "no Xid events in the last hour",
         _XID,
@@ -53,8 +54,9 @@ NVIDIA = (
     Signature(
         "nvidia.xid-named",
         Label.NODE_FAILURE,
-        r"\bXid (?:error|code|event)s?\b.{0,40}(?:detected|occurred|found|reported|on (?:gpu"
-        r"|node))|XID_ERRORS.{0,40}[= ][1-9]\d*\s*$",
+        rf"\bXid (?:error|code|event)s?\b{_NO_FATAL_CODE}"
+        r".{0,40}(?:detected|occurred|found|reported|on (?:gpu|node))"
+        r"|XID_ERRORS.{0,40}[= ](?!(?:13|31|43|45|63|69|92)\s*$)[1-9]\d*\s*$",
         "Xid error detected on GPU 3",
         "no Xid errors were seen",
         _XID,
