@@ -44,6 +44,9 @@ _NOT_BY_WORDS = UNKNOWN | {"host_oom", "user_stopped"}
 """What a sentence of the orchestrator alone does not prove: an end by SIGKILL is "possibly OOM"."""
 
 
+_NOISE_OF_A_STOP = UNKNOWN | OF_A_LOST_PEER - {"node_failure"}
+"""Causes that a stop by a person leaves in a log; a machine that is named as lost is none."""
+
 _SIGKILL = 9
 
 _WEAKER_MAX = 2
@@ -143,7 +146,7 @@ def _told(
         print_ = fingerprint(job, f"attempt {first.state.value}")
         return _named(found, cause, Outlook.RETRY, print_, (attempt_line(first),), first)
     # Whoever is stopped complains of peers that went; what an interrupt raised is no own error.
-    weak = found.cause in UNKNOWN | OF_A_LOST_PEER
+    weak = found.cause in _NOISE_OF_A_STOP
     own_error = check.traceback and not check.traceback_of_stop
     if weak and not own_error and not _lost_its_machine(first, job):
         stopped = _stopped(found, check, job, first)
