@@ -145,6 +145,7 @@ def cause(answer: Answer) -> str:
         # The orchestrator's own words on a machine stand before a signal.
         (killed(2, message="Spot instance was preempted"), [], (), "preemption", Outlook.RETRY),
         (exited(130), [{"message": "Node gke-1 is not ready"}], (), "node_failure", Outlook.RETRY),
+        (exited(130, message="RuntimeError: CUDA out of memory"), [], (), "hbm_oom", Outlook.ASK),
         (exited(130), [], ("Node gke-1 is not ready",), "node_failure", Outlook.RETRY),
         (FAILED, [], (SCANCEL,), "unknown", Outlook.ASK),
         # The signal of Ctrl-C needs no words.

@@ -89,6 +89,7 @@ def test_without_an_error_of_its_own_after_further_steps_it_stays_the_cause(
         "RuntimeError: DataLoader worker (pid(s) 1234) exited unexpectedly",
         "RuntimeError: prefetch thread died",
         "EOFError: Ran out of input",
+        "SystemError: worker 3 ended with exit code 1",
         "RuntimeError: Failed to save checkpoint step-3400",
     ],
 )
