@@ -138,6 +138,13 @@ def cause(answer: Answer) -> str:
             "user_stopped",
             NEVER,
         ),
+        (
+            job(JobState.STOPPED, message="Terminated by user x\nNode n1 was preempted"),
+            [],
+            (),
+            "user_stopped",
+            NEVER,
+        ),
         (job(JobState.STOPPED), [], ("save on SIGINT: true",), "unknown", RETRY_ONCE),
         (FAILED, [{"signal": 2}], (), "user_stopped", NEVER),
         (FAILED, [{"exit_code": 130}], (), "user_stopped", NEVER),
@@ -266,7 +273,11 @@ def test_a_machine_that_was_taken_earlier_does_not_explain_a_later_stop(
 @pytest.mark.parametrize(
     ("lines", "rule", "because"),
     [
-        (INTERRUPT, "R14", "its lines say that somebody stopped it, and nobody on record did"),
+        (
+            INTERRUPT,
+            "R14",
+            "its lines or its signal say that somebody stopped it",
+        ),
         (STOP, "R6", "got signal: 15: a signal ended it, and nobody on record sent one"),
     ],
 )

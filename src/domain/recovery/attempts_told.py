@@ -148,7 +148,8 @@ def _told(
     # Whoever is stopped complains of peers that went; what an interrupt raised is no own error.
     weak = found.cause in _NOISE_OF_A_STOP
     own_error = check.traceback and not check.traceback_of_stop
-    if weak and not own_error and not _lost_its_machine(first, job):
+    asked_for = job.state is JobState.STOPPED or not _lost_its_machine(first, job)
+    if weak and not own_error and asked_for:
         stopped = _stopped(found, check, job, first)
         if stopped is not None:
             return stopped

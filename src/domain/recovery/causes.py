@@ -33,12 +33,12 @@ def r4(case: Case) -> DecisionMade | None:
 
 
 def r14_by_its_words(case: Case) -> DecisionMade | None:
-    """R14: its lines say that somebody stopped it, and nobody on record did."""
+    """R14: its lines or its signal say that somebody stopped it, and nobody on record did."""
     if case.failure.cause != "user_stopped":
         return None
     because = (
-        "its lines say that somebody stopped it, and nobody on record did: such words mislead at "
-        "times, and what a person stopped is not relaunched"
+        "its lines or its signal say that somebody stopped it, and nobody on record did: such "
+        "signs mislead at times, and what a person stopped is not relaunched"
     )
     return answer(case, Action.ESCALATE, "R14", because)
 

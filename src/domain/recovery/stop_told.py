@@ -20,7 +20,7 @@ from watchkeeper.domain.values import JobFacts, JobState
 STOPPED_BY_A_PERSON = "stop.by-user"
 """The signature of sentences that say so in words."""
 
-INTERRUPTED = "stop.interrupt"
+_INTERRUPTED = "stop.interrupt"
 """The signature of an interrupt, as Ctrl-C sends one."""
 
 _STOPPING = (SIGINT, SIGTERM, SIGKILL)
@@ -68,7 +68,7 @@ def stop_told(
         return by_user
     if signal in _STOPPING and by_user is not None and _A_PERSON.search(by_user.line):
         return by_user
-    interrupted = _sure([one for one in claims if _AN_INTERRUPT.search(one.line)], INTERRUPTED)
+    interrupted = _sure([one for one in claims if _AN_INTERRUPT.search(one.line)], _INTERRUPTED)
     if interrupted is not None and (stopped or signal == SIGINT or check.traceback_of_stop):
         return interrupted
     others = [one for one in said if one.label != Label.USER_STOPPED]

@@ -47,7 +47,7 @@ def label_above(hit: Hit) -> Label | None:
     if signature.label in _TRACKED and _in_tracker(frames):
         return Label.WANDB_ERROR
     above = "\n".join(frames)
-    if signature.id not in _GENERIC_ENDS or _CHILD.search(hit.line):
+    if signature.id not in _GENERIC_ENDS or is_of_a_child(hit.line):
         return None
     above += "\n" + hit.line
     for pattern, label in (
