@@ -1,12 +1,11 @@
 """How well and how fast texts are triaged.
 
-    uv run python -m bench.triage [FILE.jsonl ...] [--megabytes 100] [--signatures] [--json]
+    uv run python -m bench.triage [FILE.jsonl ...] [--megabytes 100] [--json]
 
 Each FILE holds labelled texts: one {"id", "text", "label", "secondary"?, "context"?} on each line;
 without any it is the developers' half of the corpus. The speed is that of the best of three passes
 over each made log of harmless progress lines, with a failure planted near its end (triage_logs.py),
-and over the texts themselves: as they are met for the first time, and when texts of their shape,
-figures aside, were met before.
+and over the texts themselves.
 """
 
 import argparse
@@ -19,10 +18,8 @@ from time import process_time
 from typing import TypedDict
 
 from bench.triage_logs import logs
-from watchkeeper.adapters.sentence_model import sentence_model
-from watchkeeper.adapters.text_model_file import excerpt_concluded, excerpt_read
 from watchkeeper.domain.triage.context import Context
-from watchkeeper.domain.triage.excerpts import triage_excerpt
+from watchkeeper.domain.triage.log_verdict import triage_of, triage_text
 from watchkeeper.domain.triage.signatures.scanner import Scanner
 from watchkeeper.domain.triage.texts import Triage
 
@@ -66,7 +63,6 @@ class Measured(Measures):
     """The same with how fast they were read."""
 
     texts_per_s: int
-    texts_per_s_again: int
 
 
 def samples_of(path: Path) -> list[Sample]:
@@ -139,26 +135,21 @@ def speed_of_log(log: bytes) -> dict[str, float | str]:
         scanner = Scanner()
         for start in range(0, len(log), _PIECE_BYTES):
             scanner.feed(log[start : start + _PIECE_BYTES])
-        label = excerpt_concluded(scanner).label.value
+        label = triage_of(scanner).label.value
         best = max(best, len(log) / 1e6 / (process_time() - timer))
     return {"megabytes": round(len(log) / 1e6), "megabytes_per_s": round(best, 1), "found": label}
 
 
-def speeds_of(samples: Sequence[Sample]) -> tuple[float, float]:
-    """Return how many texts a second are read, by CPU time: never seen ones, and known shapes."""
-    first = again = 0.0
+def speed_of(samples: Sequence[Sample]) -> float:
+    """Return how many texts a second are read, by CPU time."""
     # An expression is compiled when a line first needs it: the best pass is what a stream has.
-    for _ in range(_REPETITIONS):
-        sentence_model().forget()
-        first = max(first, len(samples) / _seconds_of(samples))
-        again = max(again, len(samples) / _seconds_of(samples))
-    return first, again
+    return max(len(samples) / _seconds_of(samples) for _ in range(_REPETITIONS))
 
 
 def _seconds_of(samples: Sequence[Sample]) -> float:
     timer = process_time()
     for sample in samples:
-        excerpt_read(sample.text, sample.context)
+        triage_text(sample.text, sample.context)
     return process_time() - timer
 
 
@@ -168,21 +159,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="*", type=Path, help="labelled texts in JSON lines")
     parser.add_argument("--megabytes", type=int, default=MEGABYTES, help="size of the made log")
     parser.add_argument("--confusions", action="store_true", help="list wrong answers by id")
-    parser.add_argument("--signatures", action="store_true", help="leave the wording unread")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     options = parser.parse_args(arguments)
     files: list[Path] = options.files or [CORPUS]
     corpora: dict[str, Measured] = {}
     wrong: dict[str, list[str]] = {}
-    read = triage_excerpt if options.signatures else excerpt_read
     for path in files:
         samples = samples_of(path)
-        answers = [read(sample.text, sample.context) for sample in samples]
-        first, again = speeds_of(samples)
+        answers = [triage_text(sample.text, sample.context) for sample in samples]
         corpora[str(path)] = {
             **measures(samples, answers),
-            "texts_per_s": round(first),
-            "texts_per_s_again": round(again),
+            "texts_per_s": round(speed_of(samples)),
         }
         if options.confusions:
             wrong[str(path)] = [
@@ -215,10 +202,7 @@ def _text(
         for what, one in read_logs.items()
     ]
     for name, found in corpora.items():
-        lines.append(
-            f"\n{name}: {found['texts']} texts, {found['texts_per_s']} texts/s, "
-            f"{found['texts_per_s_again']} where shapes are known"
-        )
+        lines.append(f"\n{name}: {found['texts']} texts, {found['texts_per_s']} texts/s")
         lines += [
             f"  {key.replace('_', ' '):<26} {found[key]:.3f}"
             for key in (

@@ -143,7 +143,6 @@ def wheel_runs_clean() -> bool:
             "assert len(text) > 10_000"
         )
         home = folder / "home"
-        # Its weights are a file in the package.
         excerpt = folder / "excerpt.txt"
         excerpt.write_text("training got stuck after epoch 2\n", "utf-8")
         command = str(venv / "bin" / "watchkeeper")

@@ -3,7 +3,6 @@
 import codecs
 import io
 import shlex
-from pathlib import Path
 from typing import Any, Protocol
 
 HEAD_BYTES = 65_536
@@ -134,14 +133,6 @@ def text_of(source: Arriving) -> io.BufferedReader:
     if is_binary(head):
         raise NotText("binary data")
     return reader
-
-
-def recoded(path: Path) -> bool:
-    """Say whether `text_of` gives other bytes than a file has, NULs aside."""
-    if str(path) == "-":
-        return True
-    with path.open("rb") as file:
-        return file.read(2).startswith(_UTF_16)
 
 
 def _known(began: bytes) -> NotText | None:

@@ -4,8 +4,8 @@ import pytest
 
 from watchkeeper.domain.observed.raised import raised_in, small_bug
 from watchkeeper.domain.triage.claiming import claims_in
+from watchkeeper.domain.triage.log_verdict import triage_of
 from watchkeeper.domain.triage.signatures.scanner import Scanner
-from watchkeeper.domain.triage.texts import conclude
 
 HEADER = "Traceback (most recent call last):"
 OWN = '  File "/app/src/marin/logging_utils.py", line 88, in log_sample'
@@ -144,5 +144,5 @@ def test_a_log_that_comes_in_pieces_is_read_alike(size: int) -> None:
     whole.feed(text)
     for at in range(0, len(text), size):
         pieces.feed(text[at : at + size])
-    assert conclude(whole) == conclude(pieces)
-    assert conclude(whole).label.value == "code_bug"
+    assert triage_of(whole) == triage_of(pieces)
+    assert triage_of(whole).label.value == "code_bug"

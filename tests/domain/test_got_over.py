@@ -7,8 +7,8 @@ from tests.domain.looking import look
 from tests.domain.samples import exited
 from watchkeeper.domain.events import Action, DecisionMade
 from watchkeeper.domain.triage.got_over import STEPS_MIN, Ending, ending_of
+from watchkeeper.domain.triage.log_verdict import triage_text
 from watchkeeper.domain.triage.signatures.model import Label
-from watchkeeper.domain.triage.texts import triage_text
 
 STORAGE = "google.api_core.exceptions.ServiceUnavailable: 503 GET https://storage.googleapis.com/x"
 RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from watchkeeper.domain.triage.excerpts import triage_excerpt
+from watchkeeper.domain.triage.log_verdict import triage_text
 from watchkeeper.domain.triage.signatures.model import Label
 
 INFO = "2026-11-21 02:34:00.123 | INFO     | trainer:main:12 - working\n" * 80
@@ -22,7 +22,7 @@ ERRORS = [
 @pytest.mark.parametrize("line", ERRORS)
 @pytest.mark.parametrize("after", ["", "2026-11-21 02:35:01 | INFO | trainer:main:13 - bye\n"])
 def test_an_error_that_nothing_explains_at_the_end_is_unknown(line: str, after: str) -> None:
-    found = triage_excerpt(f"{INFO}{line}\n{after}")
+    found = triage_text(f"{INFO}{line}\n{after}")
     assert (found.label, found.outlook.value) == (Label.UNKNOWN, "ask")
     assert found.evidence[0].line == line
     assert found.evidence[0].number == 81
@@ -31,7 +31,7 @@ def test_an_error_that_nothing_explains_at_the_end_is_unknown(line: str, after: 
 
 @pytest.mark.parametrize("line", [ERRORS[0], ERRORS[2]])
 def test_an_error_that_progress_follows_ended_nothing(line: str) -> None:
-    assert triage_excerpt(f"{INFO}{line}\n{PROGRESS * 3}").label is Label.BENIGN
+    assert triage_text(f"{INFO}{line}\n{PROGRESS * 3}").label is Label.BENIGN
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_an_error_that_progress_follows_ended_nothing(line: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_known_as_harmless_stays_harmless(line: str) -> None:
-    assert triage_excerpt(f"{INFO}{line}\n").label is Label.BENIGN
+    assert triage_text(f"{INFO}{line}\n").label is Label.BENIGN

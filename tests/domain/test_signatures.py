@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from watchkeeper.domain.facts.decisions import Outlook
 from watchkeeper.domain.triage.claiming import claims_in
+from watchkeeper.domain.triage.log_verdict import triage_text
 from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
 from watchkeeper.domain.triage.signatures.literals import UnreadPattern, branches_of, literals_of
 from watchkeeper.domain.triage.signatures.matcher import Matcher, matcher
@@ -20,7 +21,6 @@ from watchkeeper.domain.triage.signatures.model import (
     outlook_of,
 )
 from watchkeeper.domain.triage.signatures.passed_over import BEHIND
-from watchkeeper.domain.triage.texts import triage_text
 
 FLAGS = re.IGNORECASE | re.ASCII
 PLAIN = Matcher(plainly=True)

@@ -4,8 +4,8 @@ import pytest
 
 from watchkeeper.domain.events import Outlook
 from watchkeeper.domain.triage.claiming import claims_in
+from watchkeeper.domain.triage.log_verdict import triage_text
 from watchkeeper.domain.triage.signatures.model import Label
-from watchkeeper.domain.triage.texts import triage_text
 from watchkeeper.domain.triage.triage import CLAIM_CONFIDENCE_MIN
 
 XID = "NVRM: Xid (PCI:0000:9b:00): {}, pid=3, name=python"

@@ -24,11 +24,9 @@ from watchkeeper.adapters.cli.json_lines import (
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.judge.booleans import refuse_booleans
 from watchkeeper.adapters.line_id import LineId
-from watchkeeper.adapters.load import load
-from watchkeeper.adapters.text_input import recoded
 from watchkeeper.domain.facts.decisions import OUTLOOK_SAYS
 from watchkeeper.domain.triage.context import Context
-from watchkeeper.domain.triage.log_verdict import by_signatures, is_excerpt
+from watchkeeper.domain.triage.log_verdict import triage_of, triage_text
 from watchkeeper.domain.triage.signatures.scanner import Scanner
 from watchkeeper.domain.triage.texts import NOTHING_READ, Triage
 
@@ -37,13 +35,7 @@ _DOOR = "watchkeeper triage"
 LINE_BYTES_MAX = 32 * 1024 * 1024
 """A longer line of JSON is refused: give such a text as FILE, which is read piece by piece."""
 
-_WORDING = "text_model_file"
-"""What reads wordings computes with NumPy; a whole log is read without."""
-
 _INSTEAD = "give this text as FILE instead"
-
-_PIECES_FROM_BYTES = 1024 * 1024
-"""Of a shorter file of texts, starting processes costs more than they save."""
 
 _PIECE_BYTES = 1024 * 1024
 _BAR_FROM_BYTES = 64 * 1024 * 1024
@@ -63,29 +55,22 @@ class _Asked(BaseModel):
 @click.command()
 @log_argument
 @lines_option('Many texts: one {"id", "text", "context"?} on each line; one answer on each line.')
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Read the texts of one file with at most N processes; the default is the cores at hand, "
-    "at most 8. A small file needs one.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @json_errors
-def triage(log: Path | None, lines: Path | None, jobs: int | None, as_json: bool) -> None:
+def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
     """Say what broke, from a log: the class, the lines it rests on, and whether to try again.
 
     FILE is a log of any length, `-` standard input. It needs no home and changes nothing.
 
     With --jsonl each line of the answer has id, label, secondary, fingerprint, confidence, rules,
-    evidence and outlook. A line that cannot be read is told on standard error, the others are
+    evidence and outlook. A line that cannot be read is reported on standard error, the others are
     answered, and the exit code is 4.
     """
     if (log is None) == (lines is None):
         told = "many texts by --jsonl FILE; --jsonl alone reads standard input"
         raise Leave(f"give either a log FILE, or {told}", 4)
     if lines is not None:
-        leave_if(_answer_lines(lines, jobs))
+        leave_if(_answer_lines(lines))
         return
     assert log is not None, "one of the two is given"
     with ExitStack() as stack:
@@ -101,15 +86,11 @@ def triage(log: Path | None, lines: Path | None, jobs: int | None, as_json: bool
 # --- Many texts ---------------------------------------------------------------------------------
 
 
-def _answer_lines(lines: Path, jobs: int | None) -> int:
-    """Answer each line, by several processes where a file is long; return how many have none."""
+def _answer_lines(lines: Path) -> int:
+    """Answer each line; return how many could not be read."""
     with ExitStack() as stack:
         source = opened(lines, stack, f"{_DOOR} --jsonl")
-        if jobs == 1 or _size(lines) < _PIECES_FROM_BYTES or recoded(lines):
-            return answer_each(source, LINE_BYTES_MAX, answering(KeysTold()), _INSTEAD)
-    reading = load("cli.json_pieces", "Reading")(lines, answering, LINE_BYTES_MAX, _INSTEAD)
-    bad: int = load("cli.json_pieces", "answer_pieces")(reading, jobs)
-    return bad
+        return answer_each(source, LINE_BYTES_MAX, answering(KeysTold()), _INSTEAD)
 
 
 def answering(keys: KeysTold) -> Callable[[bytes], dict[str, Any]]:
@@ -138,8 +119,7 @@ def _answer(line: bytes, keys: KeysTold) -> dict[str, Any]:
     if asked.context is not None:
         refuse_booleans(held["context"], asked.context, "context")
     keys.look(held)
-    found: Triage = load(_WORDING, "excerpt_read")(asked.text, asked.context)
-    return _row(asked.id, found)
+    return _row(asked.id, triage_text(asked.text, asked.context))
 
 
 def _row(name: str | int, found: Triage) -> dict[str, Any]:
@@ -174,11 +154,7 @@ def _scanned(source: BinaryIO, size: int) -> tuple[Triage, int]:
             scanner.feed(piece)
             if bar is not None:
                 bar.update(len(piece))
-    scanner.finish()
-    if not is_excerpt(scanner):
-        return by_signatures(scanner)[1], scanner.lines
-    found: Triage = load(_WORDING, "excerpt_concluded")(scanner)
-    return found, scanner.lines
+    return triage_of(scanner), scanner.lines
 
 
 _NOTHING = (

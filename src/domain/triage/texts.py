@@ -145,18 +145,6 @@ class Told:
     got_over: bool = False
 
 
-def triage_text(text: str, context: Context | None = None) -> Triage:
-    """Name what broke from a text and what is known around it. Never raises."""
-    scanner = Scanner()
-    scanner.feed(text.encode("utf-8", "replace"))
-    return conclude(scanner, context)
-
-
-def conclude(scanner: Scanner, context: Context | None = None) -> Triage:
-    """Judge what a scanner has kept of a log."""
-    return verdict_of(told_by(scanner, context), scanner, context)
-
-
 def verdict_of(told: list[Told], scanner: Scanner, context: Context | None = None) -> Triage:
     """Sum up what `told_by` returned.
 
