@@ -11,6 +11,7 @@ from watchkeeper.domain.triage.claiming import claims_in
 from watchkeeper.domain.triage.log_verdict import triage_text
 from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
 from watchkeeper.domain.triage.signatures.literals import UnreadPattern, branches_of, literals_of
+from watchkeeper.domain.triage.signatures.loading import parsed
 from watchkeeper.domain.triage.signatures.matcher import Matcher, matcher
 from watchkeeper.domain.triage.signatures.model import (
     OUTLOOKS,
@@ -387,3 +388,39 @@ def test_what_denies_a_nan_takes_no_other_failure_out_of_the_line() -> None:
 
 def test_a_loss_of_the_wrong_type_is_no_nan() -> None:
     assert triage_text("TypeError: loss is not a number").label is not Label.NUMERICAL
+
+
+ROW = """
+[[signature]]
+id = "nccl.made-up"
+class = "collective_hang"
+rank = "symptom"
+pattern = ['one', 'two']
+example = "one"
+counter_example = "three"
+source = "a test"
+"""
+
+
+def test_a_data_file_gives_signatures() -> None:
+    (found,) = parsed("made_up", ROW)
+    assert (found.pattern, found.rank, found.label) == (
+        "one|two",
+        Rank.SYMPTOM,
+        Label.COLLECTIVE_HANG,
+    )
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "named"),
+    [
+        ("collective_hang", "collective_hung", "class"),
+        ('"symptom"', '"weak"', "rank"),
+        ("nccl.made-up", "Made Up", "id"),
+        ("source", "sauce", "sauce"),
+        ("['one', 'two']", "[]", "pattern"),
+    ],
+)
+def test_a_wrong_row_of_a_data_file_is_named(right: str, wrong: str, named: str) -> None:
+    with pytest.raises(ValueError, match=f"(?s)made_up.toml, signature 1: .*{named}"):
+        parsed("made_up", ROW.replace(right, wrong))

@@ -94,7 +94,7 @@ class Signature:
     example: str
     counter_example: str
     source: str
-    rank: Rank = Rank.SPECIFIC
+    rank: Rank
     scope: Scope = Scope.LINE
     outlook: Outlook | None = None
     also: tuple[Label, ...] = ()
