@@ -40,7 +40,7 @@ def signatures_of(*families: str) -> tuple[Signature, ...]:
         ValueError: A file is no TOML, or a row has a wrong or an unknown field; the message names
             the file and the row.
     """
-    folder = resources.files(__package__)
+    folder = resources.files("watchkeeper.domain.triage.signatures")
     return tuple(
         signature
         for family in families
