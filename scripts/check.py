@@ -173,6 +173,7 @@ def steps(fast: bool) -> list[Step]:
     ]
     slow = [
         Step("tests", lambda: run("pytest", "-q")),
+        Step("servers", lambda: run("pytest", "-q", "-m", "servers and not long")),
         Step("wheel", wheel_runs_clean),
     ]
     return quick if fast else quick + slow

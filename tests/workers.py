@@ -1,4 +1,4 @@
-"""How the tests are spread over the workers of pytest-xdist."""
+"""How the tests are spread over the workers of pytest-xdist, and which need a server."""
 
 import gc
 import os
@@ -15,6 +15,15 @@ ONE_WORKER = ("ray_head", "station", "rolled_back")
 the station of `test_ray_bridge`, and a run that is rolled back and sealed takes ten seconds. A
 Cloud Storage or S3 server is a second and 60 MB, which each worker may have."""
 
+SERVERS = frozenset({"postgres", "pubsub"})
+"""Markers of tests that `-m servers` runs: their servers are the slowest to install and to use."""
+
+WITHOUT_SERVERS = "not long and not servers"
+"""Which tests run by default; as in pyproject.toml."""
+
+CAMPAIGNS = frozenset({"test_kill_bridge.py", "test_kill_watch.py", "test_launch_races.py"})
+"""Files that kill processes again and again; `-m servers` runs them, too."""
+
 SLOWEST = (
     "test_tour.py", "test_demo.py", "test_demo_trackers.py", "test_kill_watch.py",
     "test_launch_races.py", "test_serve.py",
@@ -27,8 +36,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """No worker where test files are named: what a person runs again and again starts at once."""
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
-    named = config.args_source is pytest.Config.ArgsSource.ARGS
-    if named and all(_is_file(config, argument) for argument in config.args):
+    if _names_files(config):
         return 0
     return len(os.sched_getaffinity(0)) + WORKERS_MORE
 
@@ -44,15 +52,25 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def _names_files(config: pytest.Config) -> bool:
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    return named and all(_is_file(config, argument) for argument in config.args)
+
+
 def _is_file(config: pytest.Config, argument: str) -> bool:
     return Path(config.invocation_params.dir, argument.partition("::")[0]).is_file()
 
 
 # First, as pytest-xdist writes the group into the test's id.
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put what needs one server into one group, and begin with it and with what takes longest."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs a server, group what shares one, and begin with what takes longest."""
+    if config.option.markexpr == WITHOUT_SERVERS and _names_files(config):
+        # A person who names a file wants its tests.
+        config.option.markexpr = "not long"
     for item in items:
+        if item.path.name in CAMPAIGNS or any(mark.name in SERVERS for mark in item.iter_markers()):
+            item.add_marker(pytest.mark.servers)
         for fixture in _one_worker_fixtures(item):
             item.add_marker(pytest.mark.xdist_group(fixture))
     items.sort(key=lambda item: (not _one_worker_fixtures(item), item.path.name not in SLOWEST))
