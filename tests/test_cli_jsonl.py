@@ -41,7 +41,7 @@ def test_without_a_value_it_means_standard_input(door: str, tmp_path: Path) -> N
 
 
 def test_an_option_behind_it_is_no_file() -> None:
-    done = in_this_process("triage", "--jsonl", "--jobs", "1", given=line_of("triage"))
+    done = in_this_process("triage", "--jsonl", "--json", given=line_of("triage"))
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
 
 
