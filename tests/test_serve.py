@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -72,7 +73,15 @@ class Place:
 
     def remote(self, *words: str, principal: str = "dri") -> Said:
         """Run a command through the server, in an environment without the home."""
-        return command(*words, "--server", self.url, principal=principal)
+        return command(*words, "--server", self.url, principal=principal, token=self.token)
+
+    @property
+    def token(self) -> Path:
+        return self.home / "rpc-token"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.token.read_text().strip()}"}
 
     def client(self) -> WatchkeeperServiceClientSync:
         return WatchkeeperServiceClientSync(self.url, timeout_ms=20_000)
@@ -82,18 +91,20 @@ class Place:
         return found
 
 
-def command(*words: str, principal: str = "dri") -> Said:
+def command(*words: str, principal: str = "dri", token: Path | None = None) -> Said:
     """Run a command in the tests' own process, which is a second less for each."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [*os.environ]:
             if name.startswith("WATCHKEEPER_") and name != "WATCHKEEPER_STORE":
                 patch.delenv(name)
         patch.setenv("WATCHKEEPER_PRINCIPAL", principal)
+        if token is not None:
+            patch.setenv("WATCHKEEPER_TOKEN_FILE", str(token))
         done = in_this_process(*words)
     return said_by(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def command_process(*words: str, principal: str = "dri") -> Said:
+def command_process(*words: str, principal: str = "dri", token: Path | None = None) -> Said:
     """Run a command as a person does."""
     environment = {
         name: value
@@ -102,7 +113,11 @@ def command_process(*words: str, principal: str = "dri") -> Said:
     }
     done = subprocess.run(
         [*WATCHKEEPER, *words],
-        env={**environment, "WATCHKEEPER_PRINCIPAL": principal},
+        env={
+            **environment,
+            "WATCHKEEPER_PRINCIPAL": principal,
+            "WATCHKEEPER_TOKEN_FILE": str(token or ""),
+        },
         capture_output=True,
         text=True,
         timeout=LIMIT.total_seconds(),
@@ -210,7 +225,7 @@ def test_a_run_is_watched_read_and_answered_through_the_server(place: Place) -> 
     assert "NOT_A_HUMAN" in refused.err
 
     answer = ("--answer", "relaunch", "--note", "once more", "--json")
-    done = command_process("ack", "tiny", "q-1", *answer, "--server", place.url)
+    done = command_process("ack", "tiny", "q-1", *answer, "--server", place.url, token=place.token)
     assert done.code == 0, done.out
     assert "watch that runs in this home takes it" in done.json["says"]
     seq = done.json["recorded"][0]["seq"]
@@ -238,14 +253,36 @@ def test_the_same_key_acknowledges_once(place: Place) -> None:
         run="tiny", question="q-1", note="seen", answer=Answer.NOTED, principal="dri", key="k-1"
     )
     with closing(place.client()) as client:
-        first = client.acknowledge(request)
-        assert client.acknowledge(request).recorded[0].seq == first.recorded[0].seq
+        first = client.acknowledge(request, headers=place.headers)
+        assert (
+            client.acknowledge(request, headers=place.headers).recorded[0].seq
+            == first.recorded[0].seq
+        )
         request.note = "another"
         with pytest.raises(ConnectError) as reused:
-            client.acknowledge(request)
+            client.acknowledge(request, headers=place.headers)
         assert reused.value.code is Code.FAILED_PRECONDITION
     topics = [one["topic"] for one in place.events()]
     assert topics.count("run.escalation_acknowledged.1") == 1
+
+
+def test_a_request_that_writes_needs_the_token_of_the_home(place: Place) -> None:
+    wait_for_question(place, "q-1")
+    assert stat.S_IMODE(place.token.stat().st_mode) == 0o600
+    request = AcknowledgeRequest(
+        run="tiny", question="q-1", note="", answer=Answer.RELAUNCH, principal="dri"
+    )
+    for headers in ({}, {"authorization": "Bearer 0000"}, {"authorization": "Bearer "}):
+        with closing(place.client()) as client, pytest.raises(ConnectError) as refused:
+            client.acknowledge(request, headers=headers)
+        assert refused.value.code is Code.UNAUTHENTICATED
+        assert f"WATCHKEEPER_TOKEN_FILE={place.token}" in refused.value.message
+    without = command("ack", "tiny", "q-1", "--server", place.url)
+    assert (without.code, "WATCHKEEPER_TOKEN_FILE=" in without.err) == (3, True)
+    tried = [one for one in place.events() if one["topic"] == "run.attempt_refused.1"]
+    # Once for the four: a stranger must not fill the record.
+    assert [one["actor"] for one in tried] == ["unauthenticated"]
+    assert place.local("status", "tiny", "--json").json["questions"][0]["name"] == "q-1"
 
 
 @pytest.fixture
@@ -268,10 +305,15 @@ def test_a_client_gets_pages_and_errors_with_codes(empty: Place) -> None:
             client.list_events(ListEventsRequest(run="nope"))
         assert unknown.value.code is Code.NOT_FOUND
         with pytest.raises(ConnectError) as nobody:
-            client.acknowledge(AcknowledgeRequest(run="nope", question="q-1"))
+            client.acknowledge(
+                AcknowledgeRequest(run="nope", question="q-1"), headers=empty.headers
+            )
         assert nobody.value.code is Code.INVALID_ARGUMENT
         with pytest.raises(ConnectError) as spaces:
-            client.acknowledge(AcknowledgeRequest(run="nope", question="q-1", principal="a b"))
+            client.acknowledge(
+                AcknowledgeRequest(run="nope", question="q-1", principal="a b"),
+                headers=empty.headers,
+            )
         assert spaces.value.code is Code.INVALID_ARGUMENT
         with pytest.raises(ConnectError) as large:
             client.acknowledge(AcknowledgeRequest(run="nope", principal="dri", note="x" * 200_000))

@@ -19,6 +19,9 @@ from watchkeeper.ports import Unavailable
 from watchkeeper.projections.delivery import Delivery, read, written
 from watchkeeper.projections.monitoring_state import monitoring_state
 
+RPC_TOKEN = "rpc-token"
+"""A file of the home: made by `serve`, read by clients on the same machine."""
+
 
 class HomeProblem(Exception):
     """The home is not there, not ours, or in use. The message says what to do."""
@@ -99,6 +102,11 @@ class Home:
     def watch_log(self) -> Path:
         """What the watch writes for its operators."""
         return self.path / "watch.log"
+
+    @property
+    def rpc_token(self) -> Path:
+        """The token that RPCs which write ask for; only this user can read it."""
+        return self.path / RPC_TOKEN
 
     @property
     def deliveries(self) -> Path:
@@ -189,6 +197,22 @@ def keep_store(home: Home, store: str) -> Home:
     except OSError as error:
         raise HomeProblem(f"{path} cannot be written: {error.strerror}") from error
     return kept
+
+
+def rpc_token_of(home: Home) -> str:
+    """Return the token of a home's RPCs, made where there is none.
+
+    Raises:
+        HomeProblem: It cannot be read or written.
+    """
+    path = home.rpc_token
+    try:
+        if not path.exists():
+            _write_whole(path, secrets.token_hex(32).encode() + b"\n", mode=0o600)
+        return path.read_text("ascii").strip()
+    except (OSError, ValueError) as error:
+        hint = f"remove it with `rm {path}`, then start `watchkeeper serve` again"
+        raise HomeProblem(f"{path} cannot be used ({error}): {hint}") from error
 
 
 @contextmanager

@@ -10,6 +10,10 @@ Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
 
+TOKEN_VARIABLE = "WATCHKEEPER_TOKEN_FILE"
+"""Names the file with the token of the server's home; by default `rpc-token` in the home here."""
+
+
 class ServerSaid(Exception):
     """A server refused, or gave no usable answer.
 

@@ -74,7 +74,7 @@ class _Turns(threading.Event):
 @click.option(
     "--allow-remote",
     is_flag=True,
-    help="Listen beyond this machine: whoever reaches the port can act as anyone.",
+    help="Listen beyond this machine: anyone who reaches the port can read all runs.",
 )
 @publish_option
 @signals_option
@@ -101,7 +101,7 @@ def serve(
     if not is_loopback(host) and not allow_remote:
         raise Leave(
             f"--listen {listen}: expected a loopback address such as 127.0.0.1: names are taken "
-            "on trust, so whoever reaches the port can act as anyone. Add --allow-remote where "
+            "on trust, so anyone who reaches the port can read all runs. Add --allow-remote where "
             "your network keeps others out",
             4,
         )

@@ -1,5 +1,6 @@
 """The part of the settings' page about what is set up for a home and for no run."""
 
+from watchkeeper.adapters.cli.remote import TOKEN_VARIABLE
 from watchkeeper.adapters.cli.second_reading import LIMIT_VARIABLE as READER_LIMIT_VARIABLE
 from watchkeeper.adapters.cli.second_reading import VARIABLE as READER_VARIABLE
 from watchkeeper.adapters.cli.status import HOME_DEFAULT
@@ -35,6 +36,7 @@ _ROWS = (
         f"`{LIMIT_DEFAULT}`",
     ),
     ("which server is asked", "--server URL", "WATCHKEEPER_SERVER", "", "none: the home is"),
+    ("the token for writes to it", "", TOKEN_VARIABLE, "", "`rpc-token` in the home here"),
 )
 
 

@@ -1,10 +1,12 @@
 """Asks a server of another process what the command line would read from its own home."""
 
 import json
+import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -12,7 +14,9 @@ from uuid import uuid4
 from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 
-from watchkeeper.adapters.cli.remote import ServerSaid
+from watchkeeper.adapters.cli.remote import TOKEN_VARIABLE, ServerSaid
+from watchkeeper.adapters.cli.status import HOME_DEFAULT
+from watchkeeper.adapters.home import RPC_TOKEN
 from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_connect import (
     WatchkeeperServiceClientSync,
 )
@@ -35,6 +39,7 @@ EXIT_CODES = {
     Code.FAILED_PRECONDITION: 3,
     Code.NOT_FOUND: 3,
     Code.INVALID_ARGUMENT: 4,
+    Code.UNAUTHENTICATED: 3,
 }
 """Exit codes by the server's answer; any other is 2, cannot tell."""
 
@@ -117,14 +122,28 @@ def acknowledge(
         principal=principal,
         key=uuid4().hex,
     )
+    headers = {"authorization": f"Bearer {_token()}"}
     try:
-        done = _ask(server, lambda client: client.acknowledge(request))
+        done = _ask(server, lambda client: client.acknowledge(request, headers=headers))
     except ServerSaid as error:
         if error.code != 2 or _NOT_REACHED in str(error):
             raise
         says = f"{error}; whether it was recorded is unknown: see `watchkeeper status {run}`"
         raise ServerSaid(says, 2) from error
     return Acknowledged(tuple((one.seq, one.topic) for one in done.recorded), done.says)
+
+
+def _token() -> str:
+    """Return the token of the server's home; empty where this user cannot read one."""
+    named = os.environ.get(TOKEN_VARIABLE, "")
+    home = os.environ.get("WATCHKEEPER_HOME") or HOME_DEFAULT
+    path = Path(named) if named else Path(home, RPC_TOKEN).expanduser()
+    try:
+        return path.read_text("ascii").strip()
+    except (OSError, ValueError) as error:
+        if named:
+            raise ServerSaid(f"{TOKEN_VARIABLE}={named} cannot be read ({error})", 4) from error
+        return ""
 
 
 def _ask(server: str, function: Callable[[WatchkeeperServiceClientSync], _Result]) -> _Result:

@@ -14,6 +14,7 @@ from typing import Any
 import uvicorn
 
 from watchkeeper import clock
+from watchkeeper.adapters.rpc.bounded import REQUEST_BYTES_MAX, Receive, Refusal, checked_body
 from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_connect import (
     WatchkeeperServiceASGIApplication,
 )
@@ -30,14 +31,11 @@ REQUEST_LIMIT = timedelta(seconds=30)
 LEAVING = timedelta(seconds=5)
 """Requests under way, once the server was told to stop."""
 
-REQUEST_BYTES_MAX = 100_000
-"""Of one request: a note of 20,000 characters fits."""
-
 CONNECTIONS_MAX = 64
+RPC_PATHS = "/watchkeeper.v1."
 HEAD_BYTES_MAX = 16_384
 
 Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -88,8 +86,14 @@ def application(
             found = await asyncio.to_thread(problems)
             document = {"well": not found, "problems": found}
             await _say(send, 503 if found else 200, document)
+        elif not scope["path"].startswith(RPC_PATHS):
+            await _say(send, 404, {"error": "no such route: RPCs and /healthz are served"})
         else:
-            await rpc(scope, receive, send)
+            body = await checked_body(scope["method"], headers, receive)
+            if isinstance(body, Refusal):
+                await _say(send, body.status, {"code": body.code, "message": body.says})
+            else:
+                await rpc(scope, body, send)
 
     async def limited(scope: Scope, receive: Receive, send: Send) -> None:
         begun = False

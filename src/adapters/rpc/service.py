@@ -1,6 +1,7 @@
 """Answers the RPCs from one open home. The same rules as the command line's; none lives here."""
 
 import asyncio
+import hmac
 import json
 import logging
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from watchkeeper.adapters.cli.common import (
     known_run,
     not_refused,
 )
+from watchkeeper.adapters.cli.remote import TOKEN_VARIABLE
+from watchkeeper.adapters.home import rpc_token_of
 from watchkeeper.adapters.principals import actor_of, read_principals
 from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_connect import WatchkeeperService
 from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_pb import (
@@ -37,6 +40,7 @@ from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_pb import (
 )
 from watchkeeper.domain.commands.commands import Acknowledge
 from watchkeeper.domain.envelope import decode
+from watchkeeper.domain.people import Actor
 from watchkeeper.ledger import run_stream
 from watchkeeper.projections.event_data import whole_row
 from watchkeeper.projections.screen import View, fleet
@@ -63,6 +67,9 @@ CODES = {
 }
 """Which code stands for which exit code of the command line; `NOT_FOUND` stands for 3 as well."""
 
+STRANGER = "unauthenticated"
+"""Who is recorded where a request that writes comes without the token."""
+
 _ANSWERS = {
     Answer.UNSPECIFIED: "noted",
     Answer.NOTED: "noted",
@@ -86,6 +93,7 @@ class Service(WatchkeeperService):
     def __init__(self, office: Office) -> None:
         """Start no thread before the first request."""
         self._office = office
+        self._token = rpc_token_of(office.home)
         self._threads = ThreadPoolExecutor(HANDLERS_MAX, thread_name_prefix="rpc")
 
     async def get_status(
@@ -114,8 +122,10 @@ class Service(WatchkeeperService):
         ctx: RequestContext[AcknowledgeRequest, AcknowledgeResponse],
         /,
     ) -> AcknowledgeResponse:
-        """Take a question for a human."""
-        del ctx
+        """Take a question for a human; only for who has the home's token."""
+        given = (ctx.request_headers.get("authorization") or "").removeprefix("Bearer ").strip()
+        if not hmac.compare_digest(given.encode(), self._token.encode()):
+            return await self._answer(refuse_stranger, request)
         return await self._answer(acknowledge, request)
 
     def close(self) -> None:
@@ -223,11 +233,31 @@ def acknowledge(office: Office, request: AcknowledgeRequest) -> AcknowledgeRespo
     return AcknowledgeResponse(recorded=recorded, says=act_if_alone(office, request.run))
 
 
+def refuse_stranger(office: Office, request: AcknowledgeRequest) -> AcknowledgeResponse:
+    """Refuse a request that writes and has no token, and record the attempt.
+
+    The attempt is recorded as an agent's, once a day for each question: its name is not proven.
+
+    Raises:
+        ConnectError: Always.
+    """
+    if request.run in office.ledger.slugs():
+        stranger = Actor(principal=STRANGER, kind="agent")
+        question = request.question[:KEY_LENGTH_MAX]
+        tried = Acknowledge(now=clock.now(), actor=stranger, question=question)
+        office.ledger.handle(request.run, tried)
+    token = office.home.rpc_token
+    hint = f"set {TOKEN_VARIABLE}={token} (only the owner of the home can read it)"
+    raise ConnectError(Code.UNAUTHENTICATED, f"this RPC writes and needs the home's token: {hint}")
+
+
 def _told(
     function: Callable[[Office, _Asked], _Answered], office: Office, request: _Asked
 ) -> _Answered:
     try:
         return function(office, request)
+    except ConnectError:
+        raise
     except Exception as error:
         known = exit_of(error)
         if known is None:
