@@ -7,12 +7,12 @@ behind what the store holds, after comparing all of it.
 
 import base64
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from watchkeeper.domain.chain import GENESIS, chain_hash
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.event_store import Append, Appended, EventStore, Write
 from watchkeeper.exporting import FORMAT
 
@@ -290,8 +290,8 @@ def _parsed(line: bytes, number: int) -> dict[str, Any]:
     if not line.endswith(b"\n"):
         raise BadExport(f"line {number}: the file was cut short within it")
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        found = parse_json(line)
+    except ValueError as error:
         raise BadExport(f"line {number}: not JSON: {error}") from error
     if not isinstance(found, dict):
         raise BadExport(f"line {number}: expected an object")

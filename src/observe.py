@@ -10,6 +10,7 @@ from typing import Any
 from watchkeeper.asked import Asked, ask
 from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of
 from watchkeeper.domain.contracts.plan import LaunchPlan, tracked
+from watchkeeper.domain.json_text import unreadable_in
 from watchkeeper.domain.observed.observation import Observation, SealFacts
 from watchkeeper.domain.observed.own_clocks import own_clock
 from watchkeeper.domain.progress.startup_lines import (
@@ -76,7 +77,7 @@ def _observe(
             at=at,
             readings=tuple(
                 one.reading.model_copy(update={"clock": own_clock(one.answer)})
-                for one in (job, logs, tracker, store)
+                for one in (job, _counted(logs), tracker, store)
             ),
             job=job.answer,
             log_lines=lines[-LOG_LINES_MAX:],
@@ -87,6 +88,15 @@ def _observe(
         ),
         [asked.result() for asked in asked_further],
     )
+
+
+def _counted(logs: Asked[tuple[str, ...]]) -> Asked[tuple[str, ...]]:
+    """Say in the reading of logs how many of their lines no reader can read."""
+    unread = unreadable_in(logs.answer or ())
+    if not unread:
+        return logs
+    says = f"{unread} {'line' if unread == 1 else 'lines'} unreadable: nested too deeply"
+    return Asked(logs.answer, logs.reading.model_copy(update={"reason": says}))
 
 
 def scrubbed(scrubber: Scrubber, seen: Observation) -> Observation:

@@ -111,6 +111,18 @@ def test_a_killed_run_resumes_from_the_newest_complete_checkpoint(
     assert second.plan.tracker_id == first.plan.tracker_id
 
 
+def test_a_line_that_no_reader_can_read_blinds_no_check(office: Office, site: Site) -> None:
+    hostile = 'print(\'{"a":\' + "[" * 1_980, flush=True)\n'
+    site.script.write_text(hostile + site.script.read_text())
+    requested(office, tiny_contract(site, "deep", steps=60, die="kill@50"))
+    watch_until(office, sealed("deep"))
+    assert [d.rule for d in data_of(office, "deep", DecisionMade)] == ["R1", "R15"]
+    checks = data_of(office, "deep", CheckRecorded)
+    said = {r.reason for check in checks for r in check.readings if r.source == "logs"}
+    assert "1 line unreadable: nested too deeply" in said
+    assert "1 line unreadable" in git(site.remote, "show", "main:.agents/logbooks/deep.md")
+
+
 def test_the_same_failure_twice_is_asked_about_and_a_human_may_relaunch(
     office: Office, site: Site
 ) -> None:

@@ -14,6 +14,7 @@ from ruamel.yaml.error import YAMLError
 from watchkeeper import outside
 from watchkeeper.adapters.git.worktree import read_worktree
 from watchkeeper.domain.contracts.flat import flat
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.observed.gate_facts import NOT_THERE, WorktreeFacts
 from watchkeeper.ports import Unavailable
 from watchkeeper.ports_git import BranchHead, GitRemote
@@ -86,7 +87,7 @@ def parse_config(name: str, content: bytes) -> dict[str, str]:
         text = content.decode()
         match suffix:
             case ".json":
-                loaded: Any = json.loads(text)
+                loaded: Any = parse_json(text)
             case ".toml":
                 loaded = tomllib.loads(text)
             case ".yaml" | ".yml":

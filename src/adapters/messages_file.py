@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pydantic import JsonValue
 
 from watchkeeper.adapters.bad_input import BadInput, Problem, shown
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.observed.signals import Delivery
 
 BY_HAND = "by hand"
@@ -60,7 +61,7 @@ def read_messages(text: str, file: str, received_at: datetime) -> list[Delivery]
 def _documents(text: str, file: str) -> Iterator[tuple[int | None, JsonValue | Problem]]:
     """Yield each document with its line; a whole file is one document, or a list of them."""
     try:
-        whole: JsonValue = json.loads(text)
+        whole: JsonValue = parse_json(text)
     except ValueError:
         pass
     else:
@@ -71,7 +72,7 @@ def _documents(text: str, file: str) -> Iterator[tuple[int | None, JsonValue | P
         if not line.strip():
             continue
         try:
-            yield number, json.loads(line)
+            yield number, parse_json(line)
         except ValueError as error:
             yield number, Problem(file, number, "", f"no JSON: {error}", f"such as {MESSAGE_FORM}")
 

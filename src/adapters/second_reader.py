@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from watchkeeper.adapters.limited import run_limited
 from watchkeeper.domain.durations import parse_duration
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.triage.second_reader import Question
 from watchkeeper.ports import Unavailable
 
@@ -74,8 +75,8 @@ def _hypotheses(name: str, said: str) -> tuple[str, ...]:
     if len(said.encode()) > ANSWER_MAX:
         raise Unavailable(name, f"it answered with more than {ANSWER_MAX} bytes; {expected}")
     try:
-        answer: Any = json.loads(said)
-    except (ValueError, RecursionError) as error:
+        answer: Any = parse_json(said)
+    except ValueError as error:
         raise Unavailable(name, f"its answer is no JSON document; {expected}") from error
     if not isinstance(answer, dict):
         raise Unavailable(name, f"its answer is no object; {expected}")

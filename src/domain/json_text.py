@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 DEPTH_MAX = 64
@@ -43,7 +44,7 @@ def parse_json(text: str | bytes) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode()
-        if text.count("[") + text.count("{") > DEPTH_MAX and depth_of(text) > DEPTH_MAX:
+        if _is_deep(text):
             raise UnreadableJson(f"nested deeper than {DEPTH_MAX} levels")
         return json.loads(text)
     except UnreadableJson:
@@ -51,3 +52,12 @@ def parse_json(text: str | bytes) -> Any:
     except ValueError as error:
         # Besides what is no JSON: invalid UTF-8, and a number of more digits than Python reads.
         raise UnreadableJson(str(error)) from error
+
+
+def unreadable_in(lines: Iterable[str]) -> int:
+    """Return how many lines are nested too deeply for any reader."""
+    return sum(_is_deep(line) for line in lines)
+
+
+def _is_deep(text: str) -> bool:
+    return text.count("[") + text.count("{") > DEPTH_MAX and depth_of(text) > DEPTH_MAX

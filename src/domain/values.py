@@ -39,7 +39,7 @@ class Reading(Value):
             `telemetry` or `hosts`.
         state: Fresh, stale or unavailable.
         clock: The newest time that the source itself gives, when it gives one.
-        reason: Why it is stale or unavailable; empty when fresh.
+        reason: Why it is stale or unavailable; of a fresh one what of it could not be read.
     """
 
     source: str

@@ -208,7 +208,7 @@ def _troubles(data: CheckRecorded, before: CheckRecorded | None) -> str:
 
 def troubles(data: CheckRecorded) -> list[str]:
     """Name the sources of a check without a fresh answer, and why."""
-    return _grouped([r for r in data.readings if r.state is not SourceState.FRESH])
+    return _grouped([r for r in data.readings if r.state is not SourceState.FRESH or r.reason])
 
 
 def _grouped(readings: list[Reading]) -> list[str]:

@@ -166,7 +166,9 @@ def _note(row: RunRow) -> str:
         _finding(found) if "acknowledged" in found else f"{found['summary']} ({found['rule']})"
         for found in row["findings"]
     ]
-    silent = [name for name, state in row["sources"].items() if state not in SETTLED]
+    silent = [
+        name for name, state in row["sources"].items() if state.partition(",")[0] not in SETTLED
+    ]
     if silent and row["due"] is not None:
         parts.append(f"no fresh answer from {', '.join(silent)}")
     if row["phase"] == "finished" and not row["tag"] and not row["seals_itself"]:
@@ -224,7 +226,7 @@ def _footer(seen: Fleet, width: int) -> list[str]:
     for view in watched:
         if view.row is not None:
             sources = view.row["sources"].items()
-            silent.update(name for name, state in sources if state not in SETTLED)
+            silent.update(name for name, state in sources if state.partition(",")[0] not in SETTLED)
             buffers = buffers or any(state == BUFFERED_STATE for _, state in sources)
     troubles = ", ".join(f"{name} silent for {count(n, 'run')}" for name, n in silent.items())
     answer = "all answer or buffer" if buffers else "all answer"

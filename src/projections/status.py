@@ -30,7 +30,7 @@ from watchkeeper.domain.state.phases import (
 )
 from watchkeeper.domain.state.run import Question, Run, Unreadable, end_asked, last_instance
 from watchkeeper.domain.state.unnamed import awaits_metadata
-from watchkeeper.domain.values import Reading, is_buffered
+from watchkeeper.domain.values import Reading, SourceState, is_buffered
 from watchkeeper.projections.quoting import cut
 from watchkeeper.projections.status_aside import with_aside
 from watchkeeper.projections.status_rows import (
@@ -228,7 +228,11 @@ def _tracker_id(run: Run) -> str:
 
 
 def _state(reading: Reading) -> str:
-    return BUFFERED_STATE if is_buffered(reading) else reading.state.value
+    if is_buffered(reading):
+        return BUFFERED_STATE
+    if reading.state is SourceState.FRESH and reading.reason:
+        return f"{reading.state.value}, {reading.reason}"
+    return reading.state.value
 
 
 def _due(run: Run) -> datetime | None:

@@ -5,7 +5,6 @@ a store that was reached, and `Unavailable` for everything else.
 """
 
 import asyncio
-import json
 import os
 import queue
 import re
@@ -18,6 +17,7 @@ from typing import Any, TypeVar, cast
 
 import fsspec
 
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.ports import Unavailable
 
 READERS_MAX = 16
@@ -227,7 +227,7 @@ async def _refusal(response: Any) -> str:
     """Return a refusal in the server's own words, which also frees its connection."""
     text = await response.text(errors="replace")
     try:
-        text = str(json.loads(text)["error"]["message"])
+        text = str(parse_json(text)["error"]["message"])
     except (ValueError, LookupError, TypeError):
         # Not in Cloud Storage's form, such as a page of a proxy: its text as it is.
         text = " ".join(text.split())

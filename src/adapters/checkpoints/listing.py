@@ -1,6 +1,5 @@
 """Lists checkpoints in a folder or bucket through fsspec."""
 
-import json
 import re
 import threading
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from watchkeeper.adapters.checkpoints.fsspec_files import (
     written_at,
 )
 from watchkeeper.adapters.checkpoints.object_pages import pages
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.places import bucket_of
 from watchkeeper.domain.values import CheckpointFacts, CheckpointKind, CheckpointListing
 from watchkeeper.ports import Unavailable
@@ -174,8 +174,8 @@ def parse_metadata(content: bytes, path: str, step: int) -> CheckpointFacts:
             they agree is for the rules to say.
     """
     try:
-        loaded: Any = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        loaded: Any = parse_json(content)
+    except ValueError as error:
         reason = f"{METADATA} ({len(content)} bytes) can't be read: {error}"
         return _incomplete(path, step, reason)
     if not isinstance(loaded, dict):

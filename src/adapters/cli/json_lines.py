@@ -14,6 +14,7 @@ import click
 from watchkeeper.adapters.bad_input import BadLine, visible
 from watchkeeper.adapters.cli.leaving import Leave, leave_quietly
 from watchkeeper.adapters.text_input import Arriving, NotText, text_of
+from watchkeeper.domain.json_text import parse_json
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Some editors begin a file with it; it says nothing."""
@@ -96,8 +97,8 @@ def _has_one(head: bytes, keys: Sequence[str]) -> bool:
     if not first.startswith(b"{"):
         return False
     try:
-        found: dict[str, Any] = json.loads(first)
-    except (ValueError, RecursionError):
+        found: dict[str, Any] = parse_json(first)
+    except ValueError:
         # No JSON, or the first line is longer than what was read: then its keys tell.
         cut = not end
         return cut and any(f'"{key}":'.encode() in first for key in keys)

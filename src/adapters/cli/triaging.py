@@ -25,6 +25,7 @@ from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.judge.booleans import refuse_booleans
 from watchkeeper.adapters.line_id import LineId
 from watchkeeper.domain.facts.decisions import OUTLOOK_SAYS
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.triage.context import Context
 from watchkeeper.domain.triage.log_verdict import triage_of, triage_text
 from watchkeeper.domain.triage.signatures.scanner import Scanner
@@ -100,7 +101,7 @@ def answering(keys: KeysTold) -> Callable[[bytes], dict[str, Any]]:
 
 def _answer(line: bytes, keys: KeysTold) -> dict[str, Any]:
     try:
-        held = json.loads(line)
+        held = parse_json(line)
         asked = _Asked.model_validate(held)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -111,7 +112,7 @@ def _answer(line: bytes, keys: KeysTold) -> dict[str, Any]:
         problem = first["msg"].removeprefix("Value error, ")
         told = f"{field}: {shown}{problem}; see `watchkeeper triage --help`"
         raise BadLine(told) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         # Besides what is no JSON: a number of more digits than Python reads.
         shown = line[:_SHOWN_MAX].decode("utf-8", "replace").strip()
         told = f'{shown!r} is no JSON ({error}); expected {{"id": ..., "text": ...}}'

@@ -22,6 +22,7 @@ from watchkeeper.adapters.judge.problems import model_of, problem
 from watchkeeper.adapters.line_id import ID_EXPECTED, checked_id
 from watchkeeper.domain.contracts.contract import checkpoint_root_of
 from watchkeeper.domain.exits import exit_facts
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.judging.judging import (
     Judged,
     NotJudged,
@@ -140,10 +141,10 @@ def _with_root(rows: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
 def _parsed(text: str) -> dict[str, Any]:
     try:
         # Python's reader takes NaN and Infinity, which JSON proper does not have.
-        line: Any = json.loads(text)
+        line: Any = parse_json(text)
         if "\\ud" in text.lower():
             line = _whole(line)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise BadLine(f"no JSON ({error}); expected one object on each line") from error
     if not isinstance(line, dict):
         raise BadLine(problem("", line, "an object with id and observation"))

@@ -22,6 +22,7 @@ from typing import Any
 from watchkeeper import clock
 from watchkeeper.adapters.ray.messages import Message, Worth, Writer, is_array, is_object
 from watchkeeper.adapters.ray.spool import Spool, SpoolProblem
+from watchkeeper.domain.json_text import parse_json
 
 BODY_BYTES_MAX = 64_000_000
 """Of one request: Ray's largest batch, 10,000 events, has some 10 MB."""
@@ -165,8 +166,8 @@ def _handler(
 
 def _events(body: bytes) -> Sequence[dict[str, Any]]:
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError) as error:
+        found = parse_json(body)
+    except ValueError as error:
         raise _Refused(HTTPStatus.BAD_REQUEST, "the body is no JSON") from error
     events = found if is_array(found) else [found]
     if not all(is_object(event) for event in events):

@@ -21,6 +21,7 @@ from typing import Any
 from watchkeeper import clock
 from watchkeeper.adapters.ray.messages import UNREADABLE, Message, Worth, Writer, is_object
 from watchkeeper.adapters.ray.spool import Spool
+from watchkeeper.domain.json_text import parse_json
 
 CHUNK_BYTES = 4_000_000
 """Read at once. A longer line is none of Ray's, whose messages have 20,000 characters at most."""
@@ -165,8 +166,8 @@ def _messages(chunk: bytes, path: Path, writer: Writer) -> Iterator[Message]:
 
 def _record(line: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
+        found = parse_json(line)
+    except ValueError:
         return None
     return found if is_object(found) else None
 
@@ -192,7 +193,7 @@ def job_of(event: Mapping[str, Any]) -> dict[str, Any]:
     runtime environment as a text; the rest is the same.
     """
     try:
-        runtime_env = json.loads(event.get("runtime_env_json") or "{}")
+        runtime_env = parse_json(event.get("runtime_env_json") or "{}")
     except ValueError:
         runtime_env = event.get("runtime_env_json")
     return {

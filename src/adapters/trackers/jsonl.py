@@ -6,7 +6,6 @@ the end a last tracker line with the state `finished`. A tracker line may hold t
 configuration as `config`, of which the number of steps is read.
 """
 
-import json
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from watchkeeper import outside
 from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems, ask
 from watchkeeper.adapters.trackers.jsonl_history import Kept, read_on, values_of
 from watchkeeper.adapters.trackers.metric_points import Point, final_step_of, history_of
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.observed.gate_facts import TrackerNames
 from watchkeeper.domain.observed.sources import MetricHistory
 from watchkeeper.domain.values import TrackerFacts
@@ -196,12 +196,16 @@ def _row(source: str, place: str, line: bytes) -> dict[str, Any] | None:
     """Read one line; none where it is not JSON, not even at its end."""
     try:
         # Python's reader takes NaN, Infinity and -Infinity, which JSON proper does not have.
-        found: Any = json.loads(line)
-    except (ValueError, RecursionError):
+        found: Any = parse_json(line)
+    except ValueError:
         return _after_tear(line)
     if not isinstance(found, dict):
         raise Unavailable(source, f"{place} holds no JSON object: {_excerpt(line)}")
     return cast("dict[str, Any]", found)
+
+
+_TEARS_MAX = 32
+"""Braces that are tried as the begin of an object: a row of metrics has few before it."""
 
 
 def _after_tear(line: bytes) -> dict[str, Any] | None:
@@ -213,14 +217,13 @@ def _after_tear(line: bytes) -> dict[str, Any] | None:
     text = line.decode("utf-8", errors="replace").rstrip()
     if not text.endswith("}"):
         return None
-    decoder = json.JSONDecoder()
     start = text.find("{", 1)
-    while start != -1:
-        # Not every brace begins an object: it may stand in a text that was cut in two.
-        with suppress(ValueError, RecursionError):
-            found, end = decoder.raw_decode(text, start)
-            if end == len(text):
-                return cast("dict[str, Any]", found)
+    for _ in range(_TEARS_MAX):
+        if start == -1:
+            return None
+        # Not every brace begins an object: it may be part of a text that was cut in two.
+        with suppress(ValueError):
+            return cast("dict[str, Any]", parse_json(text[start:]))
         start = text.find("{", start + 1)
     return None
 

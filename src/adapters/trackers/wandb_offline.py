@@ -29,6 +29,7 @@ from watchkeeper.adapters.trackers.wandb_values import (
     step_of,
 )
 from watchkeeper.domain.contracts.tracker import TrackerPart
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX, MetricHistory
 from watchkeeper.domain.values import BUFFERED, TrackerFacts
 from watchkeeper.ports import Unavailable
@@ -217,7 +218,7 @@ def inspect(source: str, file: Path, limit: timedelta) -> dict[str, Any]:
         last = ended.err.strip().splitlines()[-1:] or [f"it ended with {ended.code}"]
         raise Unavailable(source, f"wandb leet {version}: {last[0][:_SAYS_MAX]}")
     try:
-        found: Any = json.loads(ended.out)
+        found: Any = parse_json(ended.out)
         return _checked(found, file)
     except (ValueError, KeyError, TypeError) as error:
         raise Unavailable(
@@ -245,7 +246,7 @@ def history_rows(source: str, file: Path, limit: timedelta) -> tuple[Row, ...]:
     if ended.code != 0:
         last = ended.err.strip().splitlines()[-1:] or [f"it ended with {ended.code}"]
         raise Unavailable(source, f"wandb leet {version}: {last[0][:_SAYS_MAX]}")
-    return tuple(map(row_of, json.loads(ended.out)["rows"]))
+    return tuple(map(row_of, parse_json(ended.out)["rows"]))
 
 
 def _stamp(file: Path) -> _Stamp | None:

@@ -24,6 +24,7 @@ from watchkeeper.adapters.trackers.wandb_values import (
     step_of,
 )
 from watchkeeper.domain.contracts.tracker import TrackerPart
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.observed.gate_facts import TrackerNames
 from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX, MetricHistory
 from watchkeeper.domain.values import TrackerFacts
@@ -170,7 +171,7 @@ class WandbTracker:
                 last = err.strip().splitlines()[-1:] or ["no word"]
                 says = f"W&B's client ended with {ended.code}: {last[0][:_SAYS_MAX]}"
                 raise Unavailable(source, says)
-            answer: dict[str, Any] = json.loads(out)
+            answer: dict[str, Any] = parse_json(out)
             if "error" in answer:
                 says = self._said(" ".join(str(answer["error"]["says"]).split()))
                 said = int(answer["error"]["status"]) or _status_retried(Path(home))

@@ -1,12 +1,12 @@
 """What the launched configuration and the command say of retention and retries themselves."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.gate.base import CANNOT_TELL, Gate, option_value
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.observed.gate_facts import CONFIG
 from watchkeeper.domain.observed.observation import gate_reading_of
 from watchkeeper.domain.values import SourceState
@@ -121,7 +121,7 @@ def _last(key: str) -> str:
 def _every(value: str) -> str:
     """Return the interval that holds in the end, of Levanter's list."""
     try:
-        listed: Any = json.loads(value)
+        listed: Any = parse_json(value)
     except ValueError:
         return ""
     steps = cast("list[object]", listed) if isinstance(listed, list) else []

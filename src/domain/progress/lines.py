@@ -4,12 +4,12 @@ Levanter and tqdm bars, Megatron and NeMo, DeepSpeed, Hugging Face's dictionarie
 `key=value`, JSON lines, `own_forms`. A bar of an evaluation or a download is no progress.
 """
 
-import json
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, cast
 
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.progress.epoch_counts import epoch_count, keras_count
 from watchkeeper.domain.progress.numbers import (
     NUMBER,
@@ -312,7 +312,7 @@ def _dictionary(text: str) -> Line | None:
     if body.startswith("{'"):
         return _hugging_face(body)
     try:
-        held: object = json.loads(body)
+        held: object = parse_json(body)
     except ValueError:
         return None
     if not isinstance(held, dict):
