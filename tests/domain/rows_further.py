@@ -292,9 +292,10 @@ R14 = Decides(
             ends(job(JobState.STOPPED, message="Terminated by user")),
             ASK_R14,
         ),
+        Cell("STOPPED by nobody on record", trained(), ends(job(JobState.STOPPED)), ASK_R14),
     ),
     boundary=(
-        Cell("STOPPED by nobody on record", trained(), ends(job(JobState.STOPPED)), RELAUNCH_R1),
+        Cell("ended by a signal, not stopped", trained(), ends(killed(9)), RELAUNCH_R1),
         Cell("success after the stop", asked_to_stop, ends(succeeded()), (Action.VERIFY, "R15")),
     ),
     planned=(

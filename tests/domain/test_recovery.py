@@ -30,6 +30,7 @@ from tests.domain.stories import story
 from watchkeeper.domain.commands.commands import Acknowledge, Stop
 from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
 from watchkeeper.domain.commands.refusals import Refusal
+from watchkeeper.domain.contracts.contract import Lane
 from watchkeeper.domain.events import (
     Action,
     CheckpointRejected,
@@ -50,7 +51,7 @@ from watchkeeper.projections.status import status_row
 # --- R1: relaunch under the same identity --------------------------------------------------------
 
 
-@pytest.mark.parametrize("end", [node_lost(), killed(9), killed(15), job(JobState.STOPPED)])
+@pytest.mark.parametrize("end", [node_lost(), killed(9), killed(15)])
 def test_r1_relaunches_what_may_pass(end: JobFacts) -> None:
     answer = story(Running).fail(end, step=1100, found=KEPT)
     answer.then_kinds(CheckRecorded, InstanceEnded, FailureClassified, DecisionMade)
@@ -352,16 +353,56 @@ def test_r14_leaves_what_a_person_stopped_whatever_the_orchestrator_calls_it(
     assert isinstance(history.run.phase, Stopped)
 
 
-def test_a_job_that_nobody_on_record_stopped_is_a_failure() -> None:
-    answer = story(Running).fail(job(JobState.STOPPED), step=1100, found=KEPT)
+@pytest.mark.parametrize("lane", list(Lane))
+@pytest.mark.parametrize(
+    "said", ["", "cancelled", "Job cancelled via API", "Parent job was terminated"]
+)
+def test_a_stop_that_nobody_on_record_asked_for_is_asked_about(lane: Lane, said: str) -> None:
+    history = History().launch(contract(lane=lane)).train(1100)
+    answer = history.fail(job(JobState.STOPPED, message=said), found=KEPT)
     assert answer.the(FailureClassified).cause == "unknown"
-    assert decided(answer) == (Action.RELAUNCH, "R1")
+    assert decided(answer) == (Action.ESCALATE, "R14")
+    asked = answer.the(EscalationRaised).asks
+    assert "no stop is on record" in asked
+    assert "`watchkeeper relaunch" in asked
+
+
+def test_a_contract_may_take_a_stop_as_a_failure() -> None:
+    stated = contract(policy={"stopped": "failure"})
+    history = History().launch(stated).train(1100)
+    assert decided(history.fail(job(JobState.STOPPED), found=KEPT)) == (Action.RELAUNCH, "R1")
+
+
+@pytest.mark.parametrize(("wait", "says"), [(110, "a planned stop to confirm"), (130, "on record")])
+def test_a_stop_right_after_a_submit_is_to_be_confirmed(wait: int, says: str) -> None:
+    history = History().launch()
+    answer = history.fail(job(JobState.STOPPED), wait=timedelta(seconds=wait), found=KEPT)
+    assert decided(answer) == (Action.ESCALATE, "R14")
+    assert says in answer.the(DecisionMade).because
+
+
+@pytest.mark.parametrize(
+    "end", [job(JobState.STOPPED), killed(9), node_lost(), job(JobState.FAILED, exit_code=1)]
+)
+@pytest.mark.parametrize(("step", "found"), [(5155, KEPT), (6000, KEPT), (5154, listing(5155))])
+def test_an_end_at_or_beyond_the_final_step_is_verified_and_never_relaunched(
+    end: JobFacts, step: int, found: Any
+) -> None:
+    history = History().launch(contract(policy={"stopped": "failure"})).train(step)
+    answer = history.fail(end, found=found)
+    assert decided(answer) == (Action.VERIFY, "R15")
+    assert isinstance(history.run.phase, Finished)
+
+
+def test_an_end_one_step_before_the_final_one_is_recovered() -> None:
+    history = History().launch().train(5154)
+    assert decided(history.fail(killed(9), found=KEPT)) == (Action.RELAUNCH, "R1")
 
 
 def test_a_stop_of_an_older_instance_says_nothing_about_this_one() -> None:
     history = story(Interrupted).relaunch()
     history.run = replace(history.run, stop_requested="i1")
-    answer = history.fail(job(JobState.STOPPED), step=1500, found=KEPT)
+    answer = history.fail(killed(15), step=1500, found=KEPT)
     assert decided(answer)[1] == "R1"
 
 

@@ -17,6 +17,7 @@ from tests.domain.samples import (
     SLUG,
     contract,
     exited,
+    job,
     killed,
     listing,
     node_lost,
@@ -38,6 +39,7 @@ from watchkeeper.domain.judging.rejudging_keys import (
     why_not_part,
 )
 from watchkeeper.domain.state.phases import Running
+from watchkeeper.domain.values import JobState
 from watchkeeper.projections.whatif import compared
 
 MINUTES = timedelta(minutes=1)
@@ -84,6 +86,13 @@ def hung() -> Sequence[Event]:
 def ended() -> Sequence[Event]:
     history = History().launch().train(1000, wait=15 * MINUTES, found=KEPT)
     history.fail(killed(), step=1100, found=KEPT)
+    return history.events
+
+
+def stopped() -> Sequence[Event]:
+    history = History().launch(contract(policy={"stopped": "needs_waiver"}))
+    history.train(1000, wait=15 * MINUTES, found=KEPT)
+    history.fail(job(JobState.STOPPED), step=1100, found=KEPT)
     return history.events
 
 
@@ -205,6 +214,7 @@ JUDGED: dict[str, tuple[object, Callable[[], Sequence[Event]]]] = {
     "live.disk_alert": (0.001, stood_still),
     "policy.oom": ("one_bounded_fix", out_of_memory),
     "policy.distributed": ("retry_once", hung),
+    "policy.stopped": ("failure", stopped),
     "policy.approvals": ("each", ended),
     "recover.bad_node": ("exception", bad_node),
     "recover.trajectory": (("report*",), misnamed),
@@ -286,7 +296,6 @@ def test_of_another_lane_the_limits_that_the_record_cannot_judge_stay_and_are_na
     assert (tried.lane, tried.live.initialising) == (Lane.CANARY, timedelta(minutes=45))
     assert [said.partition(" ")[0] for said in stays_as_recorded(own, canary)] == [
         "live.initialising",
-        "policy.stopped",
     ]
     hero = under_policy_of(own, altered(own, "lane", Lane.HERO))
     assert hero.detect.loss_sigma == 0.0

@@ -123,11 +123,11 @@ def test_r2_counts_progress_only_beyond_the_uncertainty(
 
 def test_r2_takes_readings_that_may_be_one_step_for_one_window() -> None:
     history = History().launch()
-    history.fail(killed(), step=12_345, found=KEPT)
+    history.fail(killed(), step=2_345, found=KEPT)
     history.relaunch()
-    # 12.3k may be any step from 12,250 to 12,350.
+    # 2.34k may be any step from 2,335 to 2,345.
     answer = history.fail(
-        node_lost(), lines=[bar("12.3kit/51.6kit")], without=("tracker",), found=KEPT
+        node_lost(), lines=[bar("2.34kit/5.16kit")], without=("tracker",), found=KEPT
     )
     assert decided(answer) == (Action.ESCALATE, "R2")
 

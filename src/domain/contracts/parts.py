@@ -65,8 +65,9 @@ class PolicyPart(Value):
         temporary_retention: How many temporary checkpoints are kept: `ten_or_more` for deep
             rollback, `up_to_five` where storage is dear, or `any`. Read by L5.
         stopped: What a STOPPED that nobody on record asked for means; never success. `failure`:
-            the run cannot be sealed on it. `needs_waiver`: it can, with a waiver that names it.
-            Read by the seal (H11).
+            it is recovered like any failure, as the written monitoring loop says, and the run
+            cannot be sealed on it. `needs_waiver`: a human is asked (R14), and the run can be
+            sealed with a waiver that names it. Read by R14 and by the seal (H11).
         startup_forbidden: What follows a start that must not be, such as from scratch on a
             resume. `alert`: the DRI is told. `end_with_consent`: the DRI is told and asked for
             the instance's end as well. Read by H17.

@@ -49,7 +49,13 @@ from watchkeeper.domain.recovery.recovery import Case, newest_resumable, recover
 from watchkeeper.domain.recovery.relaunching import decide_answered, decide_asked
 from watchkeeper.domain.recovery.resume_proof import resume_shown
 from watchkeeper.domain.recovery.revision import revised_by_attempts
-from watchkeeper.domain.recovery.success import told_at_success, verify_success, wrong_numbers
+from watchkeeper.domain.recovery.success import (
+    has_reached_the_end,
+    told_at_success,
+    verify_end,
+    verify_success,
+    wrong_numbers,
+)
 from watchkeeper.domain.signals.receiving import cause_by_witnesses, witnesses
 from watchkeeper.domain.state.causes import NUMBERS_WRONG
 from watchkeeper.domain.state.phases import Interrupted
@@ -223,6 +229,10 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
         )
     )
     after = foresee(run, events, command)
+    if has_reached_the_end(after, check):
+        # Whatever the orchestrator calls it: the seal's verification says what is missing.
+        verified = verify_end(after, check.instance, job)
+        return [*events, verified, RunFinished(instance=check.instance, step=step)]
     return [*events, *_decide(after, check, evidence, command), *judged_by_end(after)]
 
 

@@ -32,7 +32,7 @@ _LIVE = (
     "live.stall, live.stall_cadences, live.tracker_silent, live.checkpoint_slack, "
     "live.checkpoint_write, live.disk_warn, live.disk_alert"
 )
-_POLICY = "policy.oom, policy.distributed, policy.approvals"
+_POLICY = "policy.oom, policy.distributed, policy.stopped, policy.approvals"
 _WATCH = "watch.cadence, watch.pending_notify"
 _TRACKED = "tracker.display_name, tracker.resume, tracker.entity, tracker.project"
 _KEPT = "checkpoints.permanent_every_steps, checkpoints.temporary_every, checkpoints.keep_last"
@@ -58,7 +58,6 @@ NOT_FROM_THE_RECORD: Mapping[str, tuple[str, str]] = MappingProxyType(
         "live.startup_watchdog": (_QUIET, _LIVE),
         "live.compiling": (_QUIET, _LIVE),
         "policy.temporary_retention": (_LAUNCH, _POLICY),
-        "policy.stopped": (_LAUNCH, _POLICY),
         "policy.material_keys": (_LAUNCH, _POLICY),
         "policy.immaterial_keys": (_LAUNCH, _POLICY),
         "policy.tracker_id": ("each plan on record names the tracker id of its instance", _POLICY),

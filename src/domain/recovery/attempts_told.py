@@ -28,6 +28,7 @@ from watchkeeper.domain.triage.triage import (
     Classified,
     classify,
     fingerprint,
+    is_infrastructure_end,
     signal_name,
 )
 from watchkeeper.domain.values import JobFacts, JobState
@@ -116,6 +117,11 @@ def told_by_attempts(found: Classified, check: CheckRecorded, job: JobFacts) -> 
         secondary=tuple(label for label in others if label != told.cause),
         evidence=(*told.evidence, *cited[:_WEAKER_MAX]),
     )
+
+
+def machine_was_taken(check: CheckRecorded, job: JobFacts) -> bool:
+    """Return whether the orchestrator says that a machine was lost or taken, not the program."""
+    return is_infrastructure_end(job) or _lost_its_machine(first_failed(check), job)
 
 
 def _lost_its_machine(first: AttemptFacts | None, job: JobFacts) -> bool:

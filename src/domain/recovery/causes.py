@@ -32,17 +32,6 @@ def r4(case: Case) -> DecisionMade | None:
     return answer(case, Action.ESCALATE, "R4", because, proposes=proposes)
 
 
-def r14_by_its_words(case: Case) -> DecisionMade | None:
-    """R14: its lines or its signal say that somebody stopped it, and nobody on record did."""
-    if case.failure.cause != "user_stopped":
-        return None
-    because = (
-        "its lines or its signal say that somebody stopped it, and nobody on record did: such "
-        "signs mislead at times, and what a person stopped is not relaunched"
-    )
-    return answer(case, Action.ESCALATE, "R14", because)
-
-
 def r8(case: Case) -> DecisionMade | None:
     """R8: no machines were to be had. The cluster is left as it is."""
     if case.failure.cause != "capacity_wedge":

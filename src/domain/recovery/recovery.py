@@ -35,12 +35,12 @@ from watchkeeper.domain.recovery.causes import (
     r6,
     r7,
     r8,
-    r14_by_its_words,
     r16,
     r19_outlook,
     supersede_words,
 )
 from watchkeeper.domain.recovery.node import lost_again
+from watchkeeper.domain.recovery.stopped import r14_by_its_words, r14_stopped
 from watchkeeper.domain.recovery.store_silence import PROPOSES, silent_too_long
 from watchkeeper.domain.signals.receiving import doubted
 from watchkeeper.domain.state.causes import cause_of
@@ -121,8 +121,8 @@ def _r14_planned(case: Case) -> DecisionMade | None:
     if act is None:
         return None
     because = (
-        f"it ended in the window of the planned act {act.act} ({act.kind.value}: {act.reason}), "
-        "so nothing relaunches it by itself"
+        f"it ended in the window of the planned act {act.act} ({act.kind.value}: {act.reason}): a "
+        "planned stop to confirm, so nothing relaunches it by itself"
     )
     return answer(case, Action.ESCALATE, "R14", because, describe_act(act))
 
@@ -344,6 +344,7 @@ TABLE: tuple[Row, ...] = (
     Row(("R4",), r4),
     Row(("R14",), _r14_planned),
     Row(("R14",), r14_by_its_words),
+    Row(("R14",), r14_stopped),
     Row(("R13",), _r13),
     Row(("R19",), _r19_owner),
     Row(("R9",), _r9),

@@ -14,7 +14,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.recovery.causes import supersede_words
 from watchkeeper.domain.state.causes import NUMBERS_WRONG, WRONG_NUMBERS
-from watchkeeper.domain.state.run import Run, dri_of
+from watchkeeper.domain.state.run import Run, contract_of, dri_of
 from watchkeeper.domain.triage.triage import describe_end
 from watchkeeper.domain.values import JobFacts
 
@@ -71,6 +71,34 @@ def verify_success(instance: str, job: JobFacts) -> DecisionMade:
         action=Action.VERIFY,
         rule="R15",
         because="the orchestrator says success; the artefacts are verified before any seal",
+        evidence=(describe_end(job),),
+    )
+
+
+def has_reached_the_end(run: Run, check: CheckRecorded) -> bool:
+    """Return whether an instance ended at or beyond the contract's final step.
+
+    By the highest step that any source showed, or by a complete checkpoint.
+    """
+    final = contract_of(run).final_step.known
+    if final is None:
+        return False
+    shown = run.instances[-1].step_best
+    written = [
+        run.checkpoints[at].step for at in check.checkpoints_complete if at in run.checkpoints
+    ]
+    return max([*written, shown if shown is not None else -1]) >= final
+
+
+def verify_end(run: Run, instance: str, job: JobFacts) -> DecisionMade:
+    """Return what follows from an end at the final step that is no success (R15)."""
+    final = contract_of(run).final_step.value
+    return DecisionMade(
+        instance=instance,
+        action=Action.VERIFY,
+        rule="R15",
+        because=f"it ended as {job.state.value} at or beyond the final step {final}: nothing is "
+        "relaunched there, and the artefacts are verified before any seal",
         evidence=(describe_end(job),),
     )
 

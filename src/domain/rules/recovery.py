@@ -158,9 +158,10 @@ RECOVERY_RULES = (
         "The instance ended without success after a human asked for its stop; or nobody can "
         "account for its job, and a human asked for its stop; or it ended in the window of an "
         "announced pause, swap or maintenance; or its own lines, the orchestrator's words or the "
-        "signal of Ctrl-C say that somebody stopped it.",
-        "Leave it, whatever the orchestrator calls the end; in a window, or where only its lines "
-        "say so, ask the DRI how to go on. A stop that is not on record is a failure.",
+        "signal of Ctrl-C say that somebody stopped it; or the orchestrator calls it STOPPED, no "
+        "stop is on record, and no machine was taken.",
+        "Leave a stop that is on record. Ask the DRI about any other, in every lane. A contract "
+        "with `policy.stopped: failure` recovers a STOPPED that nobody asked for.",
         _VERDICT,
         f"{_LOOP}, branch: Terminal and not successful",
     ),

@@ -86,7 +86,7 @@ def classify(job: JobFacts, check: CheckRecorded) -> Classified:
     error = last_error_line(check.evidence) if check.traceback else ""
     facts = (describe_end(job), *((error,) if error else ()))
     print_ = fingerprint(job, error)
-    if job.error_type in INFRASTRUCTURE_ENDS or _NODE_WORDS.search(job.message):
+    if is_infrastructure_end(job):
         return Classified("node_failure", Outlook.RETRY, print_, facts, confidence=1.0)
     memory = memory_cause(job, check, error)
     if memory:
@@ -113,6 +113,11 @@ def classify(job: JobFacts, check: CheckRecorded) -> Classified:
         silent = "no traceback in the log's tail, and nobody on record stopped it"
         return Classified("unknown", Outlook.RETRY_ONCE, print_, (*facts, silent))
     return Classified("unknown", Outlook.ASK, print_, facts)
+
+
+def is_infrastructure_end(job: JobFacts) -> bool:
+    """Return whether the orchestrator itself names a lost node or head as the reason."""
+    return job.error_type in INFRASTRUCTURE_ENDS or _NODE_WORDS.search(job.message) is not None
 
 
 def told_cause(check: CheckRecorded) -> CauseClaim | None:
