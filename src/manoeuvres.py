@@ -59,7 +59,9 @@ def adopt(
     return Refused(outcome.refusal, str(detail), outcome.records)
 
 
-def plan_rollback(desk: Desk, run: Run, step: int, actor: Actor, reason: str) -> Handled | Refused:
+def plan_rollback(
+    desk: Desk, run: Run, step: int, actor: Actor, reason: str, *, accept_bad: bool = False
+) -> Handled | Refused:
     """Hold a rollback to a step against facts read now, and record its plan for approval."""
     contract = contract_of(run)
     chosen = run.checkpoints.get(step)
@@ -77,6 +79,7 @@ def plan_rollback(desk: Desk, run: Run, step: int, actor: Actor, reason: str) ->
         submission_id=submission_id(desk, run.slug, len(run.instances) + 1),
         facts=facts,
         reason=reason,
+        accept_bad=accept_bad,
     )
     return desk.ledger.handle(run.slug, command)
 

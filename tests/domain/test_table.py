@@ -35,6 +35,8 @@ from tests.domain.samples import (
     succeeded,
 )
 from tests.domain.stories import story, successor
+from tests.domain.test_bad_numbers import lost_its_numbers
+from tests.domain.test_manoeuvres import rollback
 from watchkeeper.domain.commands.commands import (
     Abandon,
     Acknowledge,
@@ -396,6 +398,7 @@ ROWS: dict[Refusal, Callable[[], Answer]] = {
     Refusal.RELAUNCH_DECIDED: lambda: asked(Interrupted, RequestRelaunch),
     Refusal.RESUME_NEVER: lambda: never_resumed(),
     Refusal.CHECKPOINT_UNKNOWN: lambda: asked(Running, PlanRollback, step=950),
+    Refusal.CHECKPOINT_BAD: lambda: to_bad_numbers(),
     Refusal.ROLLBACK_UNKNOWN: lambda: planned_otherwise(),
     Refusal.SUCCESSOR_NOT_APART: lambda: asked(Interrupted, Supersede, successor=contract()),
     Refusal.ALREADY_SUPERSEDED: lambda: asked(Superseded, Stop),
@@ -439,6 +442,11 @@ def planned_otherwise() -> Answer:
     history = story(Running)
     history.tell(command(PlanRollback, history))
     return history.when(command(ApproveLaunch, history, digest="0" * 12))
+
+
+def to_bad_numbers() -> Answer:
+    history = lost_its_numbers()
+    return history.when(rollback(history, 900))
 
 
 def never_resumed() -> Answer:

@@ -18,6 +18,7 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of
 from watchkeeper.domain.detectors.seen_checkpoints import is_own_checkpoint
 from watchkeeper.domain.facts.watch import CheckpointRejected, CheckpointValidated
+from watchkeeper.domain.state.bad_numbers import bad_from
 from watchkeeper.domain.state.run import Checkpoint, Run, contract_of
 from watchkeeper.domain.state.unnamed import is_older_than_the_run
 from watchkeeper.domain.values import CheckpointFacts
@@ -121,6 +122,10 @@ def _reason(run: Run, found: CheckpointFacts, validated: bool) -> str:
         return run.rejected[found.path]
     if is_older_than_the_run(run, found.written_at):
         return "written before this run's first launch"
+    judged = run.checkpoints.get(found.step)
+    since = bad_from(run, judged) if judged is not None and judged.path == found.path else None
+    if since is not None:
+        return f"after NaN at {since}: no relaunch resumes from it"
     return "" if validated else "not judged by a check yet"
 
 

@@ -95,11 +95,20 @@ def relaunch(run: str, reason: str, home: Path, as_json: bool, principal: str | 
 @click.argument("run")
 @click.option("--to", "step", required=True, help="The checkpoint to go back to, as step-N.")
 @click.option("--reason", required=True, help="Why.")
+@click.option(
+    "--accept-bad", is_flag=True, help="Go there although its numbers are NaN; this is recorded."
+)
 @home_option
 @actor_option
 @json_errors
 def rollback(
-    run: str, step: str, reason: str, home: Path, as_json: bool, principal: str | None
+    run: str,
+    step: str,
+    reason: str,
+    accept_bad: bool,
+    home: Path,
+    as_json: bool,
+    principal: str | None,
 ) -> None:
     """Plan RUN's way back to an earlier checkpoint; it takes an approval of its own.
 
@@ -110,7 +119,9 @@ def rollback(
     with open_office(home) as office:
         known = known_run(office.ledger, run)
         actor = who(office.home, principal)
-        handled = not_refused(plan_rollback(office.desk, known, wanted, actor, reason))
+        handled = not_refused(
+            plan_rollback(office.desk, known, wanted, actor, reason, accept_bad=accept_bad)
+        )
         planned = handled.events[-1].data
         assert isinstance(planned, RollbackPlanned), "a planned rollback records itself"
         act_if_alone(office, run)

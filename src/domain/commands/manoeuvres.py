@@ -89,12 +89,14 @@ class PlanRollback(Command):
     Attributes:
         step: Whose checkpoint to go back to.
         submission_id: Fixed by the caller.
+        accept_bad: Go there although its numbers are NaN or infinite; the plan's reason says so.
     """
 
     step: Step
     submission_id: str
     facts: GateFacts
     reason: str
+    accept_bad: bool = False
 
 
 class Supersede(Command):

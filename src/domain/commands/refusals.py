@@ -114,6 +114,10 @@ class Refusal(Enum):
         "This is no complete, validated checkpoint of the run: `watchkeeper checkpoints RUN` "
         "lists them."
     )
+    CHECKPOINT_BAD = (
+        "Training cannot go on from weights that are NaN: name the last good checkpoint with "
+        "`watchkeeper rollback RUN --to step-N --reason ...`, or add `--accept-bad`."
+    )
     SUCCESSOR_NOT_APART = (
         "A successor has a run id, a tracker id and an output root of its own: change them."
     )

@@ -5,17 +5,14 @@ import math
 from watchkeeper.domain.contracts.metric_names import recognise
 from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.events import CheckRecorded, Severity
-from watchkeeper.domain.measuring.lines import FINITE_AGAIN
 from watchkeeper.domain.observed.measured import NotFinite
+from watchkeeper.domain.state.bad_numbers import FINITE_AGAIN, FINITE_AGAIN_CHECKS
 
 NOT_FINITE = "not_finite"
 """The finding that a metric of training is NaN or infinite."""
 
 LINES_MAX = 2
 """Lines of the output shown with a finding."""
-
-FINITE_AGAIN_CHECKS = 3
-"""The same where only the checks' own values are known."""
 
 
 def no_number(check: CheckRecorded) -> Held:

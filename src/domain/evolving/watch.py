@@ -22,6 +22,7 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.evolving.judgement import gained, seen_unnamed_at
 from watchkeeper.domain.evolving.manoeuvres import with_rejection
 from watchkeeper.domain.replacing import copied
+from watchkeeper.domain.state.bad_numbers import nan_since
 from watchkeeper.domain.state.metrics import with_losses
 from watchkeeper.domain.state.misfit import Misfit, last_instance_or_misfit
 from watchkeeper.domain.state.open_questions import answered_by_clearing, asked_anew
@@ -151,7 +152,7 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
     instance = last_instance_or_misfit(run)
     name, plan = instance.plan.instance, instance.plan
     best, slack, failed = instance.step_best, instance.step_uncertainty, instance.attempts_failed
-    retried, unsure = instance.retried, instance.unsure
+    retried, unsure, nan_from = instance.retried, instance.unsure, instance.nan_from
     looked = run.last_check.at if run.last_check is not None else None
     phase, since, progress = run.phase, run.since, run.progress
     for _, at, data in checks:
@@ -166,6 +167,7 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
                 best, slack = shown.step, shown.uncertainty
             if isinstance(phase, Stabilizing) and is_moving(plan, shown):
                 phase, since = Running(phase.plan, phase.launched_at), at
+        nan_from = nan_since(nan_from, data)
         retried, looked = with_retries(retried, failed, data, looked), at
         if job is not None:
             failed, unsure = max(failed, job.attempts_failed), job.state is JobState.UNKNOWN
@@ -180,6 +182,8 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
         seen = copied(seen, attempts_failed=failed)
     if retried is not seen.retried or unsure is not seen.unsure:
         seen = copied(seen, retried=retried, unsure=unsure)
+    if nan_from != seen.nan_from:
+        seen = copied(seen, nan_from=nan_from)
     return copied(
         run,
         version=version,

@@ -13,10 +13,8 @@ from watchkeeper.domain.progress.lines import Line
 from watchkeeper.domain.progress.numbers import NUMBER, number_of
 from watchkeeper.domain.progress.own_forms import evaluates
 from watchkeeper.domain.progress.progress import progress_of
+from watchkeeper.domain.state.bad_numbers import FINITE_AGAIN
 from watchkeeper.domain.state.run import Instance, Run
-
-FINITE_AGAIN = 30
-"""Points that are numbers again before a NaN counts as over."""
 
 _SAID = "said"
 """The form of a line whose words say that the loss is none."""

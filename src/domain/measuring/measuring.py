@@ -10,7 +10,7 @@ import numpy as np
 from watchkeeper.domain.contracts.detect_limits import Limits, limits_of, warmup_of
 from watchkeeper.domain.contracts.metric_names import falls_on_collapse
 from watchkeeper.domain.facts.watch import Progress
-from watchkeeper.domain.measuring.lines import FINITE_AGAIN, bad_lines
+from watchkeeper.domain.measuring.lines import bad_lines
 from watchkeeper.domain.measuring.numeric import (
     LEVEL_POINTS_MAX,
     Floats,
@@ -39,6 +39,7 @@ from watchkeeper.domain.observed.observation import Observation
 from watchkeeper.domain.progress.bare_bars import bars_of
 from watchkeeper.domain.progress.progress import parse_progress
 from watchkeeper.domain.rounding import significant
+from watchkeeper.domain.state.bad_numbers import FINITE_AGAIN
 from watchkeeper.domain.state.remembered import PastCheck
 from watchkeeper.domain.state.run import Instance, Run, contract_of
 from watchkeeper.domain.values import TrackerFacts

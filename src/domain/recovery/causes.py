@@ -7,6 +7,7 @@ from watchkeeper.domain.events import Action, DecisionMade, Outlook
 from watchkeeper.domain.observed.raised import Frame, changes_training, inside, small_bug
 from watchkeeper.domain.recovery.case import Case, answer, guarded
 from watchkeeper.domain.recovery.places_named import bad_nodes, full_disk
+from watchkeeper.domain.state.bad_numbers import last_good
 from watchkeeper.domain.state.causes import NUMBERS_WRONG, NUMERICAL
 from watchkeeper.domain.state.run import contract_of
 from watchkeeper.domain.triage.memory import OUT_OF_MEMORY
@@ -24,9 +25,11 @@ def r4(case: Case) -> DecisionMade | None:
         return None
     why = f"numerical instability ({', '.join([case.failure.cause, *wrong])})"
     because = f"{why}: no matter of infrastructure, so nothing starts it again by rule"
+    good = last_good(case.run)
+    step = f"step-{good.step}" if good is not None else "step-N"
     proposes = (
         "Look at loss and gradient norm before its end; go back with `watchkeeper rollback "
-        f"{case.run.slug} --to step-N --reason ...`, or change it as a new run with "
+        f"{case.run.slug} --to {step} --reason ...`, or change it as a new run with "
         f"{supersede_words(case.run.slug)}?"
     )
     return answer(case, Action.ESCALATE, "R4", because, proposes=proposes)

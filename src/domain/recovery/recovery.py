@@ -43,6 +43,7 @@ from watchkeeper.domain.recovery.node import lost_again
 from watchkeeper.domain.recovery.stopped import r14_by_its_words, r14_stopped
 from watchkeeper.domain.recovery.store_silence import PROPOSES, silent_too_long
 from watchkeeper.domain.signals.receiving import doubted
+from watchkeeper.domain.state.bad_numbers import bad_from
 from watchkeeper.domain.state.causes import cause_of
 from watchkeeper.domain.state.phases import Interrupted
 from watchkeeper.domain.state.run import DRIFTED, Checkpoint, Run, contract_of
@@ -94,8 +95,13 @@ def _r19_silent(case: Case) -> DecisionMade | None:
 def newest_resumable(run: Run, check: CheckRecorded) -> Checkpoint | None:
     """Return the newest validated checkpoint that is still there, by numeric step."""
     there = [run.checkpoints[s] for s in check.checkpoints_complete if s in run.checkpoints]
-    there = [one for one in there if not doubted(run, one)]
+    there = [one for one in there if is_good(run, one)]
     return max(there, key=lambda checkpoint: checkpoint.step, default=None)
+
+
+def is_good(run: Run, checkpoint: Checkpoint) -> bool:
+    """Return whether a relaunch may resume from a validated checkpoint."""
+    return not doubted(run, checkpoint) and bad_from(run, checkpoint) is None
 
 
 def launch_source(run: Run) -> Checkpoint | None:
@@ -211,6 +217,12 @@ def refused_checkpoints(check: CheckRecorded, above: int) -> tuple[str, ...]:
     )
 
 
+def bad_checkpoints(run: Run) -> tuple[str, ...]:
+    """Name the validated checkpoints that hold numbers which are not finite."""
+    found = ((one.step, bad_from(run, one)) for one in run.checkpoints.values())
+    return tuple(f"step-{at} refused: NaN since step {since}" for at, since in found if since)
+
+
 def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
     retries = contract_of(case.run).retries
     failure = case.failure
@@ -244,7 +256,10 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
             "resume_path": chosen.path,
             "resume_step": chosen.step,
             "recoverable": recoverable.get(case.outlook, "a human decided"),
-            "refused": refused_checkpoints(case.check, chosen.step),
+            "refused": (
+                *refused_checkpoints(case.check, chosen.step),
+                *bad_checkpoints(case.run),
+            ),
             "proves": f"progress past {place(failure)} rules a deterministic failure there out",
             "hypotheses": cause_of(failure.cause).hypotheses,
         }
@@ -285,7 +300,7 @@ def resumable_on_record(case: Case) -> Checkpoint | None:
     """Return where to go on from on a person's word, though the last check may have no listing."""
     if source_is_fresh(case.check, "checkpoints"):
         return newest_resumable(case.run, case.check) or launch_source(case.run)
-    validated = [c for c in case.run.checkpoints.values() if not doubted(case.run, c)]
+    validated = [c for c in case.run.checkpoints.values() if is_good(case.run, c)]
     return max(validated, key=lambda checkpoint: checkpoint.step, default=None)
 
 

@@ -28,8 +28,13 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.evolving.foresee import foresee
 from watchkeeper.domain.gate.gate import Gate, blocks, preflight
 from watchkeeper.domain.launches.launching import prior_of
-from watchkeeper.domain.recovery.recovery import newest_resumable, refused_checkpoints
+from watchkeeper.domain.recovery.recovery import (
+    bad_checkpoints,
+    newest_resumable,
+    refused_checkpoints,
+)
 from watchkeeper.domain.recovery.store_silence import PROPOSES, silent_too_long
+from watchkeeper.domain.state.bad_numbers import bad_from, last_good
 from watchkeeper.domain.state.phases import Interrupted
 from watchkeeper.domain.state.questions import escalation_of
 from watchkeeper.domain.state.run import Checkpoint, Run, contract_of, end_asked
@@ -139,7 +144,7 @@ def _relaunch_of_ended(run: Run, asked: RelaunchRequested) -> list[RunEvent]:
         chosen = newest_resumable(run, check)
     else:
         # The gate finds it there and complete before anything is launched, or asks again.
-        chosen = max(run.checkpoints.values(), key=lambda one: one.step, default=None)
+        chosen = last_good(run)
     return _from(run, asked, chosen, check)
 
 
@@ -161,7 +166,9 @@ def _from(
         )
         return [nothing, *escalation_of(run, nothing)]
     cited = (*ended, f"checkpoint: event {chosen.version}")
-    refused = () if isinstance(asked, RollbackApproved) else refused_checkpoints(check, chosen.step)
+    refused: tuple[str, ...] = ()
+    if isinstance(asked, RelaunchRequested):
+        refused = (*refused_checkpoints(check, chosen.step), *bad_checkpoints(run))
     decided = _decision(asked, chosen.path, chosen.step, cited)
     return [decided.model_copy(update={"refused": refused})]
 
@@ -197,6 +204,14 @@ def plan_rollback(run: Run, command: PlanRollback) -> Outcome:
     chosen = run.checkpoints.get(command.step)
     if chosen is None:
         return Refused(Refusal.CHECKPOINT_UNKNOWN, f"step-{command.step}")
+    reason, since = command.reason.strip(), bad_from(run, chosen)
+    if since is not None:
+        good = last_good(run)
+        named = f"the last good one is step-{good.step}" if good is not None else "none is good"
+        says = f"step-{chosen.step} holds NaN since step {since}, {named}"
+        if not command.accept_bad:
+            return Refused(Refusal.CHECKPOINT_BAD, says)
+        reason = f"{reason} (accepted by {command.actor.principal}: {says})"
     plan = make_plan(
         contract_of(run),
         number=len(run.instances) + 1,
@@ -223,7 +238,7 @@ def plan_rollback(run: Run, command: PlanRollback) -> Outcome:
             digest=plan_digest(plan),
             step=chosen.step,
             checkpoint=chosen.path,
-            reason=command.reason.strip(),
+            reason=reason,
         )
     ]
 

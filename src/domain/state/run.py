@@ -89,6 +89,7 @@ class Instance:
         step_uncertainty: How far the true step may lie from it, either way.
         attempts_failed: The orchestrator's own failed attempts seen so far.
         retried: Those of them that were followed by another, as far as their time is known.
+        nan_from: The first step whose logged numbers are NaN or infinite and stayed so.
         unsure: The orchestrator's last answer was that it cannot tell.
         config: The configuration it was launched with, flattened; empty where none was read.
         patch: Identity of what was not committed at its launch; empty for a clean tree.
@@ -102,6 +103,7 @@ class Instance:
     step_uncertainty: int = 0
     attempts_failed: int = 0
     retried: tuple[Retried, ...] = ()
+    nan_from: int | None = None
     unsure: bool = False
     config: Mapping[str, str] = field(default_factory=dict[str, str])
     patch: str = ""
