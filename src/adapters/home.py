@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from watchkeeper.adapters import watched
-from watchkeeper.adapters.ledger_gone import no_home
+from watchkeeper.adapters.ledger_gone import no_home, no_marker
 from watchkeeper.adapters.listening import FILE as SIGNALS_FILE
 from watchkeeper.domain.state.run import Run
 from watchkeeper.ports import Unavailable
@@ -21,6 +21,9 @@ from watchkeeper.projections.monitoring_state import monitoring_state
 
 RPC_TOKEN = "rpc-token"
 """A file of the home: made by `serve`, read by clients on the same machine."""
+
+
+_user_umask: int | None = None
 
 
 class HomeProblem(Exception):
@@ -152,9 +155,12 @@ def create_home(path: Path) -> Home:
     """
     path = path.expanduser().absolute()
     marker = path / "deployment.json"
+    if gone := no_marker(path):
+        raise HomeProblem(gone)
     try:
         path.mkdir(parents=True, exist_ok=True)
         if not marker.exists():
+            path.chmod(0o700)
             fresh = {"deployment": secrets.token_hex(3), "key": secrets.token_hex(16)}
             _write_whole(marker, (json.dumps(fresh) + "\n").encode(), mode=0o600)
     except OSError as error:
@@ -230,7 +236,7 @@ def watch_lock(
     Raises:
         HomeInUse: Another process holds it.
     """
-    file = os.open(home.watch_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    file = os.open(home.watch_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -246,12 +252,38 @@ def watch_lock(
         os.close(file)
 
 
+@contextmanager
+def private_files() -> Generator[None, None, None]:
+    """Let no other user of this machine read what is written inside; jobs keep the user's umask."""
+    global _user_umask
+    before = os.umask(0o077)
+    _user_umask = before if _user_umask is None else _user_umask
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def user_umask() -> int:
+    """Return the umask that this process was started with."""
+    if _user_umask is not None:
+        return _user_umask
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
+
+
+def readable_by_others(home: Path) -> bool:
+    """Return whether other users of this machine may read or lock files of a home."""
+    return bool(home.stat().st_mode & 0o077)
+
+
 def is_watched(home: Home) -> bool:
     """Say whether a watch runs in the home; a command that acts for a moment is none."""
     return watched.is_watched(home.path)
 
 
-def _write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
+def _write_whole(path: Path, content: bytes, mode: int = 0o600) -> None:
     """Write a file so that a reader sees the old one or the new one, also after a crash."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")

@@ -31,8 +31,24 @@ def no_ledger(home: Path) -> str:
     )
 
 
+def no_marker(home: Path) -> str:
+    """Say that a home with a ledger has lost its `deployment.json`; empty where it has not."""
+    if (home / "deployment.json").exists() or not (home / LEDGER).exists():
+        return ""
+    return (
+        f"{home / 'deployment.json'} is gone, and the ledger is there. Nothing was changed. Put "
+        "the file back from a backup of the home. Do not make a new one: its deployment id names "
+        "this home's jobs at the orchestrator, and its key recognises secrets that were redacted. "
+        "Without a backup write "
+        '{"deployment": "ID", "key": "32 hex digits"}: ID is the end of each submission id, and '
+        "with another key equal secrets get other marks from then on."
+    )
+
+
 def no_home(home: Path) -> str:
     """Say that there is no home, or that only the remains of one are there."""
+    if gone := no_marker(home):
+        return gone
     hint = f"no watchkeeper home at {home}: run `watchkeeper init --home {home}`"
     return no_ledger(home) or hint
 

@@ -164,7 +164,7 @@ def _replace(path: Path, text: str) -> None:
     """Replace a file as a whole; after a crash it is the old one or the new one."""
     # A link to a file that is kept elsewhere stays a link.
     target = path.resolve()
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "wb") as stream:

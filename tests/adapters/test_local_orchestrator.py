@@ -204,7 +204,7 @@ def test_a_command_never_runs_that_is_not_on_record(tmp_path: Path) -> None:
     what = spec(f"echo x > {tmp_path}/started; sleep 1000")
     (prepared / "spec.json").write_text(what.model_dump_json())
     started = subprocess.run(
-        [sys.executable, "-I", "-m", supervisor.__name__, str(prepared), str(tmp_path / "job")],
+        [sys.executable, "-I", "-m", supervisor.__name__, prepared, tmp_path / "job", "18"],
         capture_output=True,
         text=True,
         timeout=LIMIT.total_seconds(),
@@ -262,11 +262,11 @@ def start_changed(house: House, what: JobSpec, change: str) -> None:
         "import sys\nfrom datetime import timedelta\nfrom pathlib import Path\n"
         "from watchkeeper.adapters.local import supervisor\n"
         f"{change}\n"
-        "sys.exit(supervisor.main(Path(sys.argv[1]), Path(sys.argv[2])))\n"
+        "sys.exit(supervisor.main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])))\n"
     )
     folders = [str(prepared), str(house.jobs / what.submission_id)]
     subprocess.run(
-        [sys.executable, "-c", program, *folders],
+        [sys.executable, "-c", program, *folders, "18"],
         check=False,
         capture_output=True,
         timeout=LIMIT.total_seconds(),

@@ -169,7 +169,7 @@ def test_the_first_human_makes_the_file(tmp_path: Path) -> None:
     assert add_human(path, "alice", "Alice Ng")
     assert read_principals(path) == {"alice": LISTED["alice"]}
     assert path.read_text().startswith("# Who may act on runs.")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_another_human_is_added_below_everything_that_stands_there(tmp_path: Path) -> None:

@@ -20,7 +20,14 @@ from watchkeeper.adapters.cli import leaving
 from watchkeeper.adapters.cli.remote import ServerSaid
 from watchkeeper.adapters.cli.storing import given_store
 from watchkeeper.adapters.compose import Adapters
-from watchkeeper.adapters.home import Home, HomeInUse, HomeProblem, open_home, watch_lock
+from watchkeeper.adapters.home import (
+    Home,
+    HomeInUse,
+    HomeProblem,
+    open_home,
+    private_files,
+    watch_lock,
+)
 from watchkeeper.adapters.ledger_choice import chosen_store, own_to_home
 from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.adapters.principals import actor_of, read_principals
@@ -123,6 +130,7 @@ def open_office(
     # A schema that is this home's alone is made when it is missing, as the file is; but once only.
     own = own_to_home(given_store(), os.environ, home.store) and not home.ledger_made.exists()
     with (
+        private_files(),
         open_ledger(store_of(home), home.ledger, create=create or own, reading=reading) as opened,
         Committer(opened.store) as committer,
     ):

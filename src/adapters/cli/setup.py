@@ -30,7 +30,15 @@ from watchkeeper.adapters.cli.lagging import view_problems
 from watchkeeper.adapters.cli.locking import why_locked
 from watchkeeper.adapters.cli.storing import given_store, store_named
 from watchkeeper.adapters.cli.viewing import lags_of
-from watchkeeper.adapters.home import Home, create_home, is_watched, keep_store, open_home
+from watchkeeper.adapters.home import (
+    Home,
+    create_home,
+    is_watched,
+    keep_store,
+    open_home,
+    private_files,
+    readable_by_others,
+)
 from watchkeeper.adapters.ledger_choice import (
     VARIABLE,
     chosen_store,
@@ -73,7 +81,8 @@ def init(home: Path, as_json: bool, human: tuple[str, ...]) -> None:
     on_file = not store_named(home) and not store_of_home(place, None, {})
     if on_file and (found := found_remains(place)):
         raise Leave(found, 3)
-    made, ledger = _made_ledger(create_home(home))
+    with private_files():
+        made, ledger = _made_ledger(create_home(home))
     for listed in human or ((getpass.getuser(),) if sys.stdin.isatty() else ()):
         add_human(made.principals, listed)
     humans = [n for n, p in read_principals(made.principals).items() if p.kind == "human"]
@@ -108,6 +117,9 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
     usage = shutil.disk_usage(place.path)
     free = usage.free / (usage.used + usage.free)  # As `df` counts it.
     checks.append(("disk", free > DISK_FREE_MIN, f"{free:.0%} free at {place.path}"))
+    private = not readable_by_others(place.path)
+    hint = "only this user" if private else f"other users can read it: chmod -R go= {place.path}"
+    checks.append(("private", private, hint))
     people = read_principals(place.principals)
     humans = [name for name, found in people.items() if found.kind == "human"]
     hint = ", ".join(humans) or "none: nobody can approve; watchkeeper init --human NAME"

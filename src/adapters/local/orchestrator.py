@@ -16,6 +16,7 @@ from typing import TypeVar, TypeVarTuple
 from pydantic import AwareDatetime, ValidationError
 
 from watchkeeper import clock, outside
+from watchkeeper.adapters.home import user_umask
 from watchkeeper.adapters.local import supervisor
 from watchkeeper.adapters.local.around import around, attempts_of, disks
 from watchkeeper.domain.exits import exit_facts
@@ -312,7 +313,15 @@ def _claim(prepared: Path, claimed: Path, environment: dict[str, str]) -> None:
     """Have a supervisor claim the folder and go on; returns when this, or another one, has."""
     answer = subprocess.run(
         # Isolated: variables of the job such as PYTHONPATH are not for its supervisor.
-        [sys.executable, "-I", "-m", supervisor.__name__, str(prepared), str(claimed)],
+        [
+            sys.executable,
+            "-I",
+            "-m",
+            supervisor.__name__,
+            str(prepared),
+            str(claimed),
+            str(user_umask()),
+        ],
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,

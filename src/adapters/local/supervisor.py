@@ -25,6 +25,7 @@ import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from watchkeeper import clock
 
@@ -105,12 +106,13 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
         os.close(folder)
 
 
-def main(prepared: Path, claimed: Path) -> int:
+def main(prepared: Path, claimed: Path, umask: int) -> int:
     """Claim a job's folder in a process of its own; print `claimed` or `duplicate`.
 
     Args:
         prepared: A folder that holds `spec.json`, beside the claimed one.
         claimed: The job's folder. It must not exist: that is the claim.
+        umask: The user's own, for the job: files of the home are private.
 
     Returns:
         0 when either word was printed. The claim and the job go on without this process.
@@ -119,7 +121,7 @@ def main(prepared: Path, claimed: Path) -> int:
     if os.fork() == 0:
         os.close(read_end)
         _become_supervisor(prepared)
-        os._exit(_supervise(prepared, claimed, write_end))
+        os._exit(_supervise(prepared, claimed, write_end, umask))
     os.close(write_end)
     with os.fdopen(read_end, encoding="ascii") as answer:
         word = answer.read()
@@ -132,6 +134,7 @@ def main(prepared: Path, claimed: Path) -> int:
 
 def _become_supervisor(prepared: Path) -> None:
     """Leave the session, the pipes and the folder of whoever submitted."""
+    os.umask(0o077)
     os.setsid()
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
@@ -147,7 +150,7 @@ def _become_supervisor(prepared: Path) -> None:
     os.dup2(log, 2)
 
 
-def _supervise(prepared: Path, claimed: Path, answer: int) -> int:
+def _supervise(prepared: Path, claimed: Path, answer: int, umask: int) -> int:
     own_mark = {"pid": os.getpid(), "mark": alive_mark(os.getpid()), "host": socket.gethostname()}
     write_json(prepared / "supervisor.json", own_mark)
     # The rename is the claim: it fails when the folder exists, for all but one of any number of
@@ -161,7 +164,7 @@ def _supervise(prepared: Path, claimed: Path, answer: int) -> int:
         return 0
     _tell(answer, CLAIMED)
     os.chdir("/")
-    pid = _start(claimed)
+    pid = _start(claimed, umask)
     code, stop_sent = _wait(pid, claimed)
     ended_at = clock.now()
     _end_leftovers(pid)
@@ -176,14 +179,14 @@ def _tell(answer: int, word: str) -> None:
     os.close(answer)
 
 
-def _start(claimed: Path) -> int:
+def _start(claimed: Path, umask: int) -> int:
     """Start the command in a session of its own, after it is on record which process it is."""
     spec = json.loads((claimed / "spec.json").read_bytes())
     ours, childs = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _run_command(claimed, spec["command"], spec["working_dir"], childs)
+        _run_command(claimed, spec, childs, umask)
     childs.close()
     # The child has its own group and takes signals: from now on a stop can reach it.
     ours.recv(1)
@@ -199,10 +202,9 @@ def _start(claimed: Path) -> int:
     return pid
 
 
-def _run_command(
-    claimed: Path, command: list[str], working_dir: str, parent: socket.socket
-) -> None:
+def _run_command(claimed: Path, spec: Mapping[str, Any], parent: socket.socket, umask: int) -> None:
     """Become the command; never returns."""
+    command: list[str] = spec["command"]
     try:
         os.setsid()
         # Ignored signals stay ignored in a new program; Python itself ignores the last two.
@@ -215,7 +217,8 @@ def _run_command(
         log = os.open(claimed / "output.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        os.chdir(working_dir or claimed / "work")
+        os.chdir(spec["working_dir"] or claimed / "work")
+        os.umask(umask)
         os.execvp(command[0], command)
     except (OSError, ValueError) as error:
         os.write(2, f"{command[0]} can't be started: {error}\n".encode())
@@ -320,4 +323,4 @@ def _record(claimed: Path, result: Mapping[str, object]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])))

@@ -33,7 +33,7 @@ class UseLock:
         self._path = lock_path(path)
         # It is never written to, and an auditor may have no right to.
         flags = os.O_RDWR | os.O_CREAT if create else os.O_RDONLY
-        self._descriptor: int | None = os.open(self._path, flags | os.O_CLOEXEC, 0o666)
+        self._descriptor: int | None = os.open(self._path, flags | os.O_CLOEXEC, 0o600)
 
     def share(self, limit: timedelta = USE_LIMIT) -> None:
         """Take the lock together with others, also down from owning it.
