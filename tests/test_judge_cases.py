@@ -389,7 +389,7 @@ CASES = [
     Case(
         "success far from the last step",
         ended(200, "succeeded", tracker=tracked(1760, 196, state="finished")),
-        LACKING,
+        {**LACKING, "escalate": True},
         rules=("H11",),
         before=WELL,
     ),

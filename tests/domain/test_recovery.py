@@ -1,5 +1,6 @@
 """The R rules, each with what makes it decide and what does not."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from tests.domain.samples import (
     KEPT,
     OTHER_ROOT,
     ROOT,
+    SLUG,
     START,
     checkpoint,
     clear_for,
@@ -39,14 +41,19 @@ from watchkeeper.domain.events import (
     DecisionMade,
     EscalationRaised,
     FailureClassified,
+    FindingOpened,
+    Health,
     InstanceEnded,
     LaunchRequested,
     RunFinished,
     RunStopped,
 )
+from watchkeeper.domain.state.health import health_now
 from watchkeeper.domain.state.phases import Finished, Interrupted, Running, Stopped
 from watchkeeper.domain.values import JobFacts, JobState
+from watchkeeper.event_store import StatusRow
 from watchkeeper.projections.status import status_row
+from watchkeeper.projections.views import fleet
 
 # --- R1: relaunch under the same identity --------------------------------------------------------
 
@@ -412,6 +419,42 @@ def test_r15_a_success_is_verified_next() -> None:
     answer.then_kinds(CheckRecorded, CheckpointValidated, InstanceEnded, DecisionMade, RunFinished)
     assert decided(answer) == (Action.VERIFY, "R15")
     assert isinstance(history.run.phase, Finished)
+
+
+@pytest.mark.parametrize("lane", list(Lane))
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"step": 1200, "found": listing(1000)}, "it shows step 1200 of 5155"),
+        ({"shown": tracker(None), "found": listing()}, "no checkpoint, and no step"),
+    ],
+)
+def test_a_success_short_of_its_end_is_degraded_and_asked_about(
+    lane: Lane, facts: Any, says: str
+) -> None:
+    history = History().launch(contract(lane=lane))
+    answer = history.fail(succeeded(), **facts)
+    assert isinstance(history.run.phase, Finished)
+    assert says in answer.the(FindingOpened).summary
+    asked = answer.the(EscalationRaised)
+    assert (asked.rule, says in asked.asks) == ("H11", True)
+    assert health_now(history.run) is Health.DEGRADED
+    row = json.dumps(status_row(history.run))
+    [view] = fleet([StatusRow(SLUG, "run", row)], history.now).runs
+    assert [need.kind for need in view.needs][:1] == ["question"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"step": 5154, "found": listing(5155)},
+        {"step": 5154, "found": listing(5000)},  # Counted from 0: the seal looks closer.
+        {"step": 1200, "found": listing(1000), "without": ("tracker", "checkpoints")},
+    ],
+)
+def test_a_success_at_its_end_or_one_that_nobody_can_tell_opens_nothing(facts: Any) -> None:
+    history = History().launch().train(1000)
+    assert history.fail(succeeded(), **facts).all(EscalationRaised) == []
 
 
 def test_a_success_counts_although_a_stop_was_asked_for() -> None:

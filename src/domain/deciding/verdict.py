@@ -50,6 +50,7 @@ from watchkeeper.domain.recovery.relaunching import decide_answered, decide_aske
 from watchkeeper.domain.recovery.resume_proof import resume_shown
 from watchkeeper.domain.recovery.revision import revised_by_attempts
 from watchkeeper.domain.recovery.success import (
+    asked_of_short_success,
     has_reached_the_end,
     told_at_success,
     verify_end,
@@ -245,6 +246,7 @@ def _success(
     run = foresee(run, events, command)
     events += told_at_success(run, check, ended.job)
     left = wrong_numbers(run)
+    asked = foresee(run, events, command)
     return [
         *events,
         ended,
@@ -255,6 +257,7 @@ def _success(
         ),
         verify_success(check.instance, ended.job),
         RunFinished(instance=check.instance, step=ended.step),
+        *asked_of_short_success(asked, check, ended.job),
     ]
 
 

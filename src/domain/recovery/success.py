@@ -3,6 +3,7 @@
 The orchestrator only says that the program ended with exit code 0. A run whose loss is NaN does so.
 """
 
+from watchkeeper.domain.detectors.check import source_is_fresh
 from watchkeeper.domain.events import (
     Action,
     CheckRecorded,
@@ -11,12 +12,17 @@ from watchkeeper.domain.events import (
     FindingCleared,
     FindingOpened,
     RunEvent,
+    Severity,
 )
 from watchkeeper.domain.recovery.causes import supersede_words
 from watchkeeper.domain.state.causes import NUMBERS_WRONG, WRONG_NUMBERS
+from watchkeeper.domain.state.health import MISSING_ARTEFACTS
 from watchkeeper.domain.state.run import Run, contract_of, dri_of
 from watchkeeper.domain.triage.triage import describe_end
 from watchkeeper.domain.values import JobFacts
+
+_PROOFS = ("checkpoints", "tracker")
+"""The sources that show how far a success came."""
 
 
 def wrong_numbers(run: Run) -> list[FindingOpened]:
@@ -62,6 +68,53 @@ def told_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEv
         evidence=decision.evidence,
     )
     return [decision, question]
+
+
+def short_of_success(run: Run, check: CheckRecorded) -> str:
+    """Return what a success lacks by its last check alone: its final step, or any trace at all.
+
+    A step that the tracker counts from 0 may be one less than the final one. A source without an
+    answer proves nothing.
+    """
+    instance, final = run.instances[-1], contract_of(run).final_step.known
+    kept = [run.checkpoints[at].step for at in check.checkpoints_complete if at in run.checkpoints]
+    shown = [] if instance.step_best is None else [instance.step_best + instance.step_uncertainty]
+    reached = max([*kept, *shown], default=None)
+    answering = [name for name in _PROOFS if source_is_fresh(check, name)]
+    if reached is None:
+        listed = "checkpoints" in answering
+        return "no checkpoint, and no step of it was ever shown" if listed else ""
+    if answering and final is not None and reached + 1 < final:
+        return f"it shows step {reached} of {final}"
+    return ""
+
+
+def asked_of_short_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
+    """Open H11 and ask, where a success is short of what it should be; in every lane."""
+    lack = short_of_success(run, check)
+    if not lack:
+        return []
+    summary = f"success with missing artefacts: {lack}"
+    proposes = (
+        f"Look at its log with its exit in mind. `watchkeeper seal {run.slug}` names all that is "
+        f"missing; to go on, {supersede_words(run.slug)}"
+    )
+    return [
+        FindingOpened(
+            kind=MISSING_ARTEFACTS,
+            rule="H11",
+            severity=Severity.NOTIFY,
+            summary=summary,
+            evidence=(describe_end(job), lack),
+        ),
+        EscalationRaised(
+            question=f"q-{run.questions_raised + 1}",
+            rule="H11",
+            to=dri_of(run),
+            asks=f"{check.instance}: {summary}. Nothing is sealed. {proposes}",
+            evidence=(describe_end(job), lack),
+        ),
+    ]
 
 
 def verify_success(instance: str, job: JobFacts) -> DecisionMade:
