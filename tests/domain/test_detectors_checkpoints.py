@@ -110,8 +110,8 @@ def test_where_nobody_states_an_interval_the_longest_wait_so_far_is_no_news() ->
     history = History().launch(SEEN_ONLY)
     began, saved, kinds = history.now, list[CheckpointFacts](), list[str]()
     while history.now - began < timedelta(hours=12):
-        step = round((history.now - began) / MINUTE) * 10
-        if step // 2000 > len(saved):
+        step = round((history.now - began) / MINUTE) * 5
+        if step // 1000 > len(saved):
             saved.append(checkpoint(step, written_at=history.now))
         kinds += opened(look(history, step=step, lines=steps(step), found=listing(*saved)))
     assert (len(saved), kinds) == (3, ["checkpoint_stalled"])

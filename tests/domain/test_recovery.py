@@ -457,6 +457,18 @@ def test_a_success_at_its_end_or_one_that_nobody_can_tell_opens_nothing(facts: A
     assert history.fail(succeeded(), **facts).all(EscalationRaised) == []
 
 
+@pytest.mark.parametrize(("step", "asks"), [(5155, False), (5156, True)])
+def test_steps_beyond_the_final_one_are_asked_about_while_the_job_lives(
+    step: int, asks: bool
+) -> None:
+    history = History().launch().train(5000, wait=timedelta(minutes=10))
+    answer = history.later(timedelta(minutes=10)).check(step=step)
+    opened = [one for one in answer.all(FindingOpened) if one.rule == "H10"]
+    assert bool(opened) == asks
+    raised = [one.asks for one in answer.all(EscalationRaised)]
+    assert any("beyond the final step 5155" in text for text in raised) == asks
+
+
 def test_a_success_counts_although_a_stop_was_asked_for() -> None:
     history = story(Running)
     stop(history)

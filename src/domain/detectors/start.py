@@ -53,8 +53,13 @@ def _region(said: str, agreed: str) -> str:
 
 
 def final_step(run: Run, check: CheckRecorded) -> Held:
-    """H10: what a bar or the tracker's configuration shows as the last step is another number."""
+    """H10: a bar or the tracker shows another last step, or training is beyond the agreed one."""
     shown, agreed = check.maximum_shown, contract_of(run).final_step
+    beyond = _step_beyond(check, agreed.known)
+    if beyond is not None:
+        summary = f"it trains at step {beyond}, beyond the final step {agreed.value}"
+        ask = (f"contract: {agreed.value}", "a human decides whether it goes on")
+        return Held(FINAL_STEP, "H10", Severity.ALERT, True, summary, ask, "beyond")
     if shown is None or agreed.known is None:
         return Held(FINAL_STEP, "H10", Severity.NOTIFY, None, "")
     # Trackers count from 0, so their last step is one less.
@@ -63,7 +68,15 @@ def final_step(run: Run, check: CheckRecorded) -> Held:
     lines = (
         f"shown in full, by a progress bar or the tracker's configuration: {shown}",
         f"contract: {agreed.value}{source}",
-        "until it is settled, ETA and completion go by the contract's",
+        "until it is settled, completion goes by the contract's",
     )
     summary = f"the run shows {shown} as its last step, the contract says {agreed.value}"
     return Held(FINAL_STEP, "H10", Severity.NOTIFY, differs, summary, lines, str(shown))
+
+
+def _step_beyond(check: CheckRecorded, final: int | None) -> int | None:
+    """Return the newest step where it lies beyond the final one for certain."""
+    shown = check.progress
+    if shown is None or final is None or shown.step - shown.uncertainty <= final:
+        return None
+    return shown.step

@@ -57,8 +57,8 @@ LIVE_TEXTS = (
         "final step",
         "A progress bar that is printed in full, or the tracker's copy of the configuration, shows "
         "another last step than the contract. A rounded bar never counts; one less is the same, "
-        "since trackers count from 0.",
-        "Notify; ETA and completion go by the contract's.",
+        "since trackers count from 0. Or a live job trains beyond the contract's final step.",
+        "Notify; completion goes by the contract's. Beyond the final step: ask the DRI.",
         "watchkeeper.domain.detectors.start",
         f"{_WRONG}: Final-step misunderstanding",
     ),
