@@ -39,7 +39,8 @@ _PASS_OWNERS = "db|user|smtp|mysql|postgres|pg|redis|admin|root|ftp|mail|ssh|log
 _STRONG = re.compile(
     r"(?:^|_)(?:secrets?|[a-z]*passw[a-z]*|passphrases?|credentials?|creds|cookies?|dsn|webhooks?"
     r"|o?authorization"
-    rf"|(?:{_KEY_OWNERS})_?keys?|(?:{_TOKEN_OWNERS})_?tokens?|(?:{_PASS_OWNERS})_(?:pass|pwd))"
+    r"|pw"
+    rf"|(?:{_KEY_OWNERS})_?keys?|(?:{_TOKEN_OWNERS})_?tokens?|(?:{_PASS_OWNERS})_(?:pass|pwd|pw))"
     r"(?=_|$)"
 )
 _SUFFIX = r"(?:_(?:value|val|prod|production|dev|staging|old|new|raw|v|[0-9]+|b64|base64|json))*$"

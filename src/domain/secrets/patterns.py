@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from watchkeeper.domain.secrets.names import NAME_KINDS, credential_like, harmless
+from watchkeeper.domain.secrets.names import NAME_KINDS, credential_like, harmless, kind_of_name
 from watchkeeper.domain.secrets.positions import position_spans
 from watchkeeper.domain.secrets.spans import HIDDEN, Rank, Span
+from watchkeeper.domain.secrets.vendors import VENDOR_SHAPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ _SHAPES = (
     _shape("aws", "AKIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
     _shape("aws", "ASIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
     *(_shape("slack", f"xox{letter}-", r"[\w-]{10,}") for letter in "abeoprs"),
+    *(_shape(*row) for row in VENDOR_SHAPES),
     _shape("slack", "xapp-", r"[\w-]{10,}"),
     _Shape(
         "slack",
@@ -112,7 +114,8 @@ _SHAPES = (
 
 _SIGNED = re.compile(
     r"(?:X-(?:Goog|Amz)-(?:Signature|Credential|Security-Token)|GoogleAccessId|AWSAccessKeyId"
-    r"|(?:(?<=[?&;])|(?<=\\u0026)|(?<=%26))(?P<short>Signature|sig)|(?<=[?&])(?P<key>key))"
+    r"|(?:(?<=[?&;])|(?<=\\u0026)|(?<=%26))(?P<short>Signature|sig)"
+    r"|(?<=[?&])(?P<key>key|(?:access_|auth_)?token|api_?key|secret|passw(?:or)?d|pwd?))"
     r"(?:=|%3D)(?P<secret>(?:(?!%26)[^\s&\"'<>\\#`])+)",
     re.ASCII | re.IGNORECASE,
 )
@@ -125,6 +128,11 @@ _SIGNED_WORDS = (
     "accessid",
     "keyid",
     "key=",
+    "token=",
+    "secret=",
+    "passw",
+    "pwd=",
+    "pw=",
 )
 _SIGNATURE_CHARS_MIN = 16
 """A shorter `sig` is the name of a signal: real signatures have 27 characters and more."""
@@ -159,7 +167,8 @@ _SAID_AFTER = re.compile(
 
 _ANY = re.compile(
     "key|token|secret|pass|pwd|cred|cookie|auth|dsn|hook|wandb|://|:\\\\|curl|login|redis-cli|earer|sig"
-    "|access|hf_|gh[pousr]_|glpat|api_org|sk-|AIza|ya29|GOCSPX|AKIA|ASIA|xox|xapp|eyJ|LS0t",
+    "|access|hf_|gh[pousr]_|glpat|api_org|sk-|AIza|ya29|GOCSPX|AKIA|ASIA|xox|xapp|eyJ|LS0t|-pw|_pw|"
+    + "|".join(sorted({re.escape(prefix) for _, prefix, _ in VENDOR_SHAPES})),
     re.IGNORECASE,
 )
 """Every rule but exact values needs one of these, so that most texts are done after one look."""
@@ -228,7 +237,7 @@ def _addresses(text: str) -> Iterator[Span]:
             continue
         if match["key"] and not credential_like(match["secret"]):
             continue
-        kind = "key" if match["key"] else "signedurl"
+        kind = kind_of_name(match["key"]) if match["key"] else "signedurl"
         yield Span(*match.span("secret"), kind, Rank.FORM)
     if "@" not in text:
         return

@@ -19,7 +19,7 @@ _PROGRAM_CHARS_MAX = 500
 _GAP = r"(?:[ \t]|\x1b\[[0-9;]{0,8}m){0,16}+"
 _WORD_GAP = r"(?:(?:[ \t]+(?:\\+\r?\n[ \t]*)?|\\*[\"'][ \t]*,\s{0,40}(?=\\*[\"'])))"
 _NAME_START = r"(?:(?<![\w.\\-])|(?<=\\[nrt])|(?<=\x1b\[[0-9]m)|(?<=\x1b\[[0-9]{2}m))"
-_NOUN = re.compile("key|token|secret|pass|pwd|cred|cookie|auth|dsn|webhook", re.IGNORECASE)
+_NOUN = re.compile("key|token|secret|pass|pwd|[-_]pw|cred|cookie|auth|dsn|webhook", re.IGNORECASE)
 
 _ASSIGNED = re.compile(
     rf"{_NAME_START}(?P<name>-*+[A-Za-z_][\w.-]*+)(?P<quote>(?:\\*+[\"'`])?+)\]?{_GAP}"
