@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ahocorasick_rs import BytesAhoCorasick
+
 from watchkeeper.domain.secrets.names import NAME_KINDS, credential_like, harmless, kind_of_name
 from watchkeeper.domain.secrets.positions import position_spans
 from watchkeeper.domain.secrets.spans import HIDDEN, Rank, Span
@@ -57,7 +59,6 @@ _SHAPES = (
     _shape("aws", "AKIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
     _shape("aws", "ASIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
     *(_shape("slack", f"xox{letter}-", r"[\w-]{10,}") for letter in "abeoprs"),
-    *(_shape(*row) for row in VENDOR_SHAPES),
     _shape("slack", "xapp-", r"[\w-]{10,}"),
     _Shape(
         "slack",
@@ -167,13 +168,16 @@ _SAID_AFTER = re.compile(
 
 _ANY = re.compile(
     "key|token|secret|pass|pwd|cred|cookie|auth|dsn|hook|wandb|://|:\\\\|curl|login|redis-cli|earer|sig"
-    "|access|hf_|gh[pousr]_|glpat|api_org|sk-|AIza|ya29|GOCSPX|AKIA|ASIA|xox|xapp|eyJ|LS0t|-pw|_pw|"
-    + "|".join(sorted({re.escape(prefix) for _, prefix, _ in VENDOR_SHAPES})),
+    "|access|hf_|gh[pousr]_|glpat|api_org|sk-|AIza|ya29|GOCSPX|AKIA|ASIA|xox|xapp|eyJ|LS0t|-pw|_pw",
     re.IGNORECASE,
 )
 """Every rule but exact values needs one of these, so that most texts are done after one look."""
 
-KINDS = NAME_KINDS | {shape.kind for shape in _SHAPES} | {"signedurl", "url", "basic"}
+_VENDORS = tuple(_shape(*row) for row in VENDOR_SHAPES)
+_PREFIXES = BytesAhoCorasick([one.keyword.encode() for one in _VENDORS])
+"""One look for all makers' prefixes: to try each of them on each line took half as long again."""
+
+KINDS = NAME_KINDS | {shape.kind for shape in (*_SHAPES, *_VENDORS)} | {"signedurl", "url", "basic"}
 """Every kind that a redaction mark can name."""
 
 MARK = re.compile(
@@ -197,7 +201,7 @@ def spans(text: str, exact: Iterable[tuple[str, str]]) -> list[Span]:
         text: What is searched, its redaction marks hidden.
         exact: Secret values that are known, each with its kind.
     """
-    found = list(_exact(text, exact))
+    found = [*_exact(text, exact), *_vendors(text)]
     if _ANY.search(text) is None:
         return found
     return [
@@ -215,6 +219,14 @@ def _exact(text: str, exact: Iterable[tuple[str, str]]) -> Iterator[Span]:
         while start >= 0:
             yield Span(start, start + len(value), kind, Rank.EXACT)
             start = text.find(value, start + len(value))
+
+
+def _vendors(text: str) -> Iterator[Span]:
+    raw = text.encode("utf-8", "replace")
+    for at in {at for at, _, _ in _PREFIXES.find_matches_as_indexes(raw, overlapping=True)}:
+        shape = _VENDORS[at]
+        for match in shape.pattern.finditer(text):
+            yield Span(*match.span(), shape.kind, shape.rank)
 
 
 def _shapes(text: str) -> Iterator[Span]:
