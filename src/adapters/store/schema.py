@@ -59,6 +59,9 @@ _TABLES = (
 ) STRICT, WITHOUT ROWID""",
 )
 
+REFUSAL = "CREATE INDEX stored_events ON meta (name) WHERE 0"
+"""Holds no row. SQLite refuses a table of this name, which other recorders would create."""
+
 _KEPT = ("meta", "streams", "topics", "events", "keys")
 """Tables whose rows are never changed or deleted; status rows are replaced."""
 
@@ -110,9 +113,16 @@ def create(connection: sqlite3.Connection) -> None:
                 f"CREATE TRIGGER {table}_no_{act.lower()} BEFORE {act} ON {table} BEGIN "
                 f"SELECT raise(ABORT, '{table}: what is recorded is never changed'); END"
             )
+    refuse_other_recorders(connection)
     connection.execute("INSERT INTO meta VALUES ('schema', ?)", (str(SCHEMA_VERSION),))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute("COMMIT")
+
+
+def refuse_other_recorders(connection: sqlite3.Connection) -> None:
+    """Make the file refuse the plain recorder of `eventsourcing`; older files lack this."""
+    if ("index", "stored_events") not in schema_objects(connection):
+        connection.execute(REFUSAL)
 
 
 def schema_objects(connection: sqlite3.Connection) -> dict[tuple[str, str], str | None]:

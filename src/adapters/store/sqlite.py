@@ -13,7 +13,7 @@ from typing import Self
 from watchkeeper.adapters.store.answers import answer_text, moved_on, repeated, versions_of
 from watchkeeper.adapters.store.database import Database
 from watchkeeper.adapters.store.opening import database_at_rest, open_database
-from watchkeeper.adapters.store.schema import BUSY_LIMIT
+from watchkeeper.adapters.store.schema import BUSY_LIMIT, refuse_other_recorders
 from watchkeeper.domain.chain import GENESIS, chain_hash
 from watchkeeper.event_store import (
     Append,
@@ -93,6 +93,7 @@ class _Batch:
     heads: dict[str, tuple[int, bytes] | None] = field(
         default_factory=dict[str, tuple[int, bytes] | None]
     )
+    guarded: bool = False
 
 
 class SqliteStore:
@@ -102,6 +103,7 @@ class SqliteStore:
         """Take over an open database; `open_store` is the way to make one."""
         self.database = database
         self._ids = _Ids()
+        self._guarded = False
 
     @property
     def kind(self) -> str:
@@ -159,7 +161,7 @@ class SqliteStore:
             return first
         for write in append.writes:
             _check_version(write, _head(batch, write.stream))
-        self.database.before_writing()
+        self._before_writing(batch)
         versions, position = _store_writes(batch, append.writes)
         if append.status:
             batch.connection.executemany(
@@ -177,6 +179,12 @@ class SqliteStore:
                 (append.key, append.digest, answer_text(versions), position),
             )
         return Appended(versions)
+
+    def _before_writing(self, batch: _Batch) -> None:
+        self.database.before_writing()
+        if not (self._guarded or batch.guarded):
+            refuse_other_recorders(batch.connection)
+        batch.guarded = True
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Keep all other writers out until the first append of a block; see the port."""
@@ -201,7 +209,7 @@ class SqliteStore:
         positions: list[int] = []
         with self.database.writing("append") as connection:
             batch = _Batch(connection, self._ids)
-            self.database.before_writing()
+            self._before_writing(batch)
             for stream, version, topic, state in events:
                 head = _head(batch, stream)
                 if version not in ((0, 1) if head is None else (head[0] + 1,)):
@@ -291,6 +299,7 @@ class SqliteStore:
     def _keep(self, batch: _Batch) -> None:
         self._ids.streams.update(batch.new.streams)
         self._ids.topics.update(batch.new.topics)
+        self._guarded |= batch.guarded
 
 
 def _answer(connection: sqlite3.Connection, key: str | None, digest: bytes) -> Appended | None:
