@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from watchkeeper.adapters.home import Home, HomeInUse, create_home, is_watched, watch_lock
+from watchkeeper.adapters.home import (
+    Home,
+    HomeInUse,
+    HomeProblem,
+    create_home,
+    is_watched,
+    rpc_token_of,
+    watch_lock,
+)
 
 FULL_DISK = """
 import resource, signal, sys
@@ -71,3 +79,11 @@ def test_the_lock_says_what_holds_it(home: Home, role: str) -> None:
 def test_a_watch_that_was_killed_does_not_watch(home: Home) -> None:
     home.watch_lock.write_text("watch 1\n")
     assert not is_watched(home)
+
+
+@pytest.mark.parametrize("content", ["", "\n", "0\n"])
+def test_a_token_that_is_too_short_lets_nobody_in(tmp_path: Path, content: str) -> None:
+    home = create_home(tmp_path / "home")
+    home.rpc_token.write_text(content)
+    with pytest.raises(HomeProblem, match=f"rm {home.rpc_token}"):
+        rpc_token_of(home)

@@ -22,6 +22,8 @@ from watchkeeper.projections.monitoring_state import monitoring_state
 RPC_TOKEN = "rpc-token"
 """A file of the home: made by `serve`, read by clients on the same machine."""
 
+RPC_TOKEN_CHARS = 64
+
 
 _user_umask: int | None = None
 
@@ -214,8 +216,12 @@ def rpc_token_of(home: Home) -> str:
     path = home.rpc_token
     try:
         if not path.exists():
-            _write_whole(path, secrets.token_hex(32).encode() + b"\n", mode=0o600)
-        return path.read_text("ascii").strip()
+            _write_whole(path, secrets.token_hex(RPC_TOKEN_CHARS // 2).encode() + b"\n", mode=0o600)
+        token = path.read_text("ascii").strip()
+        if len(token) < RPC_TOKEN_CHARS:
+            # An empty token would equal the empty header of a request without one.
+            raise ValueError(f"expected {RPC_TOKEN_CHARS} hex digits, got {len(token)} characters")
+        return token
     except (OSError, ValueError) as error:
         hint = f"remove it with `rm {path}`, then start `watchkeeper serve` again"
         raise HomeProblem(f"{path} cannot be used ({error}): {hint}") from error
