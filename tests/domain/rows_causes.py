@@ -316,7 +316,7 @@ R7 = Decides(
             then(bad_node("w-3"), consented),
             (Action.RELAUNCH, "R7"),
         ),
-        Cell("by the exception", EXCEPTION, bad_node("w-3"), (Action.RELAUNCH, "R7")),
+        Cell("by the exception, without a consent", EXCEPTION, bad_node("w-3"), ASK_R7),
     ),
     boundary=(
         Cell(
@@ -343,7 +343,7 @@ R7 = Decides(
     unknown=(
         unseen("no node is named", bad_node(), ASK_R7, EXCEPTION),
         unseen("two are named", bad_node("w-3", "w-4"), ASK_R7, EXCEPTION),
-        unseen("the store is silent", bad_node("w-3", **NO_STORE), None, EXCEPTION),
+        unseen("the store is silent", bad_node("w-3", **NO_STORE), ASK_R7, EXCEPTION),
     ),
 )
 

@@ -1,5 +1,6 @@
 """R4 to R8, R11, R12, R14, R16: what follows from a cause; what makes it decide, what does not."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -314,7 +315,8 @@ def test_r7_names_the_node_and_proposes_its_deletion() -> None:
     assert (proposed.action, proposed.target) == ("node_deletion", "10.128.0.7")
     asks = answer.the(EscalationRaised).asks
     assert f"`watchkeeper consent {SLUG} {proposed.proposal}`" in asks
-    assert "gcloud compute tpus tpu-vm delete THE-VM-WITH-THAT-IP --zone" in asks
+    assert "delete the TPU VM 10.128.0.7 in " in asks
+    assert "THE-VM" not in asks
 
 
 def test_r7_reads_the_node_from_the_lines_of_the_end() -> None:
@@ -389,39 +391,25 @@ def test_r7_on_an_answer_without_a_consent_is_a_human_s_own_relaunch() -> None:
     answer.without(ConsentUsed)
 
 
-def test_r7_relaunches_under_the_exception_and_prints_the_command() -> None:
-    answer = bad_node(running(recover={"bad_node": "exception"}), "t1v-n-5c0d9a41-w-3")
-    assert decided(answer) == (Action.RELAUNCH, "R7")
+def test_r7_asks_under_the_exception_too_and_needs_no_consent() -> None:
+    history = running(recover={"bad_node": "exception"})
+    answer = bad_node(history, "10.128.0.7")
+    assert decided(answer) == (Action.ESCALATE, "R7")
     answer.without(ActProposed)
-    assert "tpu-vm delete t1v-n-5c0d9a41-w-3 --zone" in answer.the(DecisionMade).because
+    asks = answer.the(EscalationRaised).asks
+    assert "needs no consent: delete the TPU VM 10.128.0.7" in asks
+    assert not re.search(r"THE-VM|ZONE", asks)
+    assert decided(answered(history)) == (Action.RELAUNCH, "R19")
 
 
-@pytest.mark.parametrize(
-    ("again", "expected"),
-    [
-        (("t1v-n-5c0d9a41-w-3",), (Action.ESCALATE, "R7")),
-        (("t1v-n-5c0d9a41-w-4",), (Action.ESCALATE, "R2")),
-    ],
-)
-def test_r7_asks_where_the_same_node_is_bad_again(
-    again: tuple[str, ...], expected: tuple[Action, str]
-) -> None:
+def test_r7_says_that_the_same_node_is_bad_again() -> None:
     history = running(recover={"bad_node": "exception"})
     bad_node(history, "t1v-n-5c0d9a41-w-3")
+    answered(history)
     history.relaunch()
-    # The other node is bad at the same place: that is no longer a matter of nodes.
-    assert decided(bad_node(history, *again)) == expected
-
-
-@pytest.mark.parametrize(
-    ("changes", "rule"),
-    [({"retries": {"budget": 0}}, "R3"), ({"tracker": {"resume": "never"}}, "R11")],
-)
-def test_r7_under_the_exception_is_still_held_by_budget_and_lineage(
-    changes: dict[str, Any], rule: str
-) -> None:
-    history = running(recover={"bad_node": "exception"}, **changes)
-    assert decided(bad_node(history, "t1v-n-5c0d9a41-w-3")) == (Action.ESCALATE, rule)
+    answer = bad_node(history, "t1v-n-5c0d9a41-w-3")
+    assert decided(answer) == (Action.ESCALATE, "R7")
+    assert "the same TPU node is bad again" in answer.the(EscalationRaised).asks
 
 
 # --- R16: a full disk -----------------------------------------------------------------------------

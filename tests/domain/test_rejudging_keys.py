@@ -102,11 +102,6 @@ def traced(*lines: str) -> Sequence[Event]:
     return history.events
 
 
-def bad_node() -> Sequence[Event]:
-    says = "RuntimeError: No accelerator found. Please run on a TPU or GPU."
-    return traced("Traceback (most recent call last):", f"(pid=411, ip=10.128.0.7) {says}")
-
-
 def misnamed(file: str = "report.py") -> Sequence[Event]:
     return traced(*(line.replace("report.py", file) for line in NAME_ERROR))
 
@@ -216,7 +211,6 @@ JUDGED: dict[str, tuple[object, Callable[[], Sequence[Event]]]] = {
     "policy.distributed": ("retry_once", hung),
     "policy.stopped": ("failure", stopped),
     "policy.approvals": ("each", ended),
-    "recover.bad_node": ("exception", bad_node),
     "recover.trajectory": (("report*",), misnamed),
     "recover.harmless": (("*/grug/optimizer.py",), lambda: misnamed("optimizer.py")),
 }

@@ -49,8 +49,8 @@ class RecoverPart(Value):
 
     Attributes:
         bad_node: What follows a bad TPU node (R7). `ask`: its deletion is proposed, and waits for
-            a human's consent. `exception`: the bad-node exception of the written procedure: whoever
-            watches may delete the one node that is named, and the relaunch waits for nobody.
+            a human's consent. `exception`: the bad-node exception of the written procedure: the one
+            node that is named may be deleted without a consent. A human answers in both cases.
         trajectory: Globs of files that can change the training, beside those that are known. One
             without `/` is held against each part of a path, one with it against the whole, where
             `*` also matches `/`. A small fix in such a file is not covered by an approval (R5).

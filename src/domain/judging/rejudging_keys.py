@@ -64,6 +64,7 @@ NOT_FROM_THE_RECORD: Mapping[str, tuple[str, str]] = MappingProxyType(
         "policy.startup_forbidden": (_QUESTION, _POLICY),
         "policy.lines_expected": (_LINES, _POLICY),
         "policy.lines_forbidden": (_LINES, _POLICY),
+        "recover.bad_node": (_WORDS, "recover.trajectory, recover.harmless"),
         "watch.holder": ("it says who watches, and no check is judged by that", _WATCH),
         "watch.declined": ("it says that nobody watches, and each check was made", _WATCH),
         "watch.after_submit": (_DUE, _WATCH),

@@ -1,7 +1,6 @@
 """R4 to R8, R12, R14, R16 and R19: what follows from what an end was caused by."""
 
 from watchkeeper.domain.commands.guarded import GuardedAction, open_proposals
-from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.lane_policy import policy_of
 from watchkeeper.domain.events import Action, DecisionMade, Outlook
 from watchkeeper.domain.observed.raised import Frame, changes_training, inside, small_bug
@@ -167,11 +166,10 @@ def _memory(case: Case) -> DecisionMade | None:
 
 
 def r7(case: Case) -> DecisionMade | None:
-    """R7: a bad TPU node: named, deleted by consent or by the exception, then relaunched.
+    """R7: a bad TPU node: named, deleted by a human, then relaunched.
 
-    Returns:
-        None where the exception of the contract lets the relaunch go on: what is asked of every
-        relaunch still holds it.
+    watchkeeper cannot delete it, and a relaunch onto the same node fails again: so it asks, also
+    where the contract's exception spares the consent.
     """
     if case.failure.cause != "tpu_bad_node":
         return None
@@ -186,13 +184,15 @@ def r7(case: Case) -> DecisionMade | None:
             *(f"node {name}" for name in nodes),
             proposes="Nothing was deleted: relaunch, or leave it?",
         )
-    if contract_of(case.run).recover.bad_node == "exception":
-        return None
     target = GuardedAction.NODE_DELETION, nodes[0]
     because = f"bad TPU node {nodes[0]}: it has to be replaced before a relaunch can help"
+    region = contract_of(case.run).hardware.region
+    vm = f"delete the TPU VM {nodes[0]}{f' in {region}' if region else ''} by hand"
+    if contract_of(case.run).recover.bad_node == "exception":
+        proposes = f"The bad-node exception needs no consent: {vm}, then answer: relaunch?"
+        return answer(case, Action.ESCALATE, "R7", because, f"node {nodes[0]}", proposes=proposes)
     proposes = (
-        f"Consent to its deletion with {consent_words(case, target)}, run "
-        f"`{delete_node(contract_of(case.run), nodes[0])}`, then answer: relaunch?"
+        f"Consent to its deletion with {consent_words(case, target)}, {vm}, then answer: relaunch?"
     )
     decision = answer(case, Action.ESCALATE, "R7", because, f"node {nodes[0]}", proposes=proposes)
     return guarded(decision, *target)
@@ -214,13 +214,6 @@ def _why_asked(nodes: tuple[str, ...], repeated: list[str]) -> str:
     if not nodes:
         return "a bad TPU node, and no line names it: nothing is deleted on a guess"
     return f"{len(nodes)} TPU nodes are bad at once: {', '.join(nodes)}"
-
-
-def delete_node(contract: Contract, node: str) -> str:
-    """Return the command that deletes a TPU VM; watchkeeper never runs it."""
-    zone = f"ZONE-IN-{contract.hardware.region}" if contract.hardware.region else "ZONE"
-    named = "THE-VM-WITH-THAT-IP" if node.replace(".", "").isdigit() else node
-    return f"gcloud compute tpus tpu-vm delete {named} --zone {zone} --quiet"
 
 
 def r16(case: Case) -> DecisionMade | None:

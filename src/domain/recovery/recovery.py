@@ -28,7 +28,6 @@ from watchkeeper.domain.recovery.beside import r19_beside
 from watchkeeper.domain.recovery.case import Case as Case
 from watchkeeper.domain.recovery.case import answer, place
 from watchkeeper.domain.recovery.causes import (
-    delete_node,
     nodes_of,
     r4,
     r5,
@@ -238,17 +237,13 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
     once = f"out of memory ({failure.cause}) for the first time: policy.oom allows one attempt"
     if failure.cause in OUT_OF_MEMORY:
         what, recoverable = once, {case.outlook: f"{once}, with nothing changed"}
-    rule, exception = "R1", ""
-    if failure.cause == "tpu_bad_node":
-        rule = "R7"
-        exception = _by_the_exception(case)
     decided = answer(
         case,
         Action.RELAUNCH,
-        rule,
+        "R1",
         f"{what}; relaunch under the same identity "
         f"from step-{chosen.step}. {first.capitalize()}; budget {used + 1} of {retries.budget} "
-        f"in {render_duration(retries.window)}{exception}{lost_again(case)}",
+        f"in {render_duration(retries.window)}{lost_again(case)}",
         _witness(chosen),
     )
     return decided.model_copy(
@@ -264,18 +259,6 @@ def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
             "hypotheses": cause_of(failure.cause).hypotheses,
         }
     )
-
-
-def _by_the_exception(case: Case) -> str:
-    """Say which node may be deleted; by rule that is one that is named, on an answer perhaps none.
-
-    Where none or several are named R7 asks, so a relaunch is a human's, and deletes nothing.
-    """
-    nodes = nodes_of(case)
-    if len(nodes) != 1:
-        return ""
-    told = delete_node(contract_of(case.run), nodes[0])
-    return f". By the bad-node exception {nodes[0]} may be deleted: `{told}`"
 
 
 def _nodes_left(case: Case) -> str:
@@ -378,5 +361,5 @@ TABLE: tuple[Row, ...] = (
 )
 """All that is asked of an end before it may be relaunched, in this order."""
 
-RELAUNCHING = ("R1", "R7")
+RELAUNCHING = ("R1",)
 """The rules that relaunch by themselves, once nothing in the table holds; else R10 or R19 asks."""

@@ -86,10 +86,10 @@ RECOVERY_RULES = (
         "R7",
         "bad TPU node",
         "The cause is `tpu_bad_node`.",
-        "Name the node from attempts and lines. Propose its deletion as a guarded action with the "
-        "command, and relaunch once a human consented and answered; or, where "
-        "`recover.bad_node` is `exception`, relaunch at once and print the command. The same node "
-        "twice, several at once, or none named: ask. watchkeeper deletes nothing itself.",
+        "Name the node from attempts and lines. Propose its deletion as a guarded action, and "
+        "relaunch once a human consented and answered. Where `recover.bad_node` is `exception`, "
+        "ask without a consent. The same node twice, several at once, or none named: ask. "
+        "watchkeeper deletes nothing itself.",
         _CAUSES,
         f"{_LOOP}, branch: A bad TPU node; branch: Cluster mutation",
     ),
