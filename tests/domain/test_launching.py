@@ -99,8 +99,8 @@ def test_only_a_human_approves(actor: Any) -> None:
     approve(history, actor=actor).refused(Refusal.NOT_A_HUMAN, actor.principal)
 
 
-@pytest.mark.parametrize(("digits", "taken"), [(7, False), (8, True), (64, True)])
-def test_a_plan_is_named_by_eight_digits_or_more(digits: int, taken: bool) -> None:
+@pytest.mark.parametrize(("digits", "taken"), [(11, False), (12, True), (64, True)])
+def test_a_plan_is_named_by_all_twelve_digits_that_are_shown(digits: int, taken: bool) -> None:
     history = story(Draft)
     digest = history.tell(history.launch_command()).the(PreflightRecorded).digest
     answer = approve(history, digest[:digits])
@@ -110,12 +110,19 @@ def test_a_plan_is_named_by_eight_digits_or_more(digits: int, taken: bool) -> No
         answer.refused(Refusal.PLAN_UNKNOWN)
 
 
+def test_an_agent_is_never_pointed_at_acting_as_somebody_else() -> None:
+    assert "--as" not in Refusal.NOT_A_HUMAN.value
+
+
 def test_another_plan_than_the_one_checked_is_not_approved() -> None:
     history = story(Draft)
     nothing = ApproveLaunch(now=history.now, actor=DRI, digest="0" * 12)
     history.when(nothing).refused(Refusal.PLAN_UNKNOWN)
     history.tell(history.launch_command())
-    approve(history, "0" * 12).refused(Refusal.PLAN_UNKNOWN, "0" * 12)
+    waits = history.run.preflight
+    assert waits is not None
+    wanted = f"`watchkeeper approve {SLUG} --plan {waits.digest[:12]}`"
+    approve(history, "0" * 12).refused(Refusal.PLAN_UNKNOWN, wanted)
 
 
 def test_an_approval_does_not_lift_other_blocks() -> None:

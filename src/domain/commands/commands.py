@@ -44,7 +44,7 @@ class ApproveLaunch(Command):
     """Allow the plan that was last checked.
 
     Attributes:
-        digest: The plan's identity, or its first 8 digits or more.
+        digest: The plan's identity, or its first 12 digits or more.
     """
 
     digest: str

@@ -45,7 +45,7 @@ from watchkeeper.domain.commands.waivers import (
     lack_named,
     lack_never_waived,
 )
-from watchkeeper.domain.contracts.plan import Verdict
+from watchkeeper.domain.contracts.plan import Verdict, names_plan
 from watchkeeper.domain.events import (
     ActProposed,
     ApprovalRevoked,
@@ -299,7 +299,7 @@ def _give(run: Run, command: GiveConsent) -> Outcome:
     found = next((one for one in run.proposals if one.name == command.proposal), None)
     if found is None or not is_open(run, found):
         return Refused(Refusal.PROPOSAL_NOT_OPEN, command.proposal)
-    if command.digest and not found.digest.startswith(command.digest):
+    if command.digest and not names_plan(command.digest, found.digest):
         return Refused(Refusal.PROPOSAL_CHANGED, found.name)
     guard = REGISTER[GuardedAction(found.action)]
     life = guard.life if command.life is None else command.life

@@ -17,8 +17,8 @@ class Refusal(Enum):
     RUN_SEALED = "The run is sealed and its history is closed: nothing can be added."
     RUN_OVER = "The run was stopped or abandoned for good: launch a new run."
     NOT_A_HUMAN = (
-        "Only a human may do this: use --as with a principal of kind human in principals.toml, "
-        "or ask the DRI."
+        "Only a human may do this: ask the DRI. `watchkeeper note RUN TEXT` leaves a message in "
+        "the record."
     )
     PLAN_UNKNOWN = "This is not the plan that was last checked: run `watchkeeper launch` again."
     PLAN_BLOCKED = "The plan has blocks that an approval does not lift: mend them, launch again."

@@ -170,6 +170,15 @@ def tracked(contract: Contract, plan: LaunchPlan) -> Contract:
     return contract.model_copy(update={"tracker": tracker})
 
 
+DIGEST_SHOWN = 12
+"""Digits by which a plan is shown and named. Of four, a second plan is found in seconds."""
+
+
+def names_plan(named: str, digest: str) -> bool:
+    """Return whether somebody named a plan by all digits that are shown of it."""
+    return len(named) >= DIGEST_SHOWN and digest.startswith(named)
+
+
 def plan_digest(plan: LaunchPlan) -> str:
     """Return the identity of a plan: a SHA-256, in hex, over all that it says.
 

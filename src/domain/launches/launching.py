@@ -15,10 +15,12 @@ from watchkeeper.domain.commands.waivers import live_waivers
 from watchkeeper.domain.contracts.contract import Contract, cadence_of
 from watchkeeper.domain.contracts.lane_policy import policy_of
 from watchkeeper.domain.contracts.plan import (
+    DIGEST_SHOWN,
     GateFinding,
     LaunchPlan,
     identity_digest,
     make_plan,
+    names_plan,
     plan_digest,
 )
 from watchkeeper.domain.detectors.closed import drift_at_gate
@@ -45,9 +47,6 @@ from watchkeeper.domain.state.phases import Interrupted, Launching
 from watchkeeper.domain.state.questions import escalation_of
 from watchkeeper.domain.state.run import Run, Waiver, contract_of, dri_of
 from watchkeeper.domain.values import SourceState
-
-_DIGEST_SHOWN_MIN = 8
-"""The fewest digits by which a plan may be named."""
 
 COVERED_RULES = frozenset({"R1", "R5", "R7", "R16", "R18", "R19"})
 """Rules whose relaunch an approval of an earlier plan covers.
@@ -141,9 +140,8 @@ def approve(run: Run, command: ApproveLaunch) -> Outcome:
         checked.plan.instance == one.plan.instance for one in run.instances
     ):
         return Refused(Refusal.ALREADY_LAUNCHED, checked.plan.instance)
-    named = len(command.digest) >= _DIGEST_SHOWN_MIN
-    if checked is None or not named or not checked.digest.startswith(command.digest):
-        return Refused(Refusal.PLAN_UNKNOWN, command.digest)
+    if checked is None or not names_plan(command.digest, checked.digest):
+        return Refused(Refusal.PLAN_UNKNOWN, other_plan(run.slug, command.digest, checked))
     known = next(
         (one for one in run.approvals if one.digest == checked.digest and not one.revoked), None
     )
@@ -163,6 +161,14 @@ def approve(run: Run, command: ApproveLaunch) -> Outcome:
         note=command.note,
     )
     return [approved]
+
+
+def other_plan(slug: str, named: str, checked: PreflightRecorded | None) -> str:
+    """Say which plan waits for an approval, where another one was named."""
+    if checked is None:
+        return f"{named}, and no plan of {slug} waits"
+    waits = checked.digest[:DIGEST_SHOWN]
+    return f"{named}; {slug} waits for plan {waits}: `watchkeeper approve {slug} --plan {waits}`"
 
 
 def confirm(run: Run, command: ConfirmLaunched) -> Outcome:

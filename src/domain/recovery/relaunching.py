@@ -10,7 +10,13 @@ from watchkeeper.domain.commands.manoeuvres import PlanRollback, RequestRelaunch
 from watchkeeper.domain.commands.permissions import not_a_human, permit
 from watchkeeper.domain.commands.refusals import Refusal, Refused
 from watchkeeper.domain.contracts.lane_policy import forbids_resuming
-from watchkeeper.domain.contracts.plan import identity_digest, make_plan, plan_digest
+from watchkeeper.domain.contracts.plan import (
+    DIGEST_SHOWN,
+    identity_digest,
+    make_plan,
+    names_plan,
+    plan_digest,
+)
 from watchkeeper.domain.detectors.check import source_is_fresh
 from watchkeeper.domain.events import (
     Action,
@@ -41,9 +47,6 @@ from watchkeeper.domain.state.run import Checkpoint, Run, contract_of, end_asked
 from watchkeeper.domain.triage.triage import describe_end
 
 Outcome = list[RunEvent] | Refused
-
-_DIGEST_SHOWN_MIN = 8
-"""The fewest digits by which a plan may be named."""
 
 
 def asked_of(run: Run) -> RelaunchRequested | RollbackApproved | None:
@@ -250,11 +253,11 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
     planned = run.manoeuvres.rollback
     if planned is None:
         return Refused(Refusal.ALREADY_LAUNCHED, run.slug)
-    named = len(command.digest) >= _DIGEST_SHOWN_MIN
     # Another instance since then makes it another plan.
     stale = planned.plan.instance != f"i{len(run.instances) + 1}"
-    if stale or not named or not planned.digest.startswith(command.digest):
-        return Refused(Refusal.ROLLBACK_UNKNOWN, command.digest)
+    if stale or not names_plan(command.digest, planned.digest):
+        waits = "" if stale else f"; the plan that waits is {planned.digest[:DIGEST_SHOWN]}"
+        return Refused(Refusal.ROLLBACK_UNKNOWN, f"{command.digest}{waits}")
     newest = run.instances[-1].plan.instance
     if _under_way(run) or run.stop_requested == newest:
         return Refused(Refusal.RELAUNCH_DECIDED, newest)
