@@ -33,6 +33,7 @@ from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.documents import Plain
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.yaml_document import parse_yaml
+from watchkeeper.domain.commands.guarded import GuardedAction
 from watchkeeper.domain.events import RunEvent
 from watchkeeper.domain.gate.gate import Gate, blocks, preflight
 from watchkeeper.domain.launches.launching import plan_first_instance
@@ -483,3 +484,20 @@ def test_the_test_vectors_on_the_page_are_right() -> None:
         previous = hashlib.sha256(b"watchkeeper/event/v1\n" + previous + prefixed).digest()
         made.append(previous.hex())
     assert told == made
+
+
+def in_one_line(name: str) -> str:
+    return " ".join((ROOT / name).read_text("utf-8").split())
+
+
+def test_pages_claim_no_more_than_the_code_does() -> None:
+    named = re.findall(
+        r"consents to exactly this patch: action `(\w+)`", in_one_line("docs/contract.md")
+    )
+    assert named == [GuardedAction.DIRTY_LAUNCH.value]
+    assert "An approval counts from a" not in in_one_line("docs/signals.md")
+    assert "# only these" not in in_one_line("docs/operators-guide.md")
+    assert "The hashes do not protect the order between streams" in in_one_line(
+        "docs/ledger-format.md"
+    )
+    assert "is for ever" not in in_one_line("docs/ledger-format.md") + in_one_line("AGENTS.md")

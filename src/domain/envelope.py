@@ -113,6 +113,10 @@ def decode(
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise Undecodable(f"{topic}: {where}: {first['msg']}") from error
+        says = first["msg"]
+        if first["type"] == "extra_forbidden":
+            # A later release may add an optional field to a topic: it is never dropped unread.
+            says = "this field is newer than this code; a newer release reads it"
+        raise Undecodable(f"{topic}: {where}: {says}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise Undecodable(f"{topic}: the bytes are not an event: {error}") from error

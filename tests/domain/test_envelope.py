@@ -90,7 +90,11 @@ def changed(**changes: Any) -> bytes:
         ("run.note_added.1", b"[]", "run.note_added.1"),
         ("run.note_added.1", b"\xff\xfe", "run.note_added.1"),
         ("run.note_added.1", changed(data={}), "data.text"),
-        ("run.note_added.1", changed(data={"text": "a", "more": 1}), "data.more"),
+        (
+            "run.note_added.1",
+            changed(data={"text": "a", "more": 1}),
+            "data.more: this field is newer",
+        ),
         ("run.note_added.1", changed(occurred_at="2026-11-18T17:30:00"), "occurred_at"),
         ("run.note_added.1", changed(event_id=3), "event_id"),
         ("run.note_added.1", changed(extra=True), "extra"),
