@@ -246,3 +246,12 @@ def test_a_listing_whose_pages_repeat_is_unavailable(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         with pytest.raises(Unavailable, match="repeats a page"):
             FsspecCheckpoints().list_checkpoints("gs://bucket/demo")
+
+
+def test_a_step_that_links_to_itself_is_unreadable_alone(tmp_path: Path) -> None:
+    (tmp_path / "step-10").mkdir()
+    (tmp_path / "step-10" / "metadata.json").write_text('{"step": 10, "is_temporary": false}')
+    (tmp_path / "step-15").symlink_to("step-15")
+    good, bad = FsspecCheckpoints().list_checkpoints(str(tmp_path)).checkpoints
+    assert (good.step, good.complete) == (10, True)
+    assert (bad.step, bad.complete, "not a folder" in bad.reason) == (15, False, True)

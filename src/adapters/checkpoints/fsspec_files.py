@@ -5,6 +5,7 @@ a store that was reached, and `Unavailable` for everything else.
 """
 
 import asyncio
+import errno
 import os
 import queue
 import re
@@ -105,6 +106,10 @@ def ask(source: str, function: Callable[..., _Result], *args: object, **options:
         raise
     except Unavailable as error:
         raise Unavailable(source, error.reason) from error
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotADirectoryError(str(error)) from error  # A link that leads to itself.
+        raise Unavailable(source, _in_words(error)) from error
     except Exception as error:
         raise Unavailable(source, _in_words(error)) from error
 

@@ -191,7 +191,7 @@ def _local_page(
         read += 1
         if not deep:
             # Whatever is no file, such as a link that leads nowhere, is shown as a folder.
-            entries.append(Entry(one.name, not one.is_file(), 0))
+            entries.append(Entry(one.name, not _is_file(one), 0))
         elif one.is_dir(follow_symlinks=False):
             folders.append(one.path)
         else:
@@ -217,3 +217,10 @@ def _next(walk: Iterator[Any]) -> Any:
 def _entry_of(info: Mapping[str, Any], name: str) -> Entry:
     size = info.get("size")
     return Entry(name, info["type"] != "file", size if isinstance(size, int) else 0)
+
+
+def _is_file(one: os.DirEntry[str]) -> bool:
+    try:
+        return one.is_file()
+    except OSError:
+        return False  # A link that leads to itself: reading it says so, for it alone.

@@ -174,12 +174,13 @@ def _rows(source: str, content: bytes, start: int) -> list[Row]:
         offset += len(line)
         if not line.strip():
             continue
-        row = _row(source, place, line)
-        if row is not None:
+        row = _row(line)
+        wrong = _wrong(source, place, row) if row is not None else ""
+        if row is not None and not wrong:
             rows.append((place, row))
             torn_last.clear()
             continue
-        reason = f"{place} is not JSON: {_excerpt(line)}"
+        reason = wrong or f"{place} is not JSON: {_excerpt(line)}"
         torn.append(reason)
         torn_last.append(reason)
     if len(torn) > len(rows):
@@ -192,16 +193,29 @@ def _rows(source: str, content: bytes, start: int) -> list[Row]:
     return rows
 
 
-def _row(source: str, place: str, line: bytes) -> dict[str, Any] | None:
-    """Read one line; none where it is not JSON, not even at its end."""
+def _wrong(source: str, place: str, row: dict[str, Any]) -> str:
+    """Return what is wrong with a row, so that it alone is left out; empty for a good one."""
+    try:
+        if "step" in row:
+            _step(source, place, row["step"])
+        if "time" in row:
+            _time(source, place, row["time"])
+        for name, value in row.items():
+            if _is_number(value):
+                _float(source, place, name, value)
+    except Unavailable as error:
+        return error.reason
+    return ""
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    """Read one line; none where it is no JSON object, not even at its end."""
     try:
         # Python's reader takes NaN, Infinity and -Infinity, which JSON proper does not have.
         found: Any = parse_json(line)
     except ValueError:
         return _after_tear(line)
-    if not isinstance(found, dict):
-        raise Unavailable(source, f"{place} holds no JSON object: {_excerpt(line)}")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
 _TEARS_MAX = 32
