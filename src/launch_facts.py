@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of, logbook_path_of
+from watchkeeper.domain.contracts.git_names import logbook_problem
 from watchkeeper.domain.gate.code import checkout_of
 from watchkeeper.domain.observed.gate_facts import (
     BUNDLE,
@@ -164,6 +165,22 @@ def ask_logbook(push: Callable[[], object]) -> Asked[LogbookFacts]:
     return ask(LOGBOOK, pushed)
 
 
+def refused_place(outside: Outside, contract: Contract) -> str:
+    """Return why a logbook may not be pushed where its contract says; empty where it may."""
+    path, branch = logbook_path_of(contract), contract.logbook.branch
+    return logbook_problem(path, branch, outside.logbook_folders())
+
+
+def logbook_not_sent(refused: str) -> Asked[LogbookFacts]:
+    """Return what is known of a logbook that nothing was sent of.
+
+    Args:
+        refused: Why its place is refused; empty where it waits for an approval.
+    """
+    facts = LogbookFacts(pushed=False, refused=refused, after_approval=not refused)
+    return Asked(facts, Reading(source=LOGBOOK, state=SourceState.FRESH))
+
+
 def logbook_on_record(failing: str) -> Asked[LogbookFacts]:
     """Return what is on record of a logbook that was pushed before.
 
@@ -219,6 +236,8 @@ def _named(listing: CheckpointListing | None, path: str) -> CheckpointFacts | No
 
 def _logbook(outside: Outside, contract: Contract) -> Asked[LogbookFacts]:
     def tried() -> LogbookFacts:
+        if refused := refused_place(outside, contract):
+            return LogbookFacts(pushed=False, refused=refused)
         git = outside.git(contract.logbook.remote or contract.code.remote, contract.logbook.branch)
         return LogbookFacts(pushed=False, refused=git.push_refusal(logbook_path_of(contract)))
 

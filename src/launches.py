@@ -9,12 +9,14 @@ from watchkeeper.domain.commands.commands import (
     RequestLaunch,
 )
 from watchkeeper.domain.commands.refusals import Refused
+from watchkeeper.domain.commands.waivers import live_waivers
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.plan import LaunchPlan, tracked
 from watchkeeper.domain.events import EffectConfirmed
+from watchkeeper.domain.gate.base import is_allowed
 from watchkeeper.domain.launches.launching import clearance_revoked, plan_first_instance
 from watchkeeper.domain.launches.roots import overlapping
-from watchkeeper.domain.launches.standing import standing_waivers
+from watchkeeper.domain.launches.standing import standing_waivers, waivers_for
 from watchkeeper.domain.observed.gate_facts import LogbookFacts
 from watchkeeper.domain.observed.observation import GateFacts
 from watchkeeper.domain.outbox.outbox import attempted, key_of, rejected, target_of
@@ -24,7 +26,14 @@ from watchkeeper.domain.secrets.scrubbing import has_mark
 from watchkeeper.domain.state.phases import Cleared, Draft, Interrupted, Launching
 from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import JobSpec, JobState, SourceState
-from watchkeeper.launch_facts import Known, ask_logbook, logbook_on_record, read_gate_facts
+from watchkeeper.launch_facts import (
+    Known,
+    ask_logbook,
+    logbook_not_sent,
+    logbook_on_record,
+    read_gate_facts,
+    refused_place,
+)
 from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.lineage import lineage_of
 from watchkeeper.observe import Asked
@@ -43,13 +52,26 @@ def request_launch(desk: Desk, contract: Contract, actor: Actor) -> Handled | Re
     run = desk.ledger.run(contract.run)
     pushed = None
     if isinstance(run, Run) and isinstance(run.phase, Draft | Cleared):
-        # The record is on its remote before anything is submitted; a failed push stops the launch.
-        pushed = ask_logbook(lambda: push_logbook(desk.ledger, desk.outside, run, SERVICE))
+        pushed = _logbook_first(desk, run, contract, actor)
     plan, facts = read_first_plan(desk, contract, pushed)
     command = RequestLaunch(
         now=clock.now(), actor=actor, submission_id=plan.submission_id, facts=facts
     )
     return desk.ledger.handle(contract.run, command)
+
+
+def _logbook_first(desk: Desk, run: Run, contract: Contract, actor: Actor) -> Asked[LogbookFacts]:
+    """Push the logbook of an allowed launch before its submit; a failed push stops the launch.
+
+    Nothing is sent before a human approved the plan, or waived the approval.
+    """
+    now, refused = clock.now(), refused_place(desk.outside, contract)
+    plan = plan_first_instance(contract, submission_id(desk, contract.run, 1))
+    standing = standing_waivers(desk.ledger.people(), now)
+    waivers = live_waivers(run, now) + waivers_for(standing, contract.lane, actor.principal, now)
+    if refused or not is_allowed(run.approvals, waivers, plan):
+        return logbook_not_sent(refused)
+    return ask_logbook(lambda: push_logbook(desk.ledger, desk.outside, run, SERVICE))
 
 
 def read_first_plan(

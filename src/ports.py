@@ -326,6 +326,10 @@ class Outside(Protocol):
         """Return those variables of `env_from` that are not set here."""
         ...
 
+    def logbook_folders(self) -> tuple[str, ...]:
+        """Return the folders of a repository that the home allows for logbooks, as a setting."""
+        ...
+
     def home_facts(self, principals: Sequence[str]) -> HomeFacts:
         """Return what the home knows of some principals, and whether a watch runs in it.
 

@@ -9,12 +9,13 @@ and that run alone is left out and told of.
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from watchkeeper import clock
 from watchkeeper.domain.contracts.contract import logbook_path_of, logbook_remote_of
+from watchkeeper.domain.contracts.git_names import logbook_problem, path_problem
 from watchkeeper.domain.envelope import Event
 from watchkeeper.domain.events import EffectAttempted, LogbookPushed
 from watchkeeper.domain.outbox.effects import Effects
@@ -120,13 +121,16 @@ def push_logbooks(
         Unavailable: The remote gives no answer. Runs that were tried have that on record.
         PushRaced: Other writers came first too many times in a row.
     """
+    result = Pushed()
+    runs = _in_allowed_places(ledger, outside, runs, result)
+    if not runs:
+        return result
     contract = contract_of(runs[0])
     branch = contract.logbook.branch
     remote = outside.git(logbook_remote_of(contract), branch)
     backoff = clock.ExponentialBackoff(
         initial=timedelta(milliseconds=200), maximum=timedelta(seconds=5), factor=2, jitter=1
     )
-    result = Pushed()
     for _ in range(RACES_MAX):
         if told_to_leave():
             raise Unavailable("git", "the watch was told to stop")
@@ -157,19 +161,40 @@ def trailers(run: str, head: str) -> str:
     return f"Watchkeeper-Run: {run}\nWatchkeeper-Head: {head}\nWatchkeeper-Renderer: {RENDERER}\n"
 
 
+def _in_allowed_places(
+    ledger: Ledger, outside: Outside, runs: Sequence[Run], result: Pushed
+) -> list[Run]:
+    """Leave out the runs whose logbook may not lie where their contract says."""
+    folders = outside.logbook_folders()
+    allowed: list[Run] = []
+    for run in runs:
+        contract = contract_of(run)
+        path, pushed = logbook_path_of(contract), ledger.effects(run.slug).pushed
+        # A launched run keeps the place that it had before the home had a list of folders.
+        keeps = bool(run.instances) and pushed is not None and pushed.path == path
+        problem = logbook_problem(path, contract.logbook.branch, folders)
+        if keeps:
+            problem = path_problem(path)
+        if problem:
+            result.left_out[run.slug] = problem
+        else:
+            allowed.append(run)
+    return allowed
+
+
 def _books(
     ledger: Ledger, remote: GitRemote, head: BranchHead, runs: Sequence[Run], result: Pushed
 ) -> list[_Book]:
     """Render every logbook and read what stands in its place; what is wrong concerns one run."""
     paths = {run.slug: logbook_path_of(contract_of(run)) for run in runs}
-    there = _there(remote, head, paths, result)
+    there = remote.read_files(head, tuple(paths.values()))
     books: list[_Book] = []
     files: dict[str, str] = {}
     folders: dict[str, str] = {}
     # Whoever has a logbook there keeps its place; among newcomers the first by name has it.
     for run in sorted(runs, key=lambda run: ledger.effects(run.slug).pushed is None):
         path, above = paths[run.slug], _above(paths[run.slug])
-        if run.slug in result.left_out or run.slug in result.faults:
+        if run.slug in result.faults:
             continue
         rivals = [files.get(path), folders.get(path), *(files.get(folder) for folder in above)]
         rival = next((slug for slug in rivals if slug is not None), None)
@@ -196,22 +221,6 @@ def _above(path: str) -> list[str]:
     """Return the folders that a path lies in."""
     parts = path.split("/")
     return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
-
-
-def _there(
-    remote: GitRemote, head: BranchHead, paths: Mapping[str, str], result: Pushed
-) -> dict[str, bytes | None]:
-    """Read what stands at every run's path; one that git does not take leaves out its run."""
-    try:
-        return dict(remote.read_files(head, tuple(paths.values())))
-    except ValueError:
-        found: dict[str, bytes | None] = {}
-    for slug, path in paths.items():
-        try:
-            found |= remote.read_files(head, [path])
-        except ValueError as error:
-            result.left_out[slug] = f"logbook.path: {error}"
-    return found
 
 
 def _book(

@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.office import taken
 from tests.training import Site, commit, git, tiny_contract
-from watchkeeper import clock
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.cli.common import Office
 from watchkeeper.adapters.contracts.file import contract_to_yaml
 from watchkeeper.adapters.git.worktree import read_worktree
 from watchkeeper.adapters.launch_source import parse_config
-from watchkeeper.domain.commands.commands import DraftRun
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.parts import IGNORED
 from watchkeeper.domain.contracts.plan import GateFinding
@@ -24,7 +21,7 @@ from watchkeeper.domain.gate.gate import Gate, preflight
 from watchkeeper.domain.observed.observation import GateFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.secrets.scrubbing import scrub_json
-from watchkeeper.launches import read_first_plan, request_launch
+from watchkeeper.launches import read_first_plan
 from watchkeeper.ports import Unavailable
 
 DRI = Actor(principal="dri", kind="human")
@@ -152,20 +149,6 @@ def test_a_logbook_that_cannot_be_pushed_stops_the_launch(office: Office, site: 
     finding = judged(office, made.model_copy(update={"logbook": elsewhere}), "L12")
     assert finding.verdict.value == "block"
     assert finding.says.startswith("cannot tell")
-
-
-def test_the_logbook_is_on_its_remote_before_anything_is_submitted(
-    office: Office, site: Site
-) -> None:
-    contract = tiny_contract(site, "tiny")
-    draft = DraftRun(now=clock.now(), actor=DRI, contract=contract)
-    taken(office.ledger.handle("tiny", draft))
-    run = taken(request_launch(office.desk, contract, DRI)).run
-    assert "Run Logbook" in git(site.remote, "show", "main:.agents/logbooks/tiny.md")
-    assert run.preflight is not None
-    assert run.preflight.facts is not None
-    assert run.preflight.facts.logbook is not None
-    assert run.preflight.facts.logbook.pushed
 
 
 def test_the_configuration_is_read_from_the_commit_or_from_the_checkout(

@@ -17,9 +17,9 @@ from tests.training import Site, git, make_site, tiny_contract
 from watchkeeper import changes, clock
 from watchkeeper.acts import push_together
 from watchkeeper.adapters.cli.common import Office, holder_of, open_office
-from watchkeeper.adapters.home import create_home
+from watchkeeper.adapters.home import create_home, keep_logbook_folders
 from watchkeeper.audit import Report, audit
-from watchkeeper.domain.commands.commands import AddNote, DraftRun
+from watchkeeper.domain.commands.commands import AddNote, DraftRun, RequestLaunch, Waive
 from watchkeeper.domain.contracts.contract import Contract, LogbookPart, logbook_path_of
 from watchkeeper.domain.envelope import decode
 from watchkeeper.domain.events import (
@@ -29,6 +29,7 @@ from watchkeeper.domain.events import (
     EffectUnknown,
     LogbookPushed,
 )
+from watchkeeper.domain.observed.observation import GateFacts
 from watchkeeper.domain.outbox.effects import effects_stream
 from watchkeeper.domain.outbox.outbox import requested
 from watchkeeper.domain.outbox.policy import due_acts
@@ -47,7 +48,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def office(tmp_path: Path) -> Iterator[Office]:
-    create_home(tmp_path / "home")
+    keep_logbook_folders(create_home(tmp_path / "home"), ["logs"])
     with open_office(tmp_path / "home", create=True) as opened:
         yield opened
     end_processes(tmp_path)
@@ -59,8 +60,13 @@ def site(tmp_path: Path) -> Site:
 
 
 def draft(office: Office, contract: Contract) -> None:
-    command = DraftRun(now=clock.now(), actor=DRI, contract=contract)
-    taken(office.ledger.handle(contract.run, command))
+    """Draft a run and waive its approval: before that no logbook is pushed."""
+    now, slug = clock.now(), contract.run
+    taken(office.ledger.handle(slug, DraftRun(now=now, actor=DRI, contract=contract)))
+    asked = RequestLaunch(now=now, actor=DRI, submission_id=f"{slug}-i1", facts=GateFacts())
+    taken(office.ledger.handle(slug, asked))
+    waiver = Waive(now=now, actor=DRI, subject="L11", reason="a test")
+    taken(office.ledger.handle(slug, waiver))
 
 
 def drafts(office: Office, site: Site, count: int) -> list[str]:

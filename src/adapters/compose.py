@@ -108,6 +108,10 @@ class Adapters:
         """Return those variables of `env_from` that are not set here."""
         return tuple(name for name in names if not os.environ.get(name))
 
+    def logbook_folders(self) -> tuple[str, ...]:
+        """Return the folders of a repository that the home allows for logbooks."""
+        return self.home.logbook_folders
+
     def home_facts(self, principals: Sequence[str]) -> HomeFacts:
         """Return what the home knows of some principals, and whether a watch runs in it."""
         source = f"home {self.home.path}"

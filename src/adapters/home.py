@@ -5,7 +5,7 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Literal
 from watchkeeper.adapters import watched
 from watchkeeper.adapters.ledger_gone import no_home, no_marker
 from watchkeeper.adapters.listening import FILE as SIGNALS_FILE
+from watchkeeper.domain.contracts.git_names import path_problem
 from watchkeeper.domain.state.run import Run
 from watchkeeper.ports import Unavailable
 from watchkeeper.projections.delivery import Delivery, read, written
@@ -61,12 +62,14 @@ class Home:
         deployment: Six hex digits that tell this home from others at a shared orchestrator.
         key: Secret by which redaction marks recognise equal secrets; never leaves the home.
         store: URL of the server that keeps the ledger; empty for the file in the home.
+        logbook_folders: Folders of a repository that may hold logbooks, besides the usual one.
     """
 
     path: Path
     deployment: str
     key: bytes
     store: str = ""
+    logbook_folders: tuple[str, ...] = ()
 
     @property
     def ledger(self) -> Path:
@@ -182,7 +185,8 @@ def open_home(path: Path) -> Home:
     try:
         found = json.loads(marker.read_text())
         key = bytes.fromhex(found["key"])
-        return Home(path, str(found["deployment"]), key, str(found.get("store", "")))
+        folders = tuple(str(folder) for folder in found.get("logbook_folders", ()))
+        return Home(path, str(found["deployment"]), key, str(found.get("store", "")), folders)
     except FileNotFoundError as error:
         raise HomeProblem(no_home(path)) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -195,11 +199,30 @@ def keep_store(home: Home, store: str) -> Home:
     Raises:
         HomeProblem: It cannot be written.
     """
-    kept = replace(home, store=store)
-    marker = {"deployment": home.deployment, "key": home.key.hex()}
-    if store:
-        marker["store"] = store
-    path = home.path / "deployment.json"
+    return _keep(replace(home, store=store))
+
+
+def keep_logbook_folders(home: Home, folders: Sequence[str]) -> Home:
+    """Let a home allow further folders of a repository for logbooks.
+
+    Raises:
+        HomeProblem: A folder is no path inside a repository, or the setting cannot be written.
+    """
+    for folder in folders:
+        if wrong := path_problem(folder):
+            raise HomeProblem(f"--logbook-folder {folder!r}: {wrong}, such as docs/runs")
+    return _keep(
+        replace(home, logbook_folders=tuple(dict.fromkeys((*home.logbook_folders, *folders))))
+    )
+
+
+def _keep(kept: Home) -> Home:
+    marker: dict[str, object] = {"deployment": kept.deployment, "key": kept.key.hex()}
+    if kept.store:
+        marker["store"] = kept.store
+    if kept.logbook_folders:
+        marker["logbook_folders"] = kept.logbook_folders
+    path = kept.path / "deployment.json"
     try:
         _write_whole(path, (json.dumps(marker) + "\n").encode(), mode=0o600)
     except OSError as error:

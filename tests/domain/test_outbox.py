@@ -36,6 +36,7 @@ from watchkeeper.domain.outbox.outbox import (
 )
 from watchkeeper.domain.outbox.policy import OUTBOUND, Act
 from watchkeeper.domain.state.phases import (
+    Cleared,
     Draft,
     Finished,
     Interrupted,
@@ -89,7 +90,8 @@ NO = EffectRejected(
     ("phase", "acts", "at_once"),
     [
         (Unborn, [], []),
-        (Draft, [Act.LOGBOOK], [False]),
+        (Draft, [], []),
+        (Cleared, [Act.LOGBOOK], [False]),
         (Launching, [Act.SUBMIT, Act.LOGBOOK], [True, True]),
         (Stabilizing, [Act.LOGBOOK], [True]),
         (Running, [Act.LOGBOOK], [False]),

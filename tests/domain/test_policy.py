@@ -117,7 +117,7 @@ def test_a_seal_goes_from_logbook_to_tag_to_its_end() -> None:
     assert due(history, Effects(2, pushed(history).pushed, tagged)) == [Act.CLOSE]
 
 
-@pytest.mark.parametrize("phase", [Draft, Running, Sealed, Stopped])
+@pytest.mark.parametrize("phase", [Cleared, Running, Sealed, Stopped])
 def test_a_logbook_is_pushed_while_the_remote_is_behind(phase: type[Phase]) -> None:
     history = story(phase)
     assert Act.LOGBOOK in due(history, Effects())

@@ -8,6 +8,7 @@ from watchkeeper.adapters.ledger_choice import HOME_MARK, IN_THE_HOME, VARIABLE
 from watchkeeper.adapters.principals import PRINCIPAL_VARIABLE
 from watchkeeper.adapters.second_reader import LIMIT_DEFAULT
 from watchkeeper.adapters.store.postgres_address import SCHEMA_DEFAULT
+from watchkeeper.domain.contracts.git_names import LOGBOOK_FOLDER
 
 _ROWS = (
     ("the home", "--home FOLDER", "WATCHKEEPER_HOME", "", f"`{HOME_DEFAULT}`"),
@@ -17,6 +18,13 @@ _ROWS = (
         VARIABLE,
         "`store` in `deployment.json`, by `init`",
         "`ledger.db` in the home",
+    ),
+    (
+        "folders of a repository that may hold logbooks",
+        "--logbook-folder FOLDER",
+        "",
+        "`logbook_folders` in `deployment.json`, by `init`",
+        f"`{LOGBOOK_FOLDER}` alone",
     ),
     ("who acts", "--as PRINCIPAL", PRINCIPAL_VARIABLE, "", "the OS user"),
     ("where events are published to", "--publish TARGET", "WATCHKEEPER_PUBLISH", "", "nowhere"),

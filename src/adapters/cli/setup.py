@@ -34,6 +34,7 @@ from watchkeeper.adapters.home import (
     Home,
     create_home,
     is_watched,
+    keep_logbook_folders,
     keep_store,
     open_home,
     private_files,
@@ -55,6 +56,7 @@ from watchkeeper.domain.commands.manoeuvres import ReportStaleMonitor
 from watchkeeper.domain.commands.refusals import Refused
 from watchkeeper.domain.detectors.freshness import stale_since
 from watchkeeper.domain.envelope import Undecodable, decode
+from watchkeeper.domain.outbox.policy import is_public
 from watchkeeper.domain.state.run import Run
 from watchkeeper.event_store import StoreFailure
 from watchkeeper.inbound import KEPT_MAX
@@ -74,15 +76,22 @@ _BUSY_S = 5.0
 @click.command()
 @home_option
 @click.option("--human", multiple=True, help="List this principal as a human; may be given again.")
+@click.option(
+    "--logbook-folder",
+    "folders",
+    multiple=True,
+    metavar="FOLDER",
+    help="Allow logbooks below this folder of a repository; may be given again.",
+)
 @json_errors
-def init(home: Path, as_json: bool, human: tuple[str, ...]) -> None:
+def init(home: Path, as_json: bool, human: tuple[str, ...], folders: tuple[str, ...]) -> None:
     """Make a home: ledger, principals, folders. At a terminal, list the OS user as a human."""
     place = home.expanduser().absolute()
     on_file = not store_named(home) and not store_of_home(place, None, {})
     if on_file and (found := found_remains(place)):
         raise Leave(found, 3)
     with private_files():
-        made, ledger = _made_ledger(create_home(home))
+        made, ledger = _made_ledger(keep_logbook_folders(create_home(home), folders))
     for listed in human or ((getpass.getuser(),) if sys.stdin.isatty() else ()):
         add_human(made.principals, listed)
     humans = [n for n, p in read_principals(made.principals).items() if p.kind == "human"]
@@ -223,6 +232,9 @@ def _not_tried(office: Office, seen: Fleet) -> list[str]:
             or not row["token"]
             or row["version"] <= held
         ):
+            continue
+        run = office.ledger.run(view.run)
+        if not isinstance(run, Run) or not is_public(run):
             continue
         [first] = office.ledger.store.read(run_stream(view.run), after=held, limit=1)
         event = decode(first.stream, first.version, first.topic, first.state)

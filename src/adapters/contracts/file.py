@@ -25,7 +25,8 @@ from watchkeeper.adapters.documents import (
 from watchkeeper.adapters.explain import validate
 from watchkeeper.adapters.toml_document import parse_toml
 from watchkeeper.adapters.yaml_document import parse_yaml
-from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.contract import Contract, logbook_path_of
+from watchkeeper.domain.contracts.git_names import branch_problem, path_problem
 
 _PARSERS = {".yaml": parse_yaml, ".yml": parse_yaml, ".toml": parse_toml}
 
@@ -98,6 +99,8 @@ def read_contract(path: Path) -> Contract:
         raise BadInput(with_left_open(error.problems, unfilled)) from error
     if unfilled:
         raise BadInput(unfilled)
+    if refused := _refused_names(made, document):
+        raise BadInput(in_line_order(refused))
     return made
 
 
@@ -115,6 +118,18 @@ def contract_to_yaml(contract: Contract) -> str:
             lines += ["", f"# {COMMENTS[key]}"]
         lines += _entry(key, value, indent="")
     return "\n".join(lines) + "\n"
+
+
+def _refused_names(made: Contract, document: Document) -> list[Problem]:
+    """Return names that git refuses: an older ledger may hold them, a new contract may not."""
+    path = logbook_path_of(made)
+    markdown = "" if path.endswith(".md") else "expected a file that ends in .md"
+    found = {
+        ("logbook", "branch"): branch_problem(made.logbook.branch),
+        ("logbook", "path"): path_problem(path) or markdown,
+        ("code", "branch"): branch_problem(made.code.branch),
+    }
+    return [problem_at(document, key, wrong) for key, wrong in found.items() if wrong]
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,8 @@ CONTRACT: Mapping[str, Field] = {
     "logbook.remote": Field(_REMOTE, "https://github.com/acme/lab.git"),
     "logbook.branch": Field("the name of a branch", "main"),
     "logbook.path": Field(
-        "the path of a file inside the repository", ".agents/logbooks/grug-moe-1e23-ep8.md"
+        "the path of a Markdown file in an allowed folder of the repository",
+        ".agents/logbooks/grug-moe-1e23-ep8.md",
     ),
     "policy.tracker_id": Field("per_run or per_attempt", "per_run"),
     "policy.oom": Field("ask or one_bounded_fix", "ask"),

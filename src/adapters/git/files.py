@@ -11,6 +11,7 @@ from watchkeeper.adapters.git.trees import (
     tree_with,
 )
 from watchkeeper.clock import Deadline
+from watchkeeper.domain.contracts.git_names import path_problem
 from watchkeeper.ports import Unavailable
 
 Level = tuple[bytes, TreeEntry | None]
@@ -47,12 +48,6 @@ def read_files_at(
     """
     if commit is None or not paths:
         return dict.fromkeys(paths)
-    odd = [path for path in paths if "\n" in path]
-    if odd:
-        # Its questions are lines; such a name cannot stand in one.
-        plain = [path for path in paths if path not in odd]
-        alone = {path: read_file_at(git, commit, path, deadline) for path in odd}
-        return {**read_files_at(git, commit, plain, deadline), **alone}
     asked = [b"/".join(_parts(path)) for path in paths]
     head = full_id(commit).encode()
     # One command for all of them: a branch may hold the logbooks of a thousand runs.
@@ -137,10 +132,9 @@ def _write_folder(
 
 
 def _parts(path: str) -> list[bytes]:
-    parts = path.split("/")
-    if "\0" in path or any(part.lower() in ("", ".", "..", ".git") for part in parts):
-        raise ValueError(f"{path!r} is no path in a repository, expected one such as logs/run.md")
-    return [part.encode() for part in parts]
+    if wrong := path_problem(path):
+        raise ValueError(f"{path!r} is no path in a repository: {wrong}")
+    return [part.encode() for part in path.split("/")]
 
 
 def _walk(git: Git, commit: str | None, parts: Sequence[bytes], deadline: Deadline) -> list[Level]:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, PositiveInt, StringConstraints, field_validator, model_validator
 
 from watchkeeper.domain.contracts.detect import DetectPart
+from watchkeeper.domain.contracts.git_names import LOGBOOK_FOLDER
 from watchkeeper.domain.contracts.live import LivePart
 from watchkeeper.domain.contracts.parts import IGNORED, ModelPart, PolicyPart, SignalsPart
 from watchkeeper.domain.contracts.recover import RecoverPart
@@ -239,7 +240,7 @@ class LogbookPart(Value):
     Attributes:
         remote: Git remote; the code's own when empty.
         branch: Branch that receives the commits.
-        path: File in the repository; `.agents/logbooks/<run>.md` when empty.
+        path: A `.md` file in a folder that the home allows; `.agents/logbooks/<run>.md` if empty.
     """
 
     remote: str = ""
@@ -368,7 +369,7 @@ def logbook_remote_of(contract: Contract) -> str:
 
 def logbook_path_of(contract: Contract) -> str:
     """Return the logbook's path inside its repository."""
-    return contract.logbook.path or f".agents/logbooks/{contract.run}.md"
+    return contract.logbook.path or f"{LOGBOOK_FOLDER}/{contract.run}.md"
 
 
 def seals_itself(contract: Contract) -> bool:

@@ -93,6 +93,14 @@ def covering_approval(approvals: tuple[Approval, ...], plan: LaunchPlan) -> Appr
     return None
 
 
+def is_allowed(
+    approvals: tuple[Approval, ...], waivers: tuple[Waiver, ...], plan: LaunchPlan
+) -> bool:
+    """Say whether a human approved a plan, or waived the approval (L11)."""
+    waived = any(waiver.rule == "L11" for waiver in waivers)
+    return waived or covering_approval(approvals, plan) is not None
+
+
 def consent_to(gate: Gate, action: str, target: str) -> Consent | None:
     """Return a live consent to one action on one target; none without one."""
     for consent in gate.consents:

@@ -8,16 +8,19 @@ from watchkeeper.domain.gate.base import (
     Gate,
     asked,
     blocked,
-    cannot_tell,
     covering_approval,
     has_answered,
     inferred,
+    is_allowed,
     missing,
     passed,
+    unanswered,
     warned,
 )
 from watchkeeper.domain.observed.gate_facts import HOME, LOGBOOK
 from watchkeeper.domain.observed.observation import gate_reading_of
+
+LAUNCH_AGAIN = "`watchkeeper launch CONTRACT` tries the push again, before any submit"
 
 SERVICE = "watchkeeper"
 """The principal of the built-in loop."""
@@ -83,7 +86,7 @@ def l11(gate: Gate) -> GateFinding:
 
 
 def l12(gate: Gate) -> GateFinding:
-    """L12: the logbook is on its remote, and the issue is stated, before anything is submitted."""
+    """L12: the logbook is on its remote before any submit, and the issue is stated."""
     contract, facts = gate.contract, gate.facts.logbook
     place = f"{logbook_path_of(contract)} on {contract.logbook.branch}"
     if not has_answered(gate, LOGBOOK) or facts is None:
@@ -92,13 +95,17 @@ def l12(gate: Gate) -> GateFinding:
             # It stands there since the launch, and is brought up to date as soon as that can be.
             says = f"{place} cannot be reached now: {reason}"
             return warned("L12", "logbook", says, "nothing: it is pushed when the remote answers")
-        unanswered = cannot_tell(gate, "L12", "logbook", LOGBOOK)
-        assert unanswered is not None, "a source that did not answer is a block"
-        return unanswered
+        return unanswered("L12", "logbook", reason, f"nothing was submitted; {LAUNCH_AGAIN}")
     if facts.refused:
-        fix = f"mend the push to {logbook_remote_of(contract)}, or choose another logbook.branch"
+        fix = f"correct logbook in the contract, or the push to {logbook_remote_of(contract)}"
+        fix = f"{fix}; then: {LAUNCH_AGAIN}"
         return blocked("L12", "logbook", f"{place} cannot be pushed: {facts.refused}", fix)
     held = f"{place}, pushed" if facts.pushed else f"{place} can be pushed"
+    if facts.after_approval:
+        held = f"{place}, pushed after approval"
+        if is_allowed(gate.approvals, gate.waivers, gate.plan):
+            # The approval came after the look at it, and the submit waits for the push.
+            return blocked("L12", "logbook", f"{place} is not pushed yet", LAUNCH_AGAIN)
     if contract.issue == "none":
         says = f"no issue, by a waiver in the contract; {held}"
         return warned("L12", "issue", says, "state issue: a URL, so that others can follow the run")

@@ -91,10 +91,12 @@ class LogbookFacts(Value):
     Attributes:
         pushed: This run's logbook stands on the remote.
         refused: Why it cannot be written there; empty when it can.
+        after_approval: No human allowed the launch yet, so nothing was sent.
     """
 
     pushed: bool
     refused: str = ""
+    after_approval: bool = False
 
 
 class HomeFacts(Value):

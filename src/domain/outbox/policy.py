@@ -103,7 +103,7 @@ def _check(run: Run, now: datetime | None) -> list[Act]:
 
 
 def _git_acts(run: Run, effects: Effects) -> list[Act]:
-    if run.version == 0:
+    if run.version == 0 or not is_public(run):
         return []
     current = effects.pushed is not None and effects.pushed.version >= run.version
     acts: list[Act] = [] if current else [Act.LOGBOOK]
@@ -117,6 +117,16 @@ def _git_acts(run: Run, effects: Effects) -> list[Act]:
         # The logbook that names it is on the remote before the tag is.
         acts.append(Act.MILESTONE)
     return acts
+
+
+def is_public(run: Run) -> bool:
+    """Say whether its logbook may be pushed: not before a human approved a launch, or waived that.
+
+    An amendment of the contract voids both.
+    """
+    approved = any(not one.revoked for one in run.approvals)
+    waived = any(one.rule == "L11" and not one.revoked for one in run.waivers)
+    return bool(run.instances) or approved or waived
 
 
 def milestone_waiting(run: Run, effects: Effects) -> MilestoneVerified | None:

@@ -140,8 +140,12 @@ _TEXTS = (
     RuleText(
         "L12",
         "logbook and issue",
-        "The logbook stands on its remote before anything is submitted, and the issue is stated.",
+        "The logbook is on its remote before anything is submitted, and the issue is stated. "
+        "Nothing is pushed before a human approved the launch or waived the approval: until then "
+        "the rule reads `pushed after approval`.",
         "A push that fails blocks, and so does a remote without an answer; `issue: none` warns. "
+        "A path that does not end in .md, or lies outside the folders that the home allows, "
+        "blocks, and so does a branch name that git refuses. "
         "On a relaunch the logbook stands there already, so a remote that is down only warns.",
         f"{_GATE}.people",
         f"{_HERO}, Run Record",
