@@ -25,7 +25,7 @@ from watchkeeper.domain.people import Actor
 from watchkeeper.domain.secrets.scrubbing import has_mark
 from watchkeeper.domain.state.phases import Cleared, Draft, Interrupted, Launching
 from watchkeeper.domain.state.run import Run, contract_of
-from watchkeeper.domain.values import JobSpec, JobState, SourceState
+from watchkeeper.domain.values import LIVE, UNACCOUNTABLE, JobSpec, JobState, SourceState
 from watchkeeper.launch_facts import (
     Known,
     ask_logbook,
@@ -201,7 +201,7 @@ def relaunch(desk: Desk, run: Run, token: int) -> bool:
     contract = contract_of(run)
     failing = desk.ledger.effects(run.slug).failing.get(Act.LOGBOOK.value)
     known = Known(
-        root_held_by=root_holder(desk.ledger, contract.output_root),
+        root_held_by=_alive_again(desk, run) or root_holder(desk.ledger, contract.output_root),
         lineage=lineage_of(desk.ledger, decision.resume_path, run),
         logbook=logbook_on_record(failing.reason if failing is not None else ""),
     )
@@ -222,6 +222,22 @@ def relaunch(desk: Desk, run: Run, token: int) -> bool:
         source = first.source if first is not None else "a source of the gate"
         raise Unavailable(source, first.reason if first is not None else "no answer")
     return recorded(outcome, "relaunch")
+
+
+def _alive_again(desk: Desk, run: Run) -> str:
+    """Name the job of an instance that a human declared lost, where it lives after all.
+
+    Raises:
+        Unavailable: The orchestrator gives no answer, so nobody can tell.
+    """
+    ended = run.instances[-1]
+    if ended.end is None or ended.end.state not in UNACCOUNTABLE:
+        return ""
+    found = desk.outside.orchestrator(contract_of(run)).find(ended.plan.submission_id)
+    if found.state not in LIVE:
+        return ""
+    name, job = ended.plan.instance, ended.plan.submission_id
+    return f"{run.slug} {name}, whose job {job} is {found.state.value} after all"
 
 
 def root_holder(ledger: Ledger, root: str) -> str:

@@ -68,6 +68,13 @@ TERMINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED})
 """The states that end an instance. Nothing else does: no step count and no silence."""
 
 
+LIVE = frozenset({JobState.PENDING, JobState.RUNNING})
+"""The states of a job that waits or runs."""
+
+UNACCOUNTABLE = frozenset({JobState.NOT_FOUND, JobState.UNKNOWN})
+"""The states in which the orchestrator cannot say what became of a job. They prove no end."""
+
+
 class JobFacts(Value):
     """What an orchestrator says about one submission.
 

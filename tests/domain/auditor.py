@@ -79,6 +79,8 @@ def _live(events: Sequence[Event]) -> Iterator[str]:
         data = event.data
         if isinstance(data, StopRequested):
             given_up.add(data.instance)
+        if isinstance(data, ConsentUsed) and data.action == "declare_lost":
+            given_up.add(data.target.partition(":")[0])
         if isinstance(data, LaunchRequested):
             live.add(data.plan.instance)
             if len(live) > 1:
@@ -173,7 +175,12 @@ def _guarded(events: Sequence[Event]) -> Iterator[str]:
             ):
                 # A relaunch of what has ended already ends nothing, so it is not guarded.
                 needed = [(name, target)] if name else []
-                if [(one.consent, one.target) for one in fresh] != needed:
+                # A lost instance is declared lost under the name of its job.
+                used = [
+                    (o.consent, o.target.partition(":")[0] if "lost" in o.action else o.target)
+                    for o in fresh
+                ]
+                if used != needed:
                     yield f"3: event {event.version} changes {target} without a consent of its own"
                 fresh = []
             case RunSuperseded(successor=target):

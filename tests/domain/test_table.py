@@ -62,7 +62,7 @@ from watchkeeper.domain.commands.commands import (
     VerifySeal,
     Waive,
 )
-from watchkeeper.domain.commands.guarded import CONSENT_LIFE
+from watchkeeper.domain.commands.guarded import CONSENT_LIFE, GuardedAction, lost_target
 from watchkeeper.domain.commands.judgement import ReportFix, Revise, SuggestCause
 from watchkeeper.domain.commands.manoeuvres import (
     AdoptInstance,
@@ -338,6 +338,16 @@ def revoked_twice() -> Answer:
     return history.when(command(Revoke, history))
 
 
+def lost(*, declared: bool = False) -> Answer:
+    history = story(Running)
+    history.later(timedelta(minutes=10)).check(job(JobState.NOT_FOUND), found=KEPT)
+    if declared:
+        common: dict[str, Any] = {"now": history.now, "actor": DRI, "reason": "I looked"}
+        act, target = GuardedAction.DECLARE_LOST, lost_target(history.run)
+        history.tell(Propose(**common, action=act, target=target, agree=True))
+    return history.when(RequestRelaunch(now=history.now, actor=DRI, reason="the head restarted"))
+
+
 ROWS: dict[Refusal, Callable[[], Answer]] = {
     Refusal.RUN_EXISTS: lambda: asked(Draft, DraftRun),
     Refusal.RUN_UNKNOWN: lambda: asked(Unborn, AddNote),
@@ -396,6 +406,8 @@ ROWS: dict[Refusal, Callable[[], Answer]] = {
     Refusal.JOB_DIFFERS: lambda: asked(Draft, AdoptInstance, found=described(command=("other",))),
     Refusal.JOB_NOT_LIVE: lambda: asked(Draft, AdoptInstance, found=described(job=succeeded())),
     Refusal.RELAUNCH_DECIDED: lambda: asked(Interrupted, RequestRelaunch),
+    Refusal.JOB_LOST: lambda: lost(),
+    Refusal.JOB_MAY_LIVE: lambda: lost(declared=True),
     Refusal.RESUME_NEVER: lambda: never_resumed(),
     Refusal.CHECKPOINT_UNKNOWN: lambda: asked(Running, PlanRollback, step=950),
     Refusal.CHECKPOINT_BAD: lambda: to_bad_numbers(),

@@ -76,7 +76,8 @@ def relaunch(run: str, reason: str, home: Path, as_json: bool, principal: str | 
     """End RUN's live job on purpose and relaunch from the newest complete checkpoint.
 
     The relaunch waits for the orchestrator's word that the job ended. A run whose job has ended
-    is relaunched at once. It rests on the approval that the run has. Only a human can.
+    is relaunched at once. A job that the orchestrator has lost needs a consent to `declare_lost`.
+    The relaunch rests on the approval that the run has. Only a human can.
     """
     with open_office(home) as office:
         known_run(office.ledger, run)

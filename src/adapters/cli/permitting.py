@@ -44,6 +44,7 @@ _HOW_TO_USE = {
     GuardedAction.STOP: "watchkeeper stop {run} --consent {consent}",
     GuardedAction.SEAL_WAIVER: "watchkeeper seal {run}",
     GuardedAction.DIRTY_LAUNCH: "watchkeeper launch CONTRACT",
+    GuardedAction.DECLARE_LOST: "watchkeeper relaunch {run} --reason '...'",
 }
 
 

@@ -24,7 +24,7 @@ from watchkeeper.domain.state.phases import (
     Stabilizing,
     Stopped,
 )
-from watchkeeper.domain.state.run import Consent, Proposal, Run
+from watchkeeper.domain.state.run import UNACCOUNTED, Consent, Proposal, Run
 
 
 class GuardedAction(StrEnum):
@@ -36,6 +36,7 @@ class GuardedAction(StrEnum):
     SEAL_WAIVER = "seal_waiver"
     NODE_DELETION = "node_deletion"
     HOST_CLEANUP = "host_cleanup"
+    DECLARE_LOST = "declare_lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,13 @@ REGISTER: Mapping[GuardedAction, Guard] = MappingProxyType(
             _DAY,
             (Launching, Stabilizing, Running, Interrupted),
         ),
+        GuardedAction.DECLARE_LOST: Guard(
+            "end an instance that the orchestrator cannot account for, and relaunch the run",
+            "the instance and its job, such as i1:my-run-i1-home",
+            CONSENT_LIFE,
+            _DAY,
+            (Stabilizing, Running),
+        ),
     }
 )
 """Every guarded action, with what it needs."""
@@ -162,7 +170,15 @@ def is_possible(run: Run, action: str, target: str) -> bool:
         return False
     if action == GuardedAction.STOP:
         return run.instances[-1].plan.instance == target
+    if action == GuardedAction.DECLARE_LOST:
+        return UNACCOUNTED in run.findings and target == lost_target(run)
     return not (isinstance(run.phase, Finished) and run.phase.verified is not None)
+
+
+def lost_target(run: Run) -> str:
+    """Return what a declaration that the newest instance is lost must name."""
+    plan = run.instances[-1].plan
+    return f"{plan.instance}:{plan.submission_id}"
 
 
 def open_proposals(run: Run) -> tuple[Proposal, ...]:

@@ -104,6 +104,14 @@ class Refusal(Enum):
     JOB_DIFFERS = "The job is not what the contract says: correct the contract, or leave the job."
     JOB_NOT_LIVE = "Only a job that waits or runs is adopted: launch a new one instead."
     RELAUNCH_DECIDED = "A relaunch is decided or under way already: see `watchkeeper status RUN`."
+    JOB_LOST = (
+        "The orchestrator cannot account for the job, and that proves no end: a human checks that "
+        "no process of it lives, consents, and relaunches."
+    )
+    JOB_MAY_LIVE = (
+        "Metrics and checkpoints must be silent for two checks of a lost job: wait for the next "
+        "check, then run `watchkeeper relaunch` again."
+    )
     RESUME_NEVER = (
         "The resume policy is `never`: going on needs a new run id, see `watchkeeper supersede`."
     )

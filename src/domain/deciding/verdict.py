@@ -44,6 +44,7 @@ from watchkeeper.domain.recovery.advised import proposed_with
 from watchkeeper.domain.recovery.attempts_told import told_by_attempts, told_by_demand
 from watchkeeper.domain.recovery.hypotheses import judged_by_end, judged_by_progress
 from watchkeeper.domain.recovery.live import answer_to
+from watchkeeper.domain.recovery.lost import consent_words
 from watchkeeper.domain.recovery.places_named import bad_nodes, nodes_of_end
 from watchkeeper.domain.recovery.recovery import Case, newest_resumable, recover
 from watchkeeper.domain.recovery.relaunching import decide_answered, decide_asked
@@ -61,7 +62,7 @@ from watchkeeper.domain.signals.receiving import cause_by_witnesses, witnesses
 from watchkeeper.domain.state.causes import NUMBERS_WRONG
 from watchkeeper.domain.state.phases import Interrupted
 from watchkeeper.domain.state.questions import escalation_of
-from watchkeeper.domain.state.run import DRIFTED, Instance, Run, contract_of, dri_of
+from watchkeeper.domain.state.run import DRIFTED, UNACCOUNTED, Instance, Run, contract_of, dri_of
 from watchkeeper.domain.state.stopping_points import end_at, stopping_point
 from watchkeeper.domain.state.unnamed import (
     NOBODY_NAMES_IT,
@@ -69,7 +70,7 @@ from watchkeeper.domain.state.unnamed import (
     validated_since_asked,
 )
 from watchkeeper.domain.triage.triage import classify, describe_end, witnessed
-from watchkeeper.domain.values import TERMINAL, JobFacts, JobState
+from watchkeeper.domain.values import TERMINAL, UNACCOUNTABLE, JobFacts, JobState
 
 
 def verdict(
@@ -137,7 +138,7 @@ def _given_up(run: Run, check: CheckRecorded, job: JobFacts) -> bool:
 
     Without a human such a job is never read as ended: no answer proves that nothing runs.
     """
-    lost = job.state in (JobState.NOT_FOUND, JobState.UNKNOWN)
+    lost = job.state in UNACCOUNTABLE
     # The human knew that it was lost: a stop asked of a running job consents to less.
     return lost and run.given_up == check.instance
 
@@ -331,12 +332,16 @@ def _ask(
 ) -> list[EscalationRaised]:
     wrong = finding.kind in WRONG_STARTS
     ends = wrong and policy_of(contract_of(run)).startup_forbidden == "end_with_consent"
-    what_now = f"{summary}. Nothing was done; {_end_it(run)}?"
+    asks = _what_now(run, summary, first)
+    if ends:
+        asks = f"{summary}. Nothing was done; {_end_it(run)}?"
+    if finding.kind == UNACCOUNTED:
+        asks = f"{summary}. Nothing was done; {consent_words(run)}; or {_end_it(run)} for good"
     question = EscalationRaised(
         question=f"q-{run.questions_raised + 1}",
         rule=rule,
         to=dri_of(run),
-        asks=what_now if ends else _what_now(run, summary, first),
+        asks=asks,
         evidence=finding.evidence,
     )
     return [question]

@@ -59,6 +59,7 @@ from watchkeeper.domain.triage.claiming import claims_in
 from watchkeeper.domain.triage.tail_words import ALARMING, RAISING, STARTING, words_in
 from watchkeeper.domain.values import (
     TERMINAL,
+    UNACCOUNTABLE,
     CheckpointFacts,
     JobFacts,
     JobState,
@@ -309,7 +310,9 @@ def _wait(
     instance: Instance,
     job: JobFacts | None,
 ) -> timedelta:
-    if end_asked(run, instance.plan.instance):
+    lost = job is not None and job.state in UNACCOUNTABLE
+    # Nobody ends a lost job, so there is nothing to look for every few seconds.
+    if end_asked(run, instance.plan.instance) and not lost:
         return min(STOPPING, cadence_of(contract))
     ended = job is not None and job.state in TERMINAL
     if awaits_metadata(run):

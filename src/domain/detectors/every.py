@@ -41,7 +41,7 @@ from watchkeeper.domain.progress.startup_lines import is_past_start, lines_await
 from watchkeeper.domain.state.causes import NUMBERS_WRONG
 from watchkeeper.domain.state.keeper import CLEARED_ITSELF
 from watchkeeper.domain.state.run import DRIFTED, UNACCOUNTED, Instance, Run
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.values import UNACCOUNTABLE, JobState
 
 FORBIDDEN_LINE = "startup_forbidden"
 """The finding that a start showed a line that the contract forbids."""
@@ -262,8 +262,7 @@ def _unaccounted(instance: Instance, check: CheckRecorded) -> Held:
 
     That it cannot tell once is nothing while steps come: the tracker or the output account for it.
     """
-    lost = (JobState.UNKNOWN, JobState.NOT_FOUND)
-    holds = None if check.job is None else check.job.state in lost
+    holds = None if check.job is None else check.job.state in UNACCOUNTABLE
     unsure = check.job is not None and check.job.state is JobState.UNKNOWN
     if unsure and not instance.unsure and moves(check.liveness):
         holds = None

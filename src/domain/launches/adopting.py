@@ -24,9 +24,7 @@ from watchkeeper.domain.launches.launching import consents_used, launched_event,
 from watchkeeper.domain.observed.observation import JobDescription
 from watchkeeper.domain.places import contract_root
 from watchkeeper.domain.state.run import Run, contract_of
-from watchkeeper.domain.values import JobState
-
-_LIVE = (JobState.PENDING, JobState.RUNNING)
+from watchkeeper.domain.values import LIVE, JobState
 
 _TRACKER_NAMES = ("WANDB_RUN_ID", "TRACKER_ID")
 _ROOT_NAMES = ("OUTPUT_ROOT", "OUTPUT_PATH", "MARIN_OUTPUT_PATH")
@@ -47,7 +45,7 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
     if command.actor.kind != "human":
         return not_a_human(run, command)
     job = command.found.job
-    if job.state not in _LIVE:
+    if job.state not in LIVE:
         says = "not there" if job.state is JobState.NOT_FOUND else job.state.value
         return Refused(Refusal.JOB_NOT_LIVE, f"{job.submission_id} is {says}")
     # Whoever launched it knew the contract's tracker id; ids of their own have only ours.

@@ -1,7 +1,8 @@
 """Manoeuvres on one run: a planned relaunch, and a rollback to a named checkpoint.
 
 Both end the live instance on a human's word, and go on only after the orchestrator called it
-terminal (R18): then no second writer can be on the output root.
+terminal (R18): then no second writer can be on the output root. A job that the orchestrator cannot
+account for is the one exception; see `lost`.
 """
 
 from watchkeeper.domain.commands.commands import ApproveLaunch
@@ -34,6 +35,7 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.evolving.foresee import foresee
 from watchkeeper.domain.gate.gate import Gate, blocks, preflight
 from watchkeeper.domain.launches.launching import prior_of
+from watchkeeper.domain.recovery.lost import end_lost, is_lost, lost_words
 from watchkeeper.domain.recovery.recovery import (
     bad_checkpoints,
     newest_resumable,
@@ -43,8 +45,9 @@ from watchkeeper.domain.recovery.store_silence import PROPOSES, silent_too_long
 from watchkeeper.domain.state.bad_numbers import bad_from, last_good
 from watchkeeper.domain.state.phases import Interrupted
 from watchkeeper.domain.state.questions import escalation_of
-from watchkeeper.domain.state.run import Checkpoint, Run, contract_of, end_asked
+from watchkeeper.domain.state.run import UNACCOUNTED, Checkpoint, Run, contract_of, end_asked
 from watchkeeper.domain.triage.triage import describe_end
+from watchkeeper.domain.values import UNACCOUNTABLE
 
 Outcome = list[RunEvent] | Refused
 
@@ -65,6 +68,8 @@ def request_relaunch(run: Run, command: RequestRelaunch) -> Outcome:
     if refused is not None:
         return refused
     newest = run.instances[-1].plan.instance
+    if is_lost(run):
+        return _relaunch_of_lost(run, command)
     # Where nothing lives, nothing is ended: going on is not guarded.
     if isinstance(run.phase, Interrupted):
         asked = RelaunchRequested(instance=newest, reason=command.reason.strip(), consent="")
@@ -81,9 +86,23 @@ def request_relaunch(run: Run, command: RequestRelaunch) -> Outcome:
     ]
 
 
+def _relaunch_of_lost(run: Run, command: RequestRelaunch) -> Outcome:
+    """End a lost instance by a human's consent, and decide where the run goes on."""
+    ended = end_lost(run, command)
+    if isinstance(ended, Refused):
+        return ended
+    asked = next(one for one in ended if isinstance(one, RelaunchRequested))
+    events = [*ended, *_answered(run, asked.instance, asked.reason)]
+    return events + _relaunch_of_ended(foresee(run, events, command), asked)
+
+
 def _answered(run: Run, instance: str, reason: str) -> list[EscalationAcknowledged]:
     """Return the answers to what was asked about an instance's end: going on is one."""
-    about = [q.name for q in run.questions.values() if q.asks.startswith(f"{instance}: ")]
+    about = [
+        q.name
+        for q in run.questions.values()
+        if q.asks.startswith(f"{instance}: ") or q.finding == UNACCOUNTED
+    ]
     return [EscalationAcknowledged(question=name, answer="relaunch", note=reason) for name in about]
 
 
@@ -96,6 +115,10 @@ def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | Non
     if forbids_resuming(contract_of(run)):
         return Refused(Refusal.RESUME_NEVER, run.slug)
     newest = run.instances[-1].plan.instance
+    if is_lost(run) and run.stop_requested != newest:
+        # What was asked of it before it was lost leads nowhere.
+        is_relaunch = isinstance(command, RequestRelaunch)
+        return None if is_relaunch else Refused(Refusal.JOB_LOST, lost_words(run))
     if _under_way(run):
         return Refused(Refusal.RELAUNCH_DECIDED, newest)
     if not isinstance(run.phase, Interrupted):
@@ -173,6 +196,9 @@ def _from(
     if isinstance(asked, RelaunchRequested):
         refused = (*refused_checkpoints(check, chosen.step), *bad_checkpoints(run))
     decided = _decision(asked, chosen.path, chosen.step, cited)
+    if end is not None and end.state in UNACCOUNTABLE:
+        why = f"a human declared that no process of {asked.instance} lives ({asked.consent})"
+        decided = decided.model_copy(update={"recoverable": why})
     return [decided.model_copy(update={"refused": refused})]
 
 
@@ -259,6 +285,8 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
         waits = "" if stale else f"; the plan that waits is {planned.digest[:DIGEST_SHOWN]}"
         return Refused(Refusal.ROLLBACK_UNKNOWN, f"{command.digest}{waits}")
     newest = run.instances[-1].plan.instance
+    if is_lost(run):
+        return Refused(Refusal.JOB_LOST, lost_words(run))
     if _under_way(run) or run.stop_requested == newest:
         return Refused(Refusal.RELAUNCH_DECIDED, newest)
     chosen = run.checkpoints.get(planned.step)

@@ -199,7 +199,9 @@ RECOVERY_RULES = (
         "R18",
         "any relaunch",
         "The orchestrator called the instance terminal, and the gate lets the new plan through. "
-        "A relaunch or rollback that a human asked for is decided here.",
+        "A relaunch or rollback that a human asked for is decided here. A job that the "
+        "orchestrator cannot account for counts as terminal only by a human's consent "
+        "(`declare_lost`), after metrics and checkpoints were silent for two checks.",
         "The decision says why the failure is recoverable, or who asked for the end.",
         _LAUNCHING,
         f"{_HERO}, Resume And Recovery: relaunch only on terminal recoverable failure; "

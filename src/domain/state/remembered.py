@@ -11,7 +11,7 @@ from typing import NamedTuple
 from watchkeeper.domain.facts.watch import CheckRecorded
 from watchkeeper.domain.observed.measured import Level, Measured, Pace
 from watchkeeper.domain.observed.sources import CapacityFacts
-from watchkeeper.domain.values import SourceState, Step
+from watchkeeper.domain.values import UNACCOUNTABLE, SourceState, Step
 
 TRAIL_MAX = 64
 """Checks remembered in state: what detectors over several cadences look back on."""
@@ -37,6 +37,9 @@ class PastCheck(NamedTuple):
         measured: All that was measured, of the newest check, and of the newest that measured any.
         levels: By their field in `Measured`: those that no later check measured again.
         pace: The pace, where it has a baseline and no later check measured it again.
+        lost: The orchestrator answered and could not account for the job.
+        tracked: The tracker answered.
+        clocks: The newest times that the tracker and the checkpoints' store gave.
     """
 
     at: datetime
@@ -55,6 +58,9 @@ class PastCheck(NamedTuple):
     measured: Measured | None
     levels: Mapping[str, Level]
     pace: Pace | None
+    lost: bool
+    tracked: bool
+    clocks: tuple[datetime | None, ...]
 
 
 def past_check(check: CheckRecorded, at: datetime, version: int) -> PastCheck:
@@ -78,6 +84,9 @@ def past_check(check: CheckRecorded, at: datetime, version: int) -> PastCheck:
         measured=measured,
         levels=levels_of(measured),
         pace=pace if pace is not None and pace.baseline is not None else None,
+        lost=check.job is not None and check.job.state in UNACCOUNTABLE,
+        tracked=_is_tracked(check),
+        clocks=tuple([r.clock for r in check.readings if r.source in ("tracker", "checkpoints")]),
     )
 
 
@@ -135,6 +144,14 @@ def is_listed(check: CheckRecorded) -> bool:
     """Say whether the checkpoints' store answered at a check."""
     for reading in check.readings:
         if reading.source == "checkpoints" and reading.state is SourceState.FRESH:
+            return True
+    return False
+
+
+def _is_tracked(check: CheckRecorded) -> bool:
+    """Say whether the tracker answered at a check, though perhaps with nothing new."""
+    for reading in check.readings:
+        if reading.source == "tracker" and reading.state is not SourceState.UNAVAILABLE:
             return True
     return False
 

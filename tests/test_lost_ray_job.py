@@ -1,0 +1,113 @@
+"""A Ray head that restarts forgets its jobs: the run goes on after a human's word."""
+
+import os
+import signal
+import socket
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.missing import cannot_have
+from tests.office import DRI, data_of, requested, runs_of, taken, watch_until
+from tests.training import Site, tiny_contract
+from watchkeeper import clock
+from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.ray.cluster import HeadNotStarted, RayHead, start_head
+from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
+from watchkeeper.domain.commands.commands import Acknowledge, Propose
+from watchkeeper.domain.commands.guarded import GuardedAction, lost_target
+from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.contracts.contract import OrchestratorPart
+from watchkeeper.domain.events import DecisionMade, EscalationRaised, InstanceEnded, LaunchRequested
+from watchkeeper.domain.state.phases import Running, Sealed
+from watchkeeper.domain.values import JobSpec, JobState
+
+pytestmark = [pytest.mark.ray, pytest.mark.git]
+
+RUN = "headless"
+
+
+def free_port() -> int:
+    with socket.socket() as taken_port:
+        taken_port.bind(("127.0.0.1", 0))
+        return int(taken_port.getsockname()[1])
+
+
+def head(folder: Path, port: int, config: pytest.Config) -> RayHead:
+    try:
+        return start_head(folder, 2, port=port)
+    except HeadNotStarted as error:
+        cannot_have(config, "ray", str(error))
+
+
+def relaunch(office: Office) -> object:
+    command = RequestRelaunch(now=clock.now(), actor=DRI, reason="the head restarted")
+    return office.ledger.handle(RUN, command)
+
+
+def test_a_run_goes_on_after_its_ray_head_restarted(
+    office: Office, site: Site, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    port = free_port()
+    old = head(tmp_path / "old", port, pytestconfig)
+    try:
+        part = OrchestratorPart(kind="ray", address=old.address, cluster="test")
+        requested(office, tiny_contract(site, RUN, steps=400, pace=0.05, orchestrator=part))
+        watch_until(
+            office,
+            lambda runs: isinstance(runs[RUN].phase, Running) and 20 in runs[RUN].checkpoints,
+        )
+    finally:
+        os.kill(old.pid, signal.SIGKILL)
+        old.stop()
+    new = head(tmp_path / "new", port, pytestconfig)
+    try:
+        watch_until(office, lambda runs: bool(runs[RUN].questions))
+        first = runs_of(office)[RUN].instances[0].plan.submission_id
+        refused = relaunch(office)
+        assert isinstance(refused, Refused)
+        assert refused.refusal is Refusal.JOB_LOST
+        target = lost_target(runs_of(office)[RUN])
+        assert target == f"i1:{first}"
+        assert f"`watchkeeper propose {RUN} declare_lost {target} " in refused.detail
+        declared = Propose(
+            now=clock.now(),
+            actor=DRI,
+            action=GuardedAction.DECLARE_LOST,
+            target=target,
+            reason="the head restarted; no process is left",
+            agree=True,
+        )
+        taken(office.ledger.handle(RUN, declared))
+        seen = runs_of(office)[RUN].version
+        watch_until(office, lambda runs: runs[RUN].version >= seen + 3)
+        assert not data_of(office, RUN, InstanceEnded), "silence and consent alone end nothing"
+        taken(relaunch(office))  # type: ignore[arg-type]
+        assert data_of(office, RUN, InstanceEnded)[0].job.state is JobState.NOT_FOUND
+        # It was declared lost, and it runs: nothing is launched beside it.
+        jobs = RayOrchestrator(new.address)
+        jobs.submit(JobSpec(submission_id=first, command=("sleep", "1000")))
+        watch_until(office, lambda runs: bool(runs[RUN].questions))
+        [asked] = runs_of(office)[RUN].questions.values()
+        assert f"whose job {first} is" in data_of(office, RUN, EscalationRaised)[-1].asks
+        assert len(runs_of(office)[RUN].instances) == 1
+        jobs.stop(first)
+        clock.ExponentialBackoff().wait_until_or_raise(
+            lambda: jobs.find(first).state is JobState.STOPPED, timedelta(seconds=30), first
+        )
+        answer = Acknowledge(now=clock.now(), actor=DRI, question=asked.name, answer="relaunch")
+        taken(office.ledger.handle(RUN, answer))
+        watch_until(
+            office,
+            lambda runs: isinstance(runs[RUN].phase, Sealed),
+            limit=timedelta(seconds=120),
+        )
+        launched = data_of(office, RUN, LaunchRequested)
+        assert [one.plan.instance for one in launched] == ["i1", "i2"]
+        assert launched[1].plan.submission_id != first
+        assert launched[1].plan.resume_step == data_of(office, RUN, DecisionMade)[-2].resume_step
+        assert (launched[1].plan.resume_step or 0) >= 20
+    finally:
+        new.stop()
