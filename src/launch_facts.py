@@ -51,6 +51,7 @@ from watchkeeper.ports import (
     Outside,
     RegionStore,
     Unavailable,
+    WrittenStore,
 )
 from watchkeeper.ports_git import PushRaced
 
@@ -83,6 +84,7 @@ def read_gate_facts(
     scrubber: Scrubber,
     *,
     submission_id: str = "",
+    adopts: bool = False,
 ) -> GateFacts:
     """Read what the launch rules need.
 
@@ -95,6 +97,7 @@ def read_gate_facts(
             its name no longer tells that it is one, and compare it with what is recorded.
         submission_id: The id of a first launch, for which all sources are asked; empty for a
             relaunch.
+        adopts: A job that runs is to be adopted, so the place of its output is asked as well.
     """
     first = bool(submission_id)
     # Each of these keeps its own time limit, so leaving the pool never takes long.
@@ -102,7 +105,7 @@ def read_gate_facts(
         code = pool.submit(_code, outside, contract)
         source = pool.submit(_source, outside, contract, source_path)
         logbook = None if known.logbook else pool.submit(_logbook, outside, contract)
-        store = pool.submit(_store, outside, contract) if first else None
+        store = pool.submit(_store, outside, contract) if first or adopts else None
         names = pool.submit(_names, outside, contract) if first else None
         job = pool.submit(_job, outside, contract, submission_id) if first else None
         home = pool.submit(_home, outside, contract) if first else None
@@ -249,7 +252,11 @@ def _store(outside: Outside, contract: Contract) -> Asked[StoreFacts]:
         port = outside.checkpoints(contract)
         listing = port.list_checkpoints(checkpoint_root_of(contract))
         complete = tuple(c.step for c in listing.checkpoints if c.complete)[-COMPLETE_MAX:]
-        return StoreFacts(region=_region(port, contract.output_root), complete=complete)
+        root = contract.output_root
+        newest = port.newest_write(root) if isinstance(port, WrittenStore) else None
+        path, at = newest or ("", None)
+        region = _region(port, root)
+        return StoreFacts(region=region, complete=complete, written=path, written_at=at)
 
     return ask(STORE, read)
 

@@ -3,7 +3,7 @@
 from watchkeeper import clock
 from watchkeeper.acts import raise_if_silent
 from watchkeeper.desk import Desk, submission_id
-from watchkeeper.domain.commands.commands import DraftRun
+from watchkeeper.domain.commands.commands import AmendContract, DraftRun
 from watchkeeper.domain.commands.judgement import ReportFix
 from watchkeeper.domain.commands.manoeuvres import (
     AdoptInstance,
@@ -15,14 +15,16 @@ from watchkeeper.domain.commands.manoeuvres import (
 from watchkeeper.domain.commands.refusals import Refused
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.plan import LaunchPlan
+from watchkeeper.domain.deciding.decide import decide
 from watchkeeper.domain.deciding.superseding import source_of
+from watchkeeper.domain.evolving.foresee import foresee
 from watchkeeper.domain.launches.adopting import compared_variables
 from watchkeeper.domain.observed.gate_facts import GIT
 from watchkeeper.domain.observed.observation import GateFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.sealing.milestone import milestone_tag
 from watchkeeper.domain.secrets.scrubbing import scrub_json
-from watchkeeper.domain.state.phases import Superseded, Unborn
+from watchkeeper.domain.state.phases import Cleared, Draft, Superseded, Unborn
 from watchkeeper.domain.state.run import Run, Unreadable, contract_of
 from watchkeeper.launch_facts import Known, read_gate_facts
 from watchkeeper.launches import root_holder
@@ -49,14 +51,35 @@ def adopt(
         root_held_by=root_holder(desk.ledger, contract.output_root),
         lineage=lineage_of(desk.ledger, source),
     )
-    facts = read_gate_facts(desk.outside, contract, source, known, desk.ledger.scrubber)
+    facts = read_gate_facts(
+        desk.outside, contract, source, known, desk.ledger.scrubber, adopts=True
+    )
     command = AdoptInstance(now=clock.now(), actor=actor, found=found, facts=facts, note=note)
-    outcome = desk.ledger.handle(contract.run, command)
+    outcome = _adopted(desk, contract, command)
     if not isinstance(outcome, Refused):
         return outcome
     # Somebody else's command line may hold what must not be shown.
     detail, _ = scrub_json(desk.ledger.scrubber, outcome.detail)
     return Refused(outcome.refusal, str(detail), outcome.records)
+
+
+def _adopted(desk: Desk, contract: Contract, command: AdoptInstance) -> Handled | Refused:
+    """Draft or amend the run, then adopt; a refusal leaves no draft that could be launched."""
+    run = desk.ledger.run(contract.run)
+    if isinstance(run, Run) and isinstance(run.phase, Unborn | Draft | Cleared):
+        make = DraftRun if isinstance(run.phase, Unborn) else AmendContract
+        first = make(now=command.now, actor=command.actor, contract=contract)
+        made = decide(run, first)
+        refused = made
+        if not isinstance(made, Refused):
+            refused = decide(foresee(run, made, first), command)
+        # An attempt that is recorded needs a run to be recorded in.
+        if isinstance(refused, Refused) and not refused.records:
+            return refused
+        drafted = desk.ledger.handle(contract.run, first)
+        if isinstance(drafted, Refused):
+            return drafted
+    return desk.ledger.handle(contract.run, command)
 
 
 def plan_rollback(

@@ -1,7 +1,7 @@
 """What the service asks of the outside. Each docstring is the whole contract of its port."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 from watchkeeper.domain.contracts.contract import Contract
@@ -225,6 +225,15 @@ class RegionStore(Protocol):
         Raises:
             Unavailable: Not reached, or no usable answer.
         """
+        ...
+
+
+@runtime_checkable
+class WrittenStore(Protocol):
+    """A store that can say what was written last below a folder; not every store can."""
+
+    def newest_write(self, root: str) -> tuple[str, datetime] | None:
+        """Return the newest file in the first folders below a root, those of new steps first."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import shlex
+import subprocess
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -266,6 +267,30 @@ def test_a_job_that_is_not_what_the_contract_says_is_refused_by_name(
     assert missing.refusal is Refusal.JOB_NOT_LIVE
 
 
+def test_a_process_started_by_hand_is_named_and_nothing_is_launched_beside_it(
+    office: Office, site: Site
+) -> None:
+    contract = tiny_contract(site, "byhand", steps=8000)
+    process = subprocess.Popen(contract.command)
+    try:
+        metrics = Path(contract.output_root) / "metrics.jsonl"
+        assert clock.ExponentialBackoff().wait_until(metrics.exists, timedelta(seconds=20))
+        refused = adopt(office.desk, contract, str(process.pid), DRI)
+        assert isinstance(refused, Refused)
+        assert refused.refusal is Refusal.JOB_NOT_LIVE
+        assert f"{metrics} was written" in refused.detail
+        assert "byhand" not in runs_of(office), "no draft is left whose only command is `launch`"
+        drafted(office, contract)
+        run = taken(ask_for_launch(office, contract)).run
+        assert run.preflight is not None
+        [blocked] = [f for f in run.preflight.findings if f.rule == "L3"]
+        assert blocked.verdict.value == "block"
+        assert f"{metrics} was written" in blocked.says
+    finally:
+        process.kill()
+        process.wait(timeout=20)
+
+
 def test_a_job_on_a_root_that_another_run_holds_is_not_adopted(office: Office, site: Site) -> None:
     root = str(site.folder / "shared")
     requested(office, tiny_contract(site, "mine", steps=8000, output=root))
@@ -274,7 +299,7 @@ def test_a_job_on_a_root_that_another_run_holds_is_not_adopted(office: Office, s
     drafted(office, theirs)
     refused = adopt(office.desk, theirs, job, DRI)
     assert isinstance(refused, Refused)
-    assert refused.refusal is Refusal.PLAN_BLOCKED
+    assert refused.refusal is Refusal.ADOPTION_BLOCKED
     assert "L3" in refused.detail
     assert len(office.ledger.roots().held) == 1
 

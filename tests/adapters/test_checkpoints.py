@@ -78,6 +78,36 @@ def test_a_root_that_is_not_there_yet_gives_an_empty_listing(root: str) -> None:
     assert FsspecCheckpoints().list_checkpoints(root) == CheckpointListing(root=root)
 
 
+def test_the_newest_file_below_a_root_is_found_on_every_store(root: str) -> None:
+    store, output = FsspecCheckpoints(), root.rpartition("/")[0]
+    assert store.newest_write(output) is None
+    put_checkpoint(root, 900)
+    put(f"{root}/step-1000/shard-0.npy", b"weights")
+    found = store.newest_write(output)
+    assert found is not None
+    assert found[0].endswith("/checkpoints/step-1000/shard-0.npy")
+    clock.sleep(timedelta(seconds=1.1))
+    put(f"{output}/metrics.jsonl", b"{}")
+    before = clock.now()
+    found = store.newest_write(output)
+    assert found is not None
+    assert found[0].endswith("/demo/metrics.jsonl")
+    assert before - timedelta(seconds=10) < found[1] < before + timedelta(seconds=2)
+
+
+def test_a_store_that_gives_no_answer_does_not_say_that_nobody_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(f"{tmp_path}/demo/metrics.jsonl", b"{}")
+
+    def down(*_: Any, **__: Any) -> Any:
+        raise OSError("stale file handle")
+
+    monkeypatch.setattr(LocalFileSystem, "ls", down)
+    with pytest.raises(Unavailable, match="stale file handle"):
+        FsspecCheckpoints().newest_write(f"{tmp_path}/demo")
+
+
 def test_checkpoints_come_in_numeric_order(root: str) -> None:
     for step in (1000, 900, 51_376, 51_351, 0):
         put_checkpoint(root, step)

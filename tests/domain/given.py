@@ -121,6 +121,12 @@ class Answer:
         return found[0]
 
     @property
+    def sentence(self) -> str:
+        """What a person reads of the refusal."""
+        assert isinstance(self.outcome, Refused), self.outcome
+        return self.outcome.sentence
+
+    @property
     def records(self) -> list[RunEvent]:
         """What is recorded although the command is refused."""
         assert isinstance(self.outcome, Refused), self.outcome

@@ -499,3 +499,21 @@ def test_a_configuration_that_drifted_since_the_launch_holds_the_relaunch() -> N
     assert "config.trainer.seed (seed) 0 -> 7" in asked.the(DecisionMade).because
     same = clear_for(900, config={"trainer.seed": "0"})
     history.when(history.relaunch_command(same)).the(LaunchRequested)
+
+
+@pytest.mark.parametrize(("ago", "verdict"), [(10, "block"), (14 * 60, "block"), (16 * 60, "pass")])
+def test_a_first_launch_waits_until_nobody_writes_into_the_output_root(
+    ago: int, verdict: str
+) -> None:
+    at = START - timedelta(seconds=ago)
+    facts = clear(store=StoreFacts(written=f"{ROOT}/metrics.jsonl", written_at=at))
+    finding = judged("L3", {}, facts, now=START)
+    assert finding.verdict.value == verdict
+    if verdict == "block":
+        assert f"{ROOT}/metrics.jsonl was written" in finding.says
+        assert "end it or adopt it" in finding.fix
+        assert "choose another" not in finding.fix, "a second trainer is never advised"
+    # What is adopted writes there, and so did the instance before a relaunch.
+    assert judged("L3", {}, facts, now=START, adopts=True).verdict.value == "pass"
+    later = plan(instance="i2")
+    assert judged("L3", {}, facts, now=START, planned=later).verdict.value == "pass"

@@ -81,6 +81,7 @@ from watchkeeper.domain.events import (
     SealBlocked,
     SealVerified,
 )
+from watchkeeper.domain.observed.gate_facts import StoreFacts
 from watchkeeper.domain.outbox.effects import Effects
 from watchkeeper.domain.outbox.policy import Act, due_acts
 from watchkeeper.domain.state.phases import Finished, Interrupted, Launching, Running, Superseded
@@ -587,12 +588,27 @@ def test_only_a_live_job_is_adopted(state: JobState) -> None:
     history = History().draft()
     answer = history.when(adopt(history, found=described(job=job(state))))
     answer.refused(Refusal.JOB_NOT_LIVE)
+    assert "launch a new" not in answer.sentence
+    assert "`local` adopts only" in answer.sentence
+
+
+def test_a_refused_adoption_names_who_writes_into_the_output_root() -> None:
+    history = History().draft()
+    written = StoreFacts(written=f"{ROOT}/metrics.jsonl", written_at=history.now)
+    for found in (
+        described(job=job(JobState.NOT_FOUND)),
+        described(command=("python", "other.py")),
+    ):
+        answer = history.when(adopt(history, found=found, facts=clear(store=written)))
+        assert f"{ROOT}/metrics.jsonl was written 0 s ago" in answer.sentence
 
 
 def test_a_blocked_gate_adopts_nothing() -> None:
     history = History().draft()
     held = clear(root_held_by="other i1")
-    history.when(adopt(history, facts=held)).refused(Refusal.PLAN_BLOCKED, "L3")
+    answer = history.when(adopt(history, facts=held))
+    answer.refused(Refusal.ADOPTION_BLOCKED, "L3")
+    assert "launch again" not in answer.sentence
 
 
 def test_a_final_checkpoint_of_a_rejected_lineage_seals_nothing() -> None:

@@ -405,6 +405,9 @@ ROWS: dict[Refusal, Callable[[], Answer]] = {
     Refusal.RULE_NOT_EXPECTABLE: lambda: asked(Running, AnnounceAct, expects=("R1",)),
     Refusal.JOB_DIFFERS: lambda: asked(Draft, AdoptInstance, found=described(command=("other",))),
     Refusal.JOB_NOT_LIVE: lambda: asked(Draft, AdoptInstance, found=described(job=succeeded())),
+    Refusal.ADOPTION_BLOCKED: lambda: asked(
+        Draft, AdoptInstance, facts=clear(root_held_by="other i1")
+    ),
     Refusal.RELAUNCH_DECIDED: lambda: asked(Interrupted, RequestRelaunch),
     Refusal.JOB_LOST: lambda: lost(),
     Refusal.JOB_MAY_LIVE: lambda: lost(declared=True),

@@ -3,7 +3,7 @@
 import re
 import threading
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from watchkeeper import outside
@@ -29,6 +29,9 @@ METADATA_BYTES_MAX = 1_000_000
 
 ROOTS_REMEMBERED_MAX = 1_000
 """Roots whose metadata is kept in memory; about 1 kB for each checkpoint."""
+
+FOLDERS_MAX = 16
+"""Folders that are looked into for the newest file; those of older steps are finished."""
 
 _STEP_FOLDER = re.compile(r"step-(?P<step>0|[1-9][0-9]{0,17})")
 """Only the canonical form, so that no two folders are of one step."""
@@ -79,6 +82,34 @@ class FsspecCheckpoints:
             Unavailable: The store is down, slow or refuses.
         """
         return outside.call(f"region of {url}", self.limit, self._region, url)
+
+    def newest_write(self, root: str) -> tuple[str, datetime] | None:
+        """Return the newest file below a root; see the port.
+
+        Raises:
+            Unavailable: The store is down, slow or refuses.
+        """
+        return outside.call(f"writes below {root}", self.limit, self._newest_write, root)
+
+    def _newest_write(self, root: str) -> tuple[str, datetime] | None:
+        source = f"writes below {root}"
+        filesystem = ask(source, self._filesystems.of, root)
+        waiting, newest = [root], None
+        for _ in range(FOLDERS_MAX):
+            if not waiting:
+                break
+            folder = waiting.pop(0)
+            try:
+                found: list[dict[str, Any]] = ask(source, filesystem.ls, folder, detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # The store was reached, and there is no such folder, or no longer.
+            folders = [str(one["name"]) for one in found if one["type"] == "directory"]
+            waiting += sorted(folders, key=_step_in, reverse=True)
+            for one in found:
+                at = written_at(one) if one["type"] == "file" else None
+                if at is not None and (newest is None or at > newest[1]):
+                    newest = (str(one["name"]), at)
+        return newest
 
     def _region(self, url: str) -> str:
         bucket = bucket_of(url)
@@ -132,6 +163,12 @@ def _steps(source: str, filesystem: Any, root: str) -> list[int]:
     if not anything and _is_file(source, filesystem, root):
         raise Unavailable(source, f"{root} is a file, expected a folder")
     return sorted(steps)
+
+
+def _step_in(folder: str) -> int:
+    """Return the step of a checkpoint's folder; -1 for any other folder."""
+    match = _STEP_FOLDER.fullmatch(folder.rstrip("/").rpartition("/")[2])
+    return int(match["step"]) if match else -1
 
 
 def _is_file(source: str, filesystem: Any, path: str) -> bool:

@@ -20,11 +20,10 @@ from watchkeeper.adapters.cli.common import (
     who,
 )
 from watchkeeper.adapters.contracts.file import read_contract
-from watchkeeper.domain.commands.commands import AmendContract, DraftRun
 from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
 from watchkeeper.domain.contracts.plan import short
 from watchkeeper.domain.events import DecisionMade, RollbackPlanned
-from watchkeeper.domain.state.phases import Cleared, Draft, Superseded, Unborn
+from watchkeeper.domain.state.phases import Superseded
 from watchkeeper.domain.state.run import Unreadable
 from watchkeeper.manoeuvres import adopt as adopt_job
 from watchkeeper.manoeuvres import is_free_for, plan_rollback
@@ -43,6 +42,9 @@ def adopt(
 ) -> None:
     """Take a job that was launched elsewhere under CONTRACT. Only a human can.
 
+    `ray` adopts any job of its cluster. `local` adopts only jobs of its own folder, and no process
+    that was started by hand. A refusal records no draft.
+
     Its identity is held against the contract: command, variables, run id, tracker id and output
     root, as far as the orchestrator tells. A difference refuses it, by name. From then on it is
     watched, recovered and sealed like any other.
@@ -53,12 +55,6 @@ def adopt(
         run = office.ledger.run(promised.run)
         if isinstance(run, Unreadable):
             raise Leave(f"{promised.run} after event {run.version}: {run.why}", 1)
-        if isinstance(run.phase, Unborn):
-            draft = DraftRun(now=clock.now(), actor=actor, contract=promised)
-            handle(office, promised.run, draft)
-        elif isinstance(run.phase, Draft | Cleared):
-            amend = AmendContract(now=clock.now(), actor=actor, contract=promised)
-            handle(office, promised.run, amend)
         handled = not_refused(adopt_job(office.desk, promised, job, actor, note))
         says = act_if_alone(office, promised.run)
         name = handled.run.instances[-1].plan.instance

@@ -5,6 +5,12 @@ from enum import Enum
 
 from watchkeeper.domain.events import RunEvent
 
+ADOPTABLE = (
+    "`ray` adopts any job of its cluster, `local` adopts only jobs of its own folder, and no "
+    "process that was started by hand"
+)
+"""Which orchestrators can adopt what."""
+
 
 class Refusal(Enum):
     """A rule that refuses a command. The value is the sentence that a person reads."""
@@ -101,8 +107,16 @@ class Refusal(Enum):
     RULE_NOT_EXPECTABLE = (
         "Only findings of the detectors can be expected: name rules such as H1, H3 or H6."
     )
-    JOB_DIFFERS = "The job is not what the contract says: correct the contract, or leave the job."
-    JOB_NOT_LIVE = "Only a job that waits or runs is adopted: launch a new one instead."
+    JOB_DIFFERS = (
+        "The job is not what the contract says: correct the contract and adopt again. Launch "
+        "nothing on its output root while the job lives."
+    )
+    JOB_NOT_LIVE = (
+        f"Only a job that waits or runs is adopted, by its id at the orchestrator: {ADOPTABLE}."
+    )
+    ADOPTION_BLOCKED = (
+        "The launch rules do not let the job be adopted: correct what they name, then adopt again."
+    )
     RELAUNCH_DECIDED = "A relaunch is decided or under way already: see `watchkeeper status RUN`."
     JOB_LOST = (
         "The orchestrator cannot account for the job, and that proves no end: a human checks that "

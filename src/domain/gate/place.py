@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
+from watchkeeper.domain.commands.refusals import ADOPTABLE
 from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of
 from watchkeeper.domain.contracts.plan import GateFinding, Verdict
 from watchkeeper.domain.gate.base import (
@@ -29,6 +30,9 @@ from watchkeeper.domain.observed.gate_facts import (
 )
 from watchkeeper.domain.places import contract_root, is_local, lies_below, region_in
 from watchkeeper.domain.values import CheckpointFacts, JobState, SourceState
+
+WRITES_FRESH = timedelta(minutes=15)
+"""What was written into an output root this lately may come from a live job."""
 
 _STEP_FOLDER = re.compile(r"(?:^|/)step-(\d+)/?$")
 _URL_OR_ABSOLUTE = re.compile(r"^(?:/|[a-z][a-z0-9+.-]*://)")
@@ -95,6 +99,10 @@ def _unused(gate: Gate) -> GateFinding | None:
         silent = cannot_tell(gate, "L3", "output root", source)
         if silent is not None:
             return silent
+    writer = fresh_write(gate.facts.store, gate.now)
+    if writer:
+        fix = f"find what writes there, and end it or adopt it; {ADOPTABLE}"
+        return blocked("L3", "output root", writer, fix)
     job = gate.facts.job
     if job is not None and job.state is not JobState.NOT_FOUND:
         fix = "find out who submitted it; end it, or choose another run slug"
@@ -109,6 +117,16 @@ def _unused(gate: Gate) -> GateFinding | None:
         fix = "choose a new output root: training could resume from them unasked"
         return blocked("L3", "output root", says, fix)
     return None
+
+
+def fresh_write(store: StoreFacts | None, now: datetime | None) -> str:
+    """Say what was written into the output root just now; empty where nothing was found."""
+    if store is None or store.written_at is None or now is None:
+        return ""
+    ago = max(now - store.written_at, timedelta(0))
+    if ago >= WRITES_FRESH:
+        return ""
+    return f"{store.written} was written {ago.total_seconds():.0f} s ago: something may run there"
 
 
 def _region(gate: Gate) -> GateFinding:

@@ -20,6 +20,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.evolving.foresee import foresee
 from watchkeeper.domain.gate.gate import Gate, blocks, preflight
+from watchkeeper.domain.gate.place import fresh_write
 from watchkeeper.domain.launches.launching import consents_used, launched_event, plan_first_instance
 from watchkeeper.domain.observed.observation import JobDescription
 from watchkeeper.domain.places import contract_root
@@ -47,14 +48,17 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
     job = command.found.job
     if job.state not in LIVE:
         says = "not there" if job.state is JobState.NOT_FOUND else job.state.value
-        return Refused(Refusal.JOB_NOT_LIVE, f"{job.submission_id} is {says}")
+        where = contract_of(run).orchestrator
+        about = f"{job.submission_id} is {says} at {where.kind} {where.address}".rstrip()
+        return Refused(Refusal.JOB_NOT_LIVE, _with_writer(about, command))
     # Whoever launched it knew the contract's tracker id; ids of their own have only ours.
     plan = plan_first_instance(contract_of(run), job.submission_id).model_copy(
         update={"tracker_id": contract_of(run).tracker.id}
     )
     differences = identity_differences(contract_of(run), plan, command.found)
     if differences:
-        return Refused(Refusal.JOB_DIFFERS, "; ".join(differences))
+        about = f"{job.submission_id} is {job.state.value}; {'; '.join(differences)}"
+        return Refused(Refusal.JOB_DIFFERS, _with_writer(about, command))
     approval = LaunchApproved(
         approval=f"a-{run.approvals_given + 1}",
         digest=plan_digest(plan),
@@ -75,7 +79,7 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
     findings = preflight(gate)
     blocked = [f"{finding.rule} {finding.says}" for finding in blocks(findings)]
     if blocked:
-        return Refused(Refusal.PLAN_BLOCKED, "; ".join(blocked))
+        return Refused(Refusal.ADOPTION_BLOCKED, "; ".join(blocked))
     checked = PreflightRecorded(
         plan=plan, digest=plan_digest(plan), findings=findings, facts=command.facts
     )
@@ -90,6 +94,12 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
     began = min(job.started_at or command.now, command.now)
     launched: InstanceLaunched = launched_event(foresee(run, asked, command), plan, began)
     return [*asked, launched.model_copy(update={"adopted": True})]
+
+
+def _with_writer(about: str, command: AdoptInstance) -> str:
+    """Add what writes into the output root, so that nobody launches a second writer there."""
+    writer = fresh_write(command.facts.store, command.now)
+    return f"{about}; {writer}" if writer else about
 
 
 def identity_differences(

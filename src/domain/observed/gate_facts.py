@@ -67,10 +67,14 @@ class StoreFacts(Value):
     Attributes:
         region: The bucket's region in the store's own words; empty where it says none.
         complete: Steps of complete checkpoints that lie below the root already, newest last.
+        written: The newest file that was found below the root; empty where none was.
+        written_at: When it was written, by the store's clock.
     """
 
     region: str = ""
     complete: tuple[Step, ...] = ()
+    written: str = ""
+    written_at: AwareDatetime | None = None
 
 
 class TrackerNames(Value):

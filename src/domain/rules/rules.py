@@ -45,9 +45,9 @@ _TEXTS = (
         "output root",
         "The output root is an absolute path or a URL, in the machines' region, and no other live "
         "instance holds it, or a folder above or below it. A first launch finds no checkpoints "
-        "there, and no job under its id.",
-        "Anything else blocks, naming the holder. Regions that only names tell warn where they "
-        "differ, and block a hero run.",
+        "there, no job under its id, and no file that was written in the last 15 minutes.",
+        "Anything else blocks, naming the holder or the file. Regions that only names tell warn "
+        "where they differ, and block a hero run.",
         f"{_GATE}.place",
         f"{_HERO}, Launch and What Can Go Wrong: Wrong output path",
     ),
