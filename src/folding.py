@@ -17,9 +17,9 @@ from watchkeeper.domain.evolving.evolve import evolve, evolve_checks
 from watchkeeper.domain.evolving.watch import SeenCheck
 from watchkeeper.domain.facts.watch import CheckRecorded, Progress
 from watchkeeper.domain.observed.measured import Level, Measured, Pace
-from watchkeeper.domain.observed.sources import CapacityFacts
+from watchkeeper.domain.observed.sources import AttemptFacts, CapacityFacts
 from watchkeeper.domain.state.remembered import PastCheck, past_check
-from watchkeeper.domain.state.run import LastCheck, Run, Unreadable
+from watchkeeper.domain.state.run import Instance, LastCheck, Run, Unreadable
 from watchkeeper.event_store import EventStore, Recorded
 from watchkeeper.narrow import read_check
 
@@ -112,7 +112,16 @@ def _settled(run: Run) -> Run:
         # Made anew of the settled check, so that the two share their values.
         trail[-1] = past_check(event, last.at, last.version)
         last = LastCheck(event, last.at, last.version)
-    return replace(run, last_check=last, progress=progress, trail=tuple(trail))
+    tried = tuple(_settled_tries(one) if one.tries else one for one in run.instances)
+    return replace(run, last_check=last, progress=progress, trail=tuple(trail), instances=tried)
+
+
+def _settled_tries(instance: Instance) -> Instance:
+    settled = (
+        one if one.facts is None else one._replace(facts=_settled_value(AttemptFacts, one.facts))
+        for one in instance.tries
+    )
+    return replace(instance, tries=tuple(settled))
 
 
 def _settled_past(past: PastCheck) -> PastCheck:

@@ -81,6 +81,21 @@ R1 = Decides(
 
 AGAIN = after(trained(), ends(killed()))
 
+
+def tries_failed(*steps: int) -> When:
+    """One try after another fails inside the job, each seen at the check after its last step."""
+
+    def made(history: History) -> Answer:
+        seen = [
+            shows(said=job(attempts_failed=count), step=step, found=KEPT)(history)
+            for failed, step in enumerate(steps)
+            for count in (failed, failed + 1)
+        ]
+        return seen[-1]
+
+    return made
+
+
 R2 = Decides(
     rule="R2",
     chosen=(
@@ -91,10 +106,22 @@ R2 = Decides(
             ends(node_lost(), step=1110, found=KEPT),
             (Action.ESCALATE, "R2"),
         ),
+        Cell(
+            "a second try inside the job failed at the same step",
+            trained(),
+            tries_failed(1100, 1100),
+            (Action.ALERT, "R2"),
+        ),
     ),
     boundary=(
         Cell(
             "another end 11 steps on", AGAIN, ends(node_lost(), step=1111, found=KEPT), RELAUNCH_R1
+        ),
+        Cell(
+            "a second try inside the job failed 11 steps on",
+            trained(),
+            tries_failed(1100, 1111),
+            (Action.WAIT, "R13"),
         ),
     ),
     planned=(paused("the same end", ends(killed()), AGAIN),),
@@ -137,8 +164,20 @@ R3 = Decides(
             ends(node_lost(), step=1200, found=listing(900, 1000, 1150)),
             (Action.ESCALATE, "R3"),
         ),
+        Cell(
+            "two tries inside the job brought no new checkpoint, budget 2",
+            trained(retries={"budget": 2}),
+            tries_failed(1100, 1200),
+            (Action.ALERT, "R3"),
+        ),
     ),
     boundary=(
+        Cell(
+            "tries inside the job are fewer than the budget",
+            trained(retries={"budget": 3}),
+            tries_failed(1100, 1200),
+            (Action.WAIT, "R13"),
+        ),
         Cell(
             "the restart before brought a checkpoint",
             ONCE,

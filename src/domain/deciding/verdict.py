@@ -41,10 +41,12 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.evolving.foresee import foresee
 from watchkeeper.domain.recovery.advised import proposed_with
+from watchkeeper.domain.recovery.again import charged
 from watchkeeper.domain.recovery.attempts_told import told_by_attempts, told_by_demand
 from watchkeeper.domain.recovery.hypotheses import judged_by_end, judged_by_progress
 from watchkeeper.domain.recovery.live import answer_to
 from watchkeeper.domain.recovery.lost import consent_words
+from watchkeeper.domain.recovery.own_tries import retried
 from watchkeeper.domain.recovery.places_named import bad_nodes, nodes_of_end
 from watchkeeper.domain.recovery.recovery import Case, newest_resumable, recover
 from watchkeeper.domain.recovery.relaunching import decide_answered, decide_asked
@@ -119,8 +121,9 @@ def _verdict(
             events += _told(foresee(run, events, command), change, check)
     events += judged_by_progress(run, check)
     events += resume_shown(foresee(run, events, command), check)
-    if job is not None and job.attempts_failed > instance.attempts_failed:
-        events.append(_watch_attempts(check, job))
+    after = foresee(run, events, command)
+    spent = len(charged(after, command.now)[0])
+    events += retried(after, instance, check, spent, command.now)
     after = foresee(run, events, command)
     point = stopping_point(after, check, command.now)
     return events + end_at(after, point, check) if point else events
@@ -355,14 +358,3 @@ def _what_now(run: Run, summary: str, first: str) -> str:
 
 def _end_it(run: Run) -> str:
     return f"end it with `watchkeeper stop {run.slug} --reason ...`"
-
-
-def _watch_attempts(check: CheckRecorded, job: JobFacts) -> DecisionMade:
-    left = "unknown" if job.attempts_left is None else str(job.attempts_left)
-    return DecisionMade(
-        instance=check.instance,
-        action=Action.WAIT,
-        rule="R13",
-        because=f"the orchestrator retries by itself; retries left: {left}",
-        evidence=(f"{job.attempts_failed} attempts failed inside the job",),
-    )

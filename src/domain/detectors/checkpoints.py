@@ -76,23 +76,34 @@ def _late(
     if check.liveness.phase is not TrainingPhase.TRAINING or not moves(check.liveness):
         return None
     slack = live_limits_of(contract_of(run)).checkpoint_slack
-    start = instance.plan.resume_step or 0
+    start, length = instance.plan.resume_step or 0, interval.time
     if interval.steps is not None:
         if check.progress is None:
             return None
         step = check.progress.step - check.progress.uncertainty
         gained = step - max(newest or 0, start)
         late = gained > slack * interval.steps
-        return (f"{gained} steps since the last one" if late else ""), newest
+        rate = check.liveness.rate
+        if late or not _is_retried(instance, check) or not rate:
+            return (f"{gained} steps since the last one" if late else ""), newest
+        # Each retry begins these steps again: only time tells that none is ever saved.
+        length = timedelta(seconds=interval.steps / rate)
     since = _waits_since(run, instance, check, newest)
-    if interval.time is None or since is None:
+    if length is None or since is None:
         return None
     # What is looked at each cadence is known no closer than that.
-    limit = max(slack * interval.time, interval.time + 2 * cadence_of(contract_of(run)))
+    limit = max(slack * length, length + 2 * cadence_of(contract_of(run)))
+    if _is_retried(instance, check):
+        limit += length + live_limits_of(contract_of(run)).initialising
     waited = now - since
     began = "the last one" if newest is not None else "steps were first seen"
     told = f"{_rounded(waited)} since {began}"
     return (told if waited > limit else ""), newest
+
+
+def _is_retried(instance: Instance, check: CheckRecorded) -> bool:
+    """Return whether the orchestrator has retried the job by itself."""
+    return max(instance.attempts_failed, check.job.attempts_failed if check.job else 0) > 0
 
 
 def _newest_came(run: Run, check: CheckRecorded) -> int | None:
@@ -124,6 +135,8 @@ def _waits_since(
 ) -> datetime | None:
     """Return from when on the next checkpoint is waited for."""
     began = check.liveness.phase_since or instance.launched_at
+    if _is_retried(instance, check):
+        began = instance.trained_since or began
     known = came_so_far(run).get(newest) if newest is not None else None
     came = known.came_at if known is not None else None
     times = [at for at in (began, came) if at is not None]

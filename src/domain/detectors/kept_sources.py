@@ -17,7 +17,7 @@ from watchkeeper.domain.observed.sources import (
 from watchkeeper.domain.progress.bare_bars import bars_of, read_in
 from watchkeeper.domain.progress.progress import progress_of
 from watchkeeper.domain.state.run import Run
-from watchkeeper.domain.values import TERMINAL, JobState, SourceState, Step
+from watchkeeper.domain.values import TERMINAL, JobFacts, JobState, SourceState, Step
 
 ATTEMPTS_MAX = 8
 """Tries of tasks kept in a check."""
@@ -76,6 +76,7 @@ def with_sources(check: CheckRecorded, run: Run, seen: Observation) -> CheckReco
     usable = fresh | told
     attempts = seen.attempts if "attempts" in usable else ()
     kept = {
+        "job": _counted(check.job, attempts),
         "attempts": kept_attempts(attempts),
         "capacity": _capacity(seen.capacity if "cluster" in usable else None, attempts),
         "nodes": _nodes(seen.nodes) if "cluster" in usable else (),
@@ -85,6 +86,17 @@ def with_sources(check: CheckRecorded, run: Run, seen: Observation) -> CheckReco
         "maximum_shown": _maximum(check, run, seen),
     }
     return check.model_copy(update=kept)
+
+
+def _counted(job: JobFacts | None, attempts: tuple[AttemptFacts, ...]) -> JobFacts | None:
+    """Return the job with the tries that failed inside it, also where only their numbers say so.
+
+    Tries are numbered from 0, so that before the newest one as many failed.
+    """
+    newest = max((one.attempt for one in attempts), default=0)
+    if job is None or newest <= job.attempts_failed:
+        return job
+    return job.model_copy(update={"attempts_failed": newest})
 
 
 def kept_attempts(attempts: tuple[AttemptFacts, ...]) -> tuple[AttemptFacts, ...]:

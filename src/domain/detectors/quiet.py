@@ -158,8 +158,7 @@ def _phase(
     begun = known.phase_since or started or before.began or before.now
     phase = _phase_now(before, instance, check, witnesses)
     if phase is known.phase and known.phase_since is not None:
-        restarted = job is not None and job.attempts_failed > instance.attempts_failed
-        return phase, before.now if restarted else known.phase_since
+        return phase, known.phase_since
     if phase is TrainingPhase.TRAINING:
         return phase, before.now  # It is seen from here on; nobody knows since when.
     if known.phase is TrainingPhase.NOT_STARTED and known.since is not None:
@@ -167,6 +166,9 @@ def _phase(
         return phase, max(started, known.since) if started is not None else before.now
     if known.phase is None:
         return phase, started or begun
+    if job is not None and job.attempts_failed > instance.attempts_failed:
+        # A retry gives no more time: it starts since the last step was seen.
+        return phase, known.since or begun
     return phase, before.now
 
 

@@ -21,6 +21,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.evolving.judgement import gained, seen_unnamed_at
 from watchkeeper.domain.evolving.manoeuvres import with_rejection
+from watchkeeper.domain.observed.sources import TrainingPhase
 from watchkeeper.domain.replacing import copied
 from watchkeeper.domain.state.bad_numbers import nan_since
 from watchkeeper.domain.state.metrics import with_losses
@@ -31,7 +32,7 @@ from watchkeeper.domain.state.phases import (
     Stabilizing,
 )
 from watchkeeper.domain.state.remembered import TRAIL_MAX, past_check, with_checks
-from watchkeeper.domain.state.retries import with_retries
+from watchkeeper.domain.state.retries import with_retries, with_tries
 from watchkeeper.domain.state.run import (
     CHECKPOINTS_KEPT,
     Checkpoint,
@@ -143,6 +144,17 @@ def _louder(data: FindingRaised) -> FindingOpened:
     )
 
 
+def _trained_since(known: datetime | None, check: CheckRecorded, at: datetime) -> datetime | None:
+    """Return since when an instance trains, over the retries of the orchestrator.
+
+    While it waits for machines no checkpoint is due.
+    """
+    phase, since = check.liveness.phase, check.liveness.phase_since
+    if phase is TrainingPhase.NOT_STARTED:
+        return None
+    return known or ((since or at) if phase is TrainingPhase.TRAINING else None)
+
+
 def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
     """Apply checks that were recorded one right after another; at least one.
 
@@ -153,12 +165,15 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
     name, plan = instance.plan.instance, instance.plan
     best, slack, failed = instance.step_best, instance.step_uncertainty, instance.attempts_failed
     retried, unsure, nan_from = instance.retried, instance.unsure, instance.nan_from
+    tries, trained = instance.tries, instance.trained_since
     looked = run.last_check.at if run.last_check is not None else None
     phase, since, progress = run.phase, run.since, run.progress
     for _, at, data in checks:
         if data.instance != name:
             raise Misfit(f"{data.instance} is not the newest instance")
         shown, job = data.progress, data.job
+        tries = with_tries(tries, failed, data, at, progress)
+        trained = _trained_since(trained, data, at)
         if shown is not None:
             progress = shown
             # Of two readings of one step, the closer one counts.
@@ -182,6 +197,8 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
         seen = copied(seen, attempts_failed=failed)
     if retried is not seen.retried or unsure is not seen.unsure:
         seen = copied(seen, retried=retried, unsure=unsure)
+    if tries is not seen.tries or trained != seen.trained_since:
+        seen = copied(seen, tries=tries, trained_since=trained)
     if nan_from != seen.nan_from:
         seen = copied(seen, nan_from=nan_from)
     return copied(

@@ -1,23 +1,26 @@
 """R2, R3, R12 and R19: the same failure again, and too many of them without progress."""
 
+from datetime import datetime
+
 from watchkeeper.domain.contracts.contract import Lane
 from watchkeeper.domain.durations import render_duration
 from watchkeeper.domain.events import Action, DecisionMade, Outlook
 from watchkeeper.domain.recovery.case import Case, answer, place
+from watchkeeper.domain.recovery.own_tries import ask_at_end, charged_tries, repeats_at_end
 from watchkeeper.domain.state.repeated import in_same_window, is_past
 from watchkeeper.domain.state.run import Failure, Restart, Run, contract_of
 
 
-def charged(case: Case) -> tuple[list[Restart], list[Restart]]:
+def charged(run: Run, now: datetime) -> tuple[list[Restart], list[Restart]]:
     """Return the restarts of the window that count against the budget, and those that do not.
 
     A restart that brought a new complete, validated checkpoint beyond the one it resumed from is
     no charge: training went on. Nor is one whose failure was excused by later evidence.
     """
-    window = contract_of(case.run).retries.window
-    excused = {one.instance for one in case.run.failures if one.excused}
+    window = contract_of(run).retries.window
+    excused = {one.instance for one in run.failures if one.excused}
     # What a human asked for, or answered with, is no restart by rule.
-    recent = [one for one in case.run.restarts if one.at > case.now - window]
+    recent = [one for one in run.restarts if one.at > now - window]
     free = [one for one in recent if one.gained is not None or one.after in excused]
     return [one for one in recent if one not in free], free
 
@@ -25,14 +28,17 @@ def charged(case: Case) -> tuple[list[Restart], list[Restart]]:
 def r3(case: Case) -> DecisionMade | None:
     """R3: as many restarts as the contract allows brought no progress in its window."""
     retries = contract_of(case.run).retries
-    spent, free = charged(case)
-    if len(spent) < retries.budget:
+    spent, free = charged(case.run, case.now)
+    own = charged_tries(case.run, case.now)
+    if len(spent) + len(own) < retries.budget:
         return None
     gained = [one for one in free if one.gained is not None]
     because = (
         f"the restart budget is used up: {len(spent)} of {retries.budget} "
         f"in {render_duration(retries.window)} brought no new checkpoint, {len(gained)} brought one"
     )
+    if own:
+        because = f"{because}; {len(own)} tries inside {case.failure.instance} brought none either"
     if retries.budget == 0:
         because = "the restart budget is 0 (retries.budget): no rule restarts it"
     told = [_told(one) for one in (*spent, *free)[-4:]]
@@ -56,7 +62,8 @@ def r2(case: Case) -> DecisionMade | None:
         if in_same_window(case.failure, earlier):
             because = f"a second failure in the same window as {earlier.instance}'s"
             return _again(case, earlier, because)
-    return None
+    repeats = repeats_at_end(case)
+    return ask_at_end(case, repeats) if repeats is not None else None
 
 
 def r12(case: Case) -> DecisionMade | None:

@@ -39,6 +39,7 @@ from watchkeeper.domain.recovery.causes import (
     supersede_words,
 )
 from watchkeeper.domain.recovery.node import lost_again
+from watchkeeper.domain.recovery.own_tries import ask_at_end, repeats_at_end
 from watchkeeper.domain.recovery.stopped import r14_by_its_words, r14_stopped
 from watchkeeper.domain.recovery.store_silence import PROPOSES, silent_too_long
 from watchkeeper.domain.signals.receiving import doubted
@@ -137,6 +138,9 @@ def _r13(case: Case) -> DecisionMade | None:
     left = end.attempts_left if end is not None else None
     if contract_of(case.run).retries.owner != "orchestrator" or not left:
         return None
+    repeats = repeats_at_end(case)
+    if repeats is not None:
+        return ask_at_end(case, repeats)
     because = f"the orchestrator owns retries and has {left} left"
     return answer(case, Action.WAIT, "R13", because)
 
@@ -225,7 +229,7 @@ def bad_checkpoints(run: Run) -> tuple[str, ...]:
 def _r1(case: Case, chosen: Checkpoint) -> DecisionMade:
     retries = contract_of(case.run).retries
     failure = case.failure
-    used = len(charged(case)[0])
+    used = len(charged(case.run, case.now)[0])
     first = "first failure with this fingerprint"
     if any(f.fingerprint == failure.fingerprint for f in case.run.failures[:-1]):
         first = "seen before, with progress past it since"
@@ -343,7 +347,7 @@ TABLE: tuple[Row, ...] = (
     Row(("R14",), _r14_planned),
     Row(("R14",), r14_by_its_words),
     Row(("R14",), r14_stopped),
-    Row(("R13",), _r13),
+    Row(("R13", "R2"), _r13),
     Row(("R19",), _r19_owner),
     Row(("R9",), _r9),
     Row(("R8",), r8),

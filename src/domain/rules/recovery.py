@@ -9,6 +9,7 @@ _AGAIN = "watchkeeper.domain.recovery.again"
 _CAUSES = "watchkeeper.domain.recovery.causes"
 _LIVE = "watchkeeper.domain.recovery.live"
 _VERDICT = "watchkeeper.domain.deciding.verdict"
+_OWN_TRIES = "watchkeeper.domain.recovery.own_tries"
 _LAUNCHING = "watchkeeper.domain.launches.launching"
 
 RECOVERY_RULES = (
@@ -30,8 +31,10 @@ RECOVERY_RULES = (
         "the same failure again",
         "The same fingerprint without progress past it, uncertainty included; or any second "
         "failure within 10 steps of an earlier one, or too coarsely read to be told apart. A "
-        "failure that later evidence excused does not count.",
-        "Ask the DRI; do not relaunch.",
+        "failure that later evidence excused does not count. Inside one job: a try that failed "
+        "with the same fingerprint, node or step as an earlier one, without a newer complete "
+        "checkpoint between them.",
+        "Ask the DRI; do not relaunch. A live job is left alone.",
         _AGAIN,
         f"{_HERO}, What Can Go Wrong: Repeated recoverable failures",
     ),
@@ -41,7 +44,8 @@ RECOVERY_RULES = (
         "As many relaunches as `retries.budget` were decided by a rule within `retries.window` and "
         "brought no new complete, validated checkpoint beyond the one they resumed from. What "
         "brought one is no charge; nor is what a human asked for or answered with, nor a restart "
-        "after a failure that later evidence excused.",
+        "after a failure that later evidence excused. Tries that the orchestrator retried inside "
+        "the job count too, where they ended without a newer complete checkpoint.",
         "Ask the DRI, with both numbers: restarts without and with a new checkpoint.",
         _AGAIN,
         f"{_LOOP}, Notes: restart_count",
@@ -147,8 +151,8 @@ RECOVERY_RULES = (
         "the orchestrator retries",
         "The orchestrator reports another failed attempt inside the job, or owns retries and has "
         "some left.",
-        "Wait, and watch the attempts.",
-        _VERDICT,
+        "Wait, and watch the attempts; R2 and R3 ask about those that repeat.",
+        _OWN_TRIES,
         f"operating practice: exactly one retry owner; {_LOOP}, branch: Terminal and not "
         "successful",
     ),

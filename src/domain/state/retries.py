@@ -7,8 +7,8 @@ with.
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.observed.sources import AttemptFacts
+from watchkeeper.domain.events import CheckRecorded, Progress
+from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
 from watchkeeper.domain.values import TERMINAL
 
 FOLLOWS_WITHIN = timedelta(minutes=10)
@@ -16,6 +16,12 @@ FOLLOWS_WITHIN = timedelta(minutes=10)
 
 RETRIES_MAX = 16
 """Failed tries remembered of an instance: the newest."""
+
+TRIES_MAX = 64
+"""Failed tries of the whole job remembered of an instance: the newest."""
+
+TOGETHER = timedelta(minutes=10)
+"""Tasks of a gang that fail within this time of each other are one failed try."""
 
 
 class Retried(NamedTuple):
@@ -28,6 +34,69 @@ class Retried(NamedTuple):
 
     since: datetime
     until: datetime | None
+
+
+class Tried(NamedTuple):
+    """A try of the whole job that failed, and that the orchestrator followed by another.
+
+    Attributes:
+        at: When it failed, or when its failure was first seen.
+        facts: The task whose failure stands for it; none where only the number of tries is known.
+        step: The newest step seen before it failed.
+        uncertainty: How far the true step may lie from it, either way.
+    """
+
+    at: datetime
+    facts: AttemptFacts | None
+    step: int | None = None
+    uncertainty: int = 0
+
+
+def with_tries(
+    known: tuple[Tried, ...],
+    failed: int,
+    check: CheckRecorded,
+    at: datetime,
+    progress: Progress | None,
+) -> tuple[Tried, ...]:
+    """Return the failed tries of an instance, with those that a check shows for the first time.
+
+    Args:
+        known: Those known before the check.
+        failed: How many failed tries the orchestrator counted before.
+        check: The check. Its job says how many tries failed: no more are taken from its tasks.
+        at: When it was made.
+        progress: The newest progress before it.
+    """
+    job = check.job
+    if job is None or job.attempts_failed <= len(known):
+        return known
+    seen = (None, 0) if progress is None else (progress.step, progress.uncertainty)
+    rows = list(check.attempts)
+    if job.state in TERMINAL:
+        # The try that ended the instance is followed by none.
+        rows = [one for one in rows if _is_followed(one, check)]
+    # Of a gang, tasks that were killed only followed the one that failed.
+    rows.sort(key=lambda one: one.state is AttemptState.KILLED and not one.oom)
+    tries = list(known)
+    for row in rows:
+        new = Tried(row.ended_at or row.started_at or at, row, *seen)
+        if len(tries) < job.attempts_failed and not any(is_same(one, new) for one in tries):
+            tries.append(new)
+    if len(tries) == len(known) and job.attempts_failed > failed and job.state not in TERMINAL:
+        tries.append(Tried(at, None, *seen))
+    return tuple(sorted(tries, key=lambda one: one.at))[-TRIES_MAX:]
+
+
+def is_same(known: Tried, new: Tried) -> bool:
+    """Return whether a task's failure belongs to a failed try that is known already."""
+    if known.facts is None or new.facts is None:
+        return new.at <= known.at
+    if new.facts.ended_at is None and new.facts.started_at is None:
+        return new.facts.attempt <= known.facts.attempt
+    if known.facts.task == new.facts.task and known.facts.attempt != new.facts.attempt:
+        return False
+    return abs(known.at - new.at) <= TOGETHER
 
 
 def with_retries(

@@ -24,7 +24,7 @@ from watchkeeper.domain.state.manoeuvres import Manoeuvres
 from watchkeeper.domain.state.metrics import LossAt
 from watchkeeper.domain.state.phases import Phase, Running, Stabilizing, Unborn
 from watchkeeper.domain.state.remembered import PastCheck
-from watchkeeper.domain.state.retries import Retried
+from watchkeeper.domain.state.retries import Retried, Tried
 from watchkeeper.domain.values import CheckpointKind, JobFacts
 
 UNACCOUNTED = "job_unaccounted"
@@ -89,6 +89,8 @@ class Instance:
         step_uncertainty: How far the true step may lie from it, either way.
         attempts_failed: The orchestrator's own failed attempts seen so far.
         retried: Those of them that were followed by another, as far as their time is known.
+        tries: The failed tries of the whole job that the orchestrator followed by another.
+        trained_since: When it was first seen to train since it last waited for machines.
         nan_from: The first step whose logged numbers are NaN or infinite and stayed so.
         unsure: The orchestrator's last answer was that it cannot tell.
         config: The configuration it was launched with, flattened; empty where none was read.
@@ -103,6 +105,8 @@ class Instance:
     step_uncertainty: int = 0
     attempts_failed: int = 0
     retried: tuple[Retried, ...] = ()
+    tries: tuple[Tried, ...] = ()
+    trained_since: datetime | None = None
     nan_from: int | None = None
     unsure: bool = False
     config: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -121,8 +125,7 @@ class Failure:
         revised: The event that revised its cause last; 0 where none did.
         traced: A Python traceback stood in its log.
         ended_at: When the orchestrator says that it ended; none where it did not say.
-        excused: A later word names a cause outside of the run, where none was known before: what
-            it had been charged with is given back.
+        excused: A later word names a cause outside of the run: its charge is given back.
     """
 
     instance: str
@@ -151,8 +154,7 @@ class Restart:
         instance: The one that it started.
         after: The instance whose end it answers.
         resume_step: Where it started from.
-        gained: The newest complete, validated checkpoint that it brought beyond that; none while
-            it brought none.
+        gained: The newest complete, validated checkpoint that it brought beyond that.
     """
 
     at: datetime
@@ -350,9 +352,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A run whose history holds something that this code cannot read or that does not fit.
-
-    It is read-only: listed by status and verify, never guessed.
+    """A run whose history this code cannot read: listed by status and verify, never guessed.
 
     Attributes:
         version: The last version that could be folded.
