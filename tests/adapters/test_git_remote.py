@@ -631,13 +631,14 @@ def test_a_commit_for_several_runs_tells_of_each_its_own(remote: GitRemote, bare
     assert says(bare, "diff-tree", "-r", "--name-only", f"{alone}..{commit}").split() == [
         *sorted(files)
     ]
-    asked = ["logs/a.md", "logs", "nowhere.md", "logs/deep/b.md", "a\nb"]
+    asked = ["logs/a.md", "logs", "nowhere.md", "logs/deep/b.md"]
     assert remote.read_files(head, asked) == {
         "logs/a.md": b"a\n",
         "nowhere.md": None,
         "logs/deep/b.md": b"b\n",
-        "a\nb": None,
     }
+    with pytest.raises(ValueError, match="control characters"):
+        remote.read_files(head, [*asked, "a\nb"])
 
 
 def test_a_call_that_hangs_is_ended_from_another_thread(mirror: Path) -> None:
