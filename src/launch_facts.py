@@ -47,6 +47,7 @@ from watchkeeper.observe import Asked, ask
 from watchkeeper.ports import (
     BundleOrchestrator,
     HardwareOrchestrator,
+    LogbookRefused,
     NamesTracker,
     Outside,
     RegionStore,
@@ -161,6 +162,8 @@ def ask_logbook(push: Callable[[], object]) -> Asked[LogbookFacts]:
     def pushed() -> LogbookFacts:
         try:
             push()
+        except LogbookRefused as error:
+            return LogbookFacts(pushed=False, refused=error.reason)
         except PushRaced as error:
             raise Unavailable("git", str(error)) from error
         return LogbookFacts(pushed=True)

@@ -49,6 +49,10 @@ class Unavailable(Exception):
         self.retry_after = retry_after
 
 
+class LogbookRefused(Unavailable):
+    """A logbook's place is not allowed, or holds what is not ours: a definite no."""
+
+
 class SubmitRefused(Exception):
     """The orchestrator definitely did not accept the job, and would not a second time."""
 
@@ -340,11 +344,7 @@ class Outside(Protocol):
         ...
 
     def home_facts(self, principals: Sequence[str]) -> HomeFacts:
-        """Return what the home knows of some principals, and whether a watch runs in it.
-
-        Raises:
-            Unavailable: The list of principals or the watch's lock cannot be read.
-        """
+        """Return what the home knows of principals and of its watch, or raise `Unavailable`."""
         ...
 
 

@@ -24,7 +24,7 @@ from watchkeeper.domain.outbox.policy import Act
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.ledger import Ledger
-from watchkeeper.ports import Outside, Unavailable
+from watchkeeper.ports import LogbookRefused, Outside, Unavailable
 from watchkeeper.ports_git import BranchHead, GitRemote, PushRaced
 from watchkeeper.projections.headlines import branch_message
 from watchkeeper.projections.logbook import RENDERER, render_at
@@ -87,14 +87,15 @@ def push_logbook(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> bo
         Whether something was recorded: not where the rendered bytes are on the remote already.
 
     Raises:
-        Unavailable: The remote gives no answer, or holds something that is not ours.
+        LogbookRefused: Its place is not allowed, or holds something that is not ours.
+        Unavailable: The remote gives no answer.
         PushRaced: Other writers came first too many times in a row.
     """
     pushed = push_logbooks(ledger, outside, [run], actor)
     for error in pushed.faults.values():
         raise error
     for why in pushed.left_out.values():
-        raise Unavailable("git", why)
+        raise LogbookRefused("git", why)
     return run.slug in pushed.recorded
 
 
@@ -234,19 +235,25 @@ def _book(
         # Just as it was left: the branch's history need not be searched.
         since = known.version
     else:
-        since = _rendered_at(remote, head, path, events, there)
+        since = _rendered_at(ledger, remote, head, path, events, there)
     return _Book(run, effects, path, events, newest, render_at(events), there, since)
 
 
 def _rendered_at(
-    remote: GitRemote, head: BranchHead, path: str, events: Sequence[Event], there: bytes | None
+    ledger: Ledger,
+    remote: GitRemote,
+    head: BranchHead,
+    path: str,
+    events: Sequence[Event],
+    there: bytes | None,
 ) -> int:
     """Return the version that the file on the remote was rendered at; 0 where there is none.
 
     Raises:
         _NotOurs: Its bytes are not what this ledger rendered there.
     """
-    newest = remote.newest_for_run(head, events[0].envelope.correlation)
+    run = events[0].envelope.correlation
+    newest = remote.newest_for_run(head, run)
     if newest is None:
         if there is None:
             return 0
@@ -255,13 +262,30 @@ def _rendered_at(
     if match is None:
         raise _NotOurs(f"commit {newest.commit[:8]} has no readable Watchkeeper-Head")
     since = int(match[1])
-    if since > events[-1].version:
+    held = 0 < since <= events[-1].version and ledger.head_at(run, since) == match[0]
+    lost = since > events[-1].version and ledger.effects(run).pushed is not None
+    if not held and not lost:
+        if there is None:
+            return 0  # Another home's logbook of this name is at another path.
+        raise _NotOurs(_of_another_home(run, path, newest.commit, there))
+    if lost:
         why = f"is at event {since}, the ledger at {events[-1].version}: was an old copy restored?"
         raise _NotOurs(f"the remote's logbook {why}")
     if there != render_at(events, version=since):
         fix = "revert it, or record it with `watchkeeper note`; nothing is overwritten"
         raise _NotOurs(f"{path} was edited after {newest.commit[:8]}: {fix}")
     return since
+
+
+def _of_another_home(run: str, path: str, commit: str, there: bytes) -> str:
+    """Say whose logbook is in the place, and how to go on."""
+    found = re.findall(rf"{re.escape(run)}-i\d+-([0-9a-f]{{6}})\b", there.decode(errors="replace"))
+    name = "another home" + (f" ({', '.join(sorted(set(found)))})" if found else "")
+    return (
+        f"{path} is the logbook of {run} from {name}: commit {commit[:8]} names events "
+        "that this ledger does not hold. Before the launch: set another logbook.path. To close "
+        f"this: `watchkeeper abandon {run} --reason WHY`"
+    )
 
 
 def _record_held(

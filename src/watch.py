@@ -24,7 +24,7 @@ from watchkeeper.domain.commands.refusals import Refused
 from watchkeeper.domain.deciding.handover import is_held
 from watchkeeper.domain.detectors.freshness import stale_since
 from watchkeeper.domain.envelope import Undecodable
-from watchkeeper.domain.events import EffectRecovered, Holder
+from watchkeeper.domain.events import Holder
 from watchkeeper.domain.outbox.effects import Effects
 from watchkeeper.domain.outbox.outbox import no_longer_asked, target_of
 from watchkeeper.domain.outbox.policy import JOB_ACTS, OUTBOUND, Act, due_acts, waits, wanted_acts
@@ -312,9 +312,7 @@ class Watcher:
 
     def _close_leftovers(self, slug: str, board: _Board) -> None:
         """Record what the run's own history has settled, such as a stop of what ended by itself."""
-        names = no_longer_asked(board.run, board.effects)
-        if names:
-            over = [EffectRecovered(effect=name) for name in names]
+        if over := no_longer_asked(board.run, board.effects):
             board.effects = self._desk.ledger.record_effects(slug, over, SERVICE)
 
     def _collect(self) -> None:
@@ -387,6 +385,8 @@ def settle(desk: Desk, slug: str, limit: timedelta) -> None:
         run = desk.ledger.run(slug)
         if isinstance(run, Unreadable):
             return
+        if over := no_longer_asked(run, desk.ledger.effects(slug)):
+            desk.ledger.record_effects(slug, over, SERVICE)
         acts = due_acts(run, desk.ledger.effects(slug), clock.now())
         acts = [act for act in acts if act not in (Act.CHECK, Act.VERIFY)]
         if run.watch.kept_for and is_held(run.watch, clock.now()):

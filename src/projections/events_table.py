@@ -340,7 +340,7 @@ def _around(data: RootEvent | EffectEvent) -> str:
             again = data.retry_at.astimezone(UTC).strftime("%H:%M:%S UTC")
             return f"{data.effect} failed, try {data.attempt}, again {again}: {data.reason}"
         case EffectRecovered():
-            return f"{data.effect} got through"
+            return f"{data.effect} " + (f"closed: {data.reason}" if data.reason else "got through")
         case SignalCameLate():
             return late_summary(data.signal)
         case EffectAttempted() | EffectUnknown() | EffectRejected() | EffectConfirmed():

@@ -186,9 +186,9 @@ def test_what_was_confirmed_is_remembered_by_its_key() -> None:
 def test_what_nothing_asks_for_any_more_is_named() -> None:
     history = story(Running)
     stop = TRIED.model_copy(update={"effect": "stop"})
-    assert no_longer_asked(history.run, folded(stop, TRIED)) == ("stop",)
+    assert no_longer_asked(history.run, folded(stop, TRIED)) == [EffectRecovered(effect="stop")]
     history.tell(Stop(now=history.now, actor=DRI, reason="enough"))
-    assert no_longer_asked(history.run, folded(stop, TRIED)) == ()
+    assert no_longer_asked(history.run, folded(stop, TRIED)) == []
 
 
 # --- When it is tried ----------------------------------------------------------------------

@@ -158,10 +158,15 @@ class EffectFailed(Fact):
 
 
 class EffectRecovered(Fact):
-    """An effect that had not got through did, or nothing asks for it any more."""
+    """An effect that had not got through did, or nothing asks for it any more.
+
+    Attributes:
+        reason: Why a human gave it up, so that it is not tried again; empty otherwise.
+    """
 
     topic: ClassVar[str] = "effects.recovered.1"
     effect: str
+    reason: str = ""
 
 
 EndEvent = RunFinished | RunStopped | RunAbandoned | SealBlocked | SealVerified | RunSealed

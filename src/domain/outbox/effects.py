@@ -43,6 +43,7 @@ class Effects:
         since: Since when an effect is tried or fails, by name.
         confirmed: Key of the newest effect that the other side confirmed, by name; pushes and tags
             have events of their own.
+        closed: Why a human gave an effect up, by name: it is not tried again.
         pushed_at: When the newest logbook was recorded as pushed.
     """
 
@@ -56,6 +57,7 @@ class Effects:
     since: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     pushed_at: datetime | None = None
     confirmed: Mapping[str, str] = field(default_factory=dict[str, str])
+    closed: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def effects_stream(run: str) -> str:
@@ -84,8 +86,9 @@ def evolve_effects(effects: Effects, event: Event) -> Effects:
             return _troubled(now, event.data, event)
         case EffectRejected(effect=effect, final=final):
             return _through(now, effect) if final else _troubled(now, event.data, event)
-        case EffectRecovered(effect=effect):
-            return _through(now, effect)
+        case EffectRecovered(effect=effect, reason=reason):
+            closed = {**now.closed, effect: reason} if reason else now.closed
+            return replace(_through(now, effect), closed=closed)
         case EffectConfirmed(effect=effect, key=key):
             return replace(_through(now, effect), confirmed={**now.confirmed, effect: key})
         case _:

@@ -16,6 +16,7 @@ from watchkeeper.domain.events import (
     Action,
     EffectAttempted,
     EffectFailed,
+    EffectRecovered,
     EffectRejected,
     EffectUnknown,
 )
@@ -307,14 +308,20 @@ def next_attempt(effects: Mapping[str, Effects], act: str) -> int:
     return max((_tries(one, act) + 1 for one in effects.values()), default=1)
 
 
-def no_longer_asked(run: Run, effects: Effects) -> tuple[str, ...]:
-    """Return effects that are on record as under way though nothing asks for them any more.
+def no_longer_asked(run: Run, effects: Effects) -> list[EffectRecovered]:
+    """Return the ends of effects that are under way on record though nothing asks for them.
 
-    So it is after a job ended by itself that was to be stopped, or where a run was given up.
+    So it is after a job ended by itself that was to be stopped, or where a run was given up: then
+    the human's reason closes its logbook.
     """
     wanted = {act.value for act in wanted_acts(run, effects)}
     open_ones = {*effects.failing, *effects.attempted}
-    return tuple(name for name in EFFECTS if name in open_ones and name not in wanted)
+    reason = run.phase.reason or "abandoned" if isinstance(run.phase, Abandoned) else ""
+    return [
+        EffectRecovered(effect=name, reason=reason if name == Act.LOGBOOK.value else "")
+        for name in EFFECTS
+        if name in open_ones and name not in wanted
+    ]
 
 
 def _tries(effects: Effects, act: str) -> int:

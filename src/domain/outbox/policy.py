@@ -4,9 +4,16 @@ from datetime import datetime
 from enum import StrEnum
 
 from watchkeeper.domain.contracts.contract import seals_itself
-from watchkeeper.domain.events import Action, MilestoneVerified
+from watchkeeper.domain.events import Action, EffectRejected, MilestoneVerified
 from watchkeeper.domain.outbox.effects import Effects
-from watchkeeper.domain.state.phases import Finished, Interrupted, Launching, Running, Stabilizing
+from watchkeeper.domain.state.phases import (
+    Abandoned,
+    Finished,
+    Interrupted,
+    Launching,
+    Running,
+    Stabilizing,
+)
 from watchkeeper.domain.state.run import Run, contract_of, end_asked
 from watchkeeper.domain.state.unnamed import awaits_metadata
 
@@ -106,7 +113,7 @@ def _git_acts(run: Run, effects: Effects) -> list[Act]:
     if run.version == 0 or not is_public(run):
         return []
     current = effects.pushed is not None and effects.pushed.version >= run.version
-    acts: list[Act] = [] if current else [Act.LOGBOOK]
+    acts: list[Act] = [] if current or _is_given_up(run, effects) else [Act.LOGBOOK]
     if isinstance(run.phase, Finished) and run.phase.verified is not None:
         if effects.tag is not None:
             acts.append(Act.CLOSE)
@@ -117,6 +124,13 @@ def _git_acts(run: Run, effects: Effects) -> list[Act]:
         # The logbook that names it is on the remote before the tag is.
         acts.append(Act.MILESTONE)
     return acts
+
+
+def _is_given_up(run: Run, effects: Effects) -> bool:
+    """Say whether a human gave the run up, and with it a logbook that the remote refuses."""
+    name = Act.LOGBOOK.value
+    refused = name in effects.closed or isinstance(effects.failing.get(name), EffectRejected)
+    return isinstance(run.phase, Abandoned) and refused
 
 
 def is_public(run: Run) -> bool:
