@@ -99,24 +99,28 @@ def _unused(gate: Gate) -> GateFinding | None:
         silent = cannot_tell(gate, "L3", "output root", source)
         if silent is not None:
             return silent
+    old = _old_checkpoints(gate)
     writer = fresh_write(gate.facts.store, gate.now)
     if writer:
         fix = f"find what writes there, and end it or adopt it; {ADOPTABLE}"
-        return blocked("L3", "output root", writer, fix)
+        return blocked("L3", "output root", "; ".join(filter(None, (writer, old))), fix)
     job = gate.facts.job
     if job is not None and job.state is not JobState.NOT_FOUND:
         fix = "find out who submitted it; end it, or choose another run slug"
         says = f"a job {job.submission_id} exists already: {job.state.value}"
         return blocked("L3", "output root", says, fix)
-    store = gate.facts.store
-    stale = store is not None and store.complete
-    if stale and not lies_below(gate.contract.initialize_from, gate.contract.output_root):
-        assert store is not None, "what is stale was listed"
-        newest = store.complete[-1]
-        says = f"{gate.contract.output_root} holds checkpoints already, up to step-{newest}"
+    if old:
         fix = "choose a new output root: training could resume from them unasked"
-        return blocked("L3", "output root", says, fix)
+        return blocked("L3", "output root", old, fix)
     return None
+
+
+def _old_checkpoints(gate: Gate) -> str:
+    """Say which checkpoints the root holds that this run does not start from; empty without any."""
+    store, root = gate.facts.store, gate.contract.output_root
+    if store is None or not store.complete or lies_below(gate.contract.initialize_from, root):
+        return ""
+    return f"{root} holds checkpoints already, up to step-{store.complete[-1]}"
 
 
 def fresh_write(store: StoreFacts | None, now: datetime | None) -> str:
