@@ -7,12 +7,19 @@ from datetime import timedelta
 import pytest
 
 from tests.domain.given import History, decided
-from tests.domain.samples import DRI, checkpoint, killed, listing, tracker
+from tests.domain.samples import DRI, bar, checkpoint, killed, listing, sealable, succeeded, tracker
 from tests.domain.test_manoeuvres import approval, relaunch, rollback
-from watchkeeper.domain.commands.commands import Acknowledge
+from watchkeeper.domain.commands.commands import Acknowledge, VerifySeal
 from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.events import Action, DecisionMade, RollbackPlanned
+from watchkeeper.domain.events import (
+    Action,
+    DecisionMade,
+    ResumeProven,
+    RollbackPlanned,
+    SealVerified,
+)
 from watchkeeper.domain.state.bad_numbers import bad_from, last_good
+from watchkeeper.domain.state.health import health_now
 from watchkeeper.domain.values import CheckpointListing, TrackerFacts
 
 MINUTES = timedelta(minutes=10)
@@ -80,11 +87,7 @@ def test_a_rollback_to_a_bad_one_is_refused_and_names_the_last_good_one() -> Non
 
 
 def test_what_the_next_instance_writes_is_good_again() -> None:
-    history = lost_its_numbers()
-    history.tell(rollback(history, 600))
-    history.tell(approval(history))
-    history.fail(killed(15), shown=shown(history, 915), found=listing(500, 600))
-    history.relaunch()
+    history = rolled_back()
     history.train(650, wait=MINUTES, found=listing(500, 600))
     written = checkpoint(700, written_at=history.now + MINUTES)
     history.train(705, wait=MINUTES, found=listing(500, 600, written))
@@ -92,6 +95,57 @@ def test_what_the_next_instance_writes_is_good_again() -> None:
     answer = history.fail(killed(9), step=710, found=listing(500, 600, written))
     assert decided(answer) == (Action.RELAUNCH, "R1")
     assert answer.the(DecisionMade).resume_step == 700
+
+
+def rolled_back() -> History:
+    """The same run, which a human took back to step-600; the second instance is launched."""
+    history = lost_its_numbers()
+    history.tell(rollback(history, 600))
+    history.tell(approval(history))
+    history.fail(killed(15), shown=shown(history, 915), found=listing(500, 600))
+    return history.relaunch()
+
+
+def test_after_a_rollback_it_is_healthy_once_resumed_steps_move() -> None:
+    history = rolled_back()
+    told: list[tuple[int, str]] = []
+    for step in (600, 700, 800):
+        history.train(step, wait=MINUTES, found=listing(500, 600))
+        told.append((step, health_now(history.run).value))
+    assert told == [(600, "unknown"), (700, "healthy"), (800, "healthy")]
+    proven = next(one.data for one in history.events if isinstance(one.data, ResumeProven))
+    assert proven.because.endswith("training is past the step 600 of the rollback")
+    # An end after it counts from where the new lineage came to, not from the old one.
+    history.fail(killed(9), step=800, found=listing(500, 600))
+    history.relaunch()
+    assert history.run.judgement.high_water == 800
+
+
+def test_a_tracker_that_still_shows_the_old_end_opens_nothing_after_a_rollback() -> None:
+    history = rolled_back()
+    for step in (650, 700, 750):
+        fact = shown(history, 915)
+        history.later(MINUTES).check(
+            lines=[bar(f"{step}/5.16kit")], shown=fact, found=listing(500, 600)
+        )
+        assert history.run.findings == {}
+        assert health_now(history.run).value == "healthy"
+
+
+def test_the_range_that_a_rollback_left_behind_is_a_caveat_of_the_seal() -> None:
+    history = rolled_back()
+    history.train(700, wait=MINUTES, found=listing(500, 600))
+    history.fail(succeeded(), step=5154, found=listing(checkpoint(5155, written_at=history.now)))
+    facts = sealable(history.now, instance="i2")
+    written = listing(checkpoint(5155, written_at=history.now))
+    observed = facts.observation.model_copy(update={"checkpoints": written})
+    whole = facts.model_copy(update={"observation": observed})
+    sealing = VerifySeal(now=history.now, actor=DRI, facts=whole)
+    assert history.when(sealing).the(SealVerified).caveats == (
+        "1 interruption, all recorded here",
+        "i1 logged NaN or infinite numbers from step 610 to 915, left behind by a rollback to "
+        "step-600",
+    )
 
 
 @pytest.mark.parametrize("finite", [2, 3])

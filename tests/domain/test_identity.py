@@ -14,11 +14,12 @@ from tests.domain.samples import (
     job,
     listing,
     node_lost,
+    sealable,
     succeeded,
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge
+from watchkeeper.domain.commands.commands import Acknowledge, Stop, VerifySeal
 from watchkeeper.domain.events import (
     Action,
     CheckRecorded,
@@ -26,10 +27,14 @@ from watchkeeper.domain.events import (
     FindingCleared,
     FindingOpened,
     Health,
+    SealBlocked,
+    SealVerified,
     Severity,
     TrackerAnnounced,
 )
-from watchkeeper.domain.state.phases import Finished, Running, Stabilizing
+from watchkeeper.domain.state.health import health_now
+from watchkeeper.domain.state.phases import Finished, Running, Stabilizing, Stopped
+from watchkeeper.domain.values import JobState
 
 QUARTER = timedelta(minutes=15)
 FOUND = listing(900, 1000)
@@ -244,12 +249,81 @@ def test_a_human_may_relaunch_all_the_same_and_the_finding_clears_when_it_fits()
     assert cleared.kind == "tracker_identity"
 
 
-def test_a_successful_end_closes_the_finding() -> None:
+# --- It outlives the instance --------------------------------------------------------------------
+
+
+def seal(history: History, *waive: str) -> VerifySeal:
+    facts = sealable(history.now, instance=history.instance)
+    return VerifySeal(now=history.now, actor=DRI, facts=facts, waive=waive, reason="a new name")
+
+
+def test_a_drifted_identity_outlives_a_success_and_blocks_the_seal_until_it_is_waived() -> None:
     history = story(Running)
     look(history, lines=[ELSEWHERE])
-    history.fail(succeeded(), step=5154, found=listing(5155))
+    end = history.fail(succeeded(), step=5154, found=listing(5155))
     assert isinstance(history.run.phase, Finished)
+    assert set(history.run.findings) == {"tracker_identity"}
+    assert end.the(CheckRecorded).health is health_now(history.run) is Health.DEGRADED
+    end.without(EscalationRaised)  # The question of before still waits.
+    [missing] = history.tell(seal(history)).the(SealBlocked).missing
+    assert missing.startswith("identity: H2 open: the tracker identity is not the agreed")
+    assert "missing_artefacts" not in history.run.findings
+    caveats = history.tell(seal(history, "identity")).the(SealVerified).caveats
+    assert caveats[0].startswith("sealed without identity: H2 open")
     assert history.run.findings == {}
+
+
+def test_a_success_asks_again_about_a_drift_whose_question_was_taken_before() -> None:
+    history = story(Running)
+    asked = look(history, lines=[ELSEWHERE]).the(EscalationRaised).question
+    history.tell(Acknowledge(now=history.now, actor=DRI, question=asked, note="seen"))
+    end = history.fail(succeeded(), step=5154, found=listing(5155))
+    assert "--waive identity" in end.the(EscalationRaised).asks
+
+
+def test_a_drift_that_only_the_last_check_of_a_success_shows_is_asked_about() -> None:
+    history = story(Running)
+    end = history.fail(succeeded(), step=5154, found=listing(5155), lines=[ELSEWHERE])
+    assert kinds(end) == ["tracker_identity"]
+    assert end.the(EscalationRaised).rule == "H2"
+    assert end.the(CheckRecorded).health is Health.DEGRADED
+    history.when(seal(history)).the(SealBlocked)
+
+
+def test_a_drifted_identity_outlives_a_stop() -> None:
+    history = story(Running)
+    look(history, lines=[ELSEWHERE])
+    history.tell(Stop(now=history.now, actor=DRI, reason="enough"))
+    history.fail(job(JobState.STOPPED), step=1200, found=FOUND)
+    assert isinstance(history.run.phase, Stopped)
+    assert set(history.run.findings) == {"tracker_identity"}
+
+
+def test_a_wrong_start_of_an_earlier_instance_blocks_the_seal() -> None:
+    history = History().launch()
+    history.train(1000, found=FOUND)
+    history.fail(node_lost(), step=1000, found=FOUND)
+    history.relaunch()
+    look(history, 950, lines=["Resuming training from step 900"])
+    assert set(history.run.findings) == {"resume_mismatch"}
+    history.fail(node_lost(), step=1200, found=FOUND)
+    question = list(history.run.questions)[-1]
+    history.tell(Acknowledge(now=history.now, actor=DRI, question=question, answer="relaunch"))
+    history.relaunch()
+    history.fail(succeeded(), step=5154, found=listing(5155))
+    [missing] = history.tell(seal(history)).the(SealBlocked).missing
+    assert missing == ("lineage: H17 open as i2 ended: resumed from step 900 instead of step 1000")
+    verified = history.when(seal(history, "lineage")).the(SealVerified)
+    assert verified.caveats[-1].startswith("sealed without lineage: H17 open as i2 ended")
+
+
+def test_a_wrong_start_that_ends_by_success_stays_open_and_blocks_the_seal() -> None:
+    history = story(Running)
+    look(history, lines=["Resuming training from step 900"])
+    history.fail(succeeded(), step=5154, found=listing(5155))
+    assert set(history.run.findings) == {"resume_mismatch"}
+    [missing] = history.tell(seal(history)).the(SealBlocked).missing
+    assert missing.startswith("lineage: H17 open as i1 ended: resumed from step 900")
 
 
 # --- Announced once ------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ KEEP: dict[str, Any] = {"found": KEPT}
 DUE = "running; recovering: resumed from step 1000, not proven yet"
 DIFFERS = "running; not recovered: its losses differ from those before the resume at step 1000"
 NOT_COMPARED = (
-    "running; recovered without a comparison: past all that was trained before the resume at step"
+    "running; recovered without a comparison: past all that is kept from before the resume at step"
     " 1000, and too few losses to compare"
 )
 

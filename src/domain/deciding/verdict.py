@@ -53,15 +53,15 @@ from watchkeeper.domain.recovery.relaunching import decide_answered, decide_aske
 from watchkeeper.domain.recovery.resume_proof import resume_shown
 from watchkeeper.domain.recovery.revision import revised_by_attempts
 from watchkeeper.domain.recovery.success import (
+    asked_of_record,
     asked_of_short_success,
     has_reached_the_end,
     told_at_success,
     verify_end,
     verify_success,
-    wrong_numbers,
 )
 from watchkeeper.domain.signals.receiving import cause_by_witnesses, witnesses
-from watchkeeper.domain.state.causes import NUMBERS_WRONG
+from watchkeeper.domain.state.causes import LASTING, NUMBERS_WRONG, RECORD_WRONG
 from watchkeeper.domain.state.phases import Interrupted
 from watchkeeper.domain.state.questions import escalation_of
 from watchkeeper.domain.state.run import DRIFTED, UNACCOUNTED, Instance, Run, contract_of, dri_of
@@ -187,14 +187,15 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
         return _success(run, check, ended, command)
     events: list[RunEvent] = [ended]
     over = run.stop_requested == check.instance
-    # Findings are about a live instance; the next one is judged, and asked about, afresh. Only a
-    # drifted identity outlives it: the next instance would go on under it.
+    # Findings are about a live instance; the next one is judged, and asked about, afresh. A drifted
+    # identity outlives it: the next instance would go on under it. So does all that is about the
+    # record of a run that a person stopped, which may be sealed.
     events += [
         FindingCleared(kind=found.kind, rule=found.rule, reason=f"{check.instance} ended")
         for found in run.findings.values()
-        if over or found.kind != DRIFTED
+        if found.kind != DRIFTED and not (over and found.rule in RECORD_WRONG)
     ]
-    if run.stop_requested == check.instance:
+    if over:
         decision = DecisionMade(
             instance=check.instance,
             action=Action.LEAVE,
@@ -244,12 +245,12 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
 def _success(
     run: Run, check: CheckRecorded, ended: InstanceEnded, command: Command
 ) -> list[RunEvent]:
-    """Verify a success (R15); what says that its numbers are wrong outlives it, and is asked."""
+    """Verify a success (R15); what is wrong about record or numbers outlives it, and is asked."""
     answers = answers_at(run, run.instances[-1], check, command.now)
-    events: list[RunEvent] = [*numbers_at(run, answers)]
+    events: list[RunEvent] = [*numbers_at(run, answers, LASTING)]
     run = foresee(run, events, command)
     events += told_at_success(run, check, ended.job)
-    left = wrong_numbers(run)
+    events += asked_of_record(foresee(run, events, command), check)
     asked = foresee(run, events, command)
     return [
         *events,
@@ -257,7 +258,7 @@ def _success(
         *(
             FindingCleared(kind=found.kind, rule=found.rule, reason=f"{check.instance} ended")
             for found in run.findings.values()
-            if found not in left
+            if found.rule not in LASTING
         ),
         verify_success(check.instance, ended.job),
         RunFinished(instance=check.instance, step=ended.step),

@@ -28,7 +28,7 @@ from watchkeeper.domain.events import (
     Startup,
 )
 from watchkeeper.domain.measuring.measuring import measure
-from watchkeeper.domain.measuring.told_metrics import kept_metrics, told_now
+from watchkeeper.domain.measuring.told_metrics import kept_metrics, of_the_newest, told_now
 from watchkeeper.domain.measuring.witnesses import NOTHING_LOGGED, is_left_over
 from watchkeeper.domain.observed.liveness import Quiet
 from watchkeeper.domain.observed.observation import Observation, reading_of
@@ -41,7 +41,7 @@ from watchkeeper.domain.progress.progress import Progress as Shown
 from watchkeeper.domain.progress.progress import StartupProof, parse_progress, parse_startup
 from watchkeeper.domain.progress.startup_lines import startup_shown
 from watchkeeper.domain.signals.receiving import urged
-from watchkeeper.domain.state.causes import NUMBERS_WRONG
+from watchkeeper.domain.state.causes import LASTING
 from watchkeeper.domain.state.health import is_recovering
 from watchkeeper.domain.state.phases import Interrupted, Stabilizing
 from watchkeeper.domain.state.run import (
@@ -127,7 +127,7 @@ def summarise(
         readings=readings,
         job=_shortened(seen.job),
         progress=progress,
-        metrics=_metrics(run, instance, seen, tracker),
+        metrics=_metrics(run, instance, seen, of_the_newest(run, instance, tracker)),
         tracker_id=tracker.tracker_id if tracker else "",
         tracker_state=tracker.state if tracker else "",
         startup=_startup(run, seen, words),
@@ -156,8 +156,8 @@ def summarise(
     # After an end no finding opens; the next instance is judged afresh.
     over = isinstance(run.phase, Interrupted)
     open_kinds = _open_kinds(run.findings, () if over else findings_at(run, answers, command.now))
-    known = [kind for kind, one in run.findings.items() if one.rule in NUMBERS_WRONG]
-    wrong = _open_kinds(known, numbers_at(run, answers))
+    known = [kind for kind, one in run.findings.items() if one.rule in LASTING]
+    wrong = _open_kinds(known, numbers_at(run, answers, LASTING))
     health, because = _health(run, seen.job, readings, open_kinds, wrong)
     if because == RUNNING and liveness.quiet is Quiet.WAITING_FOR_CAPACITY:
         # Nobody can tell how well that is which has no machine, as of a job that is pending.

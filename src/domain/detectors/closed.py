@@ -7,7 +7,7 @@ from watchkeeper.domain.detectors.held import Held
 from watchkeeper.domain.events import PreflightRecorded, SealBlocked, Severity
 from watchkeeper.domain.gate.base import CANNOT_TELL
 from watchkeeper.domain.gate.gate import blocks
-from watchkeeper.domain.state.causes import WRONG_NUMBERS
+from watchkeeper.domain.state.causes import FOUND_LACKS
 from watchkeeper.domain.state.health import MISSING_ARTEFACTS
 from watchkeeper.domain.state.phases import Finished
 from watchkeeper.domain.state.run import Run
@@ -30,8 +30,7 @@ def artefacts_at_seal(run: Run, blocked: SealBlocked | None, now: datetime) -> l
     if not isinstance(run.phase, Finished):
         return []  # What was stopped did not succeed.
     named = blocked.missing if blocked is not None else ()
-    # Wrong numbers block a seal as well: they have a finding of their own, and are no artefact.
-    missing = [one for one in named if not one.startswith(f"{WRONG_NUMBERS}: ")]
+    missing = [one for one in named if not one.startswith(FOUND_LACKS)]
     count = len(missing)
     what = f"{count} artefact{'s are' if count > 1 else ' is'} missing"
     first = f": {missing[0]}{' and more' if count > 1 else ''}" if missing else ""

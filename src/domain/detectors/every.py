@@ -114,12 +114,14 @@ def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> lis
     return changes
 
 
-def numbers_at(run: Run, answers: tuple[Held, ...]) -> list[FindingChange]:
-    """Return what a last check changes in the findings about wrong numbers (R4).
+def numbers_at(
+    run: Run, answers: tuple[Held, ...], rules: frozenset[str] = NUMBERS_WRONG
+) -> list[FindingChange]:
+    """Return what a last check changes in the findings about wrong numbers (R4), or of other rules.
 
     An act keeps a finding quiet; it makes nothing of wrong numbers that may go on, or be sealed.
     """
-    return changes_of(run, tuple(one for one in answers if one.rule in NUMBERS_WRONG), None)
+    return changes_of(run, tuple(one for one in answers if one.rule in rules), None)
 
 
 def _raised(known: FindingOpened, answer: Held) -> list[FindingChange]:

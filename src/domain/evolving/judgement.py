@@ -18,6 +18,7 @@ from watchkeeper.domain.facts.judgement import (
 from watchkeeper.domain.facts.watch import CheckpointValidated
 from watchkeeper.domain.state.causes import INFRASTRUCTURE
 from watchkeeper.domain.state.judgement import Judgement, Stake
+from watchkeeper.domain.state.lineage import highest_before
 from watchkeeper.domain.state.misfit import Misfit
 from watchkeeper.domain.state.phases import Interrupted
 from watchkeeper.domain.state.run import Failure, Restart, Run, contract_of
@@ -113,13 +114,12 @@ def at_stake(run: Run, plan: LaunchPlan) -> Judgement:
     stake = None
     if run.instances and decided is not None and decided.hypotheses:
         stake = Stake(before.decided, run.instances[-1].plan.instance, decided.hypotheses)
-    steps = [one.step_best for one in run.instances if one.step_best is not None]
     resumes = bool(run.instances) and plan.resume_step is not None
     return Judgement(
         decided=before.decided,
         stake=stake,
         resumed=plan.instance if resumes else "",
-        high_water=max(steps, default=None),
+        high_water=highest_before(run, plan.instance),
         fixes=before.fixes,
     )
 

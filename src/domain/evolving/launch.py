@@ -18,6 +18,7 @@ from watchkeeper.domain.events import (
 )
 from watchkeeper.domain.evolving.judgement import at_stake
 from watchkeeper.domain.people import Actor
+from watchkeeper.domain.state.causes import RECORD_WRONG
 from watchkeeper.domain.state.keeper import BY_A_HUMAN
 from watchkeeper.domain.state.misfit import Misfit, last_instance_or_misfit
 from watchkeeper.domain.state.phases import (
@@ -28,6 +29,7 @@ from watchkeeper.domain.state.phases import (
     Stabilizing,
 )
 from watchkeeper.domain.state.run import (
+    DRIFTED,
     Approval,
     Instance,
     Restart,
@@ -132,7 +134,13 @@ def _instance(
         case LaunchRefused():
             return replace(run, phase=Interrupted(instance.plan, at, None))
         case InstanceEnded():
-            ended = replace(instance, end=data.job)
+            # An identity that drifted stays open itself, until the agreed one is seen again.
+            doubts = tuple(
+                f"{one.rule} open as {data.instance} ended: {one.summary}"
+                for one in run.findings.values()
+                if one.rule in RECORD_WRONG and one.kind != DRIFTED
+            )
+            ended = replace(instance, end=data.job, doubts=doubts)
             return replace(
                 run,
                 phase=Interrupted(instance.plan, at, None),

@@ -7,7 +7,7 @@ from watchkeeper.domain.detectors.closed import artefacts_at_seal
 from watchkeeper.domain.events import RunEvent, SealBlocked
 from watchkeeper.domain.observed.observation import Observation, SealFacts, reading_of
 from watchkeeper.domain.sealing.seal import missing_for_seal
-from watchkeeper.domain.state.causes import WRONG_NUMBERS
+from watchkeeper.domain.state.causes import FOUND_LACKS
 from watchkeeper.domain.state.phases import Finished
 from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import SourceState
@@ -32,8 +32,8 @@ def lacking(run: Run, seen: Observation) -> list[RunEvent]:
 
 
 def _is_seen(seen: Observation, lack: str) -> bool:
-    if lack.startswith(WRONG_NUMBERS):
-        return False  # H7 or H8 tells of it.
+    if lack.startswith(FOUND_LACKS):
+        return False  # A finding of its own tells of it.
     source = "tracker" if lack.startswith("tracker") else "checkpoints"
     answered = reading_of(seen, source).state is SourceState.FRESH
     return answered and not lack.startswith(_LATE)

@@ -26,7 +26,7 @@ from watchkeeper.domain.measuring.resume import is_settled, overlap_of
 from watchkeeper.domain.measuring.series import Series, series_of_history, usable_history
 from watchkeeper.domain.measuring.series_checks import series_of_checks
 from watchkeeper.domain.measuring.told import bad_told
-from watchkeeper.domain.measuring.told_metrics import told_now
+from watchkeeper.domain.measuring.told_metrics import of_the_newest, told_now
 from watchkeeper.domain.observed.measured import (
     NOT_FINITE_MAX,
     SAMPLES_MAX,
@@ -40,6 +40,7 @@ from watchkeeper.domain.progress.bare_bars import bars_of
 from watchkeeper.domain.progress.progress import parse_progress
 from watchkeeper.domain.rounding import significant
 from watchkeeper.domain.state.bad_numbers import FINITE_AGAIN
+from watchkeeper.domain.state.lineage import highest_before
 from watchkeeper.domain.state.remembered import PastCheck
 from watchkeeper.domain.state.run import Instance, Run, contract_of
 from watchkeeper.domain.values import TrackerFacts
@@ -86,10 +87,8 @@ def measure(
     """
     contract = contract_of(run)
     limits = limits_of(contract)
-    highest = _highest_before(run, instance)
-    if tracker is not None and highest is not None and tracker.step == highest:
-        # In catch-up a tracker may still show the last values of the instance before.
-        tracker = None
+    highest = highest_before(run, instance.plan.instance)
+    tracker = of_the_newest(run, instance, tracker)
     told = told_now(run, seen, tracker)
     series, before = _series(run, instance, seen, _placed(tracker, progress, told), progress)
     loose = bad_told(run, instance, told, progress, series)
@@ -202,22 +201,6 @@ def _shown_step(run: Run, instance: Instance, seen: Observation) -> int | None:
         if shown is not None:
             return shown.step if shown.step >= own else None
     return None
-
-
-def _highest_before(run: Run, instance: Instance) -> int | None:
-    """Return the highest step of earlier instances; what was rolled back does not count."""
-    highest: int | None = None
-    left = run.manoeuvres.lineages
-    numbers = {one.plan.instance: place for place, one in enumerate(run.instances)}
-    for place, one in enumerate(run.instances):
-        if one.plan.instance == instance.plan.instance:
-            break
-        if one.step_best is None:
-            continue
-        cut = [r.above_step for r in left if numbers.get(r.through, -1) >= place]
-        reached = min([one.step_best, *cut])
-        highest = reached if highest is None else max(highest, reached)
-    return highest
 
 
 def _first_step(run: Run) -> int:

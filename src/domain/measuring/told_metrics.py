@@ -7,7 +7,7 @@ from watchkeeper.domain.contracts.metric_names import is_loss_scale, recognise
 from watchkeeper.domain.measuring.witnesses import TELEMETRY_GONE
 from watchkeeper.domain.observed.observation import Observation
 from watchkeeper.domain.observed.sources import TrainingPhase
-from watchkeeper.domain.state.run import Run, contract_of
+from watchkeeper.domain.state.run import Instance, Run, contract_of
 from watchkeeper.domain.values import SourceState, TrackerFacts
 
 METRICS_MAX = 16
@@ -22,6 +22,18 @@ _MACHINE = re.compile(
     re.IGNORECASE,
 )
 """Words of a machine's gauges: a disk's throughput is none of training."""
+
+
+def of_the_newest(
+    run: Run, instance: Instance, tracker: TrackerFacts | None
+) -> TrackerFacts | None:
+    """Return what the tracker shows, unless it still shows where an earlier instance ended.
+
+    A tracker that takes no step twice does so in catch-up, and after a rollback for long.
+    """
+    ended_at = {one.step_best for one in run.instances if one.plan != instance.plan}
+    left_over = tracker is not None and tracker.step is not None and tracker.step in ended_at
+    return None if left_over else tracker
 
 
 def told_now(run: Run, seen: Observation, tracker: TrackerFacts | None) -> dict[str, float]:

@@ -38,12 +38,12 @@ def _proven(run: Run, check: CheckRecorded, compared: ResumeComparison) -> Resum
         max_abs=compared.max_abs,
         max_rel=compared.max_rel,
         verdict=compared.verdict,
-        because=_because(compared),
+        because=_because(run, compared),
         evidence=_evidence(check, compared),
     )
 
 
-def _because(compared: ResumeComparison) -> str:
+def _because(run: Run, compared: ResumeComparison) -> str:
     steps = f"{compared.overlap_steps} steps that were logged before and after the resume"
     match compared.verdict:
         case "same":
@@ -52,7 +52,10 @@ def _because(compared: ResumeComparison) -> str:
             return f"the losses of {steps} differ: {compared.reason}"
         case _:
             why = compared.reason or "too few steps were logged twice"
-            return f"{why}, and training is past all that was trained before"
+            step = run.instances[-1].plan.resume_step
+            back = any(one.above_step == step for one in run.manoeuvres.lineages)
+            before = f"the step {step} of the rollback" if back else "all that was trained before"
+            return f"{why}, and training is past {before}"
 
 
 def _evidence(check: CheckRecorded, compared: ResumeComparison) -> tuple[str, ...]:

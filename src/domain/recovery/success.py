@@ -15,9 +15,15 @@ from watchkeeper.domain.events import (
     Severity,
 )
 from watchkeeper.domain.recovery.causes import supersede_words
-from watchkeeper.domain.state.causes import NUMBERS_WRONG, WRONG_NUMBERS
+from watchkeeper.domain.state.causes import (
+    IDENTITY,
+    LINEAGE,
+    NUMBERS_WRONG,
+    RECORD_WRONG,
+    WRONG_NUMBERS,
+)
 from watchkeeper.domain.state.health import MISSING_ARTEFACTS
-from watchkeeper.domain.state.run import Run, contract_of, dri_of
+from watchkeeper.domain.state.run import DRIFTED, Run, contract_of, dri_of
 from watchkeeper.domain.triage.triage import describe_end
 from watchkeeper.domain.values import JobFacts
 
@@ -28,6 +34,11 @@ _PROOFS = ("checkpoints", "tracker")
 def wrong_numbers(run: Run) -> list[FindingOpened]:
     """Return the findings about wrong numbers that are open."""
     return [found for found in run.findings.values() if found.rule in NUMBERS_WRONG]
+
+
+def wrong_record(run: Run) -> list[FindingOpened]:
+    """Return the findings about identity and lineage that are open."""
+    return [found for found in run.findings.values() if found.rule in RECORD_WRONG]
 
 
 def told_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
@@ -68,6 +79,24 @@ def told_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEv
         evidence=decision.evidence,
     )
     return [decision, question]
+
+
+def asked_of_record(run: Run, check: CheckRecorded) -> list[EscalationRaised]:
+    """Ask of what a success leaves open about its identity or lineage, unless a question waits."""
+    waits = {one.finding for one in run.questions.values()}
+    doubted = [one for one in wrong_record(run) if one.kind not in waits]
+    return [
+        EscalationRaised(
+            question=f"q-{number}",
+            rule=found.rule,
+            to=dri_of(run),
+            asks=f"{found.summary}. {check.instance} ended by success with it. Nothing is sealed "
+            f"before a human lets it pass with `watchkeeper seal {run.slug} --waive "
+            f"{IDENTITY if found.kind == DRIFTED else LINEAGE} --reason ...`",
+            evidence=found.evidence,
+        )
+        for number, found in enumerate(doubted, run.questions_raised + 1)
+    ]
 
 
 def short_of_success(run: Run, check: CheckRecorded) -> str:
@@ -160,5 +189,6 @@ def passed_by_seal(run: Run) -> list[FindingCleared]:
     """Return the end of the findings that a human let pass for a seal."""
     reason = "a human let the run be sealed with it"
     return [
-        FindingCleared(kind=one.kind, rule=one.rule, reason=reason) for one in wrong_numbers(run)
+        FindingCleared(kind=one.kind, rule=one.rule, reason=reason)
+        for one in (*wrong_numbers(run), *wrong_record(run))
     ]

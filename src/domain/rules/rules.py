@@ -220,8 +220,9 @@ _TEXTS = (
         "the output by more than the pace and rounding explain (`detect.tracker_ahead`); its loss "
         "differs by more than `detect.tracker_loss` from the one printed at the same step. A "
         "tracker that lags, a catch-up and an offline client are normal.",
-        "Alert and ask the DRI. A wrong identity holds relaunches (R9); what only does not fit "
-        "ends with its instance. While the tracker is ahead, progress goes by the output. A source "
+        "Alert and ask the DRI. A wrong identity holds relaunches (R9) and outlives its instance; "
+        "what only does not fit is compared afresh with the next. Either blocks the seal where it "
+        "was open at an end. While the tracker is ahead, progress goes by the output. A source "
         "without an answer opens and clears nothing.",
         "watchkeeper.domain.detectors.identity",
         f"{_HERO}, What Can Go Wrong: Tracker identity drift",
@@ -230,7 +231,8 @@ _TEXTS = (
         "H11",
         "success with missing artefacts",
         "A seal is asked for while a successful end, the tracker's finished state, the complete "
-        "final checkpoint, the launch commit or a free tag is missing.",
+        "final checkpoint, the launch commit or a free tag is missing. Open findings about "
+        "identity (H2), lineage (H2, H17) and numbers (H7, H8) block it as well.",
         "The seal is blocked, and each lack is named; of a success it is a finding until a seal "
         "is verified. A human may waive most of them, by name and under a consent. A stopped run "
         "lacks its successful end, so only a waiver seals it.",
@@ -250,7 +252,8 @@ _TEXTS = (
         "the end was read, shows nothing missing.",
         "Alert and ask the DRI, for the instance's end too where `policy.startup_forbidden` says "
         "so; no relaunch by rule while the lineage is in doubt. What was printed stays true until "
-        "the instance ends; a missing text clears it by coming late.",
+        "the instance ends; a missing text clears it by coming late. What is open at an end blocks "
+        "the seal.",
         "watchkeeper.domain.detectors.every",
         f"{_HERO}, What Can Go Wrong: Wrong checkpoint selected",
     ),

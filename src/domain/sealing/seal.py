@@ -10,7 +10,7 @@ from watchkeeper.domain.commands.waivers import lack_named, lack_never_waived
 from watchkeeper.domain.contracts.contract import checkpoint_root_of, seal_tag_of
 from watchkeeper.domain.contracts.lane_policy import policy_of
 from watchkeeper.domain.durations import local_day
-from watchkeeper.domain.events import RunEvent, SealVerified
+from watchkeeper.domain.events import FindingOpened, RunEvent, SealVerified
 from watchkeeper.domain.evolving.foresee import foresee
 from watchkeeper.domain.measuring.told_metrics import kept_metrics
 from watchkeeper.domain.observed.observation import SealFacts
@@ -22,8 +22,9 @@ from watchkeeper.domain.sealing.artefacts import (
     own_checkpoint,
     own_checkpoints,
 )
-from watchkeeper.domain.state.causes import WRONG_NUMBERS
-from watchkeeper.domain.state.run import Run, contract_of
+from watchkeeper.domain.state.causes import IDENTITY, LINEAGE, WRONG_NUMBERS
+from watchkeeper.domain.state.lineage import rolled_back_to
+from watchkeeper.domain.state.run import DRIFTED, Run, contract_of
 from watchkeeper.domain.values import CheckpointFacts, JobState
 
 
@@ -44,12 +45,15 @@ class SealLeave:
 
 def missing_for_seal(run: Run, facts: SealFacts) -> tuple[str, ...]:
     """Hold a run that ended against what a seal needs; return what is missing, by name."""
+    doubts = [doubt for one in run.instances for doubt in one.doubts]
     names = (
         _terminal(run),
         _tracker(run, facts),
         _final(run, facts, _final_checkpoint(run, facts)),
         commit_lack(run, facts, "seal tag"),
         *(f"{WRONG_NUMBERS}: {one.rule} open: {one.summary}" for one in wrong_numbers(run)),
+        *(f"{IDENTITY}: {one.rule} open: {one.summary}" for one in _drifted(run)),
+        f"{LINEAGE}: {'; '.join(doubts)}" if doubts else "",
     )
     return tuple(name for name in names if name)
 
@@ -110,6 +114,7 @@ def seal_of(run: Run, facts: SealFacts, waived: tuple[str, ...]) -> SealVerified
         caveats.append(f"{count} interruption{'s' if count > 1 else ''}, all recorded here")
     if contract.code.dirty:
         caveats.append("launched from a dirty tree")
+    caveats += _nan_ranges(run)
     caveats += [f"sealed without {lack}" for lack in waived]
     seen = facts.observation.tracker
     return SealVerified(
@@ -127,6 +132,23 @@ def seal_of(run: Run, facts: SealFacts, waived: tuple[str, ...]) -> SealVerified
         caveats=tuple(caveats),
         waived=waived,
     )
+
+
+def _drifted(run: Run) -> list[FindingOpened]:
+    return [found for kind, found in run.findings.items() if kind == DRIFTED]
+
+
+def _nan_ranges(run: Run) -> list[str]:
+    """Name the steps whose numbers were NaN or infinite as their instance ended."""
+    back, told = rolled_back_to(run), list[str]()
+    for one in run.instances:
+        since, name = one.nan_from, one.plan.instance
+        if since is None:
+            continue
+        left = f", left behind by a rollback to step-{back[name]}" if name in back else ""
+        last = max(since, one.step_best or since)
+        told.append(f"{name} logged NaN or infinite numbers from step {since} to {last}{left}")
+    return told
 
 
 def _newest(run: Run, facts: SealFacts) -> CheckpointFacts | None:

@@ -12,8 +12,20 @@ NUMERICAL = "numerical_instability"
 NUMBERS_WRONG = frozenset({"H7", "H8"})
 """Findings that say that the numbers of the training went wrong."""
 
+RECORD_WRONG = frozenset({"H2", "H17"})
+"""Findings that say that the record is under a wrong identity, or of a doubtful lineage."""
+
+LASTING = NUMBERS_WRONG | RECORD_WRONG
+"""Findings about what was recorded: a success does not close them."""
+
 WRONG_NUMBERS = "wrong numbers"
 """What such a finding is called where it blocks a seal."""
+
+IDENTITY, LINEAGE = "identity", "lineage"
+"""What findings about the record are called where they block a seal."""
+
+FOUND_LACKS = tuple(f"{name}: " for name in (WRONG_NUMBERS, IDENTITY, LINEAGE))
+"""How lacks of a seal begin that have a finding of their own, so that H11 leaves them out."""
 
 UNKNOWN = frozenset({"unknown", "benign"})
 """Causes that prove nothing: `benign` only says that no line named a failure."""

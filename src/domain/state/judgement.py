@@ -28,8 +28,8 @@ class Judgement:
         decided: The version of the newest decision about an end.
         stake: Open while its outcome is not known; none where nothing is at stake.
         resumed: The newest instance that resumed; empty where the newest started afresh.
-        high_water: The highest step that any instance before it reached; none where none showed
-            one.
+        high_water: The highest step that instances before it reached, without what was rolled
+            back; none where none showed one.
         proof: The verdict on its resume; `accepted` once a human took a difference; empty while
             there is none.
         fixes: The commits of small fixes that were launched, newest last.
@@ -73,7 +73,7 @@ def words_of_proof(proof: str, step: int | None) -> str:
             return f"{NOT_RECOVERED}: its losses differ from those before the resume at step {step}"
         case "not_comparable":
             return (
-                f"recovered without a comparison: past all that was trained before the resume at"
+                f"recovered without a comparison: past all that is kept from before the resume at"
                 f" step {step}, and too few losses to compare"
             )
         case _:

@@ -96,6 +96,7 @@ class Instance:
         config: The configuration it was launched with, flattened; empty where none was read.
         patch: Identity of what was not committed at its launch; empty for a clean tree.
         contract: The contract that it was launched under.
+        doubts: What was open about its lineage as it ended; the seal names it.
     """
 
     plan: LaunchPlan
@@ -112,6 +113,7 @@ class Instance:
     config: Mapping[str, str] = field(default_factory=dict[str, str])
     patch: str = ""
     contract: Contract | None = None
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +121,6 @@ class Failure:
     """A classified end.
 
     Attributes:
-        evidence: What the classification rests on.
-        nodes: Machines that it is about.
         findings: Rules of the findings that were open when it ended.
         revised: The event that revised its cause last; 0 where none did.
         traced: A Python traceback stood in its log.
