@@ -458,9 +458,9 @@ CASES = [
         {**VERIFIED, "escalate": True},
         before=[
             trains(5010),
-            trains(5020, tracker={**NAN_LAST, "step": 49_000}),
+            trains(5020, tracker={**NAN_LAST, "step": 50_000}),
             *(
-                trains(at, tracker={**WELL_LAST, "step": 44_000 + at})
+                trains(at, tracker={**WELL_LAST, "step": 45_000 + at})
                 for at in (5030, 5040, 5050, 5060)
             ),
         ],
