@@ -401,6 +401,17 @@ def test_an_end_at_or_beyond_the_final_step_is_verified_and_never_relaunched(
     assert isinstance(history.run.phase, Finished)
 
 
+def test_an_end_at_the_final_step_that_the_store_shows_late_is_verified() -> None:
+    history = History().launch().train(5100, found=listing(5000))
+    history.fail(node_lost(), step=5154, without=("checkpoints",))
+    assert history.decision is None
+    last = checkpoint(5155, written_at=history.now)
+    history.later(timedelta(minutes=5))
+    answer = history.check(node_lost(), step=5154, found=listing(5000, last))
+    assert decided(answer) == (Action.VERIFY, "R15")
+    assert isinstance(history.run.phase, Finished)
+
+
 def test_an_end_one_step_before_the_final_one_is_recovered() -> None:
     history = History().launch().train(5154)
     assert decided(history.fail(killed(9), found=KEPT)) == (Action.RELAUNCH, "R1")

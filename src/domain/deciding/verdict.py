@@ -235,10 +235,6 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
         )
     )
     after = foresee(run, events, command)
-    if has_reached_the_end(after, check):
-        # Whatever the orchestrator calls it: the seal's verification says what is missing.
-        verified = verify_end(after, check.instance, job)
-        return [*events, verified, RunFinished(instance=check.instance, step=step)]
     return [*events, *_decide(after, check, evidence, command), *judged_by_end(after)]
 
 
@@ -317,6 +313,11 @@ def _decide_on_validated(run: Run, check: CheckRecorded, command: Command) -> li
 def _decide(
     run: Run, check: CheckRecorded, evidence: tuple[str, ...], command: Command
 ) -> list[RunEvent]:
+    instance = run.instances[-1]
+    if instance.end is not None and has_reached_the_end(run, check):
+        # Whatever the orchestrator calls it: the seal's verification says what is missing.
+        verified = verify_end(run, check.instance, instance.end)
+        return [verified, RunFinished(instance=check.instance, step=instance.step_best)]
     decision = recover(Case(run, run.failures[-1], evidence, check, command.now))
     if decision is None:
         return []
