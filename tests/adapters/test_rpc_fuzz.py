@@ -5,7 +5,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
@@ -92,6 +92,19 @@ def test_no_body_of_a_request_ends_the_server(server: Place, method: str) -> Non
         assert status_of(server, "POST", path, b"[" * DEEP, {"Content-Type": other}) == 415
     query = f"{path}?connect=v1&encoding=json&message=" + "[" * 8_000
     assert status_of(server, "GET", query, b"", {}) == 405
+    assert_lives(server)
+
+
+def test_a_second_content_type_hides_no_body_from_the_limits(server: Place) -> None:
+    address = server.url.removeprefix("http://")
+    for first, second in ((JSON, PROTO), (PROTO, JSON)):
+        with closing(HTTPConnection(address, timeout=20)) as connection, suppress(ConnectionError):
+            connection.putrequest("POST", f"{SERVICE}/GetStatus")
+            for name, value in (("Content-Type", first), ("Content-Type", second)):
+                connection.putheader(name, value)
+            connection.putheader("Content-Length", str(DEEP))
+            connection.endheaders(b"[" * DEEP)
+            assert connection.getresponse().status == 400
     assert_lives(server)
 
 

@@ -93,7 +93,8 @@ def application(
             if isinstance(body, Refusal):
                 await _say(send, body.status, {"code": body.code, "message": body.says})
             else:
-                await rpc(scope, body, send)
+                # The parser must see the headers that were checked: of two it would take another.
+                await rpc({**scope, "headers": [*headers.items()]}, body, send)
 
     async def limited(scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
