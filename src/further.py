@@ -10,6 +10,7 @@ from typing import Any
 from watchkeeper.asked import Asked
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.plan import LaunchPlan, tracked
+from watchkeeper.domain.json_text import whole_characters
 from watchkeeper.domain.observed.observation import Observation
 from watchkeeper.domain.observed.own_clocks import own_clock
 from watchkeeper.domain.observed.sources import (
@@ -123,7 +124,7 @@ def newest_points(history: MetricHistory, count: int) -> MetricHistory:
 def scrub_history(scrubber: Scrubber, history: MetricHistory) -> MetricHistory:
     """Take secrets out of the only texts of a history: the names of its metrics."""
     told = list({*history.columns, *history.not_finite})
-    clean, _ = scrub_json(scrubber, list(told))
+    clean, _ = scrub_json(scrubber, whole_characters(told))
     assert isinstance(clean, list), "a list stays a list"
     names = {name: str(one) for name, one in zip(told, clean, strict=True)}
     if all(name == known for name, known in names.items()):

@@ -10,7 +10,7 @@ from typing import Any
 from watchkeeper.asked import Asked, ask
 from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of
 from watchkeeper.domain.contracts.plan import LaunchPlan, tracked
-from watchkeeper.domain.json_text import unreadable_in
+from watchkeeper.domain.json_text import unreadable_in, whole_characters
 from watchkeeper.domain.observed.observation import Observation, SealFacts
 from watchkeeper.domain.observed.own_clocks import own_clock
 from watchkeeper.domain.progress.startup_lines import (
@@ -104,7 +104,8 @@ def scrubbed(scrubber: Scrubber, seen: Observation) -> Observation:
     history = seen.history
     named = scrub_history(scrubber, history) if history is not None else None
     plain = seen.model_copy(update={"history": None})
-    clean, _ = scrub_json(scrubber, plain.model_dump(mode="json"))
+    # JSON of others names characters that cannot be stored; they must not fail the check.
+    clean, _ = scrub_json(scrubber, whole_characters(plain.model_dump(mode="json")))
     return Observation.model_validate(clean).model_copy(update={"history": named})
 
 

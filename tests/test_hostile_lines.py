@@ -108,3 +108,4 @@ def test_depth_is_bounded_and_strings_have_none() -> None:
         parse_json("[" * (DEPTH_MAX + 1) + "]" * (DEPTH_MAX + 1))
     assert parse_json(json.dumps(["[" * 5_000])) == ["[" * 5_000]
     assert unreadable_in([LINES["deep arrays"], "step 5", json.dumps(["[" * 5_000])]) == 1
+    assert unreadable_in([LINES["colours"]]) == 0

@@ -1,5 +1,6 @@
 """The watch over real processes, real files and a real git remote."""
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -121,6 +122,27 @@ def test_a_line_that_no_reader_can_read_blinds_no_check(office: Office, site: Si
     said = {r.reason for check in checks for r in check.readings if r.source == "logs"}
     assert "1 line unreadable: nested too deeply" in said
     assert "1 line unreadable" in git(site.remote, "show", "main:.agents/logbooks/deep.md")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"tracker": {"id": "odd", "display_name": "odd \ud800", "state": "running"}},
+        {"step": 2**70, "loss": 1.0},
+        {"step": 1, "loss \ud800": 1.0},
+    ],
+    ids=["half a character", "a step of 71 bits", "half a character in a name"],
+)
+def test_no_row_of_a_tracker_file_blinds_a_check(
+    office: Office, site: Site, row: dict[str, Any]
+) -> None:
+    text = site.script.read_text()
+    site.script.write_text(
+        text.replace("for step in", f"row(**json.loads({json.dumps(row)!r}))\nfor step in", 1)
+    )
+    requested(office, tiny_contract(site, "odd", steps=60, die="kill@50"))
+    watch_until(office, lambda _: bool(data_of(office, "odd", InstanceEnded)))
+    assert data_of(office, "odd", CheckRecorded)[0].readings
 
 
 def test_the_same_failure_twice_is_asked_about_and_a_human_may_relaunch(

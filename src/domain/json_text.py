@@ -54,9 +54,21 @@ def parse_json(text: str | bytes) -> Any:
         raise UnreadableJson(str(error)) from error
 
 
+def whole_characters(value: Any) -> Any:
+    r"""Return a JSON value without halves of surrogate pairs, which no UTF-8 can hold.
+
+    >>> whole_characters({"name": "a\ud800"})
+    {'name': 'a?'}
+    """
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
 def unreadable_in(lines: Iterable[str]) -> int:
-    """Return how many lines are nested too deeply for any reader."""
-    return sum(_is_deep(line) for line in lines)
+    """Return how many lines are nested too deeply for any reader.
+
+    Colour codes hold brackets, too: only what an object begins with is nested.
+    """
+    return sum("{" in line and _is_deep(line[line.index("{") :]) for line in lines)
 
 
 def _is_deep(text: str) -> bool:

@@ -1,6 +1,5 @@
 """Reads the lines that `judge` answers: a contract in part, what came before, an observation."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from watchkeeper.adapters.judge.problems import model_of, problem
 from watchkeeper.adapters.line_id import ID_EXPECTED, checked_id
 from watchkeeper.domain.contracts.contract import checkpoint_root_of
 from watchkeeper.domain.exits import exit_facts
-from watchkeeper.domain.json_text import parse_json
+from watchkeeper.domain.json_text import parse_json, whole_characters
 from watchkeeper.domain.judging.judging import (
     Judged,
     NotJudged,
@@ -161,7 +160,7 @@ def _whole(line: Any) -> Any:
 
     No UTF-8 can hold them. The id alone is left as it is, since it is given back.
     """
-    read: Any = json.loads(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace"))
+    read: Any = whole_characters(line)
     if isinstance(line, dict) and "id" in line:
         read["id"] = cast("dict[str, Any]", line)["id"]
     return read

@@ -21,6 +21,7 @@ from watchkeeper.adapters.trackers.metric_points import Point, final_step_of, hi
 from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.observed.gate_facts import TrackerNames
 from watchkeeper.domain.observed.sources import MetricHistory
+from watchkeeper.domain.progress.numbers import COUNT_MAX
 from watchkeeper.domain.values import TrackerFacts
 from watchkeeper.ports import Unavailable
 
@@ -278,7 +279,7 @@ def _point(source: str, place: str, row: dict[str, Any]) -> Point:
 
 
 def _step(source: str, place: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < COUNT_MAX:
         raise Unavailable(source, f"{place}: step is {value!r}, expected a count from 0")
     return value
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from watchkeeper.adapters.trackers.metric_points import Point
+from watchkeeper.domain.progress.numbers import COUNT_MAX
 from watchkeeper.outside import base_environment
 
 METRICS_MAX = 64
@@ -105,7 +106,7 @@ def step_of(summary: Mapping[str, Any], last_step: object) -> int | None:
     values: tuple[Any, ...] = (summary.get("global_step"), last_step, summary.get("_step"))
     for value in values:
         whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-        if whole and not isinstance(value, bool) and value >= 0:
+        if whole and not isinstance(value, bool) and 0 <= value < COUNT_MAX:
             return int(value)
     return None
 
