@@ -201,6 +201,10 @@ def test_a_replay_says_when_the_bytes_are_gone(home: Path, call: Call) -> None:
         ('{"message": {"data": 7}}', "data: 7"),
         ('{"message": {"data": "%%%"}}', "base64"),
         ('{"message": {"data": "e30=", "publishTime": "soon"}}', 'publishTime: "soon"'),
+        (
+            '{"message": {"data": "", "publishTime": "0001-01-01T00:00:00+23:59"}}',
+            'publishTime: "0001-01-01',
+        ),
         ('{"message": {"data": "e30=", "attributes": {"a": 1}}}', "attributes.a: 1"),
         ('{"message": {"data": "e30="}}\n{"message": 7}', "messages.json:2  message: 7"),
         (r'{"message": {"attributes": {"a": "\ud800"}}}', "surrogate"),

@@ -143,6 +143,6 @@ def _time(text: str) -> datetime | None:
         return None
     try:
         told = datetime.fromisoformat(text)
-    except ValueError as error:
+        return told.astimezone(UTC) if told.tzinfo else told.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         raise _Wrong("publishTime", text, "a time such as 2026-11-21T04:00:00Z") from error
-    return told.astimezone(UTC) if told.tzinfo else told.replace(tzinfo=UTC)

@@ -7,6 +7,7 @@ import string
 import pytest
 
 from tests.adapters.signal_world import SCRUBBER
+from watchkeeper.domain.secrets.patterns import _ANY, _SHAPES, _Shape
 from watchkeeper.domain.secrets.scrubbing import scrub
 from watchkeeper.domain.secrets.vendors import VENDOR_SHAPES
 
@@ -57,6 +58,9 @@ def test_a_token_of_a_maker_is_found_and_its_prefix_alone_is_not(
     [
         "GET https://api.example.com/v1/runs?token=aB3dE5fG7h",
         "GET https://api.example.com/v1/runs?id=7&access_token=aB3dE5fG7h",
+        r'{"url": "https://api.example.com/v1/runs?id=7\u0026token=aB3dE5fG7h"}',
+        "next=https%3A%2F%2Fapi.example.com%3Ftoken%3DaB3dE5fG7h",
+        "wss://api.example.com/?jwt=aB3dE5fG7h",
         "python train.py --pw=aB3dE5fG7h",
         "python train.py --pw aB3dE5fG7h",
         "DB_PW=aB3dE5fG7h",
@@ -64,6 +68,11 @@ def test_a_token_of_a_maker_is_found_and_its_prefix_alone_is_not(
 )
 def test_a_token_in_a_query_or_behind_a_short_option_is_found(text: str) -> None:
     assert "aB3dE5fG7h" not in scrub(SCRUBBER, text).text
+
+
+@pytest.mark.parametrize("shape", _SHAPES, ids=lambda shape: shape.keyword)
+def test_no_shape_is_skipped_before_it_is_tried(shape: _Shape) -> None:
+    assert _ANY.search(shape.keyword)
 
 
 @pytest.mark.parametrize("text", SURVIVE)

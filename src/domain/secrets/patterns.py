@@ -116,7 +116,8 @@ _SHAPES = (
 _SIGNED = re.compile(
     r"(?:X-(?:Goog|Amz)-(?:Signature|Credential|Security-Token)|GoogleAccessId|AWSAccessKeyId"
     r"|(?:(?<=[?&;])|(?<=\\u0026)|(?<=%26))(?P<short>Signature|sig)"
-    r"|(?<=[?&])(?P<key>key|(?:access_|auth_)?token|api_?key|secret|passw(?:or)?d|pwd?))"
+    r"|(?:(?<=[?&])|(?<=\\u0026)|(?<=%26)|(?<=%3F))(?P<key>key|jwt"
+    r"|(?:access_|auth_)?token|api_?key|secret|passw(?:or)?d|pwd?))"
     r"(?:=|%3D)(?P<secret>(?:(?!%26)[^\s&\"'<>\\#`])+)",
     re.ASCII | re.IGNORECASE,
 )
@@ -134,6 +135,8 @@ _SIGNED_WORDS = (
     "passw",
     "pwd=",
     "pw=",
+    "jwt=",
+    "%3d",
 )
 _SIGNATURE_CHARS_MIN = 16
 """A shorter `sig` is the name of a signal: real signatures have 27 characters and more."""
@@ -168,7 +171,7 @@ _SAID_AFTER = re.compile(
 
 _ANY = re.compile(
     "key|token|secret|pass|pwd|cred|cookie|auth|dsn|hook|wandb|://|:\\\\|curl|login|redis-cli|earer|sig"
-    "|access|hf_|gh[pousr]_|glpat|api_org|sk-|AIza|ya29|GOCSPX|AKIA|ASIA|xox|xapp|eyJ|LS0t|-pw|_pw",
+    "|access|hf_|gh[pousr]_|github_pat|glpat|api_org|sk-|AIza|ya29|GOCSPX|AKIA|ASIA|xox|xapp|eyJ|LS0t|-pw|_pw",
     re.IGNORECASE,
 )
 """Every rule but exact values needs one of these, so that most texts are done after one look."""
