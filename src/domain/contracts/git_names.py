@@ -32,7 +32,8 @@ def path_problem(path: str) -> str:
     Git refuses `.git` also in the forms that other file systems read as `.git`.
     """
     parts = path.split("/")
-    odd = not path.isprintable() or "\\" in path
+    # Git takes a longer name, and then nobody can check the branch out.
+    odd = not path.isprintable() or "\\" in path or any(len(p.encode()) > 255 for p in parts)
     if odd or any(part in ("", ".", "..") or _is_git_folder(part) for part in parts):
         return (
             "expected a relative path inside the repository, without `..`, `.git`, backslashes "
