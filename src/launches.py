@@ -133,6 +133,10 @@ def submit(desk: Desk, run: Run) -> bool:
         if has_mark(plan.model_dump_json()):
             # What stands for a secret is not the secret: the job would run with other words.
             return _not_submitted(desk, run, plan, "a secret was scrubbed from the plan (L1)")
+        if lacking := desk.outside.missing_variables(plan.env_from):
+            # Not the orchestrator's refusal, which would use up the instance.
+            says = f"env_from names {', '.join(lacking)}, not set here: export it and start again"
+            raise Unavailable("environment", says)
         tried = attempted(run, desk.ledger.effects(run.slug), Act.SUBMIT)
         desk.ledger.record_effects(run.slug, [tried], SERVICE)
         try:

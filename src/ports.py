@@ -336,7 +336,7 @@ class Outside(Protocol):
         ...
 
     def missing_variables(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those variables of `env_from` that are not set here."""
+        """Return those variables of `env_from` that are not set where the submit happens."""
         ...
 
     def logbook_folders(self) -> tuple[str, ...]:

@@ -332,7 +332,7 @@ class Case(NamedTuple):
 
 CASES = (
     Case("L1", "pass", l1("abc"), "pass", "stated", "no literal secret"),
-    Case("L1", "stop", l1(""), "block", "stated", "not set here: WK_TOKEN"),
+    Case("L1", "stop", l1(""), "block", "stated", "not set where the submit happens: WK_TOKEN"),
     Case("L1", "missing", plain({"command": []}), "block", "missing", "no command line"),
     Case("L2", "pass", plain(), "pass", "stated", "is clean at it"),
     Case("L2", "stop", l2_dirty, "block", "stated", "not committed: train_lm.py"),

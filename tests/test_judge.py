@@ -247,6 +247,35 @@ def test_the_root_is_that_of_the_first_listing_that_names_one() -> None:
     assert (row["decision"], row["rule"], row["resume_step"]) == ("relaunch", "R1", 1800)
 
 
+@pytest.mark.parametrize("listed", [{}, {"root": ""}])
+@pytest.mark.parametrize("stated", [{}, {"contract": {"output_root": "/other"}}])
+def test_a_listing_without_its_root_is_a_bad_line_and_no_lack_of_checkpoints(
+    listed: dict[str, Any], stated: dict[str, Any]
+) -> None:
+    folder = {"step": 1800, "path": "/out/checkpoints/step-1800", "complete": True}
+    listed = {**listed, "checkpoints": [{**folder, "metadata_step": 1800}]}
+    line = {"id": "x", **stated, "history": [RUNNING]}
+    line["observation"] = {**FAILED, "checkpoints": listed}
+    with pytest.raises(BadLine) as caught:
+        answer_line(json.dumps(line), SCRUBBER)
+    assert caught.value.problems[0].startswith("observation.checkpoints.root: got (empty)")
+    agreed = answer_line(json.dumps({**line, "contract": {"output_root": "/out"}}), SCRUBBER)
+    assert agreed.judged.decision is not None
+    assert agreed.judged.decision.rule == "R1"
+
+
+def test_writes_that_a_quota_suspends_are_told_while_the_job_lives_and_at_its_end() -> None:
+    says = "writes to gs://acme are suspended: over quota"
+    lives = {**RUNNING, "at": LATER, "log_lines": [says]}
+    row = judged(history=[RUNNING], observation=lives)
+    assert [found["rule"] for found in row["findings"]] == ["H13"]
+    assert row["findings"][0]["evidence"] == [f"disk_full (disk.writes-suspended): {says}"]
+    row = judged(history=[RUNNING], observation={**FAILED, "log_lines": [f"OSError: {says}"]})
+    assert (row["decision"], row["rule"]) == ("escalate", "R16")
+    assert row["why"].startswith("a quota suspends writes: ")
+    assert says in row["why"]
+
+
 def test_a_job_that_is_not_found_beside_an_open_alert_is_not_called_healthy() -> None:
     lost = {"at": "2026-11-21T01:10:00Z", "job": {"state": "not_found"}}
     rows = [{**lost, "at": f"2026-11-21T0{hour}:10:00Z"} for hour in range(2, 6)]

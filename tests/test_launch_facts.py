@@ -1,6 +1,8 @@
 """What the gate reads from real git remotes, checkouts and stores, and what it says of it."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,36 @@ from watchkeeper.launches import read_first_plan
 from watchkeeper.ports import Unavailable
 
 DRI = Actor(principal="dri", kind="human")
+
+
+WATCHES = """
+import sys
+from pathlib import Path
+from watchkeeper.adapters.home import open_home, watch_lock
+with watch_lock(open_home(Path(sys.argv[1])), "watch"):
+    print("watching", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_variables_are_looked_for_where_the_watch_submits(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WK_ONLY_THERE", "x")
+    with subprocess.Popen(
+        [sys.executable, "-c", WATCHES, str(office.home.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as watch:
+        assert watch.stdin is not None
+        assert watch.stdout is not None
+        assert watch.stdout.readline() == b"watching\n"
+        monkeypatch.delenv("WK_ONLY_THERE")
+        monkeypatch.setenv("WK_ONLY_HERE", "x")
+        names = ("WK_ONLY_HERE", "WK_ONLY_THERE")
+        assert office.adapters.missing_variables(names) == ("WK_ONLY_HERE",)
+        watch.stdin.close()
+    assert office.adapters.missing_variables(names) == ("WK_ONLY_THERE",)
 
 
 def with_code(site: Site, **code: Any) -> Contract:

@@ -55,7 +55,7 @@ from watchkeeper.domain.state.phases import Sealed
 from watchkeeper.domain.state.run import Run
 from watchkeeper.event_store import Write
 from watchkeeper.launches import job_spec
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports import SubmitRefused, Unavailable
 from watchkeeper.watch import Watcher
 
 pytestmark = pytest.mark.git
@@ -178,15 +178,38 @@ def test_a_stop_on_record_ends_the_run_and_nothing_relaunches_it(
 
 
 def test_a_job_that_cannot_be_submitted_is_refused_and_asked_about(
+    office: Office, site: Site
+) -> None:
+    contract = tiny_contract(site, "refused")
+    requested(office, contract)
+    full = Faulty(office.adapters.orchestrator(contract), submit=_refuse)
+
+    def always_full(_: Contract) -> Any:
+        return full
+
+    desk = replace(office.desk, outside=Faulty(office.adapters, orchestrator=always_full))
+    watch_until(office, lambda runs: bool(runs["refused"].questions), desk=desk)
+    assert len(data_of(office, "refused", LaunchRefused)) == 1
+    assert not office.ledger.roots().held
+
+
+def test_a_variable_that_is_missing_at_submit_uses_up_no_instance(
     office: Office, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NEEDED_HERE", "x")
-    contract = tiny_contract(site, "refused").model_copy(update={"env_from": ("NEEDED_HERE",)})
+    contract = tiny_contract(site, "named").model_copy(update={"env_from": ("NEEDED_HERE",)})
     requested(office, contract)
     monkeypatch.delenv("NEEDED_HERE")
-    watch_until(office, lambda runs: bool(runs["refused"].questions))
-    assert len(data_of(office, "refused", LaunchRefused)) == 1
-    assert not office.ledger.roots().held
+
+    def failing(_: dict[str, Run]) -> bool:
+        return "submit" in office.ledger.effects("named").failing
+
+    watch_until(office, failing)
+    assert "env_from names NEEDED_HERE" in office.ledger.effects("named").failing["submit"].reason
+    assert not data_of(office, "named", LaunchRefused)
+    monkeypatch.setenv("NEEDED_HERE", "x")
+    watch_until(office, sealed("named"))
+    assert [i.plan.instance for i in runs_of(office)["named"].instances] == ["i1"]
 
 
 def test_two_runs_on_one_output_root_exactly_one_starts(office: Office, site: Site) -> None:
@@ -232,6 +255,10 @@ def test_a_dead_orchestrator_is_unavailable_and_health_is_untouched(
     assert last.readings[0].state == "unavailable"
     assert "the cable is out" in last.readings[0].reason
     assert not data_of(office, "dark", InstanceEnded)
+
+
+def _refuse(*args: object, **kwargs: object) -> None:
+    raise SubmitRefused("no such queue")
 
 
 def _raise_unavailable(*args: object, **kwargs: object) -> None:

@@ -1,18 +1,22 @@
 """The ports that contracts name, made from this package's adapters."""
 
 import hashlib
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import psutil
+
 from watchkeeper.adapters.bad_input import BadInput
 from watchkeeper.adapters.home import Home, is_watched
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import read_principals
+from watchkeeper.adapters.watched import watch_pid
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.tracker import TrackerPart
 from watchkeeper.domain.observed.gate_facts import HomeFacts
@@ -26,6 +30,8 @@ from watchkeeper.ports import (
     Unavailable,
 )
 from watchkeeper.ports_git import GitRemote
+
+log = logging.getLogger(__name__)
 
 BOT = ("watchkeeper", "watchkeeper@localhost")
 """Name and address under which commits and tags are made; no person's."""
@@ -105,8 +111,19 @@ class Adapters:
         return made
 
     def missing_variables(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those variables of `env_from` that are not set here."""
-        return tuple(name for name in names if not os.environ.get(name))
+        """Return those variables of `env_from` that are not set where the submit happens.
+
+        A watch that runs in the home submits, so its environment counts; else this process does.
+        """
+        environment: Mapping[str, str] = os.environ
+        pid = watch_pid(self.home.path) if names else None
+        if pid is not None and pid != os.getpid():
+            try:
+                environment = psutil.Process(pid).environ()
+            except psutil.Error as error:
+                # Another host's or another user's: it looks again itself before it submits.
+                log.warning("the watch's environment cannot be read, so ours is: %s", error)
+        return tuple(name for name in names if not environment.get(name))
 
     def logbook_folders(self) -> tuple[str, ...]:
         """Return the folders of a repository that the home allows for logbooks."""

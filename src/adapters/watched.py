@@ -10,20 +10,26 @@ WATCH_LOCK = "watch.lock"
 
 def is_watched(home: Path) -> bool:
     """Say whether a watch runs in the home; a command that acts for a moment is none."""
+    return watch_pid(home) is not None
+
+
+def watch_pid(home: Path) -> int | None:
+    """Return the process id of the watch that runs in the home; none where no watch runs."""
     try:
         file = os.open(home / WATCH_LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return False
+        return None
     try:
-        if not held_by(file).startswith("watch "):
-            return False
+        role, _, pid = held_by(file).partition(" ")
+        if role != "watch":
+            return None
         # Only a watch that was killed leaves its name without the lock, so it is seldom taken.
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
+        return int(pid)
     finally:
         os.close(file)
-    return False
+    return None
 
 
 def held_by(file: int) -> str:

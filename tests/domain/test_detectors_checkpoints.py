@@ -247,6 +247,29 @@ def test_checkpoints_that_vanish_are_told_at_the_second_listing() -> None:
     assert cleared(moves(history, 1200, found=listing(1000, 1200))) == ["rollback_coverage"]
 
 
+@pytest.mark.parametrize("keep", [10, 5, None])
+def test_five_checkpoints_that_become_three_are_told(keep: int | None) -> None:
+    promised = {"keep_last": keep, "temporary_every": "", "permanent_every_steps": 100_000}
+    history = story(Running, contract(checkpoints=promised))
+    five = (900, 1000, 1100, 1200, 1300)
+    assert opened(moves(history, 1300, found=listing(*five))) == []
+    assert opened(moves(history, 1310, found=listing(*five[2:]))) == []
+    answer = moves(history, 1320, found=listing(*five[2:]))
+    assert opened(answer) == ["rollback_coverage"]
+    told = answer.the(FindingOpened)
+    assert told.summary == "rollback coverage: 3 complete checkpoints left, 5 are to be kept"
+    assert "gone: step-900, step-1000" in told.evidence
+
+
+def test_a_rotation_of_which_nobody_says_how_many_it_keeps_is_none() -> None:
+    promised = contract(checkpoints={"keep_last": None, "temporary_every": "50 steps"})
+    history = story(Running, promised)
+    for step in (1050, 1100, 1150, 1200):
+        assert opened(moves(history, step, found=listing(step - 50, step))) == []
+        assert opened(moves(history, step + 1, found=listing(step))) == []
+        assert opened(moves(history, step + 2, found=listing(step))) == []
+
+
 def test_a_rotation_that_keeps_as_many_as_agreed_is_none() -> None:
     promised = contract(checkpoints={"keep_last": 2, "temporary_every": "50 steps"})
     history = story(Running, promised)

@@ -232,9 +232,9 @@ def test_the_fleet_reads_as_it_should() -> None:
         "",
         "NEEDS YOU",
         "  grug                     hero      interrupted  ~1107/2000",
-        "    since 19:02 UTC: i1: the relaunch is blocked at the gate: L1 not set here: "
-        "WANDB_API_KEY.",
-        "      Relaunch, or leave it? (R19)",
+        "    since 19:02 UTC: i1: the relaunch is blocked at the gate: L1 not set where the "
+        "submit happens:",
+        "      WANDB_API_KEY. Relaunch, or leave it? (R19)",
         '      -> watchkeeper ack grug q-1 --note "..."',
         '      -> watchkeeper ack grug q-1 --answer relaunch --note "..."',
         "",

@@ -31,6 +31,7 @@ from watchkeeper.domain.judging.judging import (
     tracker_id_of,
 )
 from watchkeeper.domain.observed.observation import Observation
+from watchkeeper.domain.places import lies_below
 from watchkeeper.domain.secrets.scrubbing import Scrubber
 from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import JobState, SourceState
@@ -179,11 +180,27 @@ def _judged(
     seen = model_of(Observation, whole, place)
     refuse_booleans(whole, seen, place)
     check_bounds(seen, place)
+    _rooted(seen, row, place)
     _sensible(seen, place, launched_at, run)
     try:
         return judge(run, scrubbed(scrubber, seen), launched_at)
     except NotJudged as error:
         raise BadLine(f"{place}: {error}") from error
+
+
+def _rooted(seen: Observation, row: Mapping[str, Any], place: str) -> None:
+    """Refuse a listing without its root, where the agreed root does not hold what it lists.
+
+    Raises:
+        BadLine: Its checkpoints would be judged as those of another run.
+    """
+    found = seen.checkpoints
+    if found is None or (an_object(row.get("checkpoints")) or {}).get("root"):
+        return
+    away = next((one for one in found.checkpoints if not lies_below(one.path, found.root)), None)
+    if away is not None:
+        told = f"the folder that was listed, in which {away.path} lies"
+        raise BadLine(problem(f"{place}.checkpoints.root", None, told))
 
 
 def _sensible(seen: Observation, place: str, launched_at: datetime | None, run: Run) -> None:
@@ -227,7 +244,9 @@ def _filled(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
         own = {"tracker_id": agreed, "display_name": contract.tracker.display_name}
         whole["tracker"] = _alive({**own, "state": "running", **whole["tracker"]}, whole)
     if isinstance(whole.get("checkpoints"), dict):
-        whole["checkpoints"] = {"root": checkpoint_root_of(contract), **whole["checkpoints"]}
+        listing: dict[str, Any] = whole["checkpoints"]
+        root = listing.get("root") or checkpoint_root_of(contract)
+        whole["checkpoints"] = {**listing, "root": root}
     if isinstance(whole.get("history"), dict):
         whole["history"] = _numbers(whole["history"])
     whole["readings"] = _readings(whole)

@@ -182,21 +182,23 @@ def rollback_coverage(run: Run, check: CheckRecorded, now: datetime) -> Held:
     """H5: fewer complete checkpoints are left than are to be kept, though there were as many."""
     if not is_listed(check) or check.job is None or check.job.state is not JobState.RUNNING:
         return Held(COVERAGE, "H5", Severity.ALERT, None, "")
-    keep = contract_of(run).checkpoints.keep_last or 1
-    known = set(run.checkpoints)
-    wanted = min(keep, len(known), LISTED_MAX)
+    keep, known = contract_of(run).checkpoints.keep_last, set(run.checkpoints)
+    earlier = checks_before(run, check)
+    # Where nobody says how many are kept, a rotation leaves as many as there were.
+    were = 0 if keep else max((one.left for one in earlier if one.listed), default=0)
+    wanted = min(keep, len(known), LISTED_MAX) if keep else were
     left = len(check.checkpoints_complete)
     gone = sorted(known - set(check.checkpoints_complete))[-8:]
-    few = _is_few(left_by(check), known, keep)
+    few = _is_few(left_by(check), known, keep, were)
     # Two listings in a row must say so: a folder may be moved while it is listed.
-    earlier = checks_before(run, check)
     last = earlier[-1] if earlier else None
     known_then = known - set(last.new_steps) if last is not None else known
-    again = last is not None and last.listed and _is_few(last.left, known_then, keep)
+    again = last is not None and last.listed and _is_few(last.left, known_then, keep, were)
     soon = _expiring(run, check, now)
     holds = True if soon or (few and again) else None if few else False
     complete = f"{left} complete checkpoint{'' if left == 1 else 's'} left"
-    lines = [f"keep_last is {keep}, {complete}"] if few else []
+    promised = f"keep_last is {keep}" if keep else f"there were {were}"
+    lines = [f"{promised}, {complete}"] if few else []
     lines += [f"gone: {', '.join(f'step-{step}' for step in gone)}"] if few and gone else []
     lines += [soon] if soon else []
     summary = f"rollback coverage: {complete}, {wanted} are to be kept"
@@ -205,16 +207,16 @@ def rollback_coverage(run: Run, check: CheckRecorded, now: datetime) -> Held:
     return Held(COVERAGE, "H5", Severity.ALERT, holds, summary, tuple(lines))
 
 
-def _is_few(left: int, known: set[int], keep: int) -> bool:
-    """Say whether too few are left of those that are to be kept.
+def _is_few(left: int, known: set[int], keep: int | None, were: int) -> bool:
+    """Say whether too few are left of those that are to be kept, or of those that there were.
 
-    While fewer came than are to be kept, one that is rotated away is no collapse, and half of them
-    is.
+    While fewer came than are to be kept, one that is rotated away is no collapse. Half of them is,
+    and so are two.
     """
-    depth = min(keep, LISTED_MAX)
+    depth = min(keep or 1, LISTED_MAX)
     if len(known) >= depth:
-        return left < depth
-    return bool(known) and left <= len(known) // 2
+        return left < depth or left <= were - 2
+    return bool(known) and left <= max(len(known) // 2, len(known) - 2)
 
 
 def _expiring(run: Run, check: CheckRecorded, now: datetime) -> str:

@@ -55,9 +55,9 @@ def l1(gate: Gate) -> GateFinding:
         return blocked("L1", "secrets", f"a literal secret stands in {', '.join(places)}", fix)
     if gate.facts.env_missing:
         names = ", ".join(gate.facts.env_missing)
-        return blocked(
-            "L1", "environment", f"not set here: {names}", f"export {names}, launch again"
-        )
+        says = f"not set where the submit happens: {names}"
+        fix = f"export {names} where the watch runs, or here without a watch; launch again"
+        return blocked("L1", "environment", says, fix)
     return passed("L1", "command", "exact command line, no literal secret")
 
 

@@ -226,6 +226,10 @@ def r16(case: Case) -> DecisionMade | None:
     target = GuardedAction.HOST_CLEANUP, f"{host}:{path}" if path else host
     if not host:
         proposes = "Find the host and make room on it, then answer: relaunch?"
+        quota = next((line for line in case.failure.evidence if "quota" in line.lower()), "")
+        if quota:
+            because = f"a quota suspends writes: {quota}"
+            proposes = "Raise the quota, or make room below it, then answer: relaunch?"
         return answer(case, Action.ESCALATE, "R16", because, proposes=proposes)
     proposes = (
         f"Consent to its clean-up with {consent_words(case, target)} and make room, never by "

@@ -31,7 +31,8 @@ LIVE_TEXTS = (
         "contract or as they came so far, else by the lane: 30 min for hero and daily, 1 h for the "
         "others, or the longest wait so far; or a folder newer than every complete one lacks its "
         "metadata for longer than `live.checkpoint_write`; or fewer complete ones are left than "
-        "`checkpoints.keep_last`, though there were as many, at two checks in a row; or the newest "
+        "`checkpoints.keep_last`, though there were as many, or two of those that came are gone "
+        "without a rotation, at two checks in a row; or the newest "
         "expires within a day by the `ttl=` of its root. A complete one of which nothing says "
         "which step its metadata names (`metadata_step`) came all the same, though none resumes "
         "from it. A store without an answer tells nothing.",
