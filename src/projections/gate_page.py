@@ -68,7 +68,8 @@ def _facts(contract: Contract, plan: LaunchPlan, proven: Mapping[str, str]) -> l
         "stop, ask": contract.stop,
         "command": shlex.join(plan.command),
         "env": _environment(contract),
-        "starts in": plan.working_dir or "the default folder",
+        "secrets": _kept_by_ray(contract),
+        "starts in": _folder(contract, plan),
         "code": f"{plan.git_sha} on {code.branch} of {code.remote}",
         "dirty tree": "yes, as the contract says" if code.dirty else "no",
         "bundle": code.container or code.bundle,
@@ -142,3 +143,19 @@ def _environment(contract: Contract) -> str:
     plain = [f"{name}={shlex.quote(value)}" for name, value in contract.env.items()]
     named = [f"{name} (by name)" for name in contract.env_from]
     return ", ".join(plain + named) or "nothing"
+
+
+def _kept_by_ray(contract: Contract) -> str:
+    """Say where the values of `env_from` are in plain text, and which way is safe."""
+    if not contract.env_from or contract.orchestrator.kind != "ray":
+        return ""
+    return (
+        f"Ray keeps {', '.join(contract.env_from)} in plain text in its job table and logs. Safe: "
+        "a file on the cluster that only the job's user can read, its path under env"
+    )
+
+
+def _folder(contract: Contract, plan: LaunchPlan) -> str:
+    if plan.working_dir and contract.orchestrator.kind == "ray":
+        return f"{plan.working_dir}, a path on the cluster's machines, where nobody looked"
+    return plan.working_dir or "the default folder"

@@ -101,6 +101,11 @@ def test_relative_paths_are_resolved_against_the_folder_of_the_file(
     assert contract.logbook.remote == "git@github.com:acme/lab.git"
 
 
+def test_a_folder_on_ray_is_no_folder_of_this_machine(tmp_path: Path) -> None:
+    text = VALID.replace("{kind: local}", "{kind: ray, address: 'http://127.0.0.1:8265'}")
+    assert read(tmp_path, text + "working_dir: train\n").working_dir == "train"
+
+
 def test_urls_and_absolute_paths_stay_as_they_are(tmp_path: Path) -> None:
     text = VALID.replace("gs://runs/grug", "file:///srv//x/../runs/")
     text += "initialize_from: /srv//old/../step-10\nlogbook: {remote: 'ssh://git@host/x.git'}\n"

@@ -118,6 +118,20 @@ def test_an_absolute_path_or_a_url_is_a_pinned_output_root(root: str) -> None:
     assert judged("L3", contract(output_root=root)).verdict is Verdict.PASS
 
 
+@pytest.mark.parametrize("folder", ["train", "~/train", "gs://acme/train.zip"])
+def test_a_folder_on_ray_that_is_no_path_there_blocks(folder: str) -> None:
+    finding = judged("L2", contract(working_dir=folder))
+    assert finding.verdict is Verdict.BLOCK
+    assert f"working_dir {folder} is no absolute path on the cluster" in finding.says
+
+
+def test_l2_says_that_it_did_not_look_at_a_folder_on_the_cluster() -> None:
+    finding = judged("L2", contract(working_dir="/srv/train"))
+    assert finding.verdict is Verdict.PASS
+    assert finding.says.endswith("/srv/train on the cluster's machines was not looked at")
+    assert "looked" not in judged("L2", contract()).says
+
+
 # --- L1: secrets are named, never written -------------------------------------------------------
 
 

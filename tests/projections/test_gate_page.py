@@ -55,3 +55,17 @@ def test_cost_and_when_to_stop_are_on_the_page() -> None:
     assert facts["cost"] == "hero, 1.2e+20 FLOPs (6ND of the contract)"
     assert facts["goal"] == contract().goal
     assert facts["stop, ask"] == contract().stop
+
+
+def test_what_ray_keeps_in_plain_text_is_said_with_the_way_that_is_safe() -> None:
+    says = page(contract(env_from=["HF_TOKEN"]))["secrets"]
+    assert "Ray keeps HF_TOKEN in plain text in its job table and logs" in says
+    assert "a file on the cluster" in says
+    local = {"kind": "local", "address": "", "cluster": ""}
+    assert "secrets" not in page(contract(env_from=["HF_TOKEN"], orchestrator=local))
+    assert "secrets" not in page(contract(env_from=[]))
+
+
+def test_a_folder_on_ray_is_said_to_be_on_the_cluster() -> None:
+    says = page(contract(working_dir="/srv/train"))["starts in"]
+    assert says == "/srv/train, a path on the cluster's machines, where nobody looked"

@@ -49,8 +49,8 @@ timezone: UTC                 # in which times are shown
 # One line of shell words, or a list.
 command: {fill}
 env: {{}}
-env_from: []                  # such as [WANDB_API_KEY]: read at submit, stored nowhere
-# working_dir: /srv/train     # where the job starts; of local jobs the checkout, too
+env_from: []                  # such as [WANDB_API_KEY]: read at submit; Ray keeps it in plain text
+# working_dir: /srv/train     # where the job starts; on Ray a path on the cluster's machines
 orchestrator:
   kind: ray                   # ray or local
   # The URL of Ray's dashboard, such as http://127.0.0.1:8265.

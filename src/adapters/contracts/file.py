@@ -69,7 +69,8 @@ def read_contract(path: Path) -> Contract:
     """Read a contract from a file of YAML 1.2 or TOML.
 
     A command in one line is split like a shell does. `~` is the home folder, and relative local
-    paths are resolved against the folder of the contract file; URLs stay as they are.
+    paths are resolved against the folder of the contract file; URLs stay as they are, and so does
+    a `working_dir` on Ray, which is a path on the cluster.
 
     Args:
         path: The file; its suffix says what it is.
@@ -152,6 +153,8 @@ def _prepared(document: Document, folder: Path) -> Document:
             continue
         if path == ("orchestrator", "address") and around.get("kind") != "local":
             continue
+        if path == ("working_dir",) and value_at(made, ("orchestrator", "kind")) == "ray":
+            continue  # A folder of this machine says nothing of the cluster's.
         outcome = _split(value) if path == ("command",) else _placed(path, value, folder)
         if isinstance(outcome, _Wrong):
             problem = problem_at(document, path, outcome.expected, outcome.next_step)

@@ -46,13 +46,20 @@ def checkout_of(contract: Contract) -> str:
 
 def l2(gate: Gate) -> GateFinding:
     """L2: the commit is on the remote's branch, and the checkout is at it and clean."""
+    folder = gate.contract.working_dir if gate.contract.orchestrator.kind == "ray" else ""
+    if folder and not folder.startswith("/"):
+        says = f"working_dir {folder} is no absolute path on the cluster's machines"
+        fix = "state the folder of the code there; a URL or package cannot be entered"
+        return blocked("L2", "working_dir", says, fix)
     tree = _worktree(gate)
     if tree is not None and tree.verdict is Verdict.BLOCK:
         return tree
     pushed = _pushed(gate)
-    if pushed.verdict is not Verdict.PASS or tree is None:
-        return pushed
-    return tree
+    found = pushed if pushed.verdict is not Verdict.PASS or tree is None else tree
+    if not folder or found.verdict is Verdict.BLOCK:
+        return found
+    unseen = f"{folder} on the cluster's machines was not looked at"
+    return found.model_copy(update={"says": f"{found.says}; {unseen}"})
 
 
 def _pushed(gate: Gate) -> GateFinding:

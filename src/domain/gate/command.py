@@ -51,7 +51,7 @@ def l1(gate: Gate) -> GateFinding:
         return missing(gate, "L1", "command", "no command line", fix)
     places = secret_places(gate.contract)
     if places:
-        fix = "name the variable under env_from instead; its value is read at submit, never stored"
+        fix = "name the variable under env_from instead; watchkeeper does not store its value"
         return blocked("L1", "secrets", f"a literal secret stands in {', '.join(places)}", fix)
     if gate.facts.env_missing:
         names = ", ".join(gate.facts.env_missing)
