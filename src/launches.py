@@ -11,7 +11,7 @@ from watchkeeper.domain.commands.commands import (
 from watchkeeper.domain.commands.refusals import Refused
 from watchkeeper.domain.commands.waivers import live_waivers
 from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.plan import LaunchPlan, tracked
+from watchkeeper.domain.contracts.plan import RESUME_FROM, LaunchPlan, tracked
 from watchkeeper.domain.events import EffectConfirmed
 from watchkeeper.domain.gate.base import is_allowed
 from watchkeeper.domain.launches.launching import clearance_revoked, plan_first_instance
@@ -186,7 +186,7 @@ def _not_submitted(desk: Desk, run: Run, plan: LaunchPlan, reason: str) -> bool:
 
 def job_spec(plan: LaunchPlan) -> JobSpec:
     """Return what is submitted for a plan; nothing in it was not in the plan."""
-    resume = {"WATCHKEEPER_RESUME_FROM": plan.resume_from} if plan.resume_from else {}
+    resume = {RESUME_FROM: plan.resume_from} if plan.resume_from else {}
     return JobSpec(
         submission_id=plan.submission_id,
         command=plan.command,
@@ -194,6 +194,7 @@ def job_spec(plan: LaunchPlan) -> JobSpec:
         env_from=plan.env_from,
         working_dir=plan.working_dir,
         metadata={"run": plan.run, "instance": plan.instance, "watchkeeper": "1"},
+        carried=plan.carried,
     )
 
 

@@ -1,5 +1,7 @@
 """Reads outside what a manoeuvre needs, and gives its command: nothing is started here."""
 
+from pydantic import JsonValue
+
 from watchkeeper import clock
 from watchkeeper.acts import raise_if_silent
 from watchkeeper.desk import Desk, submission_id
@@ -18,6 +20,7 @@ from watchkeeper.domain.contracts.plan import LaunchPlan
 from watchkeeper.domain.deciding.decide import decide
 from watchkeeper.domain.deciding.superseding import source_of
 from watchkeeper.domain.evolving.foresee import foresee
+from watchkeeper.domain.json_text import parse_json
 from watchkeeper.domain.launches.adopting import compared_variables
 from watchkeeper.domain.observed.gate_facts import GIT
 from watchkeeper.domain.observed.observation import GateFacts
@@ -26,6 +29,7 @@ from watchkeeper.domain.sealing.milestone import milestone_tag
 from watchkeeper.domain.secrets.scrubbing import scrub_json
 from watchkeeper.domain.state.phases import Cleared, Draft, Superseded, Unborn
 from watchkeeper.domain.state.run import Run, Unreadable, contract_of
+from watchkeeper.domain.values import Carried
 from watchkeeper.launch_facts import Known, read_gate_facts
 from watchkeeper.launches import root_holder
 from watchkeeper.ledger import Handled
@@ -42,10 +46,11 @@ def adopt(
         Unavailable: The orchestrator, or the store of the checkpoint, gives no answer.
     """
     found = desk.outside.orchestrator(contract).describe(job)
-    # The rest of its variables is nobody's business here: some of them are secrets.
+    # Of the rest of its variables only the names are read here: some of them are secrets.
     named = compared_variables(contract)
-    compared = {name: said for name, said in (found.env or {}).items() if name in named}
-    found = found.model_copy(update={"env": None if found.env is None else compared})
+    compared = {name: said if name in named else "" for name, said in (found.env or {}).items()}
+    lost = (*found.lost, *_secret_parts(desk, found.carried))
+    found = found.model_copy(update={"env": None if found.env is None else compared, "lost": lost})
     source = contract.initialize_from.rstrip("/")
     known = Known(
         root_held_by=root_holder(desk.ledger, contract.output_root),
@@ -61,6 +66,22 @@ def adopt(
     # Somebody else's command line may hold what must not be shown.
     detail, _ = scrub_json(desk.ledger.scrubber, outcome.detail)
     return Refused(outcome.refusal, str(detail), outcome.records)
+
+
+def _secret_parts(desk: Desk, carried: Carried | None) -> list[str]:
+    """Name what a job carries that would be scrubbed: a plan with a mark is never submitted."""
+    if carried is None:
+        return []
+    parsed = parse_json(carried.runtime_env or "{}")
+    parts: dict[str, JsonValue] = {
+        "runtime_env": [carried.runtime_env, parsed],
+        "metadata": {**carried.metadata},
+    }
+    return [
+        f"{name}: it holds a secret, which is not stored"
+        for name, said in parts.items()
+        if scrub_json(desk.ledger.scrubber, said)[0] != said
+    ]
 
 
 def _adopted(desk: Desk, contract: Contract, command: AdoptInstance) -> Handled | Refused:

@@ -328,6 +328,73 @@ def test_a_ray_job_submitted_by_hand_is_adopted_and_sealed(
     assert data_of(office, "byhand", InstanceLaunched)[0].adopted
 
 
+@pytest.mark.ray
+def test_a_relaunch_of_an_adopted_ray_job_repeats_what_it_was_submitted_with(
+    office: Office, site: Site, ray_head: str
+) -> None:
+    on_ray = OrchestratorPart(kind="ray", address=ray_head, cluster="test")
+    contract = tiny_contract(
+        site, "again", steps=200, pace=0.05, die="kill@60", orchestrator=on_ray
+    )
+    client = importlib.import_module("ray.job_submission").JobSubmissionClient(ray_head)
+    whole = {"env_vars": {"LR": "3e-4"}, "config": {"setup_timeout_seconds": 99}}
+    job = client.submit_job(
+        entrypoint=shlex.join(contract.command),
+        runtime_env=whole,
+        metadata={"team": "grug"},
+        entrypoint_num_cpus=0.5,
+        entrypoint_memory=1_000_000,
+    )
+    refused = adopt(office.desk, contract, job, DRI)
+    assert isinstance(refused, Refused)
+    assert refused.refusal is Refusal.ADOPTION_BLOCKED
+    assert "env LR: state it under env" in refused.detail
+    contract = contract.model_copy(update={"env": {"LR": "3e-4"}})
+    taken(adopt(office.desk, contract, job, DRI))
+    watch_until(office, is_sealed("again"), limit=timedelta(seconds=120))
+    first, second = runs_of(office)["again"].instances
+    assert first.plan.carried == second.plan.carried
+    details = client.get_job_info(second.plan.submission_id)
+    assert details.runtime_env["config"]["setup_timeout_seconds"] == 99
+    assert details.runtime_env["env_vars"]["LR"] == "3e-4"
+    assert details.metadata["team"] == "grug"
+    assert details.metadata["run"] == "again"
+    found = office.adapters.orchestrator(contract).describe(second.plan.submission_id)
+    assert found.carried is not None
+    assert found.carried.resources == {"CPU": 0.5, "memory": 1_000_000}
+
+
+@pytest.mark.ray
+def test_a_ray_job_that_no_relaunch_could_repeat_is_refused_at_adoption(
+    office: Office, site: Site, ray_head: str
+) -> None:
+    on_ray = OrchestratorPart(kind="ray", address=ray_head, cluster="test")
+    contract = tiny_contract(site, "lost", steps=4000, orchestrator=on_ray)
+    client = importlib.import_module("ray.job_submission").JobSubmissionClient(ray_head)
+    uploaded = site.folder / "uploaded"
+    uploaded.mkdir()
+    (uploaded / "model.py").write_text("pass")
+    job = client.submit_job(
+        entrypoint=shlex.join(("cd", str(site.folder))) + f" && {shlex.join(contract.command)}",
+        runtime_env={"working_dir": str(uploaded)},
+        metadata={"api_key": "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH"},
+        entrypoint_label_selector={"zone": "!none"},
+    )
+    refused = adopt(office.desk, contract, job, DRI)
+    client.stop_job(job)
+    assert isinstance(refused, Refused)
+    assert refused.refusal is Refusal.ADOPTION_BLOCKED
+    for says in (
+        "its uploaded package, which Ray deletes",
+        "entrypoint_label_selector",
+        f"working_dir: the job runs in {site.folder}, state the same",
+        "metadata: it holds a secret",
+    ):
+        assert says in refused.detail
+    assert "hf_abc" not in refused.detail
+    assert not office.ledger.slugs()
+
+
 def _ended(client: Any, job: str) -> bool:
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=500))
     return backoff.wait_until(

@@ -23,10 +23,11 @@ def watch_pid(home: Path) -> int | None:
         role, _, pid = held_by(file).partition(" ")
         if role != "watch":
             return None
-        # Only a watch that was killed leaves its name without the lock, so it is seldom taken.
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return int(pid)
+        try:
+            # Only a watch that was killed leaves its name without the lock, so it is seldom taken.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(pid)
     finally:
         os.close(file)
     return None

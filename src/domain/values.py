@@ -179,6 +179,20 @@ class CheckpointListing(Value):
     checkpoints: tuple[CheckpointFacts, ...] = ()
 
 
+class Carried(Value):
+    """What an adopted job had besides its command and variables; each relaunch repeats it.
+
+    Attributes:
+        runtime_env: Its runtime environment on Ray as JSON, without variables; empty for none.
+        resources: What it reserves, by Ray's names.
+        metadata: Its metadata.
+    """
+
+    runtime_env: str = ""
+    resources: dict[str, float] = {}
+    metadata: dict[str, str] = {}
+
+
 class JobSpec(Value):
     """One job to submit, complete except for secret values.
 
@@ -189,6 +203,7 @@ class JobSpec(Value):
         env_from: Names of variables that are read from our own environment at submit.
         working_dir: Folder that the job starts in; empty for the orchestrator's default.
         metadata: Carried with the job and returned by it: run, instance.
+        carried: What the adopted job had besides; none where nothing was adopted.
     """
 
     submission_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
@@ -197,6 +212,7 @@ class JobSpec(Value):
     env_from: tuple[str, ...] = ()
     working_dir: str = ""
     metadata: dict[str, str] = {}
+    carried: Carried | None = None
 
 
 def is_buffered(reading: Reading) -> bool:

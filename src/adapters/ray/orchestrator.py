@@ -14,6 +14,7 @@ from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient, JobTy
 from watchkeeper import outside
 from watchkeeper.adapters.ray.around import read_cluster, read_hosts
 from watchkeeper.adapters.ray.attempts import read_attempts
+from watchkeeper.adapters.ray.carried import read_carried, submit_options
 from watchkeeper.adapters.ray.dashboard import HttpRefusal as _Refusal
 from watchkeeper.adapters.ray.dashboard import get
 from watchkeeper.adapters.ray.resources import NODES, hardware_of
@@ -95,17 +96,16 @@ class RayOrchestrator:
     def submit(self, spec: JobSpec) -> None:
         """Submit one job; see the port. `working_dir` is a folder on the cluster's machines."""
         variables = outside.job_environment(spec)
-        runtime_env = {"env_vars": variables} if variables else None
-        entrypoint = _entrypoint(spec)
+        options, entrypoint = submit_options(spec.carried, variables), _entrypoint(spec)
         # A copy: Ray's client adds to the metadata that it is given.
-        metadata = dict(spec.metadata)
+        metadata = {**(spec.carried.metadata if spec.carried else {}), **spec.metadata}
 
         def submit(client: JobSubmissionClient) -> None:
             client.submit_job(
                 entrypoint=entrypoint,
                 submission_id=spec.submission_id,
                 metadata=metadata,
-                runtime_env=runtime_env,
+                **options,
             )
 
         try:
@@ -155,11 +155,14 @@ class RayOrchestrator:
             details = client.get_job_info(submission_id)
             runtime_env: dict[str, dict[str, str]] = details.runtime_env or {}
             folder, command = read_entrypoint(details.entrypoint)
+            carried, lost = read_carried(client, details)
             return JobDescription(
                 job=_facts(submission_id, details),
                 command=command,
                 env=runtime_env.get("env_vars", {}),
                 working_dir=folder,
+                carried=carried,
+                lost=lost,
             )
 
         try:

@@ -273,10 +273,10 @@ class Contract(Value):
         timezone: IANA zone in which times are shown.
         command: The exact argument vector.
         env: Plain environment variables; never secrets.
-        env_from: Names of variables that are read at submit. watchkeeper does not store their values,
-            Ray does.
-        working_dir: Folder that the job starts in; empty for the orchestrator's default. On Ray it is
-            a path on the cluster's machines.
+        env_from: Names of variables that are read at submit. watchkeeper does not store their
+            values, Ray does.
+        working_dir: Folder that the job starts in; empty for the orchestrator's default. On Ray it
+            is a path on the cluster's machines.
         output_root: Where the run writes; only one live run may.
         output_region: Region of the output root's bucket; by the bucket's name when empty.
         initialize_from: Checkpoint that the first instance starts from; empty for none.

@@ -9,7 +9,7 @@ from typing import Literal
 
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.lane_policy import policy_of
-from watchkeeper.domain.values import Step, Value
+from watchkeeper.domain.values import Carried, Step, Value
 
 _COMMON = frozenset({"instance", "submission_id", "command", "resume_from", "resume_step"})
 """What a relaunch may change without a new approval; the base command is compared apart."""
@@ -22,6 +22,10 @@ TRACKER_VARIABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """Variables that carry an instance's own tracker id, by kind of tracker (`policy.tracker_id`)."""
+
+
+RESUME_FROM = "WATCHKEEPER_RESUME_FROM"
+"""The variable that carries the checkpoint to start from."""
 
 
 class LaunchPlan(Value):
@@ -38,6 +42,7 @@ class LaunchPlan(Value):
         tracker_base: The contract's tracker id, from which this instance's own id is made; empty
             where all instances share one.
         tracker_env: Variables by which the job is told its own tracker id.
+        carried: What the adopted job had besides; none where nothing was adopted.
     """
 
     run: str
@@ -60,6 +65,7 @@ class LaunchPlan(Value):
     resume_step: Step | None = None
     tracker_base: str = ""
     tracker_env: tuple[str, ...] = ()
+    carried: Carried | None = None
 
 
 class Verdict(StrEnum):
@@ -119,6 +125,7 @@ def make_plan(
     submission_id: str,
     resume_from: str = "",
     resume_step: int | None = None,
+    carried: Carried | None = None,
 ) -> LaunchPlan:
     """Build the plan of a run's instance.
 
@@ -128,6 +135,7 @@ def make_plan(
         submission_id: Fixed by the caller, before anything is recorded.
         resume_from: The checkpoint decided on; for the first instance `initialize_from`.
         resume_step: Its numeric step.
+        carried: What the instance before carried of an adopted job.
     """
     argument = contract.resume.argument
     extra = (argument, resume_from) if argument and resume_from else ()
@@ -154,6 +162,7 @@ def make_plan(
         resume_step=resume_step,
         tracker_base=tracker.id if own else "",
         tracker_env=TRACKER_VARIABLES[tracker.kind] if own else (),
+        carried=carried,
     )
 
 

@@ -10,7 +10,12 @@ from watchkeeper.domain.commands.manoeuvres import AdoptInstance
 from watchkeeper.domain.commands.permissions import not_a_human
 from watchkeeper.domain.commands.refusals import Refusal, Refused
 from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.plan import LaunchPlan, identity_digest, plan_digest
+from watchkeeper.domain.contracts.plan import (
+    RESUME_FROM,
+    LaunchPlan,
+    identity_digest,
+    plan_digest,
+)
 from watchkeeper.domain.events import (
     InstanceLaunched,
     LaunchApproved,
@@ -53,12 +58,16 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
         return Refused(Refusal.JOB_NOT_LIVE, _with_writer(about, command))
     # Whoever launched it knew the contract's tracker id; ids of their own have only ours.
     plan = plan_first_instance(contract_of(run), job.submission_id).model_copy(
-        update={"tracker_id": contract_of(run).tracker.id}
+        update={"tracker_id": contract_of(run).tracker.id, "carried": command.found.carried}
     )
     differences = identity_differences(contract_of(run), plan, command.found)
     if differences:
         about = f"{job.submission_id} is {job.state.value}; {'; '.join(differences)}"
         return Refused(Refusal.JOB_DIFFERS, _with_writer(about, command))
+    lost = _lost_at_a_relaunch(contract_of(run), plan, command.found)
+    if lost:
+        about = f"no relaunch could repeat what {job.submission_id} has: {'; '.join(lost)}"
+        return Refused(Refusal.ADOPTION_BLOCKED, _with_writer(about, command))
     approval = LaunchApproved(
         approval=f"a-{run.approvals_given + 1}",
         digest=plan_digest(plan),
@@ -94,6 +103,23 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
     began = min(job.started_at or command.now, command.now)
     launched: InstanceLaunched = launched_event(foresee(run, asked, command), plan, began)
     return [*asked, launched.model_copy(update={"adopted": True})]
+
+
+def _lost_at_a_relaunch(contract: Contract, plan: LaunchPlan, found: JobDescription) -> list[str]:
+    """Name all that a job has and a relaunch by the contract would not give it."""
+    if found.carried is None:
+        return []
+    folder = found.working_dir or "the orchestrator's default folder"
+    moved = found.working_dir != contract.working_dir
+    known = {*contract.env, *contract.env_from, *plan.tracker_env, RESUME_FROM}
+    return [
+        *found.lost,
+        *((f"working_dir: the job runs in {folder}, state the same",) if moved else ()),
+        *(
+            f"env {name}: state it under env, or under env_from where it is a secret"
+            for name in sorted((found.env or {}).keys() - known)
+        ),
+    ]
 
 
 def _with_writer(about: str, command: AdoptInstance) -> str:

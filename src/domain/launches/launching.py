@@ -287,6 +287,7 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
         submission_id=command.submission_id,
         resume_from=decision.resume_path,
         resume_step=decision.resume_step,
+        carried=run.instances[-1].plan.carried if run.instances else None,
     )
     contract = contract_of(run)
     exact = tuple(one for one in run.approvals if one.digest == plan_digest(plan))

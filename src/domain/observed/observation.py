@@ -24,6 +24,7 @@ from watchkeeper.domain.observed.sources import (
     TelemetryFacts,
 )
 from watchkeeper.domain.values import (
+    Carried,
     CheckpointFacts,
     CheckpointListing,
     JobFacts,
@@ -116,12 +117,16 @@ class JobDescription(Value):
         command: Its argument vector.
         env: Its variables; the values of some are secrets, so it is never stored.
         working_dir: Folder that it started in; empty for the orchestrator's default.
+        carried: What else a relaunch repeats of it.
+        lost: What it has and no relaunch could repeat, in words.
     """
 
     job: JobFacts
     command: tuple[str, ...] | None = None
     env: dict[str, str] | None = None
     working_dir: str = ""
+    carried: Carried | None = None
+    lost: tuple[str, ...] = ()
 
 
 class GateFacts(Value):

@@ -123,7 +123,8 @@ def _at(contract: Contract, command: ReportFix) -> Contract:
 
 def _plan(run: Run, contract: Contract) -> LaunchPlan:
     # Instance and submission id are no part of the identity.
-    return make_plan(contract, number=len(run.instances) + 1, submission_id="fix")
+    number, carried = len(run.instances) + 1, run.instances[-1].plan.carried
+    return make_plan(contract, number=number, submission_id="fix", carried=carried)
 
 
 def _relaunch(run: Run, fixed: FixPushed, command: ReportFix) -> DecisionMade:

@@ -247,6 +247,7 @@ def plan_rollback(run: Run, command: PlanRollback) -> Outcome:
         submission_id=command.submission_id,
         resume_from=chosen.path,
         resume_step=chosen.step,
+        carried=run.instances[-1].plan.carried,
     )
     gate = Gate(
         contract_of(run),

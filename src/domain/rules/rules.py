@@ -34,8 +34,8 @@ _TEXTS = (
         "code lineage",
         "The launch commit is on the contract's branch of its remote, and a local checkout that "
         "the launch is made from is at that commit and clean. Files that cannot affect training "
-        "do not count. A `working_dir` on Ray is an absolute path on the cluster's machines: nobody "
-        "looks there, and the finding says so.",
+        "do not count. A `working_dir` on Ray is an absolute path on the cluster's machines: "
+        "nobody looks there, and the finding says so.",
         "A commit that is not pushed, another branch, another checkout or a dirty tree without a "
         "consent to its patch blocks; a checkout behind its upstream warns; no answer blocks.",
         f"{_GATE}.code",
