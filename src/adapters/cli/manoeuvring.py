@@ -42,7 +42,8 @@ def adopt(
 ) -> None:
     """Take a job that was launched elsewhere under CONTRACT. Only a human can.
 
-    `ray` adopts any job of its cluster. `local` adopts only jobs of its own folder, and no process
+    `ray` adopts any job of its cluster that a relaunch can repeat. `local` adopts only jobs of its
+    own folder, and no process
     that was started by hand. A refusal records no draft.
 
     Its identity is held against the contract: command, variables, run id, tracker id and output

@@ -6,8 +6,8 @@ from enum import Enum
 from watchkeeper.domain.events import RunEvent
 
 ADOPTABLE = (
-    "`ray` adopts any job of its cluster, `local` adopts only jobs of its own folder, and no "
-    "process that was started by hand"
+    "`ray` adopts any job of its cluster that a relaunch can repeat, `local` adopts only jobs of "
+    "its own folder, and no process that was started by hand"
 )
 """Which orchestrators can adopt what."""
 
@@ -115,7 +115,7 @@ class Refusal(Enum):
         f"Only a job that waits or runs is adopted, by its id at the orchestrator: {ADOPTABLE}."
     )
     ADOPTION_BLOCKED = (
-        "The launch rules do not let the job be adopted: correct what they name, then adopt again."
+        "The job cannot be adopted as it is: correct what is named, then adopt again."
     )
     RELAUNCH_DECIDED = "A relaunch is decided or under way already: see `watchkeeper status RUN`."
     JOB_LOST = (
