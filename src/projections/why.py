@@ -19,7 +19,6 @@ from watchkeeper.domain.events import (
     FailureRevised,
     FindingOpened,
     FindingRaised,
-    LaunchRefused,
     PreflightRecorded,
     SealBlocked,
 )
@@ -41,7 +40,8 @@ from watchkeeper.projections.quoting import cut, one_line
 _EVENT = re.compile(r"\bevents? (\d+)(?: and (\d+))?")
 _LINE_MAX = 240
 
-_TOLD = (Action.ALERT, Action.NOTIFY)
+TOLD = (Action.ALERT, Action.NOTIFY)
+"""Actions that only report a finding."""
 
 _ANSWERED = {
     Action.RELAUNCH: "would have been relaunched if",
@@ -94,19 +94,6 @@ class Why:
     question: str = ""
 
 
-def newest_to_explain(history: Sequence[Event]) -> int:
-    """Return the version of the newest event that somebody would ask about; 0 for none."""
-    kinds = (DecisionMade, FindingOpened, FindingRaised, SealBlocked, LaunchRefused)
-    for event in reversed(history):
-        told = isinstance(event.data, DecisionMade) and event.data.action in _TOLD
-        # Whom a finding is told to says less than the finding, which stands just before.
-        if isinstance(event.data, kinds) and not told:
-            return event.version
-        if isinstance(event.data, PreflightRecorded) and _blocked(event.data):
-            return event.version
-    return history[-1].version if history else 0
-
-
 def explain(slug: str, history: Sequence[Event], version: int) -> Why:
     """Explain one event of a run from its history alone.
 
@@ -132,7 +119,7 @@ def explain(slug: str, history: Sequence[Event], version: int) -> Why:
             words = f"not sealed: {', '.join(missing)}"
             why = replace(plain, headline=words, evidence=tuple(missing))
         case PreflightRecorded():
-            blocked = _blocked(data)
+            blocked = blocks_of(data)
             words = f"launch blocked by {', '.join(rule for rule, _ in blocked)}"
             told = tuple(f"{rule} {says}" for rule, says in blocked)
             why = replace(plain, headline=words if blocked else plain.headline, evidence=told)
@@ -179,7 +166,7 @@ def _of_decision(
     why = replace(why, sources=_sources(made.check), check=at)
     found = answered_by(data, _beside(history, event, -1))
     otherwise = _grouped(decided_otherwise(made, data, found), found is not None)
-    return replace(why, otherwise=otherwise, question=_question(history, event))
+    return replace(why, otherwise=otherwise, question=question_by(history, event))
 
 
 def _of_finding(
@@ -198,7 +185,7 @@ def _of_finding(
         sources=_sources(made.check),
         check=at,
         otherwise=otherwise,
-        question=_question(history, event),
+        question=question_by(history, event),
     )
 
 
@@ -212,7 +199,7 @@ def _headline(decision: DecisionMade) -> str:
         case Action.WAIT:
             return f"Waiting for the orchestrator's own retry of {decision.instance}"
         case Action.VERIFY:
-            return f"{decision.instance} is verified for the seal"
+            return f"{decision.instance} ended and is not relaunched: the seal verifies it"
         case Action.LEAVE:
             return f"{decision.instance} is left alone"
         case Action.ALERT:
@@ -288,7 +275,7 @@ def _beside(history: Sequence[Event], event: Event, places: int) -> object:
     return history[at].data
 
 
-def _question(history: Sequence[Event], event: Event) -> str:
+def question_by(history: Sequence[Event], event: Event) -> str:
     """Return the question that an event asks: it stands right after its decision.
 
     One append may ask of several things: each has its own, or none.
@@ -301,7 +288,8 @@ def _question(history: Sequence[Event], event: Event) -> str:
     return f"{asked.question} to {asked.to or 'the DRI'} since {event.at:%H:%M UTC}"
 
 
-def _blocked(data: PreflightRecorded) -> list[tuple[str, str]]:
+def blocks_of(data: PreflightRecorded) -> list[tuple[str, str]]:
+    """Return what blocks a launch: each rule with its words."""
     return [(one.rule, one.says) for one in data.findings if one.verdict is Verdict.BLOCK]
 
 

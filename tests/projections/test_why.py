@@ -10,23 +10,45 @@ from tests.domain.given import History
 from tests.domain.looking import look
 from tests.domain.rule_page import FINDING_ROWS
 from tests.domain.rule_tables import Row, open_it
-from tests.domain.samples import KEPT, contract, job, killed, listing, node_lost
+from tests.domain.samples import DRI, KEPT, contract, job, killed, listing, node_lost
 from tests.domain.stories import story
 from tests.domain.training import training
+from tests.projections import tales
 from tests.projections.tales import TALES, recorded
+from watchkeeper.domain.commands.commands import Acknowledge
 from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import DecisionMade, FindingOpened, FindingRaised
+from watchkeeper.domain.events import (
+    DecisionMade,
+    EscalationRaised,
+    FindingOpened,
+    FindingRaised,
+    NoteAdded,
+    PreflightRecorded,
+    Severity,
+)
+from watchkeeper.domain.evolving.evolve import evolve
 from watchkeeper.domain.observed.sources import CapacityFacts
 from watchkeeper.domain.state.phases import Stabilizing
+from watchkeeper.domain.state.run import Run, Unreadable
 from watchkeeper.domain.values import JobState
-from watchkeeper.projections.why import Why, explain, newest_to_explain, render_why
+from watchkeeper.projections.asked_about import to_explain
+from watchkeeper.projections.why import Why, blocks_of, explain, render_why
 
 QUARTER = timedelta(minutes=15)
 
 
 def told(events: list[Event], version: int | None = None) -> Why:
     slug = events[0].stream.removeprefix("run/")
-    return explain(slug, events, version or newest_to_explain(events))
+    return explain(slug, events, version or asked_about(events)[0])
+
+
+def asked_about(events: list[Event]) -> list[int]:
+    """Return the events that are explained where nobody names one."""
+    run: Run | Unreadable = Run(events[0].stream.removeprefix("run/"))
+    for event in events:
+        run = evolve(run, event)
+    assert isinstance(run, Run)
+    return to_explain(run, events)
 
 
 def told_of_finding(row: Row) -> Why:
@@ -229,3 +251,57 @@ def test_a_person_s_own_act_is_told_as_theirs() -> None:
     events = recorded(TALES["spoken"]())
     pages = [render_why(told(events, event.version)) for event in events]
     assert any("(human) did it; no rule decided it" in page for page in pages)
+
+
+# --- What is explained where nobody names an event -----------------------------------------------
+
+
+@pytest.mark.parametrize("tale", ["launched", "trained"])
+def test_an_old_blocked_preflight_does_not_explain_a_run_that_runs(tale: str) -> None:
+    events = recorded(getattr(tales, tale)())
+    page = render_why(told(events))
+    assert any(blocks_of(e.data) for e in events if isinstance(e.data, PreflightRecorded))
+    assert "blocked" not in page
+    assert tale == "launched" or page.startswith("i1 healthy, ~1060")
+
+
+def test_an_open_question_is_explained_before_what_is_newer() -> None:
+    history = tales.resumed()
+    found = FindingOpened(
+        kind="nan", rule="H7", severity=Severity.ALERT, summary="loss is NaN", evidence=()
+    )
+    asks = EscalationRaised(
+        question="q-1", rule="H7", to="dri", asks="loss is NaN. Stop it?", evidence=()
+    )
+    history.record(NoteAdded(text="as a check does"), found, asks)
+    [question] = asked_about(history.events)
+    assert history.events[question - 1].data == found
+    history.record(
+        FindingOpened(
+            kind="final_step", rule="H10", severity=Severity.NOTIFY, summary="5200", evidence=()
+        )
+    )
+    assert asked_about(history.events) == [question]
+    history.tell(Acknowledge(now=history.now, actor=DRI, question="q-1", note="seen"))
+    [newer] = asked_about(history.events)
+    assert newer > question
+
+
+def test_a_finding_that_was_cleared_explains_nothing() -> None:
+    events = recorded(tales.sealed())
+    assert any(isinstance(event.data, FindingOpened) for event in events)
+    assert isinstance(events[asked_about(events)[0] - 1].data, DecisionMade)
+
+
+def test_a_success_is_not_called_verified_before_anything_was_verified() -> None:
+    page = render_why(told(recorded(tales.finished())))
+    assert page.startswith("i2 ended and is not relaunched: the seal verifies it")
+    assert "is verified" not in page
+
+
+def test_the_kill_is_explained_as_well_as_the_success() -> None:
+    events = recorded(tales.finished())
+    success, kill = (render_why(told(events, version)) for version in asked_about(events))
+    assert "the orchestrator says success" in success
+    assert kill.startswith("Relaunched after i1 from step-1000")
+    assert "ended by SIGKILL" in kill

@@ -19,8 +19,9 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.policy_file import read_policy
 from watchkeeper.domain.judging.rejudging import rejudge
 from watchkeeper.domain.state.run import contract_of
+from watchkeeper.projections.asked_about import to_explain
 from watchkeeper.projections.whatif import Changed, compared, render_whatif
-from watchkeeper.projections.why import Why, explain, newest_to_explain, render_why
+from watchkeeper.projections.why import Why, explain, render_why
 
 
 @click.command()
@@ -33,17 +34,21 @@ def why(run: str, seq: int | None, rule: bool, home: Path, as_json: bool) -> Non
     """Say why RUN stands as it does, or why its event SEQ was recorded.
 
     Names decision, rule, evidence and sources, and which single facts would have changed it: each
-    of them is tried on the rules before it is told. Without SEQ the newest decision, finding or
-    blocked launch is explained.
+    of them is tried on the rules before it is told. Without SEQ the newest open question is
+    explained, else the newest decision, finding or block, else the newest check. A success is
+    followed by the end before it.
     """
     with open_office(home, reading=True) as office:
         known = known_run(office.ledger, run)
         history = office.ledger.history(run)
         if seq is not None and seq > len(history):
             raise Leave(f"SEQ {seq}: expected an event from 1 to {len(history)}", 4)
-        explained = explain(run, history, seq or newest_to_explain(history))
+        asked = (seq,) if seq else to_explain(known, history)
+        first, *earlier = [explain(run, history, version) for version in asked]
         zone = ZoneInfo(contract_of(known).timezone)
-        say(as_json, {"run": run, **_why_row(explained)}, render_why(explained, zone, rule=rule))
+        document = {"run": run, **_why_row(first), "earlier": [_why_row(one) for one in earlier]}
+        pages = [render_why(one, zone, rule=rule) for one in (first, *earlier)]
+        say(as_json, document, "\n\n".join(pages))
 
 
 def _why_row(explained: Why) -> dict[str, Any]:
