@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 
 from watchkeeper.adapters.cli.settings_page import home_settings
 from watchkeeper.domain.commands.commands import RunCommand
-from watchkeeper.domain.commands.refusals import Refusal
+from watchkeeper.domain.commands.refusals import MISTAKES, Refusal
 from watchkeeper.domain.commands.table import COMMANDS, REFUSALS, refusal_of
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.durations import render_duration
@@ -282,17 +282,18 @@ def refusals_page() -> str:
     parts = [
         "# Refusals\n",
         GENERATED,
-        "A refused command leaves nothing in the history. The command line exits with 3 and prints "
-        "the sentence.\n",
-        "| refusal | sentence | given by |",
-        "|---|---|---|",
+        "A refused command leaves nothing in the history. The command line prints the sentence "
+        "and exits with 3, or with 4 where what was typed is wrong whatever is on record.\n",
+        "| refusal | sentence | exit code | given by |",
+        "|---|---|---|---|",
     ]
     for refusal in Refusal:
         commands = [
             command.__name__ for command in COMMANDS if refusal in REFUSALS[command].values()
         ]
         by = "the [phase](phases.md)" if commands else "a rule of the command"
-        parts.append(f"| `{refusal.name}` | {refusal.value} | {by} |")
+        code = 4 if refusal in MISTAKES else 3
+        parts.append(f"| `{refusal.name}` | {refusal.value} | {code} | {by} |")
     return "\n".join(parts) + "\n"
 
 

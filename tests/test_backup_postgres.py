@@ -396,15 +396,15 @@ def test_what_is_no_whole_copy_of_this_ledger_is_refused_and_nothing_is_changed(
         check=True, timeout=60,
     )  # fmt: skip
     for path, code, says in (
-        (torn, 3, "the archive is damaged"),
-        (other, 3, "t_another"),
-        (text, 3, "no archive"),
-        (tmp_path / "missing", 3, "cannot be read"),
+        (torn, 4, "the archive is damaged"),
+        (other, 4, "t_another"),
+        (text, 4, "no archive"),
+        (tmp_path / "missing", 4, "cannot be read"),
     ):
         said = cli("ledger", "restore", str(path))
         assert (said.code, says in said.said) == (code, True), said.said
     wrong = cli("--store", "sqlite", "ledger", "restore", str(copy))
-    assert (wrong.code, "ledger on PostgreSQL" in wrong.said) == (3, True)
+    assert (wrong.code, "ledger on PostgreSQL" in wrong.said) == (4, True)
     with store_at(home) as store:
         assert store.read_all(limit=10**6) == before
     postgres_server.drop({"t_another"})
@@ -417,7 +417,7 @@ def test_a_broken_ledger_is_not_copied_and_a_broken_copy_goes_again(
     address = parse_address(postgres_url)
     tamper(Place(postgres_url), "UPDATE events SET state = 'x' WHERE id = 3")
     said = cli("ledger", "backup", str(copy))
-    assert (said.code, "is broken, so no copy was kept" in said.said) == (4, True), said.said
+    assert (said.code, "is broken, so no copy was kept" in said.said) == (1, True), said.said
     assert not copy.exists()
     subprocess.run(
         ["pg_dump", "-Fc", "-n", address.schema, "-f", by_hand, "-d", address.url],
@@ -425,7 +425,7 @@ def test_a_broken_ledger_is_not_copied_and_a_broken_copy_goes_again(
     )  # fmt: skip
     tamper(Place(postgres_url), "DELETE FROM keys")
     put = cli("ledger", "restore", str(by_hand))
-    assert (put.code, "is broken, nothing was changed" in put.said) == (3, True), put.said
+    assert (put.code, "is broken, nothing was changed" in put.said) == (4, True), put.said
     with store_at(home) as store:
         assert list(store.key_rows()) == []  # What was there is back.
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.command_line import Cli, launch, written
 from tests.stores import ON_FILE, store_at
 from tests.test_tailer import damage_events
 from tests.training import Site, git, tiny_contract
+from watchkeeper import clock
 from watchkeeper.adapters.cli import COMMANDS, reading, run
 from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.cli.contents import CONTENTS
@@ -29,7 +31,9 @@ from watchkeeper.adapters.cli.watching import log_to
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.store.lock import lock_path
+from watchkeeper.desk import SERVICE
 from watchkeeper.domain.envelope import Undecodable
+from watchkeeper.domain.events import EffectFailed
 from watchkeeper.event_store import KeyReused, VersionConflict, Write
 
 pytestmark = pytest.mark.git
@@ -362,14 +366,20 @@ def test_an_answer_relaunches_after_a_crash_loop(cli: Cli, site: Site, tmp_path:
 
 
 def test_a_run_that_does_not_seal_itself_is_sealed_by_command(
-    cli: Cli, site: Site, tmp_path: Path
+    cli: Cli, home: Path, site: Site, tmp_path: Path
 ) -> None:
     slug = start(cli, site, tmp_path, seals=False)
     assert cli("watch", "--until-idle").code == 0
     assert cli("status", slug, "--json").json["phase"] == "finished"
+    with open_office(home) as office:
+        # As a watch leaves it that saw no tracker; what was tried again by hand is through.
+        later = clock.now() + timedelta(hours=1)
+        failed = EffectFailed(effect="seal", attempt=1, reason="no answer", retry_at=later)
+        office.ledger.record_effects(slug, [failed], SERVICE)
     sealed = cli("seal", slug, "--json")
     assert sealed.code == 0, sealed.out
     assert sealed.json["phase"] == "sealed"
+    assert "did not get through" not in sealed.json["says"]
     assert git(site.remote, "cat-file", "-t", "run/tiny/final").strip() == "tag"
 
 

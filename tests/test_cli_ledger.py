@@ -175,7 +175,7 @@ def test_retrying_where_nothing_is_parked_is_an_error_that_says_so(
     with store_at(home) as store:
         [slug] = told(store, ["held"])
     done = cli("ledger", "parked", "retry", name or slug)
-    assert done.code == 4
+    assert done.code == 3
     assert f"{name or slug}: no event of it is parked, nor of any other run: {said}" in done.err
     assert name or "no run" not in done.err
 
@@ -241,7 +241,7 @@ def test_a_view_of_a_newer_release_is_not_taken_for_one_that_is_kept_level(
 
 def test_what_cannot_be_rebuilt_is_refused_in_words(cli: Cli, home: Path) -> None:
     assert "expected one of bindings, sizes, status, weeks" in cli("ledger", "rebuild", "size").said
-    assert cli("ledger", "rebuild", "sizes", "--from", "5").code == 4
+    assert cli("ledger", "rebuild", "sizes", "--from", "5").code == 3
     assert cli("ledger", "rebuild", "status", "--from", "1").code == 4
     (home / "views.db").write_bytes(b"rubbish" * 1000)
     said = cli("ledger", "catch-up", "--json")

@@ -11,6 +11,7 @@ from tests.command_line import Cli, launch, written
 from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.principals import add_human
 from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import JobSpec, JobState
 
@@ -32,8 +33,23 @@ def failed_run(
     return slug
 
 
-def test_a_handover_prints_its_packet_on_one_screen(cli: Cli, site: Site, tmp_path: Path) -> None:
+def test_a_handover_to_a_name_that_nobody_has_is_refused(
+    cli: Cli, site: Site, tmp_path: Path
+) -> None:
     slug = failed_run(cli, site, tmp_path)
+    before = cli("events", slug, "--json").json["events"]
+    refused = cli("handover", slug, "--to", "drii")
+    assert refused.code == 3
+    assert "principals.toml has no such principal. Did you mean dri?" in refused.err
+    assert cli("events", slug, "--json").json["events"] == before
+    assert cli("handover", slug, "--to", "watchkeeper").code == 0, "the built-in loop has no entry"
+
+
+def test_a_handover_prints_its_packet_on_one_screen(
+    cli: Cli, home: Path, site: Site, tmp_path: Path
+) -> None:
+    slug = failed_run(cli, site, tmp_path)
+    add_human(home / "principals.toml", "alice")
     said = cli("handover", slug, "--to", "alice", "--note", "look at the data host")
     assert said.code == 0, said.err
     lines = said.out.splitlines()
@@ -68,6 +84,7 @@ def test_beside_a_running_watch_the_next_holder_takes_over_with_one_command(
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
     try:
         backoff.wait_until_or_raise(lambda: looked(1), LIMIT, "the first check")
+        add_human(home / "principals.toml", "alice")
         said = cli("handover", slug, "--to", "alice")
         assert "the watch that runs here goes on with it once alice takes it" in said.out
         assert cli("watch", slug, "--holder", "bob").code == 3, "it is kept for alice"
@@ -110,6 +127,7 @@ def test_a_stop_waits_for_nobody_whom_the_watch_was_handed_to(
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
     try:
         backoff.wait_until_or_raise(looked, LIMIT, "the first check")
+        add_human(home / "principals.toml", "bob")
         assert cli("handover", slug, "--to", "bob").code == 0
         assert cli("stop", slug, "--reason", "it diverges").code == 0
         backoff.wait_until_or_raise(lambda: state() is JobState.STOPPED, LIMIT, "its end")
@@ -126,9 +144,9 @@ def test_announcements_are_shown_and_bad_ones_teach(cli: Cli, site: Site, tmp_pa
     assert "act-1 pause" in said.out
     assert "expects H1, H6" in said.out
     assert "act-1 pause" in cli("status", slug).out
-    assert cli(*base, "--expect", "R1").code == 3
+    assert cli(*base, "--expect", "R1").code == 4
     mistyped = cli(*base, "--expect", "H1,h33,not_training")
-    assert mistyped.code == 3
+    assert mistyped.code == 4
     assert "RULE_NOT_EXPECTABLE" in mistyped.err
     assert "--expect: got h33, expected a rule of a detector, H1 to H17; did you mean H3?" in (
         mistyped.err

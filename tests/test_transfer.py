@@ -258,7 +258,7 @@ def test_a_broken_backup_is_not_put_back(cli: Cli, home: Path, tmp_path: Path) -
     copy.write_bytes(bytes(torn))
     before = (home / "ledger.db").read_bytes()
     said = cli("ledger", "restore", str(copy))
-    assert (said.code, "broken" in said.said) == (3, True)
+    assert (said.code, "broken" in said.said) == (4, True)
     assert (home / "ledger.db").read_bytes() == before
 
 
@@ -280,7 +280,7 @@ def test_a_crash_between_the_steps_of_a_restore_leaves_a_store_that_is_refused_o
         return whole(self, target)
 
     monkeypatch.setattr(Path, "replace", replace)
-    assert cli("ledger", "restore", str(copy)).code == 3
+    assert cli("ledger", "restore", str(copy)).code == 2
     monkeypatch.setattr(Path, "replace", whole)
     with pytest.raises(StoreFailure, match="verify"):
         open_store(home / "ledger.db")

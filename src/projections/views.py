@@ -289,7 +289,9 @@ def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
         ago = f"no check for {elapsed(now - last)}" if last is not None else "never checked"
         alerts = any(found["severity"] == "alert" for found in row["findings"])
         says = f"monitor stale: {ago}; "
-        says += "its alerts are as of then" if alerts else "the run itself may be well"
+        ended = row["phase"] == "interrupted"
+        run_is = "the run is interrupted and waits" if ended else "the run itself may be well"
+        says += "its alerts are as of then" if alerts else run_is
         yield Need("monitor", last, says, (_take(row, now),))
     if row["seal_missing"] and row["phase"] == "finished":
         says = f"seal blocked: {'; '.join(row['seal_missing'])}"

@@ -1,5 +1,6 @@
 """Handover, planned acts, stopping points and the stale monitor, in events."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -30,6 +31,7 @@ from watchkeeper.domain.commands.manoeuvres import (
     ReportStaleMonitor,
 )
 from watchkeeper.domain.commands.refusals import Refusal
+from watchkeeper.domain.deciding.handover import packet_of
 from watchkeeper.domain.detectors.planned import LATE_MAX, WINDOW_MAX
 from watchkeeper.domain.events import (
     Action,
@@ -41,12 +43,18 @@ from watchkeeper.domain.events import (
     Health,
     PlannedActAnnounced,
     PlannedActEnded,
+    Severity,
+    SignalReceived,
     WatchEnded,
     WatchHandedOver,
     WatchTaken,
 )
+from watchkeeper.domain.observed.signals import Signal, SignalKind
 from watchkeeper.domain.state.phases import Interrupted, Running
 from watchkeeper.domain.values import JobState
+from watchkeeper.event_store import StatusRow
+from watchkeeper.projections.status import status_row
+from watchkeeper.projections.views import fleet
 
 ALICE = HOLDER.model_copy(update={"principal": "alice", "home": "/home/alice"})
 CADENCE = timedelta(seconds=570)
@@ -107,6 +115,25 @@ def test_a_packet_names_all_that_the_next_holder_has_to_know() -> None:
     assert [text.split()[0] for text in packet.questions] == ["q-1"]
     assert [text.split()[0] for text in packet.planned] == ["act-1"]
     assert packet.waiting.startswith("escalate (R14)")
+
+
+def test_a_packet_does_not_call_a_run_clean_above_open_findings_or_signals() -> None:
+    history = story(Running)
+    assert packet_of(history.run).trouble == ""
+    lost = Signal(
+        source="test", key="k-1", kind=SignalKind.NODE_LOST, subject="n1", summary="n1 is lost",
+        occurred_at=history.now, received_at=history.now,
+    )  # fmt: skip
+    history.record(SignalReceived(signal=lost, bound_by="node:n1"))
+    assert "signals speak of subjects: 1" in packet_of(history.run).trouble
+    history.record(
+        FindingOpened(
+            kind="nan", rule="H7", severity=Severity.ALERT, summary="loss is NaN", evidence=()
+        )
+    )
+    packet = packet_of(history.run)
+    assert packet.findings == ("loss is NaN (H7)",)
+    assert "findings are open: 1" in packet.trouble
 
 
 ONLINE = {"kind": "wandb", "url": "", "entity": "acme", "project": "grug"}
@@ -386,6 +413,17 @@ def test_a_watch_that_ended_is_not_stale() -> None:
     history.later(CADENCE).check(step=1250)
     history.later(timedelta(days=2))
     history.when(report(history)).refused(Refusal.MONITOR_NOT_STALE)
+
+
+def test_a_stale_monitor_of_an_interrupted_run_does_not_say_that_it_is_well() -> None:
+    history = story(Running)
+    history.fail(killed(), step=1100, without=("checkpoints",))
+    history.later(timedelta(hours=1))
+    row = StatusRow(SLUG, "run", json.dumps(status_row(history.run)))
+    [need] = [one for one in fleet([row], history.now).runs[0].needs if one.kind == "monitor"]
+    assert need.says.endswith("; the run is interrupted and waits")
+    opened = history.tell(report(history)).the(FindingOpened)
+    assert opened.evidence[-1].endswith("; the run is interrupted and waits")
 
 
 def test_a_stale_monitor_clears_while_a_decision_waits_for_a_source() -> None:

@@ -10,8 +10,10 @@ import pytest
 from tests.domain.auditor import audit
 from tests.domain.given import History, decided
 from tests.domain.samples import (
+    AGENT,
     DRI,
     KEPT,
+    LOOP,
     OTHER_ROOT,
     ROOT,
     SLUG,
@@ -29,7 +31,7 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge, Stop
+from watchkeeper.domain.commands.commands import Acknowledge, GiveConsent, ReportRefusedLaunch, Stop
 from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
 from watchkeeper.domain.commands.refusals import Refusal
 from watchkeeper.domain.contracts.contract import Lane
@@ -48,8 +50,9 @@ from watchkeeper.domain.events import (
     RunFinished,
     RunStopped,
 )
+from watchkeeper.domain.people import Actor
 from watchkeeper.domain.state.health import health_now
-from watchkeeper.domain.state.phases import Finished, Interrupted, Running, Stopped
+from watchkeeper.domain.state.phases import Finished, Interrupted, Launching, Running, Stopped
 from watchkeeper.domain.values import JobFacts, JobState
 from watchkeeper.event_store import StatusRow
 from watchkeeper.projections.status import status_row
@@ -358,6 +361,32 @@ def test_r14_leaves_what_a_person_stopped_whatever_the_orchestrator_calls_it(
     answer.then_kinds(CheckRecorded, InstanceEnded, DecisionMade, RunStopped)
     assert decided(answer) == (Action.LEAVE, "R14")
     assert isinstance(history.run.phase, Stopped)
+
+
+@pytest.mark.parametrize("actor", [DRI, AGENT])
+def test_r14_says_who_stopped_the_run_and_why(actor: Actor) -> None:
+    history = story(Running)
+    asks = Stop(now=history.now, actor=actor, reason="the loss diverges")
+    who = "dri"
+    if actor == AGENT:
+        history.attempt(asks).refused(Refusal.CONSENT_NEEDED)
+        history.tell(GiveConsent(now=history.now, actor=DRI, proposal="p-1"))
+        asks = asks.model_copy(update={"consent": "c-1"})
+        who = f"{AGENT.principal} (allowed by dri)"
+    history.tell(asks)
+    answer = history.fail(job(JobState.STOPPED), step=1100, found=KEPT)
+    said = f"stopped by {who}: the loss diverges"
+    assert answer.the(DecisionMade).because == f"not relaunched: {said}"
+    assert answer.the(RunStopped).reason == said
+
+
+def test_a_stop_before_the_launch_says_who_and_why() -> None:
+    history = story(Launching)
+    stop(history)
+    refused = ReportRefusedLaunch(now=history.now, actor=LOOP, instance="i1", reason="no quota")
+    answer = history.tell(refused)
+    assert answer.the(RunStopped).reason.endswith("by dri: the loss diverges")
+    assert answer.the(DecisionMade).because.endswith("by dri: the loss diverges")
 
 
 @pytest.mark.parametrize("lane", list(Lane))

@@ -37,7 +37,7 @@ from watchkeeper.building import BuildHeld
 from watchkeeper.committer import Committer
 from watchkeeper.desk import Desk
 from watchkeeper.domain.commands.commands import RunCommand
-from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.commands.refusals import MISTAKES, Refusal, Refused
 from watchkeeper.domain.deciding.handover import held_elsewhere, is_held
 from watchkeeper.domain.envelope import Undecodable
 from watchkeeper.domain.events import ActProposed, Holder
@@ -212,7 +212,8 @@ def refusal(refused: Refused) -> Leave:
     asked = [fact.proposal for fact in refused.records if isinstance(fact, ActProposed)]
     if asked:
         more["proposals"] = asked
-    return Leave(f"refused ({refused.refusal.name}): {refused.sentence}", 3, more)
+    code = 4 if refused.refusal in MISTAKES else 3
+    return Leave(f"refused ({refused.refusal.name}): {refused.sentence}", code, more)
 
 
 def act_if_alone(office: Office, slug: str) -> str:
@@ -266,6 +267,8 @@ def exit_of(error: Exception) -> tuple[str, int] | None:
             return str(error), error.code
         case BadInput():
             return render_problems(error.problems), 4
+        case HomeInUse():
+            return str(error), 3
         case HomeProblem():
             return str(error), 4
         case ViewsFailure() | BuildHeld():

@@ -24,6 +24,9 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.expected_rules import not_expectable
 from watchkeeper.adapters.home import is_watched
+from watchkeeper.adapters.near import did_you_mean
+from watchkeeper.adapters.principals import read_principals
+from watchkeeper.desk import SERVICE
 from watchkeeper.domain.commands.manoeuvres import AnnounceAct, DeclineWatch, EndAct, HandOver
 from watchkeeper.domain.commands.refusals import Refusal, Refused
 from watchkeeper.domain.detectors.planned import describe_act
@@ -52,6 +55,10 @@ def handover(
         raise Leave("--to: expected a principal's name without spaces, such as alice", 4)
     with open_office(home) as office:
         known_run(office.ledger, run)
+        listed = read_principals(office.home.principals)
+        if to not in (*listed, SERVICE.principal):
+            near = did_you_mean(to, listed)
+            raise Leave(f"--to {to}: {office.home.principals} has no such principal.{near}", 3)
         actor = who(office.home, principal)
         command = HandOver(
             now=clock.now(),

@@ -168,7 +168,7 @@ def _rebuild_view(
     with open_office(home) as office, views_of(office) as views:
         store = office.ledger.store
         if begin > store.newest():
-            raise Leave(f"--from {begin}: the ledger ends at {store.newest()}", 4)
+            raise Leave(f"--from {begin}: the ledger ends at {store.newest()}", 3)
         with progress(f"building {projection.title}", quiet=as_json) as show:
 
             def told(build: Build) -> None:
@@ -285,7 +285,7 @@ def _refuse_not_parked(runs: tuple[str, ...], streams: list[str], office: Office
         there += "; a view is no run: `watchkeeper ledger rebuild VIEW` builds it anew"
     elif not any(_is_stream(name, office) for name in strange):
         there += "; no run of this ledger has this name, see `watchkeeper status`"
-    raise Leave(f"{names}: no event of it is parked{there}", 4)
+    raise Leave(f"{names}: no event of it is parked{there}", 3)
 
 
 def _is_stream(name: str, office: Office) -> bool:

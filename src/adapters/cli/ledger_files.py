@@ -19,10 +19,16 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.cli.export_file import reading, writing
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.viewing import HOLDER, views_of
-from watchkeeper.adapters.home import HomeInUse, open_home, watch_lock
+from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.near import did_you_mean
-from watchkeeper.adapters.store.backup import BackupProblem, back_up, restore
+from watchkeeper.adapters.store.backup import (
+    BackupProblem,
+    LedgerBroken,
+    LedgerInUse,
+    back_up,
+    restore,
+)
 from watchkeeper.adapters.views_file import FILE
 from watchkeeper.exporting import export_lines
 from watchkeeper.importing import BadExport, OtherLedger, check_export, import_lines
@@ -54,7 +60,7 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
         for slug in runs:
             if slug not in known:
                 near = did_you_mean(slug, known)
-                raise Leave(f"--run {slug}: no run of this name is in the ledger.{near}", 4)
+                raise Leave(f"--run {slug}: no run of this name is in the ledger.{near}", 3)
         broken: list[str] = []
         lines = export_lines(store, runs, broken)
         if output == "-":
@@ -141,7 +147,7 @@ def backup(file: Path, home: Path, as_json: bool) -> None:
             with progress("copying", quiet=as_json) as show:
                 events = back_up(place.ledger, file.expanduser(), show)
     except BackupProblem as error:
-        raise Leave(str(error), 4) from error
+        raise Leave(str(error), 1 if isinstance(error, LedgerBroken) else 4) from error
     text = f"{file}: {count(events, 'event')}, verified"
     say(as_json, {"file": str(file), "events": events}, text)
 
@@ -171,6 +177,8 @@ def restore_command(file: Path, home: Path, as_json: bool) -> None:
     are made again from the restored ledger.
     """
     place = open_home(home)
+    if not file.expanduser().exists():
+        raise Leave(f"{file} cannot be read: there is no such file", 4)
     chosen = store_of(place)
     old: Path | str | None
     rights: dict[str, object] = {}
@@ -190,8 +198,8 @@ def restore_command(file: Path, home: Path, as_json: bool) -> None:
             # They saw events that the restored ledger may not hold.
             for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
                 (place.path / name).unlink(missing_ok=True)
-    except (BackupProblem, HomeInUse) as error:
-        raise Leave(str(error), 3) from error
+    except BackupProblem as error:
+        raise Leave(str(error), 3 if isinstance(error, LedgerInUse) else 4) from error
     kept = f"; the ledger that was there is {old}" if old is not None else ""
     text = f"{count(events, 'event')} restored{kept}{told}\nnext: watchkeeper verify"
     document = {"events": events, "kept": str(old) if old is not None else None, **rights}

@@ -88,7 +88,7 @@ def _moment(text: str | None, zone: str, newest: int) -> tuple[int | None, datet
         return None, None
     if text.isdigit():
         if not 1 <= int(text) <= newest:
-            raise Leave(f"--at {text}: expected an event from 1 to {newest}", 4)
+            raise Leave(f"--at {text}: expected an event from 1 to {newest}", 3)
         return int(text), None
     try:
         at = datetime.fromisoformat(text)

@@ -154,7 +154,7 @@ def bind(name: str, run: str, home: Path, as_json: bool, principal: str | None) 
         if len(found) != 1:
             says = "several kept signals are meant" if found else "no such signal is kept"
             hint = "`watchkeeper signals unbound` names those that are, with --json in full"
-            raise Leave(f"{visible(name)}: {says}; {hint}", 4)
+            raise Leave(f"{visible(name)}: {says}; {hint}", 3)
         [name] = found
         outcome = inbox_of(office).bind_by_hand(name, run, actor)
         if isinstance(outcome, Refused):
@@ -207,7 +207,7 @@ def replay(
         aside = office.ledger.box().quarantined
         if name is not None and name not in aside:
             hint = "`watchkeeper signals quarantine` names those that are"
-            raise Leave(f"{visible(name)}: no such message is in quarantine; {hint}", 4)
+            raise Leave(f"{visible(name)}: no such message is in quarantine; {hint}", 3)
         chosen = [one for one in aside.values() if name in (None, one.quarantine)]
         rows = _replayed(office, chosen, actor)
     lines = [f"{row['quarantine']}: {row['says']}" for row in rows]

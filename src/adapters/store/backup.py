@@ -29,6 +29,14 @@ class BackupProblem(Exception):
     """No copy was made, or none was put back. The message says why and what to do."""
 
 
+class LedgerBroken(BackupProblem):
+    """The ledger itself is broken, so no copy of it is kept."""
+
+
+class LedgerInUse(BackupProblem):
+    """Others use the ledger that a copy should replace."""
+
+
 def back_up(path: Path, to: Path, told: Callable[[int, int], None] = lambda _a, _b: None) -> int:
     """Copy a store that may be in use into a file of its own, whole or not at all.
 
@@ -78,7 +86,7 @@ def back_up(path: Path, to: Path, told: Callable[[int, int], None] = lambda _a, 
     if report.problems:
         new.unlink(missing_ok=True)
         first = report.problems[0].message
-        raise BackupProblem(f"{path} is broken, so no copy was kept: {first}")
+        raise LedgerBroken(f"{path} is broken, so no copy was kept: {first}")
     new.replace(to)
     write_rest(to)
     return report.events
@@ -97,7 +105,7 @@ def restore(copy: Path, path: Path, stamp: str) -> tuple[int, Path | None]:
 
     Raises:
         BackupProblem: The copy is broken, or the store is in use.
-        StoreFailure: The copy cannot be read.
+        StoreFailure: The copy cannot be read, or the store cannot be replaced.
     """
     report = verify_store(copy)
     if report.problems:
@@ -105,16 +113,16 @@ def restore(copy: Path, path: Path, stamp: str) -> tuple[int, Path | None]:
     try:
         lock = UseLock(path, create=True)
     except OSError as error:
-        raise BackupProblem(f"{path}: {error}: nothing was changed") from error
+        raise StoreFailure(f"{path}: {error}: nothing was changed") from error
     try:
         if not lock.own():
-            raise BackupProblem(
+            raise LedgerInUse(
                 f"{path} is in use: end the watch and all other commands of its home, then try "
                 "again. Nothing was changed"
             )
         return report.events, _put(copy, path, stamp)
     except OSError as error:
-        raise BackupProblem(f"{path} could not be replaced: {error}") from error
+        raise StoreFailure(f"{path} could not be replaced: {error}") from error
     finally:
         lock.close()
 

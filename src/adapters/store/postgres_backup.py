@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 
-from watchkeeper.adapters.store.backup import BackupProblem
+from watchkeeper.adapters.store.backup import BackupProblem, LedgerBroken
 from watchkeeper.adapters.store.postgres_address import parse_address, without_password
 from watchkeeper.adapters.store.postgres_guard import Connection
 from watchkeeper.adapters.store.postgres_link import LIMITS, Links
@@ -53,7 +53,7 @@ def back_up_postgres(url: str, to: Path) -> int:
             report = verify_postgres(address, snapshot=snapshot)
             if report.problems:
                 first = report.problems[0].message
-                raise BackupProblem(f"{address.shown} is broken, so no copy was kept: {first}")
+                raise LedgerBroken(f"{address.shown} is broken, so no copy was kept: {first}")
             run_program(
                 links.where, address,
                 (dump, "--format=custom", f"--schema={address.schema}", f"--snapshot={snapshot}",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 
-from watchkeeper.adapters.store.backup import BackupProblem
+from watchkeeper.adapters.store.backup import BackupProblem, LedgerInUse
 from watchkeeper.adapters.store.postgres_address import Address, parse_address, without_password
 from watchkeeper.adapters.store.postgres_aside import (
     aside,
@@ -240,7 +240,7 @@ def _refuse_in_use(connection: Connection, address: Address) -> None:
         return
     rows = connection.execute(_USERS, (lock, lock)).fetchall()
     who = ", ".join(f"backend {pid} from {host}" for pid, host in rows)
-    raise BackupProblem(
+    raise LedgerInUse(
         f"{address.shown} is in use ({who}): end all watches and commands that use it, on every "
         "host, then try again. Nothing was changed"
     )

@@ -167,6 +167,19 @@ class Refusal(Enum):
     MILESTONE_BLOCKED = "The milestone is not sealed: mend what is missing, then try again."
 
 
+MISTAKES = frozenset(
+    {
+        Refusal.TEXT_EMPTY,
+        Refusal.TIME_WRONG,
+        Refusal.ACT_TOO_LATE,
+        Refusal.ACT_WINDOW,
+        Refusal.RULE_NOT_EXPECTABLE,
+        Refusal.CAUSE_UNKNOWN,
+    }
+)
+"""Refusals of what was typed, whatever is on record: the command line calls them bad input."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A command that a rule forbids.

@@ -9,7 +9,7 @@ from watchkeeper.domain.state.run import Run, Waiver
 
 NEVER_WAIVED: Mapping[str, str] = MappingProxyType(
     {
-        "L1": "a secret that was launched is known to everybody who can read the job",
+        "L1": "a secret in a plan would be known to everybody who can read its job",
         "L2": "a dirty tree takes a consent to its very patch, and another commit an amendment",
         "L3": "two writers on one output root destroy each other's checkpoints",
         "L4": "every check compares with the tracker's identity, so it must be stated",

@@ -135,16 +135,20 @@ def _is_looked_at(run: Run) -> bool:
 
 
 def latest_trouble(run: Run) -> str:
-    """Return the latest error or signal on record; empty where there is none."""
+    """Return the latest error, end, finding or signal on record; empty where there is none."""
     last = run.last_check
     failure = run.failures[-1] if run.failures else None
     if last is not None and last.event.evidence:
         newer = failure is None or last.version > failure.version
         if newer or failure is None:
             return f"log line at the last check (event {last.version}): {last.event.evidence[-1]}"
-    if failure is None:
-        return ""
-    return _failure(failure)
+    if failure is not None:
+        return _failure(failure)
+    if run.findings:
+        return f"no error line at the last check; findings are open: {len(run.findings)}"
+    if run.claims:
+        return f"no error line at the last check; signals speak of subjects: {len(run.claims)}"
+    return ""
 
 
 def _failure(failure: Failure) -> str:

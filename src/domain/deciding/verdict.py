@@ -200,10 +200,10 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
             instance=check.instance,
             action=Action.LEAVE,
             rule="R14",
-            because="stopped by a person on record: not relaunched",
+            because=f"not relaunched: stopped by {run.manoeuvres.stop}",
             evidence=(describe_end(job),),
         )
-        return [*events, decision, RunStopped(reason="stopped by a person on record")]
+        return [*events, decision, RunStopped(reason=f"stopped by {run.manoeuvres.stop}")]
     planned = decide_asked(foresee(run, events, command), check)
     if planned is not None:
         return events + planned

@@ -56,6 +56,8 @@ def report_stale(run: Run, command: ReportStaleMonitor) -> list[RunEvent] | Refu
     cadence = render_duration(cadence_of(contract_of(run)))
     holder = run.watch.holder
     who = f"{holder.principal}@{holder.host}" if holder is not None else "nobody"
+    ended = isinstance(run.phase, Interrupted)
+    run_is = "the run is interrupted and waits" if ended else "it says nothing about the run itself"
     reporter = f"{command.reporter.principal}@{command.reporter.host}"
     return [
         FindingOpened(
@@ -66,7 +68,7 @@ def report_stale(run: Run, command: ReportStaleMonitor) -> list[RunEvent] | Refu
             evidence=(
                 f"the last sign of the watch is of {since.isoformat(timespec='seconds')}",
                 f"the watch is held by {who}, token {run.watch.token}",
-                f"seen by {reporter}; it says nothing about the run itself",
+                f"seen by {reporter}; {run_is}",
             ),
         )
     ]

@@ -241,12 +241,16 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             live = isinstance(run.phase, Stabilizing | Running)
             watch = replace(run.watch, next_due=at) if live else run.watch
             lost = UNACCOUNTED in run.findings
+            who = event.envelope.actor.principal
+            allowed = next((c.by for c in consents if c.name == data.consent), who)
+            who += f" (allowed by {allowed})" if allowed != who else ""
             return replace(
                 run,
                 stop_requested=data.instance,
                 given_up=data.instance if lost else run.given_up,
                 consents=consents,
                 watch=watch,
+                manoeuvres=replace(run.manoeuvres, stop=f"{who}: {data.reason}"),
             )
         case _:
             return permitted(run, data, event)

@@ -241,10 +241,14 @@ def refused_launch(run: Run, command: ReportRefusedLaunch) -> Outcome:
             instance=plan.instance,
             action=Action.LEAVE,
             rule="R14",
-            because="stopped by a person on record before it was submitted",
+            because=f"stopped before it was submitted, by {run.manoeuvres.stop}",
             evidence=(command.reason,),
         )
-        return [refused, left, RunStopped(reason="stopped by a person before the launch")]
+        return [
+            refused,
+            left,
+            RunStopped(reason=f"stopped before the launch, by {run.manoeuvres.stop}"),
+        ]
     because = "the orchestrator refused the job, so the same plan would be refused again"
     if clearance_revoked(run):
         because = "what cleared the launch was revoked before anything was submitted"

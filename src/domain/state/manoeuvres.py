@@ -43,6 +43,7 @@ class Manoeuvres:
             one under the same path is another lineage's.
         ancestor: Where the run comes from; none for a run that began by itself.
         milestones: Verified ones by tag.
+        stop: Who asked for the newest stop and who allowed it, with the reason.
         stopped_at: The stopping point at which the watch ended once; it is not reached again.
     """
 
@@ -56,4 +57,5 @@ class Manoeuvres:
     milestones: Mapping[str, MilestoneVerified] = field(
         default_factory=dict[str, MilestoneVerified]
     )
+    stop: str = "a person on record"
     stopped_at: str = ""

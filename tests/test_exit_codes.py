@@ -1,0 +1,123 @@
+"""One exit code for each kind of mistake, over all commands that a person can make it with."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import Cli, launch, written
+from tests.stores import Place, tamper
+from tests.training import Site, tiny_contract
+from watchkeeper.adapters.home import open_home, watch_lock
+
+pytestmark = pytest.mark.git
+
+WHY = ("--reason", "x")
+BOT = ("--as", "some-bot")
+PLAN = "a" * 12
+PAUSE = ("announce", "tiny", "--kind", "pause", "--for")
+
+KINDS: dict[str, tuple[int, list[tuple[str, ...]]]] = {
+    "a run that is not on record": (
+        3,
+        [
+            ("status", "nobody"), ("events", "nobody"), ("logbook", "nobody"), ("why", "nobody"),
+            ("checkpoints", "nobody"), ("note", "nobody", "x"), ("correct", "nobody", "1", "x"),
+            ("ack", "nobody", "q-1", "--note", "x"), ("stop", "nobody", *WHY),
+            ("relaunch", "nobody", *WHY), ("rollback", "nobody", "--to", "step-3", *WHY),
+            ("abandon", "nobody", *WHY), ("consent", "nobody", "p-1"),
+            ("waive", "nobody", "L13", *WHY), ("revoke", "nobody", "a-1", *WHY),
+            ("seal", "nobody"), ("handover", "nobody", "--to", "dri"), ("decline", "nobody", *WHY),
+            ("watch", "nobody"), ("approve", "nobody", "--plan", PLAN),
+            ("ledger", "replay", "nobody"),
+            ("ledger", "export", "-o", "-", "--run", "nobody"), ("signals", "bind", "x", "nobody"),
+            ("subscribe", "--run", "nobody", "--no-follow"),
+        ],
+    ),
+    "a name or an event that is not on record": (
+        3,
+        [
+            ("why", "tiny", "999"), ("logbook", "tiny", "--at", "999"),
+            ("correct", "tiny", "999", "x"), ("ack", "tiny", "q-99", "--note", "x"),
+            ("consent", "tiny", "p-99"), ("revoke", "tiny", "a-99", *WHY),
+            ("announce", "tiny", "--end", "act-9"), ("signals", "bind", "x-1", "tiny"),
+            ("signals", "replay", "quarantine-3"), ("handover", "tiny", "--to", "nobody"),
+            ("ledger", "rebuild", "sizes", "--from", "99999"),
+            ("ledger", "parked", "retry", "nobody"),
+            ("waive", "tiny", "L13", *WHY), ("approve", "tiny", "--plan", PLAN),
+        ],
+    ),
+    "a text that is empty": (
+        4,
+        [
+            ("note", "tiny", " "), ("correct", "tiny", "1", " "),
+            ("stop", "tiny", "--reason", " "), ("relaunch", "tiny", "--reason", " "),
+            ("waive", "tiny", "L13", "--reason", " "), ("decline", "tiny", "--reason", " "),
+            (*PAUSE, "2h", "--reason", " "), ("propose", "tiny", "stop", "i1", "--reason", " "),
+            ("seal", "tiny", "--waive", "tracker state", "--reason", " "),
+            ("handover", "tiny", "--to", " "), ("watch", "--holder", " "),
+        ],
+    ),
+    "a time, a window or a rule that nobody can mean": (
+        4,
+        [
+            (*PAUSE, "soon", *WHY), (*PAUSE, "99d", *WHY),
+            (*PAUSE, "2h", "--from", "2020-01-01T00:00Z", *WHY),
+            (*PAUSE, "2h", "--expect", "H99", *WHY),
+            ("waive", "tiny", "L13", "--until", "soon", *WHY),
+            ("waive", "tiny", "L13", "--until", "2020-01-01T00:00Z", *WHY),
+            ("rollback", "tiny", "--to", "last", *WHY), ("fix", "tiny", "--sha", "x", *WHY),
+        ],
+    ),
+    "a file that is not there": (
+        4,
+        [
+            ("launch", "missing"), ("contract", "check", "missing"), ("triage", "missing"),
+            ("progress", "missing"), ("whatif", "tiny", "--policy", "missing"),
+            ("ledger", "import", "missing"), ("ledger", "restore", "missing"),
+            ("ledger", "replay", "--all", "--file", "missing"),
+        ],
+    ),
+    "an agent where only a human may": (
+        3,
+        [
+            ("ack", "tiny", "q-1", "--note", "x", *BOT), ("relaunch", "tiny", *WHY, *BOT),
+            ("abandon", "tiny", *WHY, *BOT), ("stop", "tiny", *WHY, *BOT),
+            ("waive", "tiny", "L13", *WHY, *BOT), ("decline", "tiny", *WHY, *BOT),
+            (*PAUSE, "2h", *WHY, *BOT), ("watch", "tiny", "--force", *BOT),
+            ("signals", "bind", "x-1", "tiny", *BOT),
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_kind_of_mistake_has_one_exit_code(
+    cli: Cli, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    launch(cli, written(tmp_path, tiny_contract(site, "tiny", die="exit@10")), "tiny")
+    assert cli("watch", "--until-idle").code == 0
+    code, calls = KINDS[kind]
+    answers = {call: cli(*call) for call in calls}
+    wrong = {call: (said.code, said.said) for call, said in answers.items() if said.code != code}
+    assert not wrong
+
+
+def test_what_another_process_holds_is_refused_with_one_code(cli: Cli, home: Path) -> None:
+    assert cli("ledger", "backup", str(home / "copy")).code == 0
+    with watch_lock(open_home(home), "watch"):
+        assert cli("watch", "--until-idle").code == 3
+        assert cli("ledger", "restore", str(home / "copy")).code == 3
+
+
+def test_a_broken_ledger_has_the_code_of_a_broken_one_and_a_broken_file_that_of_bad_input(
+    cli: Cli, home: Path, site: Site, tmp_path: Path
+) -> None:
+    copy, ledger = home / "copy", home / "ledger.db"
+    cli("launch", written(tmp_path, tiny_contract(site, "tiny")))
+    assert cli("ledger", "backup", str(copy)).code == 0
+    for path in (copy, ledger):
+        tamper(Place(str(path)), "UPDATE events SET state = X'7b7d' WHERE id = 1")
+    assert cli("ledger", "restore", str(copy)).code == 4
+    assert cli("verify", "--offline").code == 1
+    assert cli("ledger", "backup", str(home / "other")).code == 1
