@@ -479,7 +479,7 @@ def test_a_command_waits_for_another_one_and_then_acts(
         assert "takes it from here" in cli("note", "tiny", "said").out
         assert "a watch runs" in cli("doctor").out
         refused = cli("watch", "--until-idle")
-        assert refused.code == 4
+        assert refused.code == 3
         assert "(watch " in refused.err
 
 
