@@ -208,7 +208,8 @@ def _run(data: RunEvent) -> str:
             how = "told again" if data.severity is data.before else f"raised from {data.before}"
             return f"{data.severity.value} {data.kind} ({data.rule}) {how}: {data.summary}"
         case FindingCleared():
-            return f"{data.kind} ({data.rule}) cleared: {data.reason}"
+            closes = f"; closes {', '.join(data.closes)}" if data.closes else ""
+            return f"{data.kind} ({data.rule}) cleared: {data.reason}{closes}"
         case HistoryLimitPassed():
             return f"history is long: {data.events:,} events, {data.limit} limit {data.most:,}"
         case CheckpointValidated():
@@ -250,7 +251,8 @@ def _outcome(
             return f"{data.question} to {data.to} ({data.rule}): {data.asks}"
         case EscalationAcknowledged():
             note = f": {data.note}" if data.note else ""
-            return f"{data.question} answered, {data.answer}{note}"
+            how = f"closed by {data.closed_by}" if data.closed_by else f"answered, {data.answer}"
+            return f"{data.question} {how}{note}"
         case NoteAdded():
             return f"note: {data.text}"
         case CorrectionRecorded():

@@ -251,6 +251,7 @@ def acknowledged(book: Logbook, data: EscalationAcknowledged, by: str, at: datet
     """Open the entry of an answered question."""
     words = {"noted": "acknowledged", "needless": "called needless"}
     word = words.get(data.answer, f"answered: {data.answer}")
+    word = f"closed by {prose(data.closed_by)}" if data.closed_by else word
     book = opened(book, Kind.ANSWER, at, f"{prose(data.question)} {word}")
     note = f": {code(data.note, 2_000)}" if data.note.strip() else ", without a note"
     return said(book, Key.STATUS, f"taken by {by}{note}")

@@ -46,6 +46,7 @@ from watchkeeper.projections.logbook_state import (
     ticked,
 )
 from watchkeeper.projections.quoting import WORDS_MAX, code, prose
+from watchkeeper.projections.series import grown
 
 
 def by(event: Event) -> str:
@@ -260,11 +261,14 @@ def finding_raised(book: Logbook, data: FindingRaised, event: Event) -> Logbook:
 def finding_cleared(book: Logbook, data: FindingCleared, event: Event) -> Logbook:
     """Say that a finding no longer holds."""
     # The entry about an end, or about a seal, stands for the findings that it closes.
+    closes = f"closes {prose(', '.join(data.closes))}" if data.closes else ""
     if data.kind == MISSING_ARTEFACTS or (book.last.kind is Kind.END and _by_end(data)):
-        return book
+        line = f"- C{closes[1:]}: {prose(data.rule)} cleared (event {event.version})\n"
+        return replace(book, entries=grown(book.entries, line)) if closes else book
     title = f"finding cleared: {prose(data.kind.replace('_', ' '))} ({prose(data.rule)})"
     book = opened(book, Kind.COMPLETE, event.at, title)
-    return said(book, Key.STATUS, f"{prose(data.reason)} (event {event.version})")
+    status = f"{prose(data.reason)}{f'; {closes}' if closes else ''} (event {event.version})"
+    return said(book, Key.STATUS, status)
 
 
 def history_limit_passed(book: Logbook, data: HistoryLimitPassed, event: Event) -> Logbook:

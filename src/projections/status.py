@@ -28,7 +28,8 @@ from watchkeeper.domain.state.phases import (
     Superseded,
     phase_name,
 )
-from watchkeeper.domain.state.run import Question, Run, Unreadable, end_asked, last_instance
+from watchkeeper.domain.state.question import Question
+from watchkeeper.domain.state.run import Run, Unreadable, end_asked, last_instance
 from watchkeeper.domain.state.unnamed import awaits_metadata
 from watchkeeper.domain.values import Reading, SourceState, is_buffered
 from watchkeeper.projections.quoting import cut

@@ -6,18 +6,25 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.domain.given import History
-from tests.domain.samples import DRI, killed
-from tests.projections.tales import crashed, resumed, trained
+from tests.domain.samples import DRI, contract, job, killed, listing
+from tests.projections.tales import QUARTER, crashed, resumed, trained
 from watchkeeper.domain.commands.commands import Acknowledge
+from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
+from watchkeeper.domain.commands.refusals import Refusal
 from watchkeeper.domain.deciding.handover import packet_of
 from watchkeeper.domain.events import (
+    EscalationAcknowledged,
     EscalationRaised,
     FindingCleared,
     FindingOpened,
     FindingRaised,
     Severity,
 )
+from watchkeeper.domain.state.run import DRIFTED
+from watchkeeper.domain.values import JobState
 from watchkeeper.event_store import StatusRow
+from watchkeeper.projections.events_table import summary
+from watchkeeper.projections.logbook import render_at
 from watchkeeper.projections.screen import Fleet, fleet, render_fleet, render_run
 from watchkeeper.projections.status import status_row
 
@@ -31,7 +38,7 @@ def opened(kind: str = "hang", rule: str = "H3") -> FindingOpened:
     )
 
 
-def asked(history: History, *, rule: str = "H3") -> History:
+def asked(history: History, *, kind: str = "hang", rule: str = "H3") -> History:
     question = EscalationRaised(
         question="q-1",
         rule=rule,
@@ -39,7 +46,7 @@ def asked(history: History, *, rule: str = "H3") -> History:
         asks=f"{ALERT}. Take its stacks; nothing was done: end it with `{STOP}`?",
         evidence=(),
     )
-    return history.record(opened(rule=rule), question)
+    return history.record(opened(kind, rule), question)
 
 
 def healed(history: History) -> History:
@@ -88,11 +95,57 @@ def test_another_finding_of_the_same_rule_leaves_a_question_open() -> None:
 def test_an_end_of_the_instance_answers_the_question_about_it() -> None:
     history = asked(trained())
     history.fail(killed(), step=1100)
-    needs = shown(history).runs[0].needs
-    told = next(need for need in needs if need.says.startswith(ALERT))
-    assert "i1 is interrupted" in told.says
-    assert STOP not in told.says
-    assert told.do == (f'watchkeeper ack {history.run.slug} q-1 --note "..."',)
+    assert not any(need.says.startswith(ALERT) for need in shown(history).runs[0].needs)
+    assert "q-1" not in history.run.questions
+    event = next(e for e in history.events if isinstance(e.data, FindingCleared))
+    line = f"- Closes q-1: H3 cleared (event {event.version})\n"
+    assert line in render_at(history.events).decode(), "the entry of the end says what it closed"
+    again = Acknowledge(now=history.now, actor=DRI, question="q-1", note="seen")
+    history.when(again).refused(Refusal.QUESTION_NOT_OPEN, f"closed by event {event.version}")
+
+
+def test_a_question_is_closed_when_its_finding_clears_and_counts_as_no_error() -> None:
+    history = History().launch().train(1000, wait=QUARTER)
+    history.later(QUARTER).check(job(JobState.UNKNOWN))
+    assert list(history.run.questions) == ["q-1"]
+    history.train(1100, wait=QUARTER)
+    cleared = next(e for e in history.events if getattr(e.data, "closes", ()))
+    assert isinstance(cleared.data, FindingCleared)
+    assert cleared.data.closes == ("q-1",)
+    assert not history.run.questions
+    assert (history.run.keeper.pages, history.run.keeper.pages_needless) == (1, 0)
+    assert summary(cleared).endswith(" cleared: no longer holds; closes q-1")
+    assert (
+        f"no longer holds; closes q-1 (event {cleared.version})"
+        in render_at(history.events).decode()
+    )
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_relaunch_closes_the_open_question_with_its_reason(ended: bool) -> None:
+    history = asked(trained())
+    if ended:
+        history = History().launch(contract(retries={"owner": "watchkeeper", "budget": 0}))
+        history.train(1000, wait=QUARTER, found=listing(900, 1000))
+        history.fail(killed(), step=1100, found=listing(900, 1000))
+        assert list(history.run.questions) == ["q-1"]
+    command = RequestRelaunch(now=history.now, actor=DRI, reason="a worn node is out")
+    history.tell(command)
+    taken = next(e for e in history.events if isinstance(e.data, EscalationAcknowledged))
+    assert taken.data == EscalationAcknowledged(
+        question="q-1", answer="relaunch", note="a worn node is out", closed_by="relaunch"
+    )
+    assert not history.run.questions
+    assert summary(taken) == "q-1 closed by relaunch: a worn node is out"
+    assert "- q-1 closed by relaunch\n- Status: taken by dri (human): `a worn node is out`" in (
+        render_at(history.events).decode()
+    )
+
+
+def test_a_relaunch_leaves_the_question_about_a_wrong_identity_open() -> None:
+    history = asked(trained(), kind=DRIFTED, rule="H2")
+    history.tell(RequestRelaunch(now=history.now, actor=DRI, reason="a worn node is out"))
+    assert list(history.run.questions) == ["q-1"]
 
 
 def test_a_question_about_an_end_is_answered_by_the_instance_that_followed() -> None:

@@ -22,7 +22,7 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
 from watchkeeper.domain.contracts.plan import short
-from watchkeeper.domain.events import DecisionMade, RollbackPlanned
+from watchkeeper.domain.events import DecisionMade, EscalationAcknowledged, RollbackPlanned
 from watchkeeper.domain.state.phases import Superseded
 from watchkeeper.domain.state.run import Unreadable
 from watchkeeper.manoeuvres import adopt as adopt_job
@@ -85,8 +85,14 @@ def relaunch(run: str, reason: str, home: Path, as_json: bool, principal: str | 
         decided = [e.data for e in handled.events if isinstance(e.data, DecisionMade)]
         what = decided[-1].because if decided else "the job is being ended; then it is relaunched"
         recorded = [{"seq": e.version, "topic": e.data.topic} for e in handled.events]
-        document = {"run": run, "recorded": recorded, "does": what, "says": says}
-        say(as_json, document, f"{run}: {what}; {says}")
+        closed = [
+            e.data.question for e in handled.events if isinstance(e.data, EscalationAcknowledged)
+        ]
+        document = {
+            "run": run, "recorded": recorded, "does": what, "closes": closed, "says": says
+        }  # fmt: skip
+        closes = f"; closes {', '.join(closed)}" if closed else ""
+        say(as_json, document, f"{run}: {what}{closes}; {says}")
 
 
 @click.command()

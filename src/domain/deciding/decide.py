@@ -297,7 +297,9 @@ def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
     if command.actor.kind != "human":
         return not_a_human(run, command)
     if command.question not in run.questions:
-        return Refused(Refusal.QUESTION_NOT_OPEN, command.question)
+        by = run.closed.get(command.question)
+        at = f", closed by event {by}" if by else ""
+        return Refused(Refusal.QUESTION_NOT_OPEN, f"{command.question}{at}")
     taken = EscalationAcknowledged(
         question=command.question, answer=command.answer, note=command.note
     )

@@ -30,7 +30,6 @@ from watchkeeper.domain.events import (
     DecisionMade,
     EscalationRaised,
     FailureClassified,
-    FindingCleared,
     FindingOpened,
     FindingRaised,
     InstanceEnded,
@@ -62,6 +61,7 @@ from watchkeeper.domain.recovery.success import (
 )
 from watchkeeper.domain.signals.receiving import cause_by_witnesses, witnesses
 from watchkeeper.domain.state.causes import LASTING, NUMBERS_WRONG, RECORD_WRONG
+from watchkeeper.domain.state.open_questions import cleared
 from watchkeeper.domain.state.phases import Interrupted
 from watchkeeper.domain.state.questions import escalation_of
 from watchkeeper.domain.state.run import DRIFTED, UNACCOUNTED, Instance, Run, contract_of, dri_of
@@ -191,7 +191,7 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     # identity outlives it: the next instance would go on under it. So does all that is about the
     # record of a run that a person stopped, which may be sealed.
     events += [
-        FindingCleared(kind=found.kind, rule=found.rule, reason=f"{check.instance} ended")
+        cleared(run, found.kind, found.rule, f"{check.instance} ended")
         for found in run.findings.values()
         if found.kind != DRIFTED and not (over and found.rule in RECORD_WRONG)
     ]
@@ -252,7 +252,7 @@ def _success(
         *events,
         ended,
         *(
-            FindingCleared(kind=found.kind, rule=found.rule, reason=f"{check.instance} ended")
+            cleared(run, found.kind, found.rule, f"{check.instance} ended")
             for found in run.findings.values()
             if found.rule not in LASTING
         ),

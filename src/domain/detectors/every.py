@@ -40,6 +40,7 @@ from watchkeeper.domain.events import (
 from watchkeeper.domain.progress.startup_lines import is_past_start, lines_awaited, shows_forbidden
 from watchkeeper.domain.state.causes import NUMBERS_WRONG
 from watchkeeper.domain.state.keeper import CLEARED_ITSELF
+from watchkeeper.domain.state.open_questions import cleared
 from watchkeeper.domain.state.run import DRIFTED, UNACCOUNTED, Instance, Run
 from watchkeeper.domain.values import UNACCOUNTABLE, JobState
 
@@ -108,9 +109,7 @@ def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> lis
         if holds and known is not None:
             changes += _raised(known, answer)
         if answer.holds is False and known is not None:
-            changes.append(
-                FindingCleared(kind=answer.kind, rule=answer.rule, reason=CLEARED_ITSELF)
-            )
+            changes.append(cleared(run, answer.kind, answer.rule, CLEARED_ITSELF))
     return changes
 
 

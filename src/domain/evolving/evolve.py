@@ -230,7 +230,7 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             if data.question not in run.questions:
                 raise Misfit(f"{data.question} is not open")
             answered = accepted(run.judgement, run.questions[data.question].rule)
-            return replace(acknowledged(run, data.question), judgement=answered)
+            return replace(acknowledged(run, data.question, event.version), judgement=answered)
         case NoteAdded() | CorrectionRecorded():
             return run
         case StopRequested():

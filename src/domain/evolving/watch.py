@@ -26,7 +26,7 @@ from watchkeeper.domain.replacing import copied
 from watchkeeper.domain.state.bad_numbers import nan_since
 from watchkeeper.domain.state.metrics import with_losses
 from watchkeeper.domain.state.misfit import Misfit, last_instance_or_misfit
-from watchkeeper.domain.state.open_questions import answered_by_clearing, asked_anew
+from watchkeeper.domain.state.open_questions import answered_by_clearing, asked_anew, closed
 from watchkeeper.domain.state.phases import (
     Running,
     Stabilizing,
@@ -84,7 +84,8 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
             return asked_anew(louder, data.kind)
         case FindingCleared():
             left = {kind: found for kind, found in run.findings.items() if kind != data.kind}
-            return answered_by_clearing(replace(run, findings=left), data.kind, event.at)
+            run = closed(replace(run, findings=left), data.closes, event.version)
+            return answered_by_clearing(run, data.kind, event.at)
         case CheckpointValidated():
             came = seen_unnamed_at(run, data) or event.at
             checkpoint = Checkpoint(

@@ -141,12 +141,14 @@ class EscalationAcknowledged(Fact):
     Attributes:
         answer: `noted`, `relaunch` when the human decided on one, or `needless` when nobody had to
             be asked.
+        closed_by: The command or the event that closed it, such as `relaunch`; empty for `ack`.
     """
 
     topic: ClassVar[str] = "run.escalation_acknowledged.1"
     question: str
     answer: Literal["noted", "relaunch", "needless"]
     note: str
+    closed_by: str = ""
 
 
 # --- People's own entries -------------------------------------------------------------------------

@@ -255,12 +255,17 @@ class FindingRaised(Fact):
 
 
 class FindingCleared(Fact):
-    """An open finding no longer holds."""
+    """An open finding no longer holds.
+
+    Attributes:
+        closes: The open questions about it, which this closes.
+    """
 
     topic: ClassVar[str] = "run.finding_cleared.1"
     kind: str
     rule: str
     reason: str
+    closes: tuple[str, ...] = ()
 
 
 class CheckpointValidated(Fact):

@@ -46,7 +46,8 @@ from watchkeeper.domain.recovery.recovery import launch_source, newest_resumable
 from watchkeeper.domain.state.health import health_now, is_belied, is_unproven
 from watchkeeper.domain.state.open_questions import is_decided_since
 from watchkeeper.domain.state.phases import Finished, Interrupted
-from watchkeeper.domain.state.run import Question, Run, contract_of
+from watchkeeper.domain.state.question import Question
+from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import JobState, SourceState
 
 JUDGE = Actor(principal="watchkeeper", kind="service")
@@ -350,10 +351,8 @@ def _fixed(run: Run, decision: DecisionMade | None) -> list[FixPushed]:
 
 def _answered(run: Run) -> list[EscalationAcknowledged]:
     """Return the answers to what was asked about the last end: somebody went on from it."""
-    if not run.instances:
-        return []
-    about = f"{run.instances[-1].plan.instance}: "
-    asked = (one.name for one in run.questions.values() if one.asks.startswith(about))
+    newest = run.instances[-1].plan.instance if run.instances else ""
+    asked = (q.name for q in run.questions.values() if q.asks.startswith(f"{newest}: ") and newest)
     return [EscalationAcknowledged(question=name, answer="relaunch", note="") for name in asked]
 
 

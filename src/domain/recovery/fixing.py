@@ -60,7 +60,9 @@ def report_fix(run: Run, command: ReportFix) -> Outcome:
         container=command.container,
     )
     asked = [
-        EscalationAcknowledged(question=q.name, answer="relaunch", note=fixed.reason)
+        EscalationAcknowledged(
+            question=q.name, answer="relaunch", note=fixed.reason, closed_by="fix"
+        )
         for q in run.questions.values()
         if command.actor.kind == "human" and q.asks.startswith(f"{before.instance}: ")
     ]

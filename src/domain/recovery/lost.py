@@ -15,7 +15,8 @@ from watchkeeper.domain.commands.guarded import (
 from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
 from watchkeeper.domain.commands.permissions import permit
 from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.events import FindingCleared, InstanceEnded, RelaunchRequested, RunEvent
+from watchkeeper.domain.events import InstanceEnded, RelaunchRequested, RunEvent
+from watchkeeper.domain.state.open_questions import cleared
 from watchkeeper.domain.state.phases import Running, Stabilizing
 from watchkeeper.domain.state.remembered import PastCheck
 from watchkeeper.domain.state.run import DRIFTED, UNACCOUNTED, Run
@@ -69,7 +70,7 @@ def end_lost(run: Run, command: RequestRelaunch) -> list[RunEvent] | Refused:
             step_uncertainty=newest.step_uncertainty,
         ),
         *(
-            FindingCleared(kind=found.kind, rule=found.rule, reason=f"{name} was declared lost")
+            cleared(run, found.kind, found.rule, f"{name} was declared lost")
             for found in run.findings.values()
             if found.kind != DRIFTED
         ),

@@ -45,7 +45,7 @@ from watchkeeper.domain.recovery.store_silence import PROPOSES, silent_too_long
 from watchkeeper.domain.state.bad_numbers import bad_from, last_good
 from watchkeeper.domain.state.phases import Interrupted
 from watchkeeper.domain.state.questions import escalation_of
-from watchkeeper.domain.state.run import UNACCOUNTED, Checkpoint, Run, contract_of, end_asked
+from watchkeeper.domain.state.run import DRIFTED, Checkpoint, Run, contract_of, end_asked
 from watchkeeper.domain.triage.triage import describe_end
 from watchkeeper.domain.values import UNACCOUNTABLE
 
@@ -73,7 +73,7 @@ def request_relaunch(run: Run, command: RequestRelaunch) -> Outcome:
     # Where nothing lives, nothing is ended: going on is not guarded.
     if isinstance(run.phase, Interrupted):
         asked = RelaunchRequested(instance=newest, reason=command.reason.strip(), consent="")
-        events: list[RunEvent] = [asked, *_answered(run, newest, asked.reason)]
+        events: list[RunEvent] = [asked, *_answered(run, "relaunch", asked.reason)]
         after = foresee(run, events, command)
         return events + _relaunch_of_ended(after, asked)
     leave = permit(run, GuardedAction.STOP, newest, command.reason, command)
@@ -83,27 +83,33 @@ def request_relaunch(run: Run, command: RequestRelaunch) -> Outcome:
     return [
         *leave.events,
         RelaunchRequested(instance=newest, reason=reason, consent=leave.consent),
+        *_answered(run, "relaunch", reason),
     ]
 
 
 def _relaunch_of_lost(run: Run, command: RequestRelaunch) -> Outcome:
     """End a lost instance by a human's consent, and decide where the run goes on."""
-    ended = end_lost(run, command)
+    answered = _answered(run, "relaunch", command.reason.strip())
+    ended = end_lost(foresee(run, answered, command), command)
     if isinstance(ended, Refused):
         return ended
     asked = next(one for one in ended if isinstance(one, RelaunchRequested))
-    events = [*ended, *_answered(run, asked.instance, asked.reason)]
+    events = [*answered, *ended]
     return events + _relaunch_of_ended(foresee(run, events, command), asked)
 
 
-def _answered(run: Run, instance: str, reason: str) -> list[EscalationAcknowledged]:
-    """Return the answers to what was asked about an instance's end: going on is one."""
-    about = [
-        q.name
-        for q in run.questions.values()
-        if q.asks.startswith(f"{instance}: ") or q.finding == UNACCOUNTED
+def _answered(run: Run, by: str, reason: str) -> list[EscalationAcknowledged]:
+    """Close what was asked about the newest instance: going on answers it.
+
+    A wrong identity outlives the instance, and so does the question about it.
+    """
+    newest = run.instances[-1].plan.instance
+    about = [q.name for q in run.questions.values() if q.instance == newest]
+    return [
+        EscalationAcknowledged(question=name, answer="relaunch", note=reason, closed_by=by)
+        for name in about
+        if run.questions[name].finding != DRIFTED
     ]
-    return [EscalationAcknowledged(question=name, answer="relaunch", note=reason) for name in about]
 
 
 def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | None:
@@ -313,7 +319,7 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
     )
     events: list[RunEvent] = [approval, *leave.events, approved]
     if isinstance(run.phase, Interrupted):
-        events += _answered(run, newest, planned.reason)
+        events += _answered(run, "rollback", planned.reason)
     if run.instances[-1].end is None and isinstance(run.phase, Interrupted):
         # It never ran, so there is no listing to wait for: what it wrote is on record.
         after = foresee(run, events, command)

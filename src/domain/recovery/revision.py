@@ -86,7 +86,9 @@ def _decided_anew(run: Run, now: datetime) -> list[RunEvent]:
     answered: list[RunEvent] = []
     if decision.action is Action.RELAUNCH:
         answered = [
-            EscalationAcknowledged(question=name, answer="relaunch", note=run.failures[-1].cause)
+            EscalationAcknowledged(
+                question=name, answer="relaunch", note=failure.cause, closed_by="revised cause"
+            )
             for name in about
         ]
     return [*answered, decision, *escalation_of(run, decision), *proposed_with(run, decision)]

@@ -23,6 +23,7 @@ from watchkeeper.domain.state.causes import (
     WRONG_NUMBERS,
 )
 from watchkeeper.domain.state.health import MISSING_ARTEFACTS
+from watchkeeper.domain.state.open_questions import cleared
 from watchkeeper.domain.state.run import DRIFTED, Run, contract_of, dri_of
 from watchkeeper.domain.triage.triage import describe_end
 from watchkeeper.domain.values import JobFacts
@@ -188,7 +189,5 @@ def verify_end(run: Run, instance: str, job: JobFacts) -> DecisionMade:
 def passed_by_seal(run: Run) -> list[FindingCleared]:
     """Return the end of the findings that a human let pass for a seal."""
     reason = "a human let the run be sealed with it"
-    return [
-        FindingCleared(kind=one.kind, rule=one.rule, reason=reason)
-        for one in (*wrong_numbers(run), *wrong_record(run))
-    ]
+    left = (*wrong_numbers(run), *wrong_record(run))
+    return [cleared(run, one.kind, one.rule, reason) for one in left]

@@ -148,8 +148,12 @@ def counted(keeper: Keeper, fact: RunEvent, version: int, *, again: bool) -> Kee
             return revised(keeper, failure, cause)
         case FindingOpened() | FindingRaised() if fact.kind == LOG_SIGNATURE:
             return replace(keeper, named=keeper.named | set(fact.about.split(", ")))
-        case FindingCleared() if fact.kind == LOG_SIGNATURE and fact.reason == CLEARED_ITSELF:
-            return _unpaged(replace(keeper, named=frozenset()), fact.rule)
+        case FindingCleared(reason=reason):
+            named = fact.kind == LOG_SIGNATURE and reason == CLEARED_ITSELF
+            keeper = replace(keeper, named=frozenset() if named else keeper.named)
+            if reason == CLEARED_ITSELF and not fact.closes:
+                return _unpaged(keeper, fact.rule)
+            return _closed(keeper, fact.closes)
         case FindingOpened(kind=kind) if kind in TELLING:
             return replace(keeper, alarmed=keeper.alarmed | {kind})
         case InstanceLaunched():
@@ -159,20 +163,21 @@ def counted(keeper: Keeper, fact: RunEvent, version: int, *, again: bool) -> Kee
             return replace(keeper, pages=keeper.pages + 1, unanswered=waiting)
         case EscalationAcknowledged(question=question, answer=answer):
             needless = keeper.pages_needless + (answer == "needless")
-            left = {name: rule for name, rule in keeper.unanswered.items() if name != question}
-            return replace(keeper, pages_needless=needless, unanswered=left)
-        case FindingCleared(rule=rule, reason=reason) if reason == CLEARED_ITSELF:
-            return _unpaged(keeper, rule)
+            return _closed(replace(keeper, pages_needless=needless), (question,))
         case _:
             return keeper
 
 
-def _unpaged(keeper: Keeper, rule: str) -> Keeper:
-    """Count the questions as needless whose finding cleared by itself, unanswered."""
-    names = [name for name, of in keeper.unanswered.items() if of == rule]
+def _closed(keeper: Keeper, names: tuple[str, ...]) -> Keeper:
     left = {name: of for name, of in keeper.unanswered.items() if name not in names}
+    return replace(keeper, unanswered=left)
+
+
+def _unpaged(keeper: Keeper, rule: str) -> Keeper:
+    """Count the questions that an older release left open at the end of their finding."""
+    names = tuple(name for name, of in keeper.unanswered.items() if of == rule)
     needless = keeper.pages_needless + len(names)
-    return replace(keeper, pages_needless=needless, unanswered=left)
+    return _closed(replace(keeper, pages_needless=needless), names)
 
 
 def _failed(keeper: Keeper, cause: str, version: int, *, again: bool) -> Keeper:

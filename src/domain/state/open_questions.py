@@ -3,10 +3,11 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from watchkeeper.domain.events import Action, EscalationRaised, Health
+from watchkeeper.domain.events import Action, EscalationRaised, FindingCleared, Health
 from watchkeeper.domain.state.health import health_now, is_recovering
 from watchkeeper.domain.state.phases import Interrupted, Running, phase_name
-from watchkeeper.domain.state.run import Question, Run, is_moving
+from watchkeeper.domain.state.question import Question
+from watchkeeper.domain.state.run import Run, is_moving
 
 _COMMAND = "`watchkeeper "
 
@@ -20,18 +21,29 @@ def question_of(run: Run, data: EscalationRaised, at: datetime) -> Question:
     question = Question(data.question, data.rule, data.asks, at, newest)
     of_rule = [found for found in run.findings.values() if found.rule == data.rule]
     for found in of_rule:
-        if data.asks.startswith(f"{found.summary}."):
+        if data.asks.removeprefix(f"{newest}: ").startswith(f"{found.summary}."):
             return replace(question, finding=found.kind, summary=found.summary)
     return question
 
 
-def acknowledged(run: Run, name: str) -> Run:
+def acknowledged(run: Run, name: str, version: int) -> Run:
     """Return a run after a human took one of its open questions."""
-    taken = run.questions[name]
-    left = {other: q for other, q in run.questions.items() if other != name}
+    taken, run = run.questions[name], closed(run, (name,), version)
     if taken.finding not in run.findings:
-        return replace(run, questions=left)
-    return replace(run, questions=left, acknowledged={**run.acknowledged, taken.finding: name})
+        return run
+    return replace(run, acknowledged={**run.acknowledged, taken.finding: name})
+
+
+def cleared(run: Run, kind: str, rule: str, reason: str) -> FindingCleared:
+    """Return the end of a finding, which closes the open questions about it."""
+    closes = tuple(name for name, q in run.questions.items() if q.finding == kind)
+    return FindingCleared(kind=kind, rule=rule, reason=reason, closes=closes)
+
+
+def closed(run: Run, names: tuple[str, ...], version: int) -> Run:
+    """Return a run without questions that an event closed."""
+    left = {name: q for name, q in run.questions.items() if name not in names}
+    return replace(run, questions=left, closed={**run.closed, **dict.fromkeys(names, version)})
 
 
 def asked_anew(run: Run, kind: str) -> Run:
@@ -42,7 +54,7 @@ def asked_anew(run: Run, kind: str) -> Run:
 
 
 def answered_by_clearing(run: Run, kind: str, at: datetime) -> Run:
-    """Return a run whose finding was cleared, with the questions about it answered by that."""
+    """Return a run whose finding was cleared; older releases left the questions about it open."""
     run = asked_anew(run, kind)
     about = [
         name for name, q in run.questions.items() if q.finding == kind and q.cleared_at is None

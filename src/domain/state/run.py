@@ -23,6 +23,7 @@ from watchkeeper.domain.state.keeper import Keeper
 from watchkeeper.domain.state.manoeuvres import Manoeuvres
 from watchkeeper.domain.state.metrics import LossAt
 from watchkeeper.domain.state.phases import Phase, Running, Stabilizing, Unborn
+from watchkeeper.domain.state.question import Question
 from watchkeeper.domain.state.remembered import PastCheck
 from watchkeeper.domain.state.retries import Retried, Tried
 from watchkeeper.domain.values import CheckpointKind, JobFacts
@@ -187,27 +188,6 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """An open question to the DRI.
-
-    Attributes:
-        instance: The newest instance as it was asked; empty before the first.
-        finding: Kind of the open finding that it is about; empty for none.
-        summary: That finding's sentence.
-        cleared_at: When that finding was cleared; none while it is open.
-    """
-
-    name: str
-    rule: str
-    asks: str
-    raised_at: datetime
-    instance: str = ""
-    finding: str = ""
-    summary: str = ""
-    cleared_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Consent:
     """A human's permission for one guarded action."""
 
@@ -283,6 +263,7 @@ class Run:
         relaunches: When relaunches were requested, oldest first.
         restarts: Those of them that a rule decided: what a human asked for is no restart.
         questions: Open ones by name, in order of raising.
+        closed: Which event closed each of the others, by its version.
         acknowledged: Alerts that are open still, by kind, with the answered question.
         questions_raised: How many were ever raised; names the next one.
         checkpoints: Validated ones by step.
@@ -324,6 +305,7 @@ class Run:
     findings: Mapping[str, FindingOpened] = field(default_factory=dict[str, FindingOpened])
     failures: tuple[Failure, ...] = ()
     questions: Mapping[str, Question] = field(default_factory=dict[str, Question])
+    closed: Mapping[str, int] = field(default_factory=dict[str, int])
     acknowledged: Mapping[str, str] = field(default_factory=dict[str, str])
     questions_raised: int = 0
     consents: tuple[Consent, ...] = ()

@@ -4,7 +4,8 @@ from datetime import datetime, timedelta
 
 from watchkeeper.domain.events import Action
 from watchkeeper.domain.state.phases import Interrupted
-from watchkeeper.domain.state.run import Checkpoint, Question, Run
+from watchkeeper.domain.state.question import Question
+from watchkeeper.domain.state.run import Checkpoint, Run
 
 CLOCK_SLACK = timedelta(minutes=5)
 """How far two clocks may differ: machines of a cluster are kept to seconds by NTP."""
