@@ -63,7 +63,7 @@ class _Nowhere:
     def write_state(self, run: Run) -> None:
         """Keep no state."""
 
-    def keep(self, digest: str, content: bytes) -> None:
+    def keep(self, digest: str, content: bytes, kind: str = "json") -> None:
         """Keep no evidence."""
 
 

@@ -1,5 +1,7 @@
 """Brings instances into the world: a first one, and the next one after a decision."""
 
+import hashlib
+
 from watchkeeper import clock
 from watchkeeper.desk import SERVICE, Desk, recorded, submission_id
 from watchkeeper.domain.commands.commands import (
@@ -17,12 +19,12 @@ from watchkeeper.domain.gate.base import is_allowed
 from watchkeeper.domain.launches.launching import clearance_revoked, plan_first_instance
 from watchkeeper.domain.launches.roots import overlapping
 from watchkeeper.domain.launches.standing import standing_waivers, waivers_for
-from watchkeeper.domain.observed.gate_facts import LogbookFacts
+from watchkeeper.domain.observed.gate_facts import WORKTREE, LogbookFacts
 from watchkeeper.domain.observed.observation import GateFacts
 from watchkeeper.domain.outbox.outbox import attempted, key_of, rejected, target_of
 from watchkeeper.domain.outbox.policy import Act
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.secrets.scrubbing import has_mark
+from watchkeeper.domain.secrets.scrubbing import has_mark, scrub
 from watchkeeper.domain.state.phases import Cleared, Draft, Interrupted, Launching
 from watchkeeper.domain.state.run import Run, contract_of
 from watchkeeper.domain.values import LIVE, UNACCOUNTABLE, JobSpec, JobState, SourceState
@@ -36,7 +38,7 @@ from watchkeeper.launch_facts import (
 )
 from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.lineage import lineage_of
-from watchkeeper.observe import Asked
+from watchkeeper.observe import Asked, ask
 from watchkeeper.ports import (
     SubmitRefused,
     Unavailable,
@@ -54,6 +56,7 @@ def request_launch(desk: Desk, contract: Contract, actor: Actor) -> Handled | Re
     if isinstance(run, Run) and isinstance(run.phase, Draft | Cleared):
         pushed = _logbook_first(desk, run, contract, actor)
     plan, facts = read_first_plan(desk, contract, pushed)
+    facts = with_patch(desk, contract, facts)
     command = RequestLaunch(
         now=clock.now(), actor=actor, submission_id=plan.submission_id, facts=facts
     )
@@ -99,6 +102,29 @@ def read_first_plan(
         submission_id=plan.submission_id,
     )
     return plan, with_standing(desk, facts)
+
+
+def with_patch(desk: Desk, contract: Contract, facts: GateFacts, known: str = "") -> GateFacts:
+    """Keep the patch of a dirty checkout, scrubbed, before the event that names it.
+
+    Args:
+        desk: What to work with.
+        contract: The run's contract.
+        facts: What was read for the gate; without the checkout where its patch cannot be kept.
+        known: Identity of the patch that the instance before was launched with.
+    """
+    tree = facts.worktree
+    if tree is None or tree.patch in ("", known):
+        return facts
+    source = desk.outside.launch_source()
+    asked = ask(WORKTREE, lambda: source.patch(tree, contract.code.ignore))
+    if asked.answer is None:
+        readings = tuple(asked.reading if r.source == WORKTREE else r for r in facts.readings)
+        return facts.model_copy(update={"worktree": None, "readings": readings})
+    clean = scrub(desk.ledger.scrubber, asked.answer).text.encode(errors="surrogateescape")
+    digest = hashlib.sha256(clean).hexdigest()
+    desk.evidence.keep(digest, clean, "patch")
+    return facts.model_copy(update={"worktree": tree.model_copy(update={"kept": digest})})
 
 
 def with_standing(desk: Desk, facts: GateFacts) -> GateFacts:
@@ -213,6 +239,7 @@ def relaunch(desk: Desk, run: Run, token: int) -> bool:
     facts = read_gate_facts(
         desk.outside, contract, decision.resume_path, known, desk.ledger.scrubber
     )
+    facts = with_patch(desk, contract, facts, run.instances[-1].patch)
     command = Relaunch(
         now=clock.now(),
         actor=SERVICE,

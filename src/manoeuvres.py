@@ -31,7 +31,7 @@ from watchkeeper.domain.state.phases import Cleared, Draft, Superseded, Unborn
 from watchkeeper.domain.state.run import Run, Unreadable, contract_of
 from watchkeeper.domain.values import Carried
 from watchkeeper.launch_facts import Known, read_gate_facts
-from watchkeeper.launches import root_holder
+from watchkeeper.launches import root_holder, with_patch
 from watchkeeper.ledger import Handled
 from watchkeeper.lineage import lineage_of
 from watchkeeper.observe import ask, read_seal_facts, scrub_observation
@@ -59,6 +59,7 @@ def adopt(
     facts = read_gate_facts(
         desk.outside, contract, source, known, desk.ledger.scrubber, adopts=True
     )
+    facts = with_patch(desk, contract, facts)
     command = AdoptInstance(now=clock.now(), actor=actor, found=found, facts=facts, note=note)
     outcome = _adopted(desk, contract, command)
     if not isinstance(outcome, Refused):

@@ -9,7 +9,6 @@ from watchkeeper.domain.observed.gate_facts import (
     HardwareFacts,
     HomeFacts,
     TrackerNames,
-    WorktreeFacts,
 )
 from watchkeeper.domain.observed.observation import JobDescription
 from watchkeeper.domain.observed.sources import (
@@ -26,7 +25,7 @@ from watchkeeper.domain.values import (
     JobSpec,
     TrackerFacts,
 )
-from watchkeeper.ports_git import GitRemote
+from watchkeeper.ports_git import GitRemote, LaunchSource
 from watchkeeper.projections.cloud_event import CloudEvent
 
 
@@ -255,42 +254,6 @@ class CheckpointStore(Protocol):
         ...
 
 
-class LaunchSource(Protocol):
-    """Reads what a launch is made from: a local checkout, and the configuration in it."""
-
-    def worktree(self, path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
-        """Return the state of a checkout; none where there is no checkout, as a definite answer.
-
-        Nothing in it is written, its index included.
-
-        Args:
-            path: A folder in it.
-            ignore: Globs of files that cannot affect training.
-
-        Raises:
-            Unavailable: Git gives no usable answer, or what changed is too large to identify.
-        """
-        ...
-
-    def config(
-        self, files: Sequence[str], path: str, remote: GitRemote, sha: str
-    ) -> dict[str, str]:
-        """Return the launched configuration, flattened: dotted key to value as text.
-
-        A file that is not there gives one entry of its own name, with the value `(missing)`.
-
-        Args:
-            files: Paths within the repository.
-            path: The checkout to read them from; empty for the commit itself.
-            remote: Where the commit is read.
-            sha: The commit.
-
-        Raises:
-            Unavailable: The remote gives no answer, or a file is no JSON, YAML or TOML.
-        """
-        ...
-
-
 class Telemetry(Protocol):
     """Reads a job's own gauges."""
 
@@ -351,8 +314,8 @@ class Outside(Protocol):
 class Evidence(Protocol):
     """Keeps full observations by digest; erasable, since no decision reads them."""
 
-    def keep(self, digest: str, content: bytes) -> None:
-        """Keep a scrubbed observation durably under the SHA-256 of its bytes, in hex."""
+    def keep(self, digest: str, content: bytes, kind: str = "json") -> None:
+        """Keep a scrubbed observation or patch durably under the SHA-256 of its bytes, in hex."""
         ...
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from watchkeeper.domain.observed.gate_facts import (
     RepositoryFacts,
+    WorktreeFacts,
 )
 
 
@@ -164,5 +165,49 @@ class GitRemote(Protocol):
         """End the git commands that are under way, from another thread; later ones begin as ever.
 
         Whoever waits for one of them gets `Unavailable`: whether it took effect is unknown.
+        """
+        ...
+
+
+class LaunchSource(Protocol):
+    """Reads what a launch is made from: a local checkout, and the configuration in it."""
+
+    def worktree(self, path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
+        """Return the state of a checkout; none where there is no checkout, as a definite answer.
+
+        Nothing in it is written, its index included.
+
+        Args:
+            path: A folder in it.
+            ignore: Globs of files that cannot affect training.
+
+        Raises:
+            Unavailable: Git gives no usable answer, or what changed is too large to identify.
+        """
+        ...
+
+    def patch(self, tree: WorktreeFacts, ignore: Sequence[str]) -> str:
+        """Return what changed in a checkout, as `git apply` takes it.
+
+        Raises:
+            Unavailable: It is too large, or no longer what was identified.
+        """
+        ...
+
+    def config(
+        self, files: Sequence[str], path: str, remote: GitRemote, sha: str
+    ) -> dict[str, str]:
+        """Return the launched configuration, flattened: dotted key to value as text.
+
+        A file that is not there gives one entry of its own name, with the value `(missing)`.
+
+        Args:
+            files: Paths within the repository.
+            path: The checkout to read them from; empty for the commit itself.
+            remote: Where the commit is read.
+            sha: The commit.
+
+        Raises:
+            Unavailable: The remote gives no answer, or a file is no JSON, YAML or TOML.
         """
         ...

@@ -1,5 +1,6 @@
 """What the gate reads from real git remotes, checkouts and stores, and what it says of it."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -8,25 +9,36 @@ from typing import Any
 
 import pytest
 
+from tests.office import ask_for_launch, data_of, taken, watch_until
 from tests.training import Site, commit, git, tiny_contract
+from watchkeeper import clock
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.cli.common import Office
 from watchkeeper.adapters.contracts.file import contract_to_yaml
-from watchkeeper.adapters.git.worktree import read_worktree
+from watchkeeper.adapters.git.worktree import PATCH_BYTES_MAX, read_patch, read_worktree
 from watchkeeper.adapters.launch_source import parse_config
+from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun, Propose
+from watchkeeper.domain.commands.guarded import GuardedAction
 from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.parts import IGNORED
 from watchkeeper.domain.contracts.plan import GateFinding
+from watchkeeper.domain.events import InstanceLaunched, SealVerified
 from watchkeeper.domain.gate.base import Prior
 from watchkeeper.domain.gate.drift import l14
-from watchkeeper.domain.gate.gate import Gate, preflight
+from watchkeeper.domain.gate.gate import Gate, blocks, preflight
 from watchkeeper.domain.observed.observation import GateFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.secrets.scrubbing import scrub_json
+from watchkeeper.domain.state.phases import Sealed
+from watchkeeper.domain.state.run import Run
 from watchkeeper.launches import read_first_plan
 from watchkeeper.ports import Unavailable
+from watchkeeper.projections.logbook import render_at
 
 DRI = Actor(principal="dri", kind="human")
+
+TOKEN = "hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZ0123456789"[:34]
+"""It looks like a token, and is none."""
 
 
 WATCHES = """
@@ -150,6 +162,100 @@ def test_a_patch_s_identity_follows_every_byte_that_matters_and_writes_nothing(s
     assert patch() == third
     assert len({first, second, third, ""}) == 4
     assert (checkout / ".git" / "index").read_bytes() == index
+
+
+def identity_of(checkout: Path) -> str:
+    found = read_worktree(str(checkout), IGNORED)
+    assert found is not None
+    return found.patch
+
+
+def dirtied(checkout: Path) -> None:
+    """Change a tracked file, and add a text, a binary file and a link that no commit has."""
+    (checkout / "train_lm.py").write_text(f"TOKEN = '{TOKEN}'\n")
+    (checkout / "new file.py").write_text("b\n")
+    (checkout / "weights.bin").write_bytes(bytes(range(256)))
+    (checkout / "link.py").symlink_to("train_lm.py")
+    (checkout / "notes.md").write_text("ignored\n")
+
+
+def test_the_patch_of_a_checkout_makes_another_one_the_same(site: Site, tmp_path: Path) -> None:
+    checkout = site.checkout
+    dirtied(checkout)
+    text = read_patch(str(checkout), IGNORED, identity_of(checkout))
+    other = tmp_path / "other"
+    git(tmp_path, "clone", "--quiet", str(site.remote), str(other))
+    (tmp_path / "kept.patch").write_bytes(text.encode(errors="surrogateescape"))
+    git(other, "apply", str(tmp_path / "kept.patch"))
+    assert identity_of(other) == identity_of(checkout)
+    assert (other / "weights.bin").read_bytes() == bytes(range(256))
+    assert not (other / "notes.md").exists()
+
+
+def test_a_patch_that_is_too_large_or_has_changed_is_not_read(site: Site) -> None:
+    checkout = site.checkout
+    (checkout / "train_lm.py").write_text("one\n")
+    with pytest.raises(Unavailable, match="a file changed while the patch was read"):
+        read_patch(str(checkout), IGNORED, "0" * 64)
+    (checkout / "data.txt").write_text("x" * (PATCH_BYTES_MAX + 1))
+    with pytest.raises(Unavailable, match="more than 1 MiB; commit what changed"):
+        read_patch(str(checkout), IGNORED, identity_of(checkout))
+
+
+def asked_by_consent(office: Office, contract: Contract) -> Run:
+    """Draft a run, consent to its patch and ask for its launch."""
+    draft = DraftRun(now=clock.now(), actor=DRI, contract=contract)
+    taken(office.ledger.handle(contract.run, draft))
+    command = Propose(
+        now=clock.now(),
+        actor=DRI,
+        action=GuardedAction.DIRTY_LAUNCH,
+        target=identity_of(Path(contract.code.worktree)),
+        reason="a log line",
+        agree=True,
+    )
+    taken(office.ledger.handle(contract.run, command))
+    return taken(ask_for_launch(office, contract)).run
+
+
+def test_a_consented_dirty_launch_keeps_its_patch_scrubbed_and_names_the_consent(
+    office: Office, site: Site
+) -> None:
+    dirtied(site.checkout)
+    contract = with_code(site, worktree=str(site.checkout))
+    asked = asked_by_consent(office, contract).preflight
+    assert asked is not None
+    approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=asked.digest, note="test")
+    taken(office.ledger.handle(contract.run, approval))
+    run = taken(ask_for_launch(office, contract)).run
+    watch_until(office, lambda runs: isinstance(runs["tiny"].phase, Sealed))
+    [launched] = data_of(office, "tiny", InstanceLaunched)
+    [consent] = [one for one in run.consents if one.action == "dirty_launch"]
+    assert (launched.dirty_consent, launched.patch) == (consent.name, consent.target)
+    digest = launched.patch_kept
+    kept = (office.home.evidence / digest[:2] / f"{digest}.patch").read_bytes()
+    assert hashlib.sha256(kept).hexdigest() == digest
+    assert TOKEN.encode() not in kept
+    assert "+TOKEN = '«redacted:" in kept.decode()
+    assert b"GIT binary patch" in kept
+    where = f"patch {launched.patch[:12]} kept as evidence {digest}"
+    caveat = f"launched from a dirty tree by {consent.name}: {where}"
+    assert data_of(office, "tiny", SealVerified)[0].caveats == (caveat,)
+    text = render_at(office.ledger.history("tiny")).decode()
+    named = f"yes, by consent {consent.name} of dri, patch identity {launched.patch}"
+    assert f"- Dirty tree: {named}, kept as evidence {digest}\n" in text
+    assert f"caveats: {caveat}" in text
+
+
+def test_a_dirty_launch_whose_patch_cannot_be_kept_is_not_submitted(
+    office: Office, site: Site
+) -> None:
+    (site.checkout / "data.txt").write_text("x" * (PATCH_BYTES_MAX + 1))
+    contract = with_code(site, worktree=str(site.checkout))
+    run = asked_by_consent(office, contract)
+    assert run.preflight is not None
+    [blocked, _] = blocks(run.preflight.findings)
+    assert (blocked.rule, "more than 1 MiB" in blocked.says) == ("L2", True)
 
 
 def test_a_folder_without_git_is_a_definite_answer_and_a_broken_one_is_not(

@@ -23,13 +23,12 @@ from watchkeeper.domain.observed.gate_facts import HomeFacts
 from watchkeeper.domain.people import ActorKind
 from watchkeeper.ports import (
     CheckpointStore,
-    LaunchSource,
     Orchestrator,
     Telemetry,
     Tracker,
     Unavailable,
 )
-from watchkeeper.ports_git import GitRemote
+from watchkeeper.ports_git import GitRemote, LaunchSource
 
 log = logging.getLogger(__name__)
 

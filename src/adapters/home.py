@@ -136,9 +136,9 @@ class Home:
         """Keep durably how far a target has come."""
         _write_whole(self.deliveries / f"{key}.json", written(delivery).encode())
 
-    def keep(self, digest: str, content: bytes) -> None:
-        """Keep a scrubbed observation durably under its SHA-256."""
-        _write_whole(self.evidence / digest[:2] / f"{digest}.json", content)
+    def keep(self, digest: str, content: bytes, kind: str = "json") -> None:
+        """Keep a scrubbed observation or patch durably under its SHA-256."""
+        _write_whole(self.evidence / digest[:2] / f"{digest}.{kind}", content)
 
     def write_signals(self, content: bytes) -> None:
         """Write how the sources of signals do, for `status` and `doctor`."""

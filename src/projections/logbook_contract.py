@@ -116,6 +116,10 @@ def _dirty(facts: Facts, data: InstanceLaunched) -> str:
     approval = facts.current.request.approval if facts.current is not None else ""
     by = facts.approvals.get(approval, "nobody on record")
     patch = f"patch identity {data.patch}" if data.patch else "patch identity not recorded"
+    patch += f", kept as evidence {data.patch_kept}" if data.patch_kept else ""
+    if data.dirty_consent:
+        who = facts.approvals.get(data.dirty_consent, "nobody on record")
+        return f"yes, by consent {data.dirty_consent} of {who}, {patch}"
     return f"yes, approved by {by} ({approval}), {patch}"
 
 

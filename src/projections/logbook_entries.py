@@ -327,6 +327,8 @@ def corrected(book: Logbook, data: CorrectionRecorded, event: Event) -> Logbook:
 
 def consented(book: Logbook, data: ConsentGiven, event: Event) -> Logbook:
     """Open the entry of a consent; a direct one shows in the act that follows it."""
+    known = {**book.facts.approvals, data.consent: prose(event.envelope.actor.principal)}
+    book = replace(book, facts=replace(book.facts, approvals=known))
     # Before proposals were recorded, each consent to a stop was direct.
     direct = data.action in ("stop", "relaunch", "rollback", "supersede") and not data.proposal
     if data.direct or direct:

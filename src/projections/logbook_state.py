@@ -105,7 +105,7 @@ class Facts:
 
     Attributes:
         preflight: The newest, for the launch that rests on it.
-        approvals: Who gave each, by its name.
+        approvals: Who gave each, by its name; of consents as well.
         stated: What the bullets of launched instances said last: text and instance, by label.
         first_launched_at: When the first instance was launched.
         ends: How many instances ended badly.

@@ -140,9 +140,10 @@ def checkout(**changes: Any) -> WorktreeFacts:
     return WorktreeFacts(**facts)
 
 
-def dirty(**changes: Any) -> GateFacts:
+def dirty(kept: str = "", **changes: Any) -> GateFacts:
     """Facts of a checkout in which one file that matters was changed."""
-    tree = checkout(changed=("experiments/grug_moe.py",), changed_total=1, patch=PATCH)
+    named = ("experiments/grug_moe.py",)
+    tree = checkout(changed=named, changed_total=1, patch=PATCH, kept=kept)
     return clear(worktree=tree, **changes)
 
 

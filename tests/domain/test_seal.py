@@ -14,6 +14,7 @@ from tests.domain.samples import (
     LOOP,
     OTHER_ROOT,
     OTHER_SHA,
+    PATCH,
     ROOT,
     SHA,
     SLUG,
@@ -22,6 +23,7 @@ from tests.domain.samples import (
     consented_patch,
     contract,
     dirty,
+    fresh,
     half_written,
     job,
     killed,
@@ -45,6 +47,7 @@ from watchkeeper.domain.events import (
     FindingOpened,
     FindingRaised,
     Health,
+    InstanceLaunched,
     RunSealed,
     SealBlocked,
     SealVerified,
@@ -277,14 +280,29 @@ def test_a_seal_of_another_instance_is_not_verified() -> None:
     )
 
 
-def test_interruptions_are_a_caveat() -> None:
+@pytest.mark.parametrize(
+    ("kept", "where"), [("d" * 64, f"kept as evidence {'d' * 64}"), ("", "not kept")]
+)
+def test_a_dirty_launch_is_a_caveat_with_its_consent_and_its_patch(kept: str, where: str) -> None:
     history = History().draft(contract(**DIRTY))
     history.record(consented_patch(history.now), actor=DRI)
-    history.approve(dirty()).request(dirty()).take_watch().confirm()
-    history.fail(succeeded(), step=5154, found=FINAL)
-    assert history.when(verify(history)).the(SealVerified).caveats == (
-        "launched from a dirty tree",
+    history.approve(dirty(kept)).request(dirty(kept)).take_watch().confirm()
+    history.train(1000, found=listing(1000)).fail(killed(), step=1100, found=listing(1000))
+    source = {"source": checkpoint(1000), "source_reading": fresh("checkpoints")}
+    # A relaunch on the same patch does not read it again.
+    history.tell(history.relaunch_command(dirty(**source)))
+    history.confirm().fail(succeeded(), step=5154, found=FINAL)
+    launched = [e.data for e in history.events if isinstance(e.data, InstanceLaunched)]
+    assert [one.patch_kept for one in launched] == [kept, kept]
+    assert [one.dirty_consent for one in launched] == ["c-1", "c-1"]
+    answer = history.when(verify(history, sealable(history.now, instance="i2")))
+    assert answer.the(SealVerified).caveats == (
+        "1 interruption, all recorded here",
+        f"launched from a dirty tree by c-1: patch {PATCH[:12]} {where}",
     )
+
+
+def test_interruptions_are_a_caveat() -> None:
     resumed = History().launch()
     resumed.fail(killed(), step=1100, found=listing(1000))
     resumed.relaunch().fail(succeeded(), step=5154, found=FINAL)

@@ -21,6 +21,9 @@ UNTRACKED_BYTES_MAX = 64 * 1024 * 1024
 CHANGED_MAX = 1_000
 """Changed files whose patch is identified; their names must fit on a command line."""
 
+PATCH_BYTES_MAX = 1024 * 1024
+"""Bytes of a patch that is kept; its secrets are found in 5 s. What is larger is data."""
+
 _SHOWN_MAX = 50
 _CHUNK_BYTES = 1 << 20
 _SETTINGS = (
@@ -72,11 +75,7 @@ def read_worktree(path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
     follow = ["for-each-ref", "--format=%(upstream:short)", f"refs/heads/{branch}"]
     upstream = _text(source, top, follow, deadline) if branch else ""
     behind = _behind(source, top, upstream, deadline)
-    status = _git(source, top, ["status", "--porcelain=v1", "-z", "--no-renames"], deadline)
-    if status[0] != 0:
-        raise Unavailable(source, f"git status ended with code {status[0]}: {status[2]}")
-    entries = [entry for entry in status[1].decode(errors="surrogateescape").split("\0") if entry]
-    found = [(entry[:2], entry[3:]) for entry in entries]
+    found = _status(source, top, deadline)
     relevant = [(mark, name) for mark, name in found if not _ignored(name, ignore)]
     names = sorted(name for _, name in relevant)
     return WorktreeFacts(
@@ -90,6 +89,46 @@ def read_worktree(path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
         ignored_total=len(found) - len(relevant),
         patch=_patch(source, top, relevant, deadline) if relevant else "",
     )
+
+
+def read_patch(path: str, ignore: Sequence[str], identity: str) -> str:
+    """Return what changed in a checkout, as `git apply` takes it, with untracked files.
+
+    Args:
+        path: Its top folder.
+        ignore: Globs of files that cannot affect training; `*` also matches `/`.
+        identity: The patch as `read_worktree` identified it.
+
+    Raises:
+        Unavailable: It is too large, it has another identity now, or git gives no usable answer.
+    """
+    source, deadline = f"git checkout {path}", Deadline.after(WORKTREE_LIMIT)
+    changed = [one for one in _status(source, path, deadline) if not _ignored(one[1], ignore)]
+    text = _diff(source, path, changed, deadline)
+    # Another repository's checkout ends with a slash: nothing in it is part of the identity.
+    for name in sorted(name for mark, name in changed if mark == "??" and name[-1] != "/"):
+        compared = [*_DIFF, "--no-index", "--", "/dev/null", name]
+        code, out, said = _git(source, path, compared, deadline)
+        if code not in (0, 1):
+            raise Unavailable(source, f"git diff ended with code {code}: {said}")
+        text += out
+        if len(text) > PATCH_BYTES_MAX:
+            break
+    if len(text) > PATCH_BYTES_MAX:
+        reason = f"the patch has more than {PATCH_BYTES_MAX // 2**20} MiB; commit what changed"
+        raise Unavailable(source, f"{reason}, or name what is data in code.ignore")
+    if _patch(source, path, changed, deadline) != identity:
+        raise Unavailable(source, "a file changed while the patch was read; launch again")
+    return text.decode(errors="surrogateescape")
+
+
+def _status(source: str, top: str, deadline: Deadline) -> list[tuple[str, str]]:
+    """Return git's marks and names of what changed."""
+    status = _git(source, top, ["status", "--porcelain=v1", "-z", "--no-renames"], deadline)
+    if status[0] != 0:
+        raise Unavailable(source, f"git status ended with code {status[0]}: {status[2]}")
+    entries = [entry for entry in status[1].decode(errors="surrogateescape").split("\0") if entry]
+    return [(entry[:2], entry[3:]) for entry in entries]
 
 
 def _behind(source: str, top: str, upstream: str, deadline: Deadline) -> int:
@@ -107,12 +146,8 @@ def _patch(source: str, top: str, changed: Sequence[tuple[str, str]], deadline: 
     if len(changed) > CHANGED_MAX:
         reason = f"{len(changed)} files changed; commit them, or name what is harmless"
         raise Unavailable(source, f"{reason} in code.ignore")
-    tracked = sorted(name for mark, name in changed if mark != "??")
-    if tracked:
-        literal = [f":(top,literal){name}" for name in tracked]
-        code, out, said = _git(source, top, [*_DIFF, "HEAD", "--", *literal], deadline)
-        if code != 0:
-            raise Unavailable(source, f"git diff ended with code {code}: {said}")
+    if any(mark != "??" for mark, _ in changed):
+        out = _diff(source, top, changed, deadline)
         digest.update(b"diff %d\n" % len(out) + out)
     left = UNTRACKED_BYTES_MAX
     for name in sorted(name for mark, name in changed if mark == "??"):
@@ -120,6 +155,17 @@ def _patch(source: str, top: str, changed: Sequence[tuple[str, str]], deadline: 
         digest.update(part)
         left -= size
     return digest.hexdigest()
+
+
+def _diff(source: str, top: str, changed: Sequence[tuple[str, str]], deadline: Deadline) -> bytes:
+    """Return `git diff HEAD` over the tracked ones of changed files."""
+    literal = [f":(top,literal){name}" for name in sorted(n for mark, n in changed if mark != "??")]
+    if not literal:
+        return b""
+    code, out, said = _git(source, top, [*_DIFF, "HEAD", "--", *literal], deadline)
+    if code != 0:
+        raise Unavailable(source, f"git diff ended with code {code}: {said}")
+    return out
 
 
 def _untracked(

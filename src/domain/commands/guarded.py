@@ -155,6 +155,12 @@ def live_consent(run: Run, action: GuardedAction, target: str, now: datetime) ->
     return None
 
 
+def used_consent(run: Run, action: GuardedAction, target: str) -> str:
+    """Return the newest consent that was used for an act on a target; empty without one."""
+    used = [c.name for c in run.consents if c.used and (c.action, c.target) == (action, target)]
+    return used[-1] if used else ""
+
+
 def is_open(run: Run, proposal: Proposal) -> bool:
     """Say whether a proposal waits for a human, and still makes sense."""
     if proposal.consent or proposal.declined:

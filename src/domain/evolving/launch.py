@@ -85,8 +85,11 @@ def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> R
         raise Misfit("nobody cleared it")
     facts = run.preflight.facts if run.preflight is not None else None
     config = facts.config if facts is not None else {}
-    patch = facts.worktree.patch if facts is not None and facts.worktree is not None else ""
-    newest = Instance(data.plan, config=config, patch=patch, contract=run.contract)
+    tree = facts.worktree if facts is not None else None
+    patch, kept = (tree.patch, tree.kept) if tree is not None else ("", "")
+    if patch and run.instances and run.instances[-1].patch == patch:
+        kept = kept or run.instances[-1].patch_kept  # It was kept at that launch.
+    newest = Instance(data.plan, config=config, patch=patch, patch_kept=kept, contract=run.contract)
     return replace(
         run,
         phase=Launching(data.plan, at),

@@ -106,6 +106,8 @@ class InstanceLaunched(Fact):
         hardware: Type of the machines, as the contract names it.
         topology: How they hang together, as the contract says.
         patch: Identity of the changes of a dirty tree; empty while none is recorded.
+        patch_kept: SHA-256 of that patch, scrubbed, under `evidence/`; empty where none was kept.
+        dirty_consent: The consent by which a dirty tree was launched; empty without one.
         initialize_from: The contract's own; `resume_from` is what this instance starts from.
         checkpoint_policy: In words.
         watch_holder: Who watches.
@@ -126,6 +128,8 @@ class InstanceLaunched(Fact):
     branch: str
     dirty: bool
     patch: str = ""
+    patch_kept: str = ""
+    dirty_consent: str = ""
     bundle: str
     hardware: str
     topology: str

@@ -9,6 +9,7 @@ from watchkeeper.domain.commands.commands import (
     ReportRefusedLaunch,
     RequestLaunch,
 )
+from watchkeeper.domain.commands.guarded import GuardedAction, used_consent
 from watchkeeper.domain.commands.permissions import not_a_human
 from watchkeeper.domain.commands.refusals import Refusal, Refused
 from watchkeeper.domain.commands.waivers import live_waivers
@@ -183,7 +184,8 @@ def confirm(run: Run, command: ConfirmLaunched) -> Outcome:
 def launched_event(run: Run, plan: LaunchPlan, launched_at: datetime) -> InstanceLaunched:
     """Return the fact that the orchestrator has a job, with all that identifies it."""
     contract = contract_of(run)
-    patch = run.instances[-1].patch if run.instances else ""
+    newest = run.instances[-1] if run.instances else None
+    patch, kept = (newest.patch, newest.patch_kept) if newest is not None else ("", "")
     checkpoints = contract.checkpoints
     policy = ", ".join(
         text
@@ -211,6 +213,8 @@ def launched_event(run: Run, plan: LaunchPlan, launched_at: datetime) -> Instanc
         branch=contract.code.branch,
         dirty=contract.code.dirty or bool(patch),
         patch=patch,
+        patch_kept=kept,
+        dirty_consent=used_consent(run, GuardedAction.DIRTY_LAUNCH, patch),
         bundle=contract.code.bundle or contract.code.container,
         hardware=hardware.type,
         topology=hardware.topology or (f"{hardware.count} nodes" if hardware.count else ""),

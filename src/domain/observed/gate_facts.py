@@ -48,6 +48,7 @@ class WorktreeFacts(Value):
         changed_total: How many these are.
         ignored_total: How many more changed, which by `code.ignore` cannot affect training.
         patch: SHA-256 of what changed in those that can; empty when nothing did.
+        kept: SHA-256 of the scrubbed patch under `evidence/`; empty where none was kept.
     """
 
     path: str
@@ -59,6 +60,7 @@ class WorktreeFacts(Value):
     changed_total: int = 0
     ignored_total: int = 0
     patch: str = ""
+    kept: str = ""
 
 
 class StoreFacts(Value):

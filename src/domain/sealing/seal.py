@@ -3,12 +3,13 @@
 from dataclasses import dataclass, replace
 
 from watchkeeper.domain.commands.commands import VerifySeal
-from watchkeeper.domain.commands.guarded import GuardedAction, live_consent
+from watchkeeper.domain.commands.guarded import GuardedAction, live_consent, used_consent
 from watchkeeper.domain.commands.permissions import permit
 from watchkeeper.domain.commands.refusals import Refusal, Refused
 from watchkeeper.domain.commands.waivers import lack_named, lack_never_waived
 from watchkeeper.domain.contracts.contract import checkpoint_root_of, seal_tag_of
 from watchkeeper.domain.contracts.lane_policy import policy_of
+from watchkeeper.domain.contracts.plan import short
 from watchkeeper.domain.durations import local_day
 from watchkeeper.domain.events import FindingOpened, RunEvent, SealVerified
 from watchkeeper.domain.evolving.foresee import foresee
@@ -112,9 +113,7 @@ def seal_of(run: Run, facts: SealFacts, waived: tuple[str, ...]) -> SealVerified
     if len(launched) > 1:
         count = len(launched) - 1
         caveats.append(f"{count} interruption{'s' if count > 1 else ''}, all recorded here")
-    if contract.code.dirty:
-        caveats.append("launched from a dirty tree")
-    caveats += _nan_ranges(run)
+    caveats += [*_dirty(run), *_nan_ranges(run)]
     caveats += [f"sealed without {lack}" for lack in waived]
     seen = facts.observation.tracker
     return SealVerified(
@@ -149,6 +148,20 @@ def _nan_ranges(run: Run) -> list[str]:
         last = max(since, one.step_best or since)
         told.append(f"{name} logged NaN or infinite numbers from step {since} to {last}{left}")
     return told
+
+
+def _dirty(run: Run) -> list[str]:
+    """Return a caveat for each patch that the run was launched with: the commit lacks it."""
+    patches = {one.patch: one.patch_kept for one in run.instances if one.launched_at and one.patch}
+    if not patches and contract_of(run).code.dirty:
+        return ["launched from a dirty tree, its patch was not recorded"]
+    caveats: list[str] = []
+    for patch, kept in patches.items():
+        consent = used_consent(run, GuardedAction.DIRTY_LAUNCH, patch)
+        where = f"kept as evidence {kept}" if kept else "not kept"
+        by = f" by {consent}" if consent else ""
+        caveats.append(f"launched from a dirty tree{by}: patch {short(patch)} {where}")
+    return caveats
 
 
 def _newest(run: Run, facts: SealFacts) -> CheckpointFacts | None:

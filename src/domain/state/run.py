@@ -96,6 +96,7 @@ class Instance:
         unsure: The orchestrator's last answer was that it cannot tell.
         config: The configuration it was launched with, flattened; empty where none was read.
         patch: Identity of what was not committed at its launch; empty for a clean tree.
+        patch_kept: SHA-256 of that patch under `evidence/`; empty where none was kept.
         contract: The contract that it was launched under.
         doubts: What was open about its lineage as it ended; the seal names it.
     """
@@ -113,6 +114,7 @@ class Instance:
     unsure: bool = False
     config: Mapping[str, str] = field(default_factory=dict[str, str])
     patch: str = ""
+    patch_kept: str = ""
     contract: Contract | None = None
     doubts: tuple[str, ...] = ()
 
