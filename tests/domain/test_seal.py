@@ -288,7 +288,7 @@ def test_a_dirty_launch_is_a_caveat_with_its_consent_and_its_patch(kept: str, wh
     history.record(consented_patch(history.now), actor=DRI)
     history.approve(dirty(kept)).request(dirty(kept)).take_watch().confirm()
     history.train(1000, found=listing(1000)).fail(killed(), step=1100, found=listing(1000))
-    source = {"source": checkpoint(1000), "source_reading": fresh("checkpoints")}
+    source: dict[str, Any] = {"source": checkpoint(1000), "source_reading": fresh("checkpoints")}
     # A relaunch on the same patch does not read it again.
     history.tell(history.relaunch_command(dirty(**source)))
     history.confirm().fail(succeeded(), step=5154, found=FINAL)

@@ -20,6 +20,7 @@ from watchkeeper.domain.events import (
     FindingRaised,
     Severity,
 )
+from watchkeeper.domain.state.open_questions import cleared
 from watchkeeper.domain.state.run import DRIFTED
 from watchkeeper.domain.values import JobState
 from watchkeeper.event_store import StatusRow
@@ -119,6 +120,13 @@ def test_a_question_is_closed_when_its_finding_clears_and_counts_as_no_error() -
         f"no longer holds; closes q-1 (event {cleared.version})"
         in render_at(history.events).decode()
     )
+
+
+def test_a_question_that_names_its_instance_first_is_about_its_finding_too() -> None:
+    history = trained().record(opened("missing_artefacts", "H11"))
+    asks = f"i1: {ALERT}. Nothing is sealed."
+    history.record(EscalationRaised(question="q-1", rule="H11", to="dri", asks=asks, evidence=()))
+    assert cleared(history.run, "missing_artefacts", "H11", "it is there").closes == ("q-1",)
 
 
 @pytest.mark.parametrize("ended", [False, True])
