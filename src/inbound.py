@@ -5,15 +5,14 @@ is acknowledged is in the ledger, and what comes again changes nothing.
 """
 
 import hashlib
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from enum import StrEnum
 from threading import Lock
 
 from eventsourcing.persistence import ApplicationRecorder
-from pydantic import JsonValue
 
 from watchkeeper import clock
 from watchkeeper.domain.commands.refusals import Refused
@@ -28,15 +27,19 @@ from watchkeeper.domain.events import (
     SignalKept,
 )
 from watchkeeper.domain.observed.signals import (
+    MESSAGE_BYTES_MAX,
+    RECORDED_A_MINUTE,
     Delivery,
+    Heard,
     Ignored,
     Parsed,
     Poison,
     Signal,
     SignalKind,
+    in_minute,
 )
 from watchkeeper.domain.people import Actor
-from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub, scrub_json
+from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub
 from watchkeeper.domain.signals.binding import (
     FAN_OUT,
     PASSING,
@@ -47,10 +50,12 @@ from watchkeeper.domain.signals.binding import (
     teaches,
 )
 from watchkeeper.domain.signals.box import SignalBox, signal_name
+from watchkeeper.domain.signals.receiving import over_limit
 from watchkeeper.knowledge import Known
-from watchkeeper.ledger import Ledger
+from watchkeeper.ledger import Handled, Ledger
 from watchkeeper.ports import Evidence
 from watchkeeper.projections.bindings import TOPICS
+from watchkeeper.quarantine import kept_of, size_of
 from watchkeeper.tailer import Tailer
 
 log = logging.getLogger(__name__)
@@ -68,12 +73,16 @@ Parse = Callable[[Delivery, Scrubber], Parsed]
 
 
 class Outcome(StrEnum):
-    """What became of a message. All but the last mean that nobody needs to see it again."""
+    """What became of a message. All but the last mean that nobody needs to see it again.
+
+    A coalesced one is only counted: its source has sent too many in this minute.
+    """
 
     RECORDED = "recorded"
     KNOWN = "known"
     LATE = "late"
     KEPT = "kept"
+    COALESCED = "coalesced"
     COUNTED = "counted"
     QUARANTINED = "quarantined"
 
@@ -104,6 +113,8 @@ class Inbox:
         self._tailer = Tailer(recorder, ledger.store)
         self._registry = Registry()
         self._known: Callable[[], Known] | None = known
+        self._held: dict[tuple[str, str], ReceiveSignal] = {}
+        self._behind: datetime | None = None
         self._lock = Lock()
         self.counts: Counter[str] = Counter()
 
@@ -114,10 +125,20 @@ class Inbox:
             StoreFailure: The ledger failed; the message must come again.
             VersionConflict: Other writers came first too many times; it must come again.
         """
-        with self._lock:
-            outcome = self._take(delivery)
+        parsed = self._read(delivery)
+        if isinstance(parsed, Poison):
+            outcome = self._quarantine(delivery, parsed.reason)
+        else:
+            with self._lock:
+                self._record_held(clock.now().replace(second=0, microsecond=0))
+                outcome = self._settle(parsed)
         self.counts[outcome.value] += 1
         return outcome
+
+    def flush(self) -> int:
+        """Record what is held back, as at the end of a batch; return how many signals that were."""
+        with self._lock:
+            return self._record_held(clock.now() + timedelta(minutes=1))
 
     def bind_kept(self) -> int:
         """Try kept signals again, since more may be known by now; return how many found a run."""
@@ -148,8 +169,8 @@ class Inbox:
             message: As it was kept.
             actor: Who asks for it.
         """
+        parsed = self._read(message)
         with self._lock:
-            parsed = self._read(message)
             outcome, reason = Outcome.QUARANTINED, ""
             if isinstance(parsed, Poison):
                 reason = parsed.reason
@@ -163,13 +184,9 @@ class Inbox:
 
     # --- One message -------------------------------------------------------------------------
 
-    def _take(self, delivery: Delivery) -> Outcome:
-        parsed = self._read(delivery)
-        if isinstance(parsed, Poison):
-            return self._quarantine(delivery, parsed.reason)
-        return self._settle(parsed)
-
     def _read(self, delivery: Delivery) -> Parsed:
+        if size_of(delivery) > MESSAGE_BYTES_MAX:
+            return Poison(f"{size_of(delivery)} bytes; a message has at most {MESSAGE_BYTES_MAX}")
         try:
             return self._parse(delivery, self._ledger.scrubber)
         except Exception as error:
@@ -200,7 +217,35 @@ class Inbox:
         outcomes = [self._to_run(signal, one, INBOX) for one in bound]
         return min(outcomes, key=list(Outcome).index)
 
-    def _to_run(self, signal: Signal, bound: Bound, actor: Actor) -> Outcome:
+    def _hold(self, command: ReceiveSignal, run: str) -> Outcome:
+        """Count a signal beyond the limit; the newest is recorded for all when its minute ends."""
+        key = (run, command.signal.source)
+        number = self._held[key].coalesced + 1 if key in self._held else 1
+        if number == 1:
+            log.warning("%s: too many signals from %s, some are only counted", *key)
+        self._held[key] = command.model_copy(update={"coalesced": number})
+        return Outcome.COALESCED
+
+    def _record_held(self, before: datetime) -> int:
+        """Record what was held before a time: the newest signal of each source and run."""
+        done = 0
+        for (run, source), held in list(self._held.items()):
+            if held.now >= before:
+                continue
+            key = _key(held.signal, run)
+            if self._ledger.store.answer(key) is None:
+                again = held.model_copy(update={"now": clock.now()})
+                handled = self._ledger.handle(run, again, key=key)
+                done += isinstance(handled, Handled) and bool(handled.events)
+            del self._held[run, source]
+        if self._behind is not None and self._behind < before:
+            self._behind = None
+            self._bind_kept()
+        return done
+
+    def _to_run(
+        self, signal: Signal, bound: Bound, actor: Actor, *, arrives: bool = True
+    ) -> Outcome:
         key = _key(signal, bound.run)
         if self._ledger.store.answer(key) is not None:
             # The ledger would say so, too, and read the run's whole history for its first answer.
@@ -217,6 +262,8 @@ class Inbox:
             return self._late(signal, bound, handled)
         if handled.repeated:
             return Outcome.KNOWN
+        if not handled.events and over_limit(handled.run, command):
+            return self._hold(command, bound.run) if arrives else Outcome.COALESCED
         if not handled.events:
             self._remember_links(signal)
             return Outcome.KNOWN
@@ -238,8 +285,16 @@ class Inbox:
         key = f"{_key(signal, bound.run)}/late"
         if self._ledger.store.answer(key) is not None:
             return Outcome.KNOWN
+        if self._is_full(self._ledger.effects(bound.run).heard, signal):
+            return Outcome.COALESCED
         self._ledger.record_effects(bound.run, [event], INBOX, key=key)
         return Outcome.LATE
+
+    def _is_full(self, heard: Heard, signal: Signal) -> bool:
+        full = in_minute(heard, signal.source, clock.now()) >= RECORDED_A_MINUTE
+        if full:
+            log.info("too many signals from %s: %s is only counted", signal.source, signal.key)
+        return full
 
     def _keep(self, signal: Signal, why: str, bound: tuple[Bound, ...]) -> Outcome:
         kept = SignalKept.model_validate(
@@ -249,23 +304,19 @@ class Inbox:
                 "candidates": sorted({one.run for one in bound}),
             }
         )
-        fresh = self._ledger.record_box(lambda _: [kept], INBOX, key=_key(signal, ""))
+        key = _key(signal, "")
+        waits = why != "inventory" and self._ledger.store.answer(key) is None
+        if waits and self._is_full(self._ledger.box().heard, signal):
+            return Outcome.COALESCED
+        fresh = self._ledger.record_box(lambda _: [kept], INBOX, key=key)
         return Outcome.KEPT if fresh else Outcome.KNOWN
 
     def _quarantine(self, delivery: Delivery, reason: str) -> Outcome:
-        text = delivery.data.decode("utf-8", errors="backslashreplace")
         scrubber = self._ledger.scrubber
-        attributes: JsonValue = dict(delivery.attributes)
-        document: JsonValue = {"data": scrub(scrubber, text).text, "attributes": attributes}
-        clean, _ = scrub_json(scrubber, document)
-        assert isinstance(clean, dict), "scrubbing keeps the shape"
-        _name_what_is_kept(clean, delivery.data)
-        content = json.dumps(clean, ensure_ascii=False, sort_keys=True).encode()
+        content, around = kept_of(delivery, scrubber)
         digest = hashlib.sha256(content).hexdigest()
         # Kept before the event that names it, so that a digest never points at nothing by a crash.
         self._evidence.keep(digest, content)
-        around = clean["attributes"]
-        assert isinstance(around, dict), "scrubbing keeps the shape"
         shown = sorted(around.items())[:ATTRIBUTES_MAX]
         why = scrub(scrubber, reason).text[:TEXT_MAX]
 
@@ -278,7 +329,7 @@ class Inbox:
                     reason=why,
                     attributes={name[:TEXT_MAX]: str(v)[:TEXT_MAX] for name, v in shown},
                     digest=digest,
-                    size=len(delivery.data),
+                    size=size_of(delivery),
                 )
             ]
 
@@ -317,29 +368,19 @@ class Inbox:
             if len(bound) != 1:
                 continue
             outcome = self._move(kept.signal, bound[0], INBOX)
-            found += not isinstance(outcome, Refused)
+            found += not isinstance(outcome, Refused) and outcome is not Outcome.COALESCED
         return found
 
     def _move(self, signal: Signal, bound: Bound, actor: Actor) -> Outcome | Refused:
         """Bring a kept signal to its run; after a crash between the appends, it is done again."""
-        outcome = self._to_run(signal, bound, actor)
+        outcome = self._to_run(signal, bound, actor, arrives=False)
+        if outcome is Outcome.COALESCED:
+            self._behind = clock.now()
+            return outcome  # It stays in the box, and is tried again in a later minute.
         event = SignalBound(signal=signal_name(signal), run=bound.run, by=bound.by[:TEXT_MAX])
         key = f"{_key(signal, bound.run)}/bound"
         self._ledger.record_box(lambda _: [event], actor, key=key)
         return outcome
-
-
-def _name_what_is_kept(kept: dict[str, JsonValue], data: bytes) -> None:
-    """Let attributes that hold the digest of a message's bytes hold that of the bytes kept of it.
-
-    What a relay has vouched for could else never be replayed once a secret was taken out of it.
-    """
-    around, text = kept["attributes"], kept["data"]
-    assert isinstance(around, dict), "scrubbing keeps the shape"
-    vouched, now = hashlib.sha256(data).hexdigest(), hashlib.sha256(str(text).encode()).hexdigest()
-    for name, value in around.items():
-        if str(value).strip().lower() == vouched:
-            around[name] = now
 
 
 def _key(signal: Signal, run: str) -> str:

@@ -20,8 +20,12 @@ from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.adapters.signals import parse_message
 from watchkeeper.domain.commands.commands import DraftRun
+from watchkeeper.domain.envelope import decode
 from watchkeeper.domain.observed.signals import Delivery, Parsed
 from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.event_store import StoreFailure
+from watchkeeper.ledger import Ledger
+from watchkeeper.projections.events_table import event_row
 
 TOKEN = "hf_" + "abcdefghij" * 4
 Call = Callable[..., tuple[int, str]]
@@ -122,6 +126,71 @@ def test_an_unbound_signal_is_listed_and_bound_by_a_human(home: Path, call: Call
     assert document(call, "signals", "unbound")["unbound"] == []
     [row] = document(call, "signals", "list", "--run", "hero")["signals"]
     assert row["bound_by"] == "a person"
+
+
+def test_take_says_how_many_of_a_batch_were_stored(
+    home: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minute = clock.now().replace(second=0, microsecond=0)
+    monkeypatch.setattr(clock, "now", lambda: minute)
+    flood = write(home, *[plain_message(n, "hero") for n in range(100)])
+    code, said = call("signals", "take", flood)
+    assert code == 0
+    assert "100 messages, 60 stored: 59 recorded, 41 coalesced" in said
+    assert "a source has at most 60 a minute for each run" in said
+    told = document(call, "signals", "list", "--run", "hero", "--last", "100")["signals"]
+    assert (len(told), told[-1]["coalesced"]) == (60, 41)
+
+
+def test_take_says_how_many_were_stored_before_the_ledger_failed(
+    home: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, calls = Ledger.handle, [0]
+
+    # A fake fault: a disk that is full from the third signal on.
+    def full(*given: Any, **named: Any) -> Any:
+        calls[0] += 1
+        if calls[0] > 2:
+            raise StoreFailure("database or disk is full")
+        return append(*given, **named)
+
+    file = write(home, *[plain_message(n, "hero") for n in range(5)])
+    with monkeypatch.context() as faulty:
+        faulty.setattr(Ledger, "handle", full)
+        code, said = call("signals", "take", file)
+    assert code == 2
+    assert "2 of 5 messages stored, then: database or disk is full; take them again" in said
+    assert document(call, "signals", "take", file)["stored"] == 3
+
+
+def test_a_person_dismisses_forged_signals_and_messages(home: Path, call: Call) -> None:
+    forged = [plain_message(n, "nobody", source="forged", clues=["node:n1"]) for n in range(3)]
+    stray = plain_message(1, "nobody", clues=["node:n1"])
+    call("signals", "take", write(home, *forged, stray, b"{broken"))
+    why = ("--reason", "forged by a student")
+    code, said = call("signals", "dismiss", "quarantine-1", *why, "--as", "codex")
+    assert (code, "NOT_A_HUMAN" in said) == (3, True)
+    code, said = call("signals", "dismiss", "quarantine-2", *why, "--as", "dri")
+    assert (code, "watchkeeper signals quarantine" in said) == (4, True)
+    code, said = call("signals", "dismiss", *why, "--as", "dri")
+    assert (code, "give --source" in said) == (4, True)
+    code, said = call("signals", "dismiss", "--source", "forged", *why, "--as", "dri")
+    assert (code, said) == (0, "3 entries dismissed\n")
+    assert [one["source"] for one in document(call, "signals", "unbound")["unbound"]] == ["test"]
+    code, said = call("signals", "dismiss", "test/nobody-1", "quarantine-1", *why, "--as", "dri")
+    assert (code, said) == (0, "2 entries dismissed\n")
+    assert document(call, "signals", "unbound")["unbound"] == []
+    assert document(call, "signals", "quarantine")["quarantine"] == []
+    with open_office(home) as office:
+        newest = office.ledger.store.read("signals")[-1]
+        event = decode(newest.stream, newest.version, newest.topic, newest.state)
+    assert (
+        event_row(event)["summary"] == "test/nobody-1, quarantine-1 dismissed: forged by a student"
+    )
+    assert event.envelope.actor == DRI
+    # What was dismissed comes back by no repeat.
+    again = document(call, "signals", "take", write(home, *forged, stray, b"{broken"))
+    assert again["outcomes"] == {"known": 5}
 
 
 def test_an_unbound_signal_finds_its_run_by_itself_later(home: Path, call: Call) -> None:

@@ -1,10 +1,15 @@
 """The one way in, on a real store: each message counted once, whatever the transport does."""
 
+import hashlib
 import json
 import random
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import reduce
 from pathlib import Path
+from threading import Event
 from typing import Any, cast
 
 import pytest
@@ -34,6 +39,8 @@ from watchkeeper.domain.state.run import Run
 from watchkeeper.event_store import StoreFailure
 from watchkeeper.inbound import Inbox, Outcome
 from watchkeeper.ledger import Handled
+from watchkeeper.projections.events_table import event_row
+from watchkeeper.projections.logbook import render_at
 
 DRI = Actor(principal="dri", kind="human")
 MINUTE = timedelta(minutes=1)
@@ -279,6 +286,138 @@ def test_a_quarantined_message_can_be_replayed_after_a_fix(office: Office, inbox
     assert "quarantine-1" in office.ledger.box().quarantined
     assert inbox.replay("quarantine-1", message(of_run()), DRI) is Outcome.RECORDED
     assert office.ledger.box().quarantined == {}
+
+
+# --- Too many, too large -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the time to some minutes after the full minute in which the test begins."""
+    begun = clock.now().replace(second=0, microsecond=0)
+    return lambda minutes: monkeypatch.setattr(clock, "now", lambda: begun + minutes * MINUTE)
+
+
+def many(number: int, name: str = "k", **changes: Any) -> list[Delivery]:
+    """Messages of one signal each, about a machine of their own."""
+    made = [of_run(key=f"{name}{n}", subject=f"{name}{n}", **changes) for n in range(number)]
+    return [message(one) for one in made]
+
+
+def test_a_flood_is_sixty_events_a_minute_and_the_last_one_counts_for_the_rest(
+    office: Office, inbox: Inbox, at: Callable[[float], None]
+) -> None:
+    draft(office)
+    at(0.2)
+    outcomes = [inbox.take(one) for one in many(200)]
+    assert outcomes == [Outcome.RECORDED] * 59 + [Outcome.COALESCED] * 141
+    assert inbox.counts["coalesced"] == 141
+    at(0.9)
+    assert inbox.flush() == 1
+    # Neither this process nor another one records more in this minute.
+    assert inbox_of(office).take(many(1, "more")[0]) is Outcome.COALESCED
+    assert inbox.take(many(1, "more")[0]) is Outcome.COALESCED
+    assert inbox.flush() == 0
+    assert len(recorded(office)) == 60
+    last = recorded(office)[-1]
+    assert (last.signal.key, last.coalesced) == ("k199", 141)
+    newest = office.ledger.history(SLUG)[-1]
+    assert event_row(newest)["summary"].endswith("(the newest of 141 beyond the limit)")
+    assert "(the newest of 141 beyond the limit)" in render_at(office.ledger.history(SLUG)).decode()
+
+
+def test_what_is_held_back_is_recorded_by_the_first_message_of_a_later_minute(
+    office: Office, inbox: Inbox, at: Callable[[float], None]
+) -> None:
+    draft(office)
+    at(0.5)
+    for one in many(70):
+        inbox.take(one)
+    at(1.1)
+    assert inbox.take(message(attributes={"kind": "chatter"})) is Outcome.COUNTED
+    assert [(one.signal.key, one.coalesced) for one in recorded(office)][59:] == [("k69", 11)]
+    assert inbox.take(many(1, "later")[0]) is Outcome.RECORDED
+
+
+def test_a_flood_of_one_source_leaves_other_sources_runs_and_people_alone(
+    office: Office, inbox: Inbox, at: Callable[[float], None]
+) -> None:
+    draft(office)
+    root = "gs://example-us-central2/other"
+    draft(office, contract(run="other", output_root=root, tracker={"id": "other"}, issue="none"))
+    stray = signal(START, clues=("host:unheard-of",))
+    at(0.5)
+    inbox.take(message(stray))
+    for one in many(70):
+        inbox.take(one)
+    assert inbox.take(many(1, "a", source="gcs")[0]) is Outcome.RECORDED
+    assert inbox.take(many(1, "b", clues=("run:other",))[0]) is Outcome.RECORDED
+    who_is_where = many(1, "c", kind=SignalKind.IDENTITY)[0]
+    assert inbox.take(who_is_where) is Outcome.RECORDED
+    assert inbox.bind_by_hand(f"logging/{stray.key}", SLUG, DRI) is Outcome.RECORDED
+
+
+def test_a_flood_that_no_run_has_or_that_comes_late_is_limited_too(
+    office: Office, inbox: Inbox, at: Callable[[float], None]
+) -> None:
+    at(0.5)
+    outcomes = [inbox.take(one) for one in many(70)]
+    assert outcomes == [Outcome.KEPT] * 60 + [Outcome.COALESCED] * 10
+    draft(office)
+    taken = office.ledger.handle(SLUG, Abandon(now=clock.now(), actor=DRI, reason="enough"))
+    assert isinstance(taken, Handled)
+    late = [inbox.take(one) for one in many(70, "late")]
+    assert Counter(late) == {Outcome.COALESCED: 70}  # The kept ones came late as well.
+    assert office.ledger.effects(SLUG).late_signals == 60
+
+
+def test_kept_signals_beyond_the_limit_wait_in_the_box_for_a_later_minute(
+    office: Office, inbox: Inbox, at: Callable[[float], None]
+) -> None:
+    for minute in (0, 1):
+        at(minute + 0.5)
+        for one in many(50, f"m{minute}-"):
+            inbox.take(one)
+    draft(office)
+    inbox.bind_kept()
+    assert (len(recorded(office)), len(office.ledger.box().kept)) == (59, 41)
+    at(2.5)
+    inbox.take(message(attributes={"kind": "chatter"}))
+    assert (len(recorded(office)), len(office.ledger.box().kept)) == (100, 0)
+    assert not any(one.coalesced for one in recorded(office))
+
+
+def test_a_message_of_ten_mebibytes_is_refused_by_its_size_and_nothing_of_it_is_scrubbed(
+    office: Office, inbox: Inbox
+) -> None:
+    large = message(data=b"x y=1 " * (10 * 2**20 // 6 + 1), attributes={"from": "somebody"})
+    timer = clock.Timer()
+    assert inbox.take(large) is Outcome.QUARANTINED
+    assert timer.elapsed().total_seconds() < 1
+    [aside] = office.ledger.box().quarantined.values()
+    assert "a message has at most 10000000" in aside.reason
+    kept = json.loads(kept_bytes(office, aside))
+    assert kept["sha256"] == hashlib.sha256(large.data).hexdigest()
+    assert (kept["data"], kept["attributes"]) == ("", {})
+
+
+def test_a_message_that_takes_long_to_read_keeps_no_other_one_waiting(office: Office) -> None:
+    draft(office)
+    begun, go_on = Event(), Event()
+
+    def slow(delivery: Delivery, scrubber: Scrubber) -> Parsed:
+        if delivery.message_id == "slow":
+            begun.set()
+            assert go_on.wait(30)
+        return plain(delivery, scrubber)
+
+    inbox = Inbox(office.ledger, office.recorder, office.home, slow)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(inbox.take, message(of_run(key="a"), message_id="slow"))
+        assert begun.wait(30)
+        assert pool.submit(inbox.take, message(of_run(1, key="b"))).result(30) is Outcome.RECORDED
+        go_on.set()
+        first.result(30)
 
 
 # --- The store fails -----------------------------------------------------------------------------

@@ -11,12 +11,13 @@ import pytest
 from tests.domain.samples import contract
 from tests.office import DRI, taken
 from tests.plain_signals import parse_plain, plain_message
-from watchkeeper import clock
+from watchkeeper import clock, inbound
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.commands.commands import DraftRun
 from watchkeeper.domain.events import SignalReceived
 from watchkeeper.domain.observed.signals import Claims, Delivery, Signal, absorb, claim_of
+from watchkeeper.domain.signals import receiving
 from watchkeeper.domain.state.run import Run
 from watchkeeper.inbound import Inbox
 
@@ -76,8 +77,11 @@ def delivered(number: int, data: bytes) -> Delivery:
     [2_000, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])],
 )
 def test_disorder_and_repeats_leave_what_the_ordered_stream_leaves(
-    office: Office, many: int
+    office: Office, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What a source may have recorded in a minute is tested by itself.
+    for place in (inbound, receiving):
+        monkeypatch.setattr(place, "RECORDED_A_MINUTE", many)
     chosen = random.Random(many)
     for number in range(RUNS):
         draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=slug(number)))

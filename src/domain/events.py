@@ -100,6 +100,7 @@ from watchkeeper.domain.facts.signals import (
     SignalCameLate,
     SignalKept,
     SignalReceived,
+    SignalsDismissed,
 )
 from watchkeeper.domain.facts.watch import (
     CheckpointRejected,
@@ -205,6 +206,7 @@ __all__ = [
     "SignalCameLate",
     "SignalKept",
     "SignalReceived",
+    "SignalsDismissed",
     "StandingAttemptRefused",
     "StandingWaiverGranted",
     "StandingWaiverRevoked",

@@ -80,7 +80,7 @@ from watchkeeper.domain.values import SourceState
 from watchkeeper.projections.events_aside import aside_summary
 from watchkeeper.projections.events_judgement import judgement_summary
 from watchkeeper.projections.quoting import cut, one_line
-from watchkeeper.projections.signal_words import box_summary, late_summary, said_by
+from watchkeeper.projections.signal_words import box_summary, counted, late_summary, said_by
 
 _SUMMARY_MAX = 300
 """Characters of a summary; the whole event is one `--json` away."""
@@ -170,7 +170,7 @@ def _run(data: RunEvent) -> str:
         case CheckRecorded():  # The most frequent event comes first.
             return _check(data)
         case SignalReceived():
-            return said_by(data.signal)
+            return said_by(data.signal) + counted(data)
         case RunDrafted():
             return f"{data.contract.lane.value} run drafted: {data.contract.goal}"
         case ContractAmended():

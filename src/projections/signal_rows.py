@@ -43,14 +43,15 @@ def signal_rows(run: str, events: Iterable[Event]) -> list[Row]:
     rows: list[Row] = []
     for event in events:
         match event.data:
-            case SignalReceived(signal=signal, bound_by=by, instance=instance):
+            case SignalReceived(signal=signal, bound_by=by, instance=instance, coalesced=number):
                 late = False
             case SignalCameLate(signal=signal, bound_by=by):
-                late, instance = True, ""
+                late, instance, number = True, "", 0
             case _:
                 continue
         recorded = event.envelope.recorded_at
         more: Row = {"run": run, "instance": instance, "bound_by": by, "late": late}
+        more["coalesced"] = number
         rows.append({**_signal(signal), **more, "recorded_at": recorded.isoformat()})
     return rows
 

@@ -10,6 +10,7 @@ from watchkeeper.domain.events import (
     SignalBoxEvent,
     SignalKept,
     SignalReceived,
+    SignalsDismissed,
 )
 from watchkeeper.domain.observed.signals import TOLD, Signal
 from watchkeeper.domain.signals.box import signal_name
@@ -36,8 +37,16 @@ def box_summary(data: SignalBoxEvent) -> str:
         case QuarantineReplayed():
             why = f": {data.reason}" if data.reason else ""
             return f"{data.quarantine} replayed, {data.outcome}{why}"
+        case SignalsDismissed():
+            what = ", ".join(data.names) or f"all of {data.source}"
+            return f"{what} dismissed: {data.reason}"
         case _:
             assert_never(data)
+
+
+def counted(data: SignalReceived) -> str:
+    """Say for how many a signal counts; empty for one by itself."""
+    return f" (the newest of {data.coalesced} beyond the limit)" if data.coalesced else ""
 
 
 def signalled(book: Logbook, data: SignalReceived, event: Event) -> Logbook:
@@ -49,6 +58,7 @@ def signalled(book: Logbook, data: SignalReceived, event: Event) -> Logbook:
     book = opened(book, Kind.COMPLETE, event.envelope.recorded_at, title)
     at = stamp(signal.occurred_at, book.zone)
     status = f"{prose(signal.source)} says so, of {at}; a claim (event {event.version})"
+    status += counted(data)
     book = said(book, Key.STATUS, status)
     book = said(book, Key.EVIDENCE, code(signal.summary, WORDS_MAX))
     return said(book, Key.NEXT, f"the sources are asked; bound by {code(data.bound_by, WORDS_MAX)}")

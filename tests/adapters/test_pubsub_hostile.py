@@ -58,7 +58,8 @@ def test_a_hostile_transport_loses_and_doubles_nothing(
     monkeypatch.setattr(consuming, "BACKOFF_FIRST", timedelta(milliseconds=20))
     monkeypatch.setattr(consuming, "LOOK_EVERY", timedelta(milliseconds=50))
     service = HostileService(seed)
-    good = [plain_message(number, RUN) for number in range(120)]
+    # Of three sources, since a run records at most 60 signals of one in a minute.
+    good = [plain_message(number, RUN, source=f"test-{number % 3}") for number in range(120)]
     bad = [good[0][:40], b"", b"\xff\xfe\x00", b'{"source": 7}', good[1].replace(b"node", b"nude")]
     stray = [plain_message(number, "nobody", clues=["node:n1"]) for number in range(20)]
     # The last ones are published a second time.

@@ -86,3 +86,4 @@ def listening(office: Office, subscriptions: Sequence[str]) -> Generator[None, N
             consumer.tell_to_stop()
         for consumer in consumers:
             consumer.stop(left.remaining())
+        inbox.flush()

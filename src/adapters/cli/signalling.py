@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,20 +23,22 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
+from watchkeeper.adapters.cli.dismissing import dismiss, human
 from watchkeeper.adapters.cli.listening import inbox_of
 from watchkeeper.adapters.cli.table import table
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.messages_file import read_messages
 from watchkeeper.adapters.pubsub.names import BadName, subscription_name
-from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.commands.refusals import Refused
 from watchkeeper.domain.durations import parse_duration
 from watchkeeper.domain.envelope import Event, decode
 from watchkeeper.domain.events import MessageQuarantined
-from watchkeeper.domain.observed.signals import Delivery
+from watchkeeper.domain.observed.signals import RECORDED_A_MINUTE, Delivery
 from watchkeeper.domain.outbox.effects import effects_stream
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.registry import type_of
 from watchkeeper.domain.state.run import Run
+from watchkeeper.event_store import StoreFailure, VersionConflict
 from watchkeeper.inbound import Outcome
 from watchkeeper.ledger import run_stream
 from watchkeeper.projections.figures import count, elapsed
@@ -53,11 +56,15 @@ FILE_BYTES_MAX = 100_000_000
 """Bytes of a file that `take` reads at once; ten of the largest messages that Pub/Sub carries."""
 
 _CELL = 60
+_STORED = (Outcome.RECORDED, Outcome.LATE, Outcome.KEPT, Outcome.QUARANTINED)
 
 
 @click.group()
 def signals() -> None:
     """Show what the outside says happened; bind, replay or feed signals by hand."""
+
+
+signals.add_command(dismiss)
 
 
 @signals.command("list")
@@ -147,9 +154,7 @@ def bind(name: str, run: str, home: Path, as_json: bool, principal: str | None) 
     """Bind the kept signal NAME, as `signals unbound` names it, to RUN. Only a human can."""
     with open_office(home) as office:
         known_run(office.ledger, run)
-        actor = who(office.home, principal)
-        if actor.kind != "human":
-            raise refusal(Refused(Refusal.NOT_A_HUMAN, actor.principal))
+        actor = human(office, principal)
         found = meant(office.ledger.box(), name)
         if len(found) != 1:
             says = "several kept signals are meant" if found else "no such signal is kept"
@@ -262,20 +267,31 @@ def take(file: Path, home: Path, as_json: bool) -> None:
     messages = read_messages(_text_of(file), str(file), clock.now())
     with open_office(home) as office:
         inbox = inbox_of(office)
-        rows = [
-            {"message": message.message_id, "outcome": inbox.take(message).value}
-            for message in messages
-        ]
-    numbers: dict[str, int] = {}
-    for row in rows:
-        numbers[row["outcome"]] = numbers.get(row["outcome"], 0) + 1
+        rows: list[dict[str, str]] = []
+        try:
+            for message in messages:
+                outcome = inbox.take(message).value
+                rows.append({"message": message.message_id, "outcome": outcome})
+            more = inbox.flush()
+        except (StoreFailure, VersionConflict) as error:
+            says = f"{_stored(rows)} of {count(len(messages), 'message')} stored, then: {error}"
+            raise Leave(f"{says}; take them again: what is known changes nothing", 2) from error
+    numbers = Counter(row["outcome"] for row in rows)
+    stored = _stored(rows) + more
     told = ", ".join(f"{number} {outcome}" for outcome, number in numbers.items())
-    lines = [f"{count(len(rows), 'message')}: {told}"]
+    lines = [f"{count(len(rows), 'message')}, {stored} stored: {told}"]
+    if Outcome.COALESCED.value in numbers:
+        lines.append(f"a source has at most {RECORDED_A_MINUTE} a minute for each run")
     if Outcome.QUARANTINED.value in numbers:
         lines.append("see why: watchkeeper signals quarantine")
     if Outcome.KEPT.value in numbers:
         lines.append("no run has these yet: watchkeeper signals unbound")
-    say(as_json, {"messages": rows, "outcomes": numbers}, "\n".join(lines))
+    document = {"messages": rows, "outcomes": numbers, "stored": stored}
+    say(as_json, document, "\n".join(lines))
+
+
+def _stored(rows: list[dict[str, str]]) -> int:
+    return sum(row["outcome"] in _STORED for row in rows)
 
 
 def _text_of(file: Path) -> str:

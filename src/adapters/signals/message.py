@@ -14,9 +14,6 @@ from watchkeeper.adapters.signals.fields import moment_of, text_of
 from watchkeeper.domain.observed.signals import Delivery, Poison
 from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub_json
 
-BYTES_MAX = 11 * 2**20
-"""Pub/Sub takes messages of 10 MB at most."""
-
 TEXT_MAX = 128 * 2**10
 """Characters of one text that are looked at; a log line may have megabytes."""
 
@@ -88,8 +85,6 @@ class _Letter:
 
 def open_message(delivery: Delivery, scrubber: Scrubber) -> Message | Poison:
     """Read a delivery's JSON and take the secrets out of all of it."""
-    if len(delivery.data) > BYTES_MAX:
-        return Poison(f"{len(delivery.data)} bytes; a message has at most {BYTES_MAX}")
     letter = _letter(delivery)
     if isinstance(letter, Poison):
         return letter

@@ -14,12 +14,15 @@ class SignalReceived(Fact):
         signal: As parsed and scrubbed.
         instance: The instance that it speaks of, where it says so; empty for the whole run.
         bound_by: The clue that led here.
+        coalesced: How many signals it is the newest of, of a source that sent too many in a minute;
+            0 for one by itself.
     """
 
     topic: ClassVar[str] = "run.signal_received.1"
     signal: Signal
     instance: str = ""
     bound_by: Short
+    coalesced: int = 0
 
 
 class SignalCameLate(Fact):
@@ -104,4 +107,21 @@ class QuarantineReplayed(Fact):
     reason: Short = ""
 
 
-SignalBoxEvent = SignalKept | SignalBound | MessageQuarantined | QuarantineReplayed
+class SignalsDismissed(Fact):
+    """A person said that kept signals or quarantined messages need nobody any more.
+
+    Attributes:
+        names: Each one's name; empty where `source` is given.
+        source: The source whose kept signals are all dismissed; empty where they are named.
+        reason: In the person's words.
+    """
+
+    topic: ClassVar[str] = "signals.dismissed.1"
+    names: tuple[str, ...] = ()
+    source: Short = ""
+    reason: Short
+
+
+SignalBoxEvent = (
+    SignalKept | SignalBound | MessageQuarantined | QuarantineReplayed | SignalsDismissed
+)

@@ -20,6 +20,15 @@ CLAIMS_MAX = 256
 """Claims of one family remembered in a run's state: the newest; older ones stay in the events. Each
 family has its own, so that a thousand dead processes push no deleted checkpoint out of mind."""
 
+RECORDED_A_MINUTE = 60
+"""Signals of one source that a run records in a minute; the last of them counts for all others."""
+
+MESSAGE_BYTES_MAX = 10_000_000
+"""Pub/Sub takes messages of 10 MB at most."""
+
+Heard = Mapping[str, tuple[datetime, int]]
+"""By source: the newest minute in which signals were recorded, and how many."""
+
 Short = Annotated[str, StringConstraints(max_length=300)]
 """A text of an outside that is kept: a line, a name or a path."""
 
@@ -268,6 +277,18 @@ def claim_of(signal: Signal) -> Claim:
         signal.source,
         signal.key,
     )
+
+
+def in_minute(heard: Heard, source: str, at: datetime) -> int:
+    """Return how many signals of a source were recorded in the minute of a time."""
+    minute, number = heard.get(source, (at, 0))
+    return number if minute == at.replace(second=0, microsecond=0) else 0
+
+
+def hear(heard: Heard, source: str, at: datetime) -> Heard:
+    """Count one more signal of a source as recorded."""
+    minute = at.replace(second=0, microsecond=0)
+    return {**heard, source: (minute, in_minute(heard, source, at) + 1)}
 
 
 def absorb(claims: Claims, claim: Claim) -> Claims:

@@ -18,6 +18,7 @@ from watchkeeper.domain.events import (
     SignalCameLate,
     TagPushed,
 )
+from watchkeeper.domain.observed.signals import Heard, hear
 
 Kept = TypeVar("Kept")
 
@@ -37,6 +38,7 @@ class Effects:
         tag: The seal tag, once the remote holds it.
         milestones: Commits that the tags of milestones name, once the remote holds them.
         late_signals: How many signals came after the run was over.
+        heard: How many of them each source had recorded in its newest minute.
         failing: Effects that did not get through yet, by name.
         attempted: Effects that were tried and have no result yet, by name: either somebody is at
             it, or its process died and whether it landed is unknown.
@@ -53,6 +55,7 @@ class Effects:
     failing: Mapping[str, Trouble] = field(default_factory=dict[str, Trouble])
     milestones: Mapping[str, str] = field(default_factory=dict[str, str])
     late_signals: int = 0
+    heard: Heard = field(default_factory=dict[str, tuple[datetime, int]])
     attempted: Mapping[str, EffectAttempted] = field(default_factory=dict[str, EffectAttempted])
     since: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     pushed_at: datetime | None = None
@@ -77,8 +80,9 @@ def evolve_effects(effects: Effects, event: Event) -> Effects:
         case MilestoneTagPushed(tag=tag, target=target):
             known = {**now.milestones, tag: target}
             return replace(_through(now, "milestone"), milestones=known)
-        case SignalCameLate():
-            return replace(now, late_signals=now.late_signals + 1)
+        case SignalCameLate(signal=signal):
+            heard = hear(now.heard, signal.source, event.envelope.recorded_at)
+            return replace(now, late_signals=now.late_signals + 1, heard=heard)
         case EffectAttempted(effect=effect):
             tried = {**now.attempted, effect: event.data}
             return replace(now, attempted=tried, since=_begun(now, effect, event))

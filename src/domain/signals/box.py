@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import MappingProxyType
 
 from watchkeeper.domain.envelope import Event
@@ -10,8 +11,9 @@ from watchkeeper.domain.events import (
     QuarantineReplayed,
     SignalBound,
     SignalKept,
+    SignalsDismissed,
 )
-from watchkeeper.domain.observed.signals import Signal
+from watchkeeper.domain.observed.signals import Heard, Signal, hear
 
 SIGNALS = "signals"
 """The name of the one stream."""
@@ -28,6 +30,7 @@ class SignalBox:
         kept: Signals that no run has yet, by `<source>/<key>`, oldest first.
         quarantined: Messages that nobody could read so far, by name.
         put_aside: How many messages were ever quarantined; names the next one.
+        heard: How many signals of each source were kept in its newest minute.
     """
 
     version: int = 0
@@ -36,6 +39,7 @@ class SignalBox:
         default_factory=lambda: MappingProxyType({})
     )
     put_aside: int = 0
+    heard: Heard = field(default_factory=dict[str, tuple[datetime, int]])
 
 
 def signal_name(signal: Signal) -> str:
@@ -45,7 +49,7 @@ def signal_name(signal: Signal) -> str:
 
 def evolve_box(box: SignalBox, events: Iterable[Event]) -> SignalBox:
     """Apply events of the stream, in order; all in one pass, since a box may hold very much."""
-    version, put_aside = box.version, box.put_aside
+    version, put_aside, heard = box.version, box.put_aside, box.heard
     kept, quarantined = dict(box.kept), dict(box.quarantined)
     for event in events:
         version = event.version
@@ -53,6 +57,7 @@ def evolve_box(box: SignalBox, events: Iterable[Event]) -> SignalBox:
             # What is inventory is there for binding others, and waits for nothing.
             case SignalKept() as data if data.why != "inventory":
                 kept[signal_name(data.signal)] = data
+                heard = hear(heard, data.signal.source, event.envelope.recorded_at)
             case SignalBound(signal=name):
                 kept.pop(name, None)
             case MessageQuarantined() as data:
@@ -61,6 +66,11 @@ def evolve_box(box: SignalBox, events: Iterable[Event]) -> SignalBox:
             case QuarantineReplayed(quarantine=name, outcome=outcome):
                 if outcome in REPLAYED_AWAY:
                     quarantined.pop(name, None)
+            case SignalsDismissed(names=names, source=source):
+                of_source = [n for n, one in kept.items() if one.signal.source == source and source]
+                for name in (*names, *of_source):
+                    kept.pop(name, None)
+                    quarantined.pop(name, None)
             case _:
                 pass
-    return SignalBox(version, kept, quarantined, put_aside)
+    return SignalBox(version, kept, quarantined, put_aside, heard)

@@ -11,11 +11,15 @@ from types import MappingProxyType
 from watchkeeper.domain.commands.signals import ReceiveSignal
 from watchkeeper.domain.events import RunEvent, SignalReceived
 from watchkeeper.domain.observed.signals import (
+    RECORDED_A_MINUTE,
     URGENT,
     Claim,
+    Signal,
     SignalKind,
     absorb,
     claim_of,
+    hear,
+    in_minute,
     subject_key,
 )
 from watchkeeper.domain.state.phases import Interrupted, Running, Stabilizing
@@ -59,11 +63,36 @@ def receive(run: Run, command: ReceiveSignal) -> list[RunEvent]:
     What says who runs where is recorded and is no claim: signals are bound by it, also those that
     came before, and nothing about the run is concluded from it.
     """
-    signal = command.signal
-    says_more = signal.kind is SignalKind.IDENTITY
-    if not says_more and absorb(run.claims, claim_of(signal)) is run.claims:
+    if not _says_more(run, command.signal) or over_limit(run, command):
         return []
-    return [SignalReceived(signal=signal, instance=command.instance, bound_by=command.bound_by)]
+    return [
+        SignalReceived(
+            signal=command.signal,
+            instance=command.instance,
+            bound_by=command.bound_by,
+            coalesced=command.coalesced,
+        )
+    ]
+
+
+def _says_more(run: Run, signal: Signal) -> bool:
+    if signal.kind is SignalKind.IDENTITY:
+        return True
+    return absorb(run.claims, claim_of(signal)) is not run.claims
+
+
+def over_limit(run: Run, command: ReceiveSignal) -> bool:
+    """Say whether a signal is only counted: its source has had its share of this minute.
+
+    The last place is for the one that counts for all of these. What says who runs where is no
+    claim, and others are bound by it; what a human binds is always recorded.
+    """
+    signal = command.signal
+    if signal.kind is SignalKind.IDENTITY or command.actor.kind == "human":
+        return False
+    most = RECORDED_A_MINUTE if command.coalesced else RECORDED_A_MINUTE - 1
+    full = in_minute(run.heard, signal.source, command.now) >= most
+    return full and _says_more(run, signal)
 
 
 def received(run: Run, data: SignalReceived, at: datetime) -> Run:
@@ -76,6 +105,7 @@ def received(run: Run, data: SignalReceived, at: datetime) -> Run:
     """
     if data.signal.kind is SignalKind.IDENTITY:
         return run
+    run = replace(run, heard=hear(run.heard, data.signal.source, at))
     claims = absorb(run.claims, claim_of(data.signal))
     if claims is run.claims or data.signal.kind not in URGENT:
         return replace(run, claims=claims)

@@ -16,7 +16,7 @@ from watchkeeper.domain.events import (
     Progress,
 )
 from watchkeeper.domain.history_limits import Limit
-from watchkeeper.domain.observed.signals import Claim, Claims
+from watchkeeper.domain.observed.signals import Claim, Claims, Heard
 from watchkeeper.domain.observed.tracker_links import TrackerLink
 from watchkeeper.domain.state.judgement import Judgement
 from watchkeeper.domain.state.keeper import Keeper
@@ -258,16 +258,14 @@ class Run:
     """A run, folded from every event recorded so far.
 
     Attributes:
-        slug: Its name.
-        version: How many events it has.
-        approvals_given: How many were ever given; names the next one.
+        slug, version: Its name, and how many events it has.
+        approvals_given, questions_raised: How many there ever were; these name the next one.
         since: When the phase began.
         relaunches: When relaunches were requested, oldest first.
         restarts: Those of them that a rule decided: what a human asked for is no restart.
         questions: Open ones by name, in order of raising.
         closed: Which event closed each of the others, by its version.
         acknowledged: Alerts that are open still, by kind, with the answered question.
-        questions_raised: How many were ever raised; names the next one.
         checkpoints: Validated ones by step.
         rejected: Steps that must not be resumed from, with the reason.
         unnamed: Those of them that are complete, and nothing says which step their metadata names.
@@ -279,6 +277,7 @@ class Run:
         requester: Who wanted the first launch.
         attempts: When each refused attempt was recorded last, by actor, command and target.
         claims: What signals say, the newest word on each subject.
+        heard: How many signals each source had recorded in its newest minute.
         urged_at: When the newest signal was recorded that asks for a check.
         trail: What is remembered of the newest checks, oldest first, at most `TRAIL_MAX`.
         keeper: How often the keeper judged this run, and how often it was wrong.
@@ -326,6 +325,7 @@ class Run:
     attempts: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     manoeuvres: Manoeuvres = field(default_factory=Manoeuvres)
     claims: Claims = field(default_factory=dict[str, Claim])
+    heard: Heard = field(default_factory=dict[str, tuple[datetime, int]])
     urged_at: datetime | None = None
     trail: tuple[PastCheck, ...] = ()
     keeper: Keeper = field(default_factory=Keeper)

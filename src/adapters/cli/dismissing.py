@@ -1,0 +1,74 @@
+"""`signals dismiss`: a person says that signals or messages which wait need nobody."""
+
+from pathlib import Path
+
+import click
+
+from watchkeeper.adapters.bad_input import visible
+from watchkeeper.adapters.cli.common import (
+    Leave,
+    Office,
+    actor_option,
+    home_option,
+    json_errors,
+    open_office,
+    refusal,
+    say,
+    who,
+)
+from watchkeeper.domain.commands.refusals import Refusal, Refused
+from watchkeeper.domain.events import SignalsDismissed
+from watchkeeper.domain.people import Actor
+from watchkeeper.inbound import TEXT_MAX
+from watchkeeper.projections.figures import count
+from watchkeeper.projections.signal_rows import meant
+
+_WHERE = "`watchkeeper signals unbound` and `watchkeeper signals quarantine` name those that do"
+
+
+def human(office: Office, principal: str | None) -> Actor:
+    """Return who acts, where that is a human.
+
+    Raises:
+        Leave: It is not.
+    """
+    actor = who(office.home, principal)
+    if actor.kind != "human":
+        raise refusal(Refused(Refusal.NOT_A_HUMAN, actor.principal))
+    return actor
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--source", default="", help="Every signal of this source that no run has.")
+@click.option("--reason", required=True, help="Why nobody needs them; it is recorded.")
+@home_option
+@actor_option
+@json_errors
+def dismiss(
+    names: tuple[str, ...],
+    source: str,
+    reason: str,
+    home: Path,
+    as_json: bool,
+    principal: str | None,
+) -> None:
+    """Dismiss kept signals or quarantined messages, such as forged ones. Only a human can."""
+    if bool(names) is bool(source) or not reason.strip():
+        raise Leave("name some or give --source, and say why with --reason", 4)
+    with open_office(home) as office:
+        actor = human(office, principal)
+        box = office.ledger.box()
+        chosen = [n for n, one in box.kept.items() if one.signal.source == source]
+        for name in names:
+            found = [name] if name in box.quarantined else meant(box, name)
+            if len(found) != 1:
+                raise Leave(f"{visible(name)}: expected one that waits; {_WHERE}", 4)
+            chosen += found
+        fact = SignalsDismissed(
+            names=() if source else tuple(chosen), source=source, reason=reason.strip()[:TEXT_MAX]
+        )
+        if chosen:
+            office.ledger.record_box(lambda _: [fact], actor)
+    document = {"dismissed": chosen, "source": source}
+    say(as_json, document, f"{count(len(chosen), 'entry', 'entries')} dismissed")
