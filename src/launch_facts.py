@@ -101,6 +101,7 @@ def read_gate_facts(
         adopts: A job that runs is to be adopted, so the place of its output is asked as well.
     """
     first = bool(submission_id)
+    resolved, other = outside.root_facts(contract)
     # Each of these keeps its own time limit, so leaving the pool never takes long.
     with ThreadPoolExecutor(max_workers=9) as pool:
         code = pool.submit(_code, outside, contract)
@@ -130,7 +131,8 @@ def read_gate_facts(
         env_missing=outside.missing_variables(contract.env_from),
         source=from_source.answer if from_source else None,
         source_reading=from_source.reading if from_source else None,
-        root_held_by=known.root_held_by,
+        root_held_by=known.root_held_by or other,
+        root_resolved=resolved,
         readings=tuple(one.reading for one in asked if one is not None),
         repository=repository.answer,
         worktree=worktree.answer if worktree else None,

@@ -36,7 +36,7 @@ from watchkeeper.launch_facts import (
     read_gate_facts,
     refused_place,
 )
-from watchkeeper.ledger import Handled, Ledger
+from watchkeeper.ledger import Handled
 from watchkeeper.lineage import lineage_of
 from watchkeeper.observe import Asked, ask
 from watchkeeper.ports import (
@@ -89,7 +89,7 @@ def read_first_plan(
     """
     plan = plan_first_instance(contract, submission_id(desk, contract.run, 1))
     known = Known(
-        root_held_by=root_holder(desk.ledger, contract.output_root),
+        root_held_by=root_holder(desk, contract),
         lineage=lineage_of(desk.ledger, plan.resume_from),
         logbook=logbook,
     )
@@ -232,7 +232,7 @@ def relaunch(desk: Desk, run: Run, token: int) -> bool:
     contract = contract_of(run)
     failing = desk.ledger.effects(run.slug).failing.get(Act.LOGBOOK.value)
     known = Known(
-        root_held_by=_alive_again(desk, run) or root_holder(desk.ledger, contract.output_root),
+        root_held_by=_alive_again(desk, run) or root_holder(desk, contract),
         lineage=lineage_of(desk.ledger, decision.resume_path, run),
         logbook=logbook_on_record(failing.reason if failing is not None else ""),
     )
@@ -272,9 +272,10 @@ def _alive_again(desk: Desk, run: Run) -> str:
     return f"{run.slug} {name}, whose job {job} is {found.state.value} after all"
 
 
-def root_holder(ledger: Ledger, root: str) -> str:
+def root_holder(desk: Desk, contract: Contract) -> str:
     """Return who holds an output root, or one above or below it; empty for nobody."""
-    taken = overlapping(ledger.roots(), root)
+    names = (contract.output_root, desk.outside.root_facts(contract)[0])
+    taken = overlapping(desk.ledger.roots(), *names)
     if taken is None:
         return ""
     held, claim = taken

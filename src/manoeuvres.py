@@ -53,7 +53,7 @@ def adopt(
     found = found.model_copy(update={"env": None if found.env is None else compared, "lost": lost})
     source = contract.initialize_from.rstrip("/")
     known = Known(
-        root_held_by=root_holder(desk.ledger, contract.output_root),
+        root_held_by=root_holder(desk, contract),
         lineage=lineage_of(desk.ledger, source),
     )
     facts = read_gate_facts(
@@ -113,7 +113,7 @@ def plan_rollback(
     facts = GateFacts()
     if chosen is not None:
         # The root is held by the very instance that ends before the next one is asked for.
-        held = root_holder(desk.ledger, contract.output_root)
+        held = root_holder(desk, contract)
         others = "" if held.startswith(f"{run.slug} ") else held
         known = Known(root_held_by=others, lineage=lineage_of(desk.ledger, chosen.path, run))
         facts = read_gate_facts(desk.outside, contract, chosen.path, known, desk.ledger.scrubber)

@@ -258,11 +258,7 @@ class Telemetry(Protocol):
     """Reads a job's own gauges."""
 
     def read(self) -> TelemetryFacts:
-        """Return what the gauges say now.
-
-        Raises:
-            Unavailable: Not reached, or no usable answer, as while the job has not started.
-        """
+        """Return what the gauges say now; `Unavailable` also while the job has not started."""
         ...
 
 
@@ -304,6 +300,10 @@ class Outside(Protocol):
 
     def logbook_folders(self) -> tuple[str, ...]:
         """Return the folders of a repository that the home allows for logbooks, as a setting."""
+        ...
+
+    def root_facts(self, contract: Contract) -> tuple[str, str]:
+        """Return what a local job's output root resolves to, and which other use the place has."""
         ...
 
     def home_facts(self, principals: Sequence[str]) -> HomeFacts:

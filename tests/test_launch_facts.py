@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.office import ask_for_launch, data_of, taken, watch_until
+from tests.office import approved, ask_for_launch, data_of, taken, watch_until
 from tests.training import Site, commit, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run
@@ -19,7 +19,7 @@ from watchkeeper.adapters.git.worktree import PATCH_BYTES_MAX, read_patch, read_
 from watchkeeper.adapters.launch_source import parse_config
 from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun, Propose
 from watchkeeper.domain.commands.guarded import GuardedAction
-from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.contracts.contract import Contract, OrchestratorPart
 from watchkeeper.domain.contracts.parts import IGNORED
 from watchkeeper.domain.contracts.plan import GateFinding
 from watchkeeper.domain.events import InstanceLaunched, SealVerified
@@ -29,7 +29,7 @@ from watchkeeper.domain.gate.gate import Gate, blocks, preflight
 from watchkeeper.domain.observed.observation import GateFacts
 from watchkeeper.domain.people import Actor
 from watchkeeper.domain.secrets.scrubbing import scrub_json
-from watchkeeper.domain.state.phases import Sealed
+from watchkeeper.domain.state.phases import Cleared, Launching, Sealed
 from watchkeeper.domain.state.run import Run
 from watchkeeper.launches import read_first_plan
 from watchkeeper.ports import Unavailable
@@ -278,6 +278,62 @@ def test_checkpoints_that_lie_below_a_new_output_root_block(office: Office, site
     (folder / "metadata.json").write_text('{"step": 9, "is_temporary": true}')
     finding = judged(office, contract, "L3")
     assert (finding.verdict.value, "up to step-9" in finding.says) == ("block", True)
+
+
+def test_a_root_behind_a_symlink_is_the_root_that_it_leads_to(office: Office, site: Site) -> None:
+    (site.folder / "real").mkdir()
+    (site.folder / "link").symlink_to(site.folder / "real")
+    real = tiny_contract(site, "real", output=str(site.folder / "real" / "x"))
+    link = tiny_contract(site, "link", output=f"file://{site.folder}/link/x")
+    for one in (real, link):
+        approved(office, one)
+    assert isinstance(taken(ask_for_launch(office, link)).run.phase, Launching)
+    held = office.ledger.roots().held
+    assert {str(site.folder / name / "x") for name in ("real", "link")} == set(held)
+    blocked = taken(ask_for_launch(office, real)).run
+    assert isinstance(blocked.phase, Cleared)
+    assert blocked.preflight is not None
+    [l3] = [one for one in blocked.preflight.findings if one.rule == "L3"]
+    assert (l3.verdict.value, "is held by link i1" in l3.says) == ("block", True), l3
+
+
+def test_what_a_root_of_a_ray_job_resolves_to_is_not_asked_of_this_machine(
+    office: Office, site: Site
+) -> None:
+    (site.folder / "link").symlink_to(site.folder)
+    ray = OrchestratorPart(kind="ray", address="http://127.0.0.1:9")
+    root = f"{site.folder}/link/x"
+    assert office.adapters.root_facts(tiny_contract(site, "a", output=root, orchestrator=ray)) == (
+        "",
+        "",
+    )
+    assert office.adapters.root_facts(tiny_contract(site, "a", output=root)) == (
+        f"{site.folder.resolve()}/x",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("root", "says"),
+    [
+        ("/", "everything on this machine"),
+        ("file:///tmp/..", "everything on this machine"),
+        ("{home}", "watchkeeper's home {home}"),
+        ("{home}/jobs", "the jobs of watchkeeper's home {home}"),
+        ("{home}/jobs/some-job", "the jobs of watchkeeper's home {home}"),
+        ("{site}/to-home", "watchkeeper's home {home}"),
+    ],
+)
+def test_no_run_writes_into_the_home_or_over_the_machine(
+    office: Office, site: Site, root: str, says: str
+) -> None:
+    names = {"home": office.home.path, "site": site.folder}
+    (site.folder / "to-home").symlink_to(office.home.path)
+    named = root.format(**names)
+    contract = tiny_contract(site, "tiny").model_copy(update={"output_root": named})
+    finding = judged(office, contract, "L3")
+    assert finding.verdict.value == "block"
+    assert finding.says == f"{named} is held by {says.format(**names)}"
 
 
 def test_a_logbook_that_cannot_be_pushed_stops_the_launch(office: Office, site: Site) -> None:

@@ -21,6 +21,8 @@ from watchkeeper.domain.contracts.contract import Contract
 from watchkeeper.domain.contracts.tracker import TrackerPart
 from watchkeeper.domain.observed.gate_facts import HomeFacts
 from watchkeeper.domain.people import ActorKind
+from watchkeeper.domain.places import contract_root, is_local, lies_below
+from watchkeeper.outside import call
 from watchkeeper.ports import (
     CheckpointStore,
     Orchestrator,
@@ -37,6 +39,9 @@ BOT = ("watchkeeper", "watchkeeper@localhost")
 
 GIT_LIMIT = timedelta(seconds=30)
 """Longest wait for one git command."""
+
+ROOT_LIMIT = timedelta(seconds=10)
+"""Longest wait for a file system to say what an output root resolves to."""
 
 
 @dataclass(slots=True)
@@ -127,6 +132,26 @@ class Adapters:
     def logbook_folders(self) -> tuple[str, ...]:
         """Return the folders of a repository that the home allows for logbooks."""
         return self.home.logbook_folders
+
+    def root_facts(self, contract: Contract) -> tuple[str, str]:
+        """Return what a local job's output root resolves to, and which other use the place has.
+
+        Raises:
+            Unavailable: The file system gives no answer.
+        """
+        if not is_local(contract.output_root):
+            return "", ""
+        path, asked = contract_root(contract.output_root), contract.orchestrator.kind == "local"
+        if asked:
+            named = contract.output_root.strip().rpartition("://")[2]
+            path = call("the output root", ROOT_LIMIT, os.path.realpath, named)
+        home = os.path.realpath(self.home.path)
+        other = f"watchkeeper's home {home}" if path == home else ""
+        if path == "/":
+            other = "everything on this machine"
+        elif lies_below(path, f"{home}/{self.home.jobs.name}"):
+            other = f"the jobs of watchkeeper's home {home}"
+        return path if asked else "", other
 
     def home_facts(self, principals: Sequence[str]) -> HomeFacts:
         """Return what the home knows of some principals, and whether a watch runs in it."""

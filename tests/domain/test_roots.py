@@ -7,6 +7,7 @@ from tests.domain.samples import (
     LOOP,
     ROOT,
     SLUG,
+    clear,
     contract,
     exited,
     job,
@@ -157,3 +158,18 @@ def test_events_of_other_streams_change_no_claims() -> None:
     roots = holding((ROOT, SLUG))
     after = evolve_roots(roots, enveloped(requested()[0], 2))
     assert (after.held, after.version) == (roots.held, 2)
+
+
+def test_a_claim_holds_what_the_root_resolves_to_as_well() -> None:
+    history = History().draft(contract(output_root="/link/x")).approve()
+    facts = clear(root_resolved="/real/x")
+    events = history.when(history.launch_command(facts)).events
+    claims = claims_for(Roots(), SLUG, events)
+    assert not isinstance(claims, Refused)
+    assert [claim.root for claim in claims] == ["/link/x", "/real/x"]
+    for held in ("/real/x", "/real/x/y", "/link", "/link/x"):
+        assert isinstance(claims_for(holding((held, "other")), SLUG, events), Refused)
+    ended = story(Running).fail(killed(), found=listing(1000)).events
+    released = claims_for(folded(claims), SLUG, ended)
+    assert not isinstance(released, Refused)
+    assert folded(released, folded(claims)).held == {}

@@ -78,14 +78,14 @@ def l3(gate: Gate) -> GateFinding:
     if not _URL_OR_ABSOLUTE.match(root):
         fix = "state an absolute path or a URL; nothing derived is launched"
         return blocked("L3", "output root", f"{root} is not pinned", fix)
+    if gate.facts.root_held_by:
+        fix = "choose another output root, or wait until that instance has ended"
+        return blocked("L3", "output root", f"{root} is held by {gate.facts.root_held_by}", fix)
     below = contract_root(checkpoint_root_of(gate.contract)) + "/"
     if not below.startswith(contract_root(root) + "/"):
         fix = "put checkpoints.root below output_root: only that is claimed for this run"
         says = f"checkpoints would go elsewhere: {gate.contract.checkpoints.root}"
         return blocked("L3", "output root", says, fix)
-    if gate.facts.root_held_by:
-        fix = "choose another output root, or wait until that instance has ended"
-        return blocked("L3", "output root", f"{root} is held by {gate.facts.root_held_by}", fix)
     if not gate.is_relaunch and not gate.adopts:
         first = _unused(gate)
         if first is not None:

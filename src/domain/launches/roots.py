@@ -12,6 +12,7 @@ from watchkeeper.domain.events import (
     LaunchRequested,
     OutputRootClaimed,
     OutputRootReleased,
+    PreflightRecorded,
     RootEvent,
     RunEvent,
 )
@@ -49,11 +50,11 @@ def evolve_roots(roots: Roots, event: Event) -> Roots:
             return Roots(event.version, roots.held)
 
 
-def overlapping(roots: Roots, root: str) -> tuple[str, Claim] | None:
-    """Return a held root that is this one, above it or below it."""
-    wanted = contract_root(root)
+def overlapping(roots: Roots, *names: str) -> tuple[str, Claim] | None:
+    """Return a held root that is a root by one of its names, above it or below it."""
+    wanted = [contract_root(name) for name in names if name]
     for held, claim in roots.held.items():
-        if _within(held, wanted) or _within(wanted, held):
+        if any(_within(held, name) or _within(name, held) for name in wanted):
             return held, claim
     return None
 
@@ -75,16 +76,21 @@ def claims_for(roots: Roots, run: str, events: Iterable[RunEvent]) -> list[RootE
     """
     mine = {root: claim for root, claim in roots.held.items() if claim.run == run}
     made: list[RootEvent] = []
+    resolved = ""
     for event in events:
         match event:
+            case PreflightRecorded(facts=facts):
+                resolved = facts.root_resolved if facts is not None else ""
             case LaunchRequested():
-                taken = overlapping(roots, event.plan.output_root)
+                names = (event.plan.output_root, resolved)
+                taken = overlapping(roots, *names)
                 if taken is not None:
                     held, claim = taken
                     return Refused(Refusal.ROOT_TAKEN, f"{held} ({claim.run} {claim.instance})")
-                root = contract_root(event.plan.output_root)
-                claimed = OutputRootClaimed(root=root, run=run, instance=event.plan.instance)
-                made.append(claimed)
+                made.extend(
+                    OutputRootClaimed(root=root, run=run, instance=event.plan.instance)
+                    for root in dict.fromkeys(contract_root(name) for name in names if name)
+                )
             case InstanceEnded() | LaunchRefused():
                 why = "ended" if isinstance(event, InstanceEnded) else "never started"
                 made.extend(

@@ -139,6 +139,7 @@ class GateFacts(Value):
         source: The checkpoint to start from, as it was found; none when there is none to find.
         source_reading: How its store answered; none when no checkpoint is asked for.
         root_held_by: The live run and instance that hold the output root; empty for none.
+        root_resolved: What it resolves to on the machine of a local job; empty where none can say.
         standing: The standing waivers that hold now.
         readings: How the sources below answered, by the names in `gate_facts`.
         repository: The code's remote.
@@ -158,6 +159,7 @@ class GateFacts(Value):
     source: CheckpointFacts | None = None
     source_reading: Reading | None = None
     root_held_by: str = ""
+    root_resolved: str = ""
     standing: tuple[StandingWaiver, ...] = ()
     readings: tuple[Reading, ...] = ()
     repository: RepositoryFacts | None = None
