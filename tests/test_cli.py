@@ -522,6 +522,23 @@ def test_doctor_finds_a_damaged_ledger(cli: Cli, contract: Path, home: Path) -> 
 
 
 @ON_FILE
+def test_doctor_on_a_full_disk_says_to_check_the_disk_and_advises_no_backup(
+    cli: Cli, contract: Path, home: Path
+) -> None:
+    assert cli("launch", str(contract)).code == 3
+    # The limit on file sizes fails as a full disk does, and needs no rights.
+    program = Path(sys.executable).with_name("watchkeeper")
+    limited = ["sh", "-c", f"ulimit -f 0; exec {program} doctor --json --home {home}"]
+    told = subprocess.run(limited, capture_output=True, text=True, timeout=60, check=False)
+    assert told.returncode == 1, told.stderr
+    [ledger] = [row for row in json.loads(told.stdout)["checks"] if row["check"] == "ledger"]
+    assert not ledger["ok"]
+    assert "disk I/O error. Nothing was stored. Check the disk, its quota" in ledger["says"]
+    assert "backup" not in ledger["says"]
+    assert cli("doctor").code == 0
+
+
+@ON_FILE
 def test_doctor_finds_a_changed_byte_that_sqlite_reads_over(
     cli: Cli, contract: Path, home: Path
 ) -> None:

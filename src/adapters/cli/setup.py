@@ -51,7 +51,7 @@ from watchkeeper.adapters.ledger_gone import found_remains, no_ledger
 from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.choosing import open_ledger
-from watchkeeper.adapters.store.failures import failure, is_locked, not_writable
+from watchkeeper.adapters.store.failures import failure, not_writable
 from watchkeeper.domain.commands.manoeuvres import ReportStaleMonitor
 from watchkeeper.domain.commands.refusals import Refused
 from watchkeeper.domain.detectors.freshness import stale_since
@@ -316,14 +316,13 @@ def _ledger_problem(path: Path) -> str:
         return no_ledger(path.parent)
     if held := not_writable(path):
         return f"{path}: {held}"
-    advice = "run `watchkeeper verify`, and restore the ledger from a backup"
     uri = f"{path.as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S)) as connection:
             connection.execute("SELECT * FROM events ORDER BY id DESC LIMIT 1").fetchall()
             said = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
-        if is_locked(error):
-            return str(failure(error, path, "read"))
-        return f"{path} cannot be read ({error}): {advice}"
+        # Not every error is damage: on a full disk SQLite cannot read, and nothing is lost.
+        return str(failure(error, path, "read"))
+    advice = "run `watchkeeper verify`, and restore the ledger from a backup"
     return "" if said == "ok" else f"{path} is damaged ({said}): {advice}"
