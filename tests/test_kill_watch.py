@@ -54,3 +54,14 @@ def test_a_checkpoint_chosen_by_its_text_is_found() -> None:
         "resumes from step 900, but step 1000 was saved last" in problem
         for problem in report["problems"]
     ), report["problems"]
+
+
+@pytest.mark.long
+def test_a_watch_that_ends_before_its_kill_is_tried_again_and_what_was_missed_is_named() -> None:
+    # Without a run the watch has nothing to do, and ends at once.
+    code, report = kill_watch("--runs", "0", "--kills", "2", "--only-point", "push")
+    assert (report["kills"], report["asked"]) == (2, 2), report
+    assert code == 0, report["problems"]
+    code, report = kill_watch("--runs", "0", "--kills", "1", "--plant", "idle")
+    assert (report["kills"], report["asked"], code) == (0, 1, 1)
+    assert "kill 1: 3 watches ended before it" in report["problems"]

@@ -23,7 +23,7 @@ from typing import Any
 
 from killing.campaign import (
     Campaign,
-    kill_once,
+    kill,
     live_runs,
     missed_points,
     start_run,
@@ -50,7 +50,7 @@ def campaign_of(options: argparse.Namespace) -> int:
         for _ in range(options.runs):
             start_run(campaign)
         for number in range(options.kills):
-            kill_once(campaign, number)
+            kill(campaign, number)
             # Runs end while the killing goes on: there must always be some to kill.
             if number < options.kills - 1 and live_runs(campaign) < 2:
                 start_run(campaign)
@@ -66,13 +66,14 @@ def campaign_of(options: argparse.Namespace) -> int:
             last.wait(timeout=30)
         elif last.returncode != 0:
             campaign.crashes.append(f"the last watch left with code {last.returncode}")
-        wrong += campaign.crashes + missed_points(campaign)
+        wrong += campaign.crashes + missed_points(campaign) + campaign.missed
     finally:
         for fault in campaign.faults:
             fault.kill()
             fault.wait(timeout=10)
     report = {
         "kills": sum(campaign.kills.values()),
+        "asked": options.kills,
         "points": dict(campaign.kills),
         "planned": dict(campaign.planned),
         "runs": len(campaign.scenes),
@@ -94,7 +95,7 @@ def render(report: dict[str, Any]) -> str:
     """Render the report for a person."""
     points = ", ".join(f"{n} {point}" for point, n in sorted(report["points"].items()))
     lines = [
-        f"\n{report['kills']} kills ({points}) over {report['runs']} runs, "
+        f"\n{report['kills']} of {report['asked']} kills ({points}) over {report['runs']} runs, "
         f"{len(report['submissions'])} jobs, {report['elapsed_s']} s",
         *(f"  WRONG {problem}" for problem in report["problems"]),
         "nothing lost, nothing doubled" if not report["problems"] else f"kept: {report['home']}",
@@ -109,7 +110,9 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--plant", choices=["text-sort", "submit-early"], help="plant a bug")
+    parser.add_argument(
+        "--plant", choices=["text-sort", "submit-early", "idle"], help="plant a bug"
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--only-point", choices=POINTS, help=argparse.SUPPRESS)

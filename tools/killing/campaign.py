@@ -34,6 +34,9 @@ NAMED_LIMITS_S = {
 """How long each point may take to come. A relaunch comes once a run was hit by its fault, a tag at
 its end: some 20 s for one run alone, and several share the machine."""
 
+TRIES = 3
+"""Watches that are started for one kill, before it counts as missed."""
+
 HUMAN = Actor(principal="kill_watch", kind="human")
 
 
@@ -45,6 +48,7 @@ class Campaign:
         planned: How many kills were meant for each named point.
         kills: How many came, by point; one that came at no named point is `random`.
         crashes: Watches that ended by themselves in another way, one sentence each.
+        missed: Kills that never came, and why, one sentence each.
     """
 
     options: argparse.Namespace
@@ -54,6 +58,7 @@ class Campaign:
     planned: Counter[str] = field(default_factory=Counter[str])
     kills: Counter[str] = field(default_factory=Counter[str])
     crashes: list[str] = field(default_factory=list[str])
+    missed: list[str] = field(default_factory=list[str])
     scenes: list[Scene] = field(default_factory=list[Scene])
     faults: list["subprocess.Popen[bytes]"] = field(default_factory=list["subprocess.Popen[bytes]"])
 
@@ -80,8 +85,21 @@ def start_run(campaign: Campaign, *, faulty: bool | None = None) -> None:
         campaign.faults.append(start_fault(scene, 1))
 
 
-def kill_once(campaign: Campaign, number: int) -> None:
-    """Start the watch and kill it: at a random moment, or let it die at a named point."""
+def kill(campaign: Campaign, number: int) -> None:
+    """Kill the watch once more; a watch that comes to rest first is tried again with a new run."""
+    for _ in range(TRIES):
+        if kill_once(campaign, number):
+            return
+        start_run(campaign)
+    campaign.missed.append(f"kill {number + 1}: {TRIES} watches ended before it")
+
+
+def kill_once(campaign: Campaign, number: int) -> bool:
+    """Start the watch and kill it: at a random moment, or let it die at a named point.
+
+    Returns:
+        Whether it was killed; otherwise it had ended by itself.
+    """
     point = point_of(number, campaign.options.only_point)
     count = campaign.chance.randint(1, 3) if point in ("append", "push") else 1
     if point == "submit":
@@ -100,10 +118,13 @@ def kill_once(campaign: Campaign, number: int) -> None:
         worker.kill()
         worker.wait(timeout=30)
         campaign.kills["random"] += 1
-    elif point is not None and code == -signal.SIGKILL:
+        return True
+    if point is not None and code == -signal.SIGKILL:
         campaign.kills[point] += 1
-    elif code != 0:
+        return True
+    if code != 0:
         campaign.crashes.append(f"the watch left with code {code} before kill {number + 1}")
+    return False
 
 
 def point_of(number: int, only: str | None) -> str | None:

@@ -214,6 +214,8 @@ def work(options: argparse.Namespace) -> int:
         recovery.newest_resumable = newest_by_text
     if options.plant == "submit-early":
         acts.__dict__["relaunch"] = relaunch_submitting_first
+    if options.plant == "idle":
+        return 0
     trigger = Trigger(options.point or "", options.count)
     with (
         open_office(options.home, create=True) as office,
