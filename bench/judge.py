@@ -21,15 +21,15 @@ import numpy as np
 from tests.domain.given import History
 from tests.domain.samples import bar, contract, fresh, job, listing, tracker
 
-from watchkeeper.domain.commands.commands import RecordCheck
-from watchkeeper.domain.deciding.decide import decide
-from watchkeeper.domain.detectors.check import summarise
-from watchkeeper.domain.measuring.measuring import measure
-from watchkeeper.domain.observed.observation import Observation
-from watchkeeper.domain.observed.sources import MetricHistory
-from watchkeeper.domain.progress.bare_bars import bare_maxima
-from watchkeeper.domain.progress.lines import read_line
-from watchkeeper.domain.state.remembered import TRAIL_MAX
+from watchkeeper.domain.reading.metrics.measuring import measure
+from watchkeeper.domain.reading.progress.bare_bars import bare_maxima
+from watchkeeper.domain.reading.progress.lines import read_line
+from watchkeeper.domain.rules.decide import decide
+from watchkeeper.domain.rules.watch.check import summarise
+from watchkeeper.domain.rules.watch.commands import RecordCheck
+from watchkeeper.domain.run.check_history import TRAIL_MAX
+from watchkeeper.domain.values.observation.observation import Observation
+from watchkeeper.domain.values.observation.sources import MetricHistory
 
 CPU_MS_MAX = 2.0
 """One check is judged in less."""

@@ -34,12 +34,12 @@ from bench.ledger_world import (
     raw_of,
 )
 from watchkeeper import clock
-from watchkeeper.committer import Committer
-from watchkeeper.domain.commands.commands import RecordCheck
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.domain.state.run import Run
-from watchkeeper.event_store import EventStore, Write
-from watchkeeper.ledger import Handled, Ledger, run_stream
+from watchkeeper.domain.rules.watch.commands import RecordCheck
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.ports.event_store import EventStore, Write
+from watchkeeper.services.ledger.group_commit import Committer
+from watchkeeper.services.ledger.ledger import Handled, Ledger, run_stream
 
 WRITERS = 8
 SIZES = (1, 10, 100)

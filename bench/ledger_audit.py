@@ -28,9 +28,9 @@ from bench.ledger_world import (
     library_data,
     opened,
 )
-from watchkeeper.domain.chain import Head, follow
-from watchkeeper.event_store import EventStore, Recorded
-from watchkeeper.narrow import NarrowReader, struct_of
+from watchkeeper.domain.run.chain import Head, follow
+from watchkeeper.ports.event_store import EventStore, Recorded
+from watchkeeper.services.ledger.partial_decode import NarrowReader, struct_of
 
 EVENTS = 500
 """Of each run."""

@@ -9,12 +9,12 @@ from uuid import uuid4
 from bench.ledger_append import Found
 from bench.ledger_world import CHECK, Payload, compared, opened
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.event_store import EventStore, Write
-from watchkeeper.following import Pages, move_over, step
-from watchkeeper.projections.catalogue import PROJECTIONS
-from watchkeeper.projections.kept import Projection
-from watchkeeper.projections.sizes import SIZES
-from watchkeeper.tailer import PAGE
+from watchkeeper.ports.event_store import EventStore, Write
+from watchkeeper.projections.views.catalogue import PROJECTIONS
+from watchkeeper.projections.views.sizes import SIZES
+from watchkeeper.projections.views.view import Projection
+from watchkeeper.services.ledger.ledger_feed import PAGE
+from watchkeeper.services.views.catch_up import Pages, move_over, step
 
 RUNS = 10
 AT_ONCE = 100

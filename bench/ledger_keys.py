@@ -19,7 +19,7 @@ from bench.ledger_postgres import bare, server_of_ours
 from bench.ledger_world import CHECK, payload
 from watchkeeper.adapters.store.postgres import PostgresStore, open_postgres
 from watchkeeper.adapters.store.postgres_address import parse_address
-from watchkeeper.event_store import Write
+from watchkeeper.ports.event_store import Write
 
 INDEX = "keys_in_order"
 

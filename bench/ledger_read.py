@@ -26,16 +26,16 @@ from bench.ledger_world import (
     opened_at,
     wall,
 )
-from watchkeeper.domain.envelope import decode
-from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.facts.watch import Health
-from watchkeeper.domain.registry import type_of
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.domain.state.run import Run
-from watchkeeper.event_store import EventStore
-from watchkeeper.folding import fold_history
-from watchkeeper.ledger import Ledger, run_stream
-from watchkeeper.narrow import NarrowReader
+from watchkeeper.domain.run.envelope import decode
+from watchkeeper.domain.run.registry import type_of
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.check import Health
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.ports.event_store import EventStore
+from watchkeeper.services.ledger.fast_fold import fold_history
+from watchkeeper.services.ledger.ledger import Ledger, run_stream
+from watchkeeper.services.ledger.partial_decode import NarrowReader
 
 SLUG = "bench"
 STREAM = run_stream(SLUG)

@@ -18,10 +18,10 @@ from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_verify import verify_postgres
 from watchkeeper.adapters.store.verify import verify_store
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.building import rebuild
-from watchkeeper.narrow import NarrowReader
-from watchkeeper.projections.sizes import SIZES
-from watchkeeper.status_building import rebuild_status
+from watchkeeper.projections.views.sizes import SIZES
+from watchkeeper.services.ledger.partial_decode import NarrowReader
+from watchkeeper.services.views.rebuild import rebuild
+from watchkeeper.services.views.status_rebuild import rebuild_status
 
 RUN_EVENTS = 1_000
 """Events of each run."""

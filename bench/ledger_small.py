@@ -19,9 +19,9 @@ from pydantic import AwareDatetime, BaseModel
 from bench.ledger_append import Found
 from bench.ledger_read import REPLAYS, replayed
 from bench.ledger_world import fill, library_application, opened
-from watchkeeper.domain.values import Value
-from watchkeeper.event_store import EventStore
-from watchkeeper.narrow import struct_of
+from watchkeeper.domain.values.basic import Value
+from watchkeeper.ports.event_store import EventStore
+from watchkeeper.services.ledger.partial_decode import struct_of
 
 TOPIC = "bench.checked.1"
 STREAM = "run/small"

@@ -17,24 +17,24 @@ from bench.ledger_append import Found
 from bench.ledger_world import address, payload
 from watchkeeper.adapters.store.choosing import OpenLedger, open_ledger
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.building import rebuild
-from watchkeeper.desk import Desk
-from watchkeeper.domain.commands.commands import Abandon
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.envelope import decode, encode
-from watchkeeper.domain.events import Holder
-from watchkeeper.domain.evolving.evolve import evolve
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.domain.state.run import Run, Unreadable
-from watchkeeper.event_store import StatusRow, Write
-from watchkeeper.inbound import Inbox
-from watchkeeper.knowledge import known_by
-from watchkeeper.ledger import Ledger
-from watchkeeper.ports import Unavailable
-from watchkeeper.projections.bindings import BINDINGS
-from watchkeeper.status_building import rows_of_run
-from watchkeeper.tailer import Tailer
-from watchkeeper.watch import Watcher
+from watchkeeper.domain.rules.operator.commands import Abandon
+from watchkeeper.domain.run.envelope import decode, encode
+from watchkeeper.domain.run.evolve.evolve import evolve
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.domain.run.watch import Holder
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.ports.event_store import StatusRow, Write
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.projections.views.bindings import BINDINGS
+from watchkeeper.services.ledger.ledger import Ledger
+from watchkeeper.services.ledger.ledger_feed import Tailer
+from watchkeeper.services.ledger.status_rows import rows_of_run
+from watchkeeper.services.services import Desk
+from watchkeeper.services.signals.binding_snapshot import known_by
+from watchkeeper.services.signals.inbound import Inbox
+from watchkeeper.services.views.rebuild import rebuild
+from watchkeeper.services.watch.loop import Watcher
 
 RUN_EVENTS = 500
 LIVE_EACH = 20

@@ -24,8 +24,8 @@ from bench.ledger_postgres import RawPostgres, bare, library_environment, librar
 from watchkeeper.adapters.store.postgres import open_postgres
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.domain.envelope import encode
-from watchkeeper.event_store import EventStore, Write
+from watchkeeper.domain.run.envelope import encode
+from watchkeeper.ports.event_store import EventStore, Write
 
 LibraryRecorder = SQLiteApplicationRecorder | PostgresApplicationRecorder
 

@@ -33,9 +33,9 @@ from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.listening import Board
 from watchkeeper.adapters.pubsub.consumer import Consumer
-from watchkeeper.domain.commands.commands import DraftRun
-from watchkeeper.domain.observed.signals import Delivery
-from watchkeeper.inbound import Inbox
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.values.observation.signals import Delivery
+from watchkeeper.services.signals.inbound import Inbox
 
 RATIO_MAX = 1.5
 """Reading and recording takes at most so many times as long as reading and dropping."""

@@ -25,10 +25,10 @@ from tests.stores import store_at
 
 from watchkeeper import clock
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.envelope import encode
-from watchkeeper.event_store import StatusRow, Write
-from watchkeeper.ledger import run_stream
-from watchkeeper.projections.status import status_row
+from watchkeeper.domain.run.envelope import encode
+from watchkeeper.ports.event_store import StatusRow, Write
+from watchkeeper.projections.status.writer import status_row
+from watchkeeper.services.ledger.ledger import run_stream
 
 RATIO_MAX = 12.0
 """`status` with 1,000 runs costs at most so many starts of an empty Python."""

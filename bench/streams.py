@@ -35,10 +35,10 @@ from tests.domain.samples import (
 )
 
 from bench.stream_making import ALLOWED, CADENCE_S, FAULTY, HEALTHY, Stream, make_stream
-from watchkeeper.domain.commands.commands import RecordCheck
-from watchkeeper.domain.events import FindingOpened
-from watchkeeper.domain.observed.observation import Observation
-from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX, MetricHistory
+from watchkeeper.domain.rules.watch.commands import RecordCheck
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.values.observation.observation import Observation
+from watchkeeper.domain.values.observation.sources import HISTORY_POINTS_MAX, MetricHistory
 
 STREAMS = 2_000
 SEEDS = {"tuning": 0, "validation": 1_000_000, "held-out": 2_000_000}

@@ -18,10 +18,10 @@ from time import process_time
 from typing import TypedDict
 
 from bench.triage_logs import logs
-from watchkeeper.domain.triage.context import Context
-from watchkeeper.domain.triage.log_verdict import triage_of, triage_text
-from watchkeeper.domain.triage.signatures.scanner import Scanner
-from watchkeeper.domain.triage.texts import Triage
+from watchkeeper.domain.reading.signatures.scanner import Scanner
+from watchkeeper.domain.reading.triage.context import Context
+from watchkeeper.domain.reading.triage.log_verdict import triage_of, triage_text
+from watchkeeper.domain.reading.triage.texts import Triage
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus" / "triage" / "triage_dev.jsonl"
 MEGABYTES = 100

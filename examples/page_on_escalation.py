@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 from watchkeeper.adapters.subscriptions import subscribe
-from watchkeeper.projections.cloud_event import CloudEvent
+from watchkeeper.domain.values.cloud_event import CloudEvent
 
 TYPES = ("run.escalation_raised", "run.finding_opened")
 LIMIT_S = 30

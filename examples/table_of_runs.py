@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from watchkeeper.adapters.subscriptions import subscribe
-from watchkeeper.projections.cloud_event import CloudEvent
+from watchkeeper.domain.values.cloud_event import CloudEvent
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (

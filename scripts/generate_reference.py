@@ -22,15 +22,14 @@ from pydantic import AwareDatetime, BaseModel, StringConstraints
 from pydantic.fields import FieldInfo
 
 from watchkeeper.adapters.cli.settings_page import home_settings
-from watchkeeper.domain.commands.commands import RunCommand
-from watchkeeper.domain.commands.refusals import MISTAKES, Refusal
-from watchkeeper.domain.commands.table import COMMANDS, REFUSALS, refusal_of
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.durations import render_duration
-from watchkeeper.domain.envelope import Envelope
-from watchkeeper.domain.registry import type_of
-from watchkeeper.domain.rules.rules import RULES
-from watchkeeper.domain.state.phases import PHASES
+from watchkeeper.domain.rules.registry import RULES
+from watchkeeper.domain.rules.shared.refusals import MISTAKES, Refusal
+from watchkeeper.domain.rules.table import COMMANDS, REFUSALS, RunCommand, refusal_of
+from watchkeeper.domain.run.envelope import Envelope
+from watchkeeper.domain.run.phases import PHASES
+from watchkeeper.domain.run.registry import type_of
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.durations import render_duration
 from watchkeeper.projections.signature_page import signature_page
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from watchkeeper.adapters.observation_schema import observation_page, observation_schema
-from watchkeeper.domain.registry import UPCASTS, type_of
-from watchkeeper.projections.event_schemas import breaks, event_schema
+from watchkeeper.domain.run.registry import UPCASTS, type_of
+from watchkeeper.projections.published.schemas import breaks, event_schema
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas" / "events"
 

@@ -15,7 +15,7 @@ from tests.office import end_processes
 from tests.training import Site, make_site
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.contracts.file import contract_to_yaml
-from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.values.contract.contract import Contract
 
 Cli = Callable[..., "Answer"]
 """Runs one command, given its words."""

@@ -22,9 +22,9 @@ from tests.domain.given import enveloped
 from tests.domain.strategies import CONTRACTS, events
 from tests.projections.tales import TALES
 from tests.whole_contracts import WHOLE_CONTRACTS
-from watchkeeper.domain.envelope import Event, decode, encode
-from watchkeeper.domain.events import Fact
-from watchkeeper.domain.registry import type_of
+from watchkeeper.domain.run.envelope import Event, decode, encode
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.registry import type_of
 
 FOLDER = Path(__file__).parent / "golden" / "events"
 DIGESTS = FOLDER.parent / "events.sha256"

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from tests.domain.given import History
 from tests.projections.tales import TALES
-from watchkeeper.domain.envelope import encode
-from watchkeeper.domain.state.run import Run
-from watchkeeper.event_store import EventStore, Write
-from watchkeeper.status_building import rows_of_run
+from watchkeeper.domain.run.envelope import encode
+from watchkeeper.domain.run.run import Run
+from watchkeeper.ports.event_store import EventStore, Write
+from watchkeeper.services.ledger.status_rows import rows_of_run
 
 
 def told(store: EventStore, tales: Iterable[str] = TALES) -> list[str]:

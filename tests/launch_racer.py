@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tests.office import ask_for_launch
 from watchkeeper.adapters.cli.common import open_office
-from watchkeeper.domain.commands.refusals import Refused
-from watchkeeper.domain.state.phases import Launching
-from watchkeeper.domain.state.run import Run, contract_of
-from watchkeeper.launches import submit
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.run.phases import Launching
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.services.watch.launches import submit
 
 
 def main(home: Path) -> None:

@@ -14,15 +14,15 @@ import pytest
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, holder_of, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.desk import Desk
-from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun
-from watchkeeper.domain.commands.refusals import Refused
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.state.run import Run
-from watchkeeper.launches import request_launch
-from watchkeeper.ledger import Handled
-from watchkeeper.watch import Watcher
+from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.services.ledger.ledger import Handled
+from watchkeeper.services.services import Desk
+from watchkeeper.services.watch.launches import request_launch
+from watchkeeper.services.watch.loop import Watcher
 
 DRI = Actor(principal="dri", kind="human")
 LIMIT = timedelta(seconds=60)

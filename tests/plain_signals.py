@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from watchkeeper.domain.observed.signals import (
+from watchkeeper.domain.values.observation.signals import (
     Delivery,
     Ignored,
     Parsed,
@@ -12,7 +12,7 @@ from watchkeeper.domain.observed.signals import (
     Signal,
     SignalKind,
 )
-from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub
 
 AT = datetime(2026, 11, 18, 18, 0, tzinfo=UTC)
 

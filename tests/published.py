@@ -16,9 +16,11 @@ from tests.office import taken
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.commands.commands import AddNote, DraftRun
-from watchkeeper.event_store import Recorded
-from watchkeeper.projections.cloud_event import CloudEvent, cloud_event
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.rules.operator.commands import AddNote
+from watchkeeper.domain.values.cloud_event import CloudEvent
+from watchkeeper.ports.event_store import Recorded
+from watchkeeper.projections.published.cloud_event import cloud_event
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw4J1yq8yFq1I="
 

@@ -20,8 +20,8 @@ from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.cli.watching import told_to_stop
 from watchkeeper.adapters.listening import Board
 from watchkeeper.adapters.pubsub import consumer as consuming
-from watchkeeper.domain.observed.signals import Delivery
-from watchkeeper.inbound import Inbox
+from watchkeeper.domain.values.observation.signals import Delivery
+from watchkeeper.services.signals.inbound import Inbox
 
 POINTS = ("before append", "within append", "after append", "before ack", "after ack")
 READY = "ready"

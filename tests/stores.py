@@ -27,7 +27,7 @@ from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import StoreReport, verify_store
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.event_store import Append, EventStore, Write
+from watchkeeper.ports.event_store import Append, EventStore, Write
 
 KINDS = (
     pytest.param("sqlite", id="sqlite"),

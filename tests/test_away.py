@@ -17,14 +17,15 @@ from tests.office import LIMIT, data_of, end_processes, requested
 from tests.postgres import PostgresServer
 from tests.test_views import wait_for
 from tests.training import Site, tiny_contract
-from watchkeeper import away, clock
+from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.ledger_choice import VARIABLE
 from watchkeeper.adapters.store.postgres import open_postgres
 from watchkeeper.adapters.store.postgres_address import parse_address
-from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.event_store import EventStore, StoreAway, StoreFailure
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.ports.event_store import EventStore, StoreAway, StoreFailure
+from watchkeeper.services.ledger import store_outage
 
 pytestmark = [pytest.mark.git, pytest.mark.postgres, pytest.mark.timeout(200)]
 
@@ -51,33 +52,33 @@ def gone(*errors: StoreFailure) -> EventStore:
 
 
 def test_the_longest_wait_for_another_try_is_half_a_minute() -> None:
-    assert away.RETRY_LONGEST * (1 + away.RETRY_JITTER) <= timedelta(seconds=30)  # noqa: SIM300
+    assert store_outage.RETRY_LONGEST * (1 + store_outage.RETRY_JITTER) <= timedelta(seconds=30)  # noqa: SIM300
 
 
 def test_it_is_told_at_once_and_then_now_and_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(away, "RETRY_FIRST", timedelta(milliseconds=1))
-    monkeypatch.setattr(away, "TELL_EVERY", timedelta(0))
+    monkeypatch.setattr(store_outage, "RETRY_FIRST", timedelta(milliseconds=1))
+    monkeypatch.setattr(store_outage, "TELL_EVERY", timedelta(0))
     refused = StoreAway("refused.")
-    assert away.wait_until_back(gone(refused, refused), threading.Event(), refused)
+    assert store_outage.wait_until_back(gone(refused, refused), threading.Event(), refused)
     said = [record.getMessage().partition(",")[0] for record in caplog.records]
     assert said[:3] == ["the ledger is away", *["the ledger is still away"] * 2]
     assert said[3].startswith("the ledger is back after")
 
 
 def test_what_waiting_does_not_mend_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(away, "RETRY_FIRST", timedelta(milliseconds=1))
+    monkeypatch.setattr(store_outage, "RETRY_FIRST", timedelta(milliseconds=1))
     damaged = StoreFailure("damaged")
     with pytest.raises(StoreFailure, match="damaged"):
-        away.wait_until_back(gone(damaged), threading.Event(), StoreAway("refused"))
+        store_outage.wait_until_back(gone(damaged), threading.Event(), StoreAway("refused"))
 
 
 def test_the_process_may_end_while_the_ledger_is_away() -> None:
     stop = threading.Event()
     stop.set()
     timer = clock.Timer()
-    assert not away.wait_until_back(gone(), stop, StoreAway("refused"))
+    assert not store_outage.wait_until_back(gone(), stop, StoreAway("refused"))
     assert timer.elapsed() < timedelta(seconds=10)
 
 

@@ -28,10 +28,11 @@ from watchkeeper.adapters.ledger_choice import store_of_home
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_schema import marks_of
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.events import CheckRecorded, InstanceLaunched, LaunchRequested
-from watchkeeper.domain.state.run import Run
-from watchkeeper.domain.values import JobSpec
+from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobSpec
+from watchkeeper.domain.values.contract.contract import Contract
 
 pytestmark = [pytest.mark.git, pytest.mark.timeout(200)]
 

@@ -16,7 +16,7 @@ from tests.postgres import PostgresServer
 from tests.stores import Place, store_at, tamper
 from watchkeeper import clock
 from watchkeeper.adapters.store.postgres_address import parse_address
-from watchkeeper.event_store import Write
+from watchkeeper.ports.event_store import Write
 
 WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.stores import Place, place_of_run
-from watchkeeper import changes
-from watchkeeper.changes import Changes, in_order
-from watchkeeper.event_store import StatusRow, Write
+from watchkeeper.ports.event_store import StatusRow, Write
+from watchkeeper.services.ledger import run_feed
+from watchkeeper.services.ledger.run_feed import Changes, in_order
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_whoever_needs_the_watch_comes_first() -> None:
 def test_a_turn_ends_before_all_are_read_and_the_next_goes_on(
     where: Place, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "AT_ONCE", timedelta(0))
+    monkeypatch.setattr(run_feed, "AT_ONCE", timedelta(0))
     for slug in ("a", "b", "c", "d"):
         add(store, f"run/{slug}")
     some = Changes(where.recorder(store), store)
@@ -127,7 +127,7 @@ def test_whatever_is_appended_while_it_starts_is_named_after_it(
         seen = {slug: _heads(store, slug) for slug in first}
         until(len(streams))
         second = set(some.turn())
-        every = {slug for slug in map(changes.run_of, streams) if slug}
+        every = {slug for slug in map(run_feed.run_of, streams) if slug}
         assert {*first, *second} == every
         assert {slug for slug in every if _heads(store, slug) != seen.get(slug)} <= second
 

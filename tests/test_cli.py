@@ -31,10 +31,10 @@ from watchkeeper.adapters.cli.watching import log_to
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.store.lock import lock_path
-from watchkeeper.desk import SERVICE
-from watchkeeper.domain.envelope import Undecodable
-from watchkeeper.domain.events import EffectFailed
-from watchkeeper.event_store import KeyReused, VersionConflict, Write
+from watchkeeper.domain.run.effects import EffectFailed
+from watchkeeper.domain.run.envelope import Undecodable
+from watchkeeper.ports.event_store import KeyReused, VersionConflict, Write
+from watchkeeper.services.services import SERVICE
 
 pytestmark = pytest.mark.git
 
@@ -614,7 +614,9 @@ def test_no_secret_of_an_outside_answer_reaches_the_watch_log(cli: Cli, home: Pa
     with open_office(home) as office:
         log_to(office)
         try:
-            logging.getLogger("watchkeeper.acts").warning("failed: WANDB_API_KEY=%s", secret)
+            logging.getLogger("watchkeeper.services.watch.actions").warning(
+                "failed: WANDB_API_KEY=%s", secret
+            )
         finally:
             root.handlers.pop().close()
             root.level, root.propagate = before

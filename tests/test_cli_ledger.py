@@ -14,10 +14,10 @@ from tests.histories import told
 from tests.stores import ON_BOTH, ON_FILE, store_at
 from watchkeeper import clock
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
-from watchkeeper.event_store import StatusRow, Write
-from watchkeeper.projections.lag import BEHIND_MAX, LATE, SILENT, STILL, lags, silent
-from watchkeeper.views import Beat, Build, BuildState, Move
+from watchkeeper.domain.values.history_limits import HARD_EVENTS, SOFT_EVENTS
+from watchkeeper.ports.event_store import StatusRow, Write
+from watchkeeper.ports.views import Beat, Build, BuildState, Move
+from watchkeeper.projections.views.lag import BEHIND_MAX, LATE, SILENT, STILL, lags, silent
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 BUILD = Build(1, "sizes", 1, BuildState.LIVE, 0, 100, b"h", 1, 100, "", None, NOW)

@@ -12,8 +12,8 @@ from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.principals import add_human
-from watchkeeper.domain.state.run import Run, contract_of
-from watchkeeper.domain.values import JobSpec, JobState
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.values.basic import JobSpec, JobState
 
 pytestmark = pytest.mark.git
 

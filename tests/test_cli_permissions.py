@@ -10,7 +10,7 @@ from tests.command_line import Cli, launch, written
 from tests.training import Site, git, tiny_contract
 from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.clock import ExponentialBackoff
-from watchkeeper.domain.contracts.contract import Lane, WatchPart
+from watchkeeper.domain.values.contract.contract import Lane, WatchPart
 
 pytestmark = pytest.mark.git
 

@@ -19,13 +19,13 @@ from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.adapters.signals import parse_message
-from watchkeeper.domain.commands.commands import DraftRun
-from watchkeeper.domain.envelope import decode
-from watchkeeper.domain.observed.signals import Delivery, Parsed
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.event_store import StoreFailure
-from watchkeeper.ledger import Ledger
-from watchkeeper.projections.events_table import event_row
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.run.envelope import decode
+from watchkeeper.domain.values.observation.signals import Delivery, Parsed
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.ports.event_store import StoreFailure
+from watchkeeper.projections.describe.event_lines import event_row
+from watchkeeper.services.ledger.ledger import Ledger
 
 TOKEN = "hf_" + "abcdefghij" * 4
 Call = Callable[..., tuple[int, str]]

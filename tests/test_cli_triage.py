@@ -300,11 +300,11 @@ def test_it_starts_without_what_only_a_home_needs(tmp_path: Path) -> None:
     )
     modules = set(done.stdout.splitlines()[-1].split())
     assert "node_failure" in done.stdout
-    assert "watchkeeper.domain.triage.log_verdict" in modules
+    assert "watchkeeper.domain.reading.triage.log_verdict" in modules
     needless = {
-        "watchkeeper.ledger",
+        "watchkeeper.services.ledger.ledger",
         "eventsourcing",
-        "watchkeeper.domain.deciding.decide",
+        "watchkeeper.domain.rules.decide",
         "numpy",
     }
     assert not modules & needless

@@ -9,8 +9,8 @@ import freezegun
 import pytest
 
 from watchkeeper import clock
-from watchkeeper.outside import call
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services.time_limit import call
 
 FROZEN = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)
 

@@ -13,8 +13,7 @@ import pytest
 from tests.adapters.store_processes import line_of, worker
 from tests.stores import Place
 from watchkeeper import clock
-from watchkeeper.committer import BATCH_MAX, Committer
-from watchkeeper.event_store import (
+from watchkeeper.ports.event_store import (
     Append,
     Appended,
     EventStore,
@@ -24,6 +23,7 @@ from watchkeeper.event_store import (
     VersionConflict,
     Write,
 )
+from watchkeeper.services.ledger.group_commit import BATCH_MAX, Committer
 
 LIMIT = timedelta(seconds=60)
 WRITERS = 8

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from tests.histories import told
-from watchkeeper import comparing, event_store
 from watchkeeper.adapters.store import postgres_pages
 from watchkeeper.adapters.views_file import ViewsFile, snapshots
 from watchkeeper.adapters.views_scratch import ScratchFile
-from watchkeeper.audit import Report
-from watchkeeper.building import catch_up
-from watchkeeper.comparing import compare_views
-from watchkeeper.event_store import Write
-from watchkeeper.projections.catalogue import PROJECTIONS
-from watchkeeper.projections.kept import Projection, Row, Seen
+from watchkeeper.ports import event_store
+from watchkeeper.ports.event_store import Write
+from watchkeeper.projections.views.catalogue import PROJECTIONS
+from watchkeeper.projections.views.view import Projection, Row, Seen
+from watchkeeper.services.ledger.verify import Report
+from watchkeeper.services.views import compare
+from watchkeeper.services.views.compare import compare_views
+from watchkeeper.services.views.rebuild import catch_up
 
 
 def _keys(seen: Seen) -> tuple[str, ...]:
@@ -40,11 +41,11 @@ def compared(store: Any, path: Path) -> list[str]:
     return report.problems
 
 
-@pytest.mark.parametrize("held", [0, 3, comparing.HELD_MAX])
+@pytest.mark.parametrize("held", [0, 3, compare.HELD_MAX])
 def test_rows_that_were_put_aside_are_compared_as_those_that_are_held(
     store: Any, views: ViewsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
-    monkeypatch.setattr(comparing, "HELD_MAX", held)
+    monkeypatch.setattr(compare, "HELD_MAX", held)
     for module in (event_store, postgres_pages):
         monkeypatch.setattr(module, "READ_PAGE", 20)
     told(store, ["held", "crash_loop"])

@@ -17,9 +17,9 @@ from watchkeeper.adapters.contracts.example import FILL_IN, example_contract
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.contracts.guide import CONTRACT
 from watchkeeper.adapters.contracts.schema import contract_schema
-from watchkeeper.domain.contracts.contract import Contract, Lane
-from watchkeeper.domain.contracts.plan import Verdict
-from watchkeeper.domain.gate.lanes import LANE_TABLE
+from watchkeeper.domain.rules.launch.gate.lanes import LANE_TABLE
+from watchkeeper.domain.values.contract.contract import Contract, Lane
+from watchkeeper.domain.values.contract.plan import Verdict
 
 FILLED = {
     "run": "my-run",

@@ -11,8 +11,8 @@ from tests.test_demo import logbook_of, play, run_cli
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.demo.bucket import changes, look, message
 from watchkeeper.adapters.signals import parse_message
-from watchkeeper.domain.observed.signals import Delivery, SignalKind
-from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.values.observation.signals import Delivery, SignalKind
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

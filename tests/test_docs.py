@@ -33,13 +33,13 @@ from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.documents import Plain
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.yaml_document import parse_yaml
-from watchkeeper.domain.commands.guarded import GuardedAction
-from watchkeeper.domain.events import RunEvent
-from watchkeeper.domain.gate.gate import Gate, blocks, preflight
-from watchkeeper.domain.launches.launching import plan_first_instance
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.state.phases import PHASES
-from watchkeeper.event_store import Write
+from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, preflight
+from watchkeeper.domain.rules.launch.launching import plan_first_instance
+from watchkeeper.domain.rules.permits.guarded import GuardedAction
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.phases import PHASES
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.ports.event_store import Write
 
 ALICE = Actor(principal="alice", kind="human")
 

@@ -21,11 +21,11 @@ from tests.domain.samples import check_of
 from tests.domain.strategies import events
 from tests.published import events_of, make_home
 from watchkeeper.adapters.cli import run
-from watchkeeper.domain.envelope import encode
-from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.registry import type_of
-from watchkeeper.projections.cloud_event import attributes
-from watchkeeper.projections.event_schemas import breaks, event_schema
+from watchkeeper.domain.run.envelope import encode
+from watchkeeper.domain.run.registry import type_of
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.projections.published.cloud_event import attributes
+from watchkeeper.projections.published.schemas import breaks, event_schema
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "generate_schemas.py"

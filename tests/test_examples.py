@@ -18,9 +18,9 @@ from tests.published import events_of
 from tests.stores import store_at
 from watchkeeper import clock
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.envelope import encode
-from watchkeeper.event_store import Write
-from watchkeeper.ledger import run_stream
+from watchkeeper.domain.run.envelope import encode
+from watchkeeper.ports.event_store import Write
+from watchkeeper.services.ledger.ledger import run_stream
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LIMIT_S = 60

@@ -10,8 +10,8 @@ import pytest
 from tests.command_line import Cli, launch, written
 from tests.training import Site, tiny_contract
 from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
-from watchkeeper.domain.events import RunEvent
-from watchkeeper.domain.judging import rejudging
+from watchkeeper.domain.rules.whatif import rejudging
+from watchkeeper.domain.run.events import RunEvent
 
 pytestmark = pytest.mark.git
 

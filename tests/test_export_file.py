@@ -14,7 +14,7 @@ import pytest
 from tests.command_line import Cli
 from tests.histories import told
 from tests.stores import ON_FILE, store_at
-from watchkeeper.event_store import Write
+from watchkeeper.ports.event_store import Write
 
 COMMANDS = pytest.mark.parametrize("command", [("import",), ("replay", "--file")])
 

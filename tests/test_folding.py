@@ -18,23 +18,21 @@ from tests.domain.samples import START, check_of
 from tests.domain.stories import story
 from tests.domain.strategies import events
 from tests.projections.tales import TALES
-from watchkeeper import narrow
 from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.domain.envelope import Event, Undecodable, decode, encode
-from watchkeeper.domain.events import (
-    CheckpointValidated,
-    CheckRecorded,
-    Fact,
-    FindingOpened,
-    NoteAdded,
-)
-from watchkeeper.domain.evolving.evolve import evolve, fold
-from watchkeeper.domain.facts.watch import Progress
-from watchkeeper.domain.state.phases import PHASES, Running, Stabilizing
-from watchkeeper.domain.state.run import Run, Unreadable
-from watchkeeper.event_store import Recorded, Write
-from watchkeeper.folding import fold_history, fold_stored
-from watchkeeper.ledger import run_stream
+from watchkeeper.domain.run.checkpoints import CheckpointValidated
+from watchkeeper.domain.run.envelope import Event, Undecodable, decode, encode
+from watchkeeper.domain.run.evolve.evolve import evolve, fold
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.operator import NoteAdded
+from watchkeeper.domain.run.phases import PHASES, Running, Stabilizing
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.check import Progress
+from watchkeeper.ports.event_store import Recorded, Write
+from watchkeeper.services.ledger import partial_decode
+from watchkeeper.services.ledger.fast_fold import fold_history, fold_stored
+from watchkeeper.services.ledger.ledger import run_stream
 
 BATCHES = (2, 5, 128)
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -223,7 +221,7 @@ def test_only_what_no_struct_takes_is_read_by_its_model(monkeypatch: pytest.Monk
         asked.append(state)
         return decode(stream, version, topic, state)
 
-    monkeypatch.setattr(narrow, "decode", counted)
+    monkeypatch.setattr(partial_decode, "decode", counted)
     for make in TALES.values():
         history = make()
         same(stored("x", history.events), Run("x"))
@@ -294,9 +292,9 @@ def test_nothing_is_taken_that_the_model_does_not_take(
         event = decode(row.stream, row.version, row.topic, row.state)
     except Undecodable as error:
         with pytest.raises(Undecodable, match=f"^{re.escape(str(error))}$"):
-            narrow.read_check(row)
+            partial_decode.read_check(row)
         return
-    version, at, read = narrow.read_check(row)
+    version, at, read = partial_decode.read_check(row)
     assert version == event.version
     assert at.isoformat() == event.at.isoformat()
     settled = CheckRecorded.model_validate(read, from_attributes=True)

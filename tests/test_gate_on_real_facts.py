@@ -28,16 +28,16 @@ from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
 from watchkeeper.adapters.home import create_home, watch_lock
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.adapters.ray.cluster import HeadNotStarted, start_head
-from watchkeeper.domain.commands.commands import Revoke
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.plan import GateFinding, make_plan
-from watchkeeper.domain.gate.base import Prior
-from watchkeeper.domain.gate.gate import Gate, preflight
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.rules.rules import RULES
-from watchkeeper.domain.state.run import Approval
-from watchkeeper.launch_facts import Known, logbook_on_record, read_gate_facts
-from watchkeeper.launches import read_first_plan
+from watchkeeper.domain.rules.launch.gate.base import Prior
+from watchkeeper.domain.rules.launch.gate.gate import Gate, preflight
+from watchkeeper.domain.rules.permits.commands import Revoke
+from watchkeeper.domain.rules.registry import RULES
+from watchkeeper.domain.run.permits import Approval
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import GateFinding, make_plan
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.services.watch.launch_facts import Known, logbook_on_record, read_gate_facts
+from watchkeeper.services.watch.launches import read_first_plan
 
 pytestmark = [pytest.mark.git, pytest.mark.timeout(180)]
 

@@ -7,10 +7,10 @@ import pytest
 from pydantic import JsonValue
 
 from tests.golden_events import DIGESTS, FOLDER, data_of, digest_of, digests, lacking, path_of
-from watchkeeper.domain.chain import GENESIS, chain_hash
-from watchkeeper.domain.envelope import Event, decode, encode
-from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.registry import UPCASTS, type_of
+from watchkeeper.domain.run.chain import GENESIS, chain_hash
+from watchkeeper.domain.run.envelope import Event, decode, encode
+from watchkeeper.domain.run.registry import UPCASTS, type_of
+from watchkeeper.domain.run.watch import CheckRecorded
 
 EVER = sorted({*type_of, *UPCASTS})
 

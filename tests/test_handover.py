@@ -21,27 +21,27 @@ from tests.office import (
 from tests.training import Site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, holder_of
-from watchkeeper.desk import SERVICE
-from watchkeeper.domain.commands.commands import Stop, TakeWatch
-from watchkeeper.domain.commands.manoeuvres import AnnounceAct, HandOver, ReportStaleMonitor
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.stopping import StoppingPart
-from watchkeeper.domain.events import (
-    ActKind,
+from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
+from watchkeeper.domain.rules.operator.commands import AnnounceAct, Stop
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.rules.watch.commands import HandOver, TakeWatch
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened
+from watchkeeper.domain.run.launch import LaunchRequested
+from watchkeeper.domain.run.operator import ActKind
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import (
     CheckRecorded,
-    DecisionMade,
-    FindingCleared,
-    FindingOpened,
-    Health,
     Holder,
-    LaunchRequested,
     WatchEnded,
     WatchHandedOver,
     WatchTaken,
 )
-from watchkeeper.domain.state.run import Run
-from watchkeeper.watch import Watcher
+from watchkeeper.domain.values.check import Health
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.stopping import StoppingPart
+from watchkeeper.services.services import SERVICE
+from watchkeeper.services.watch.loop import Watcher
 
 pytestmark = pytest.mark.git
 

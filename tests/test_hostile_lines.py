@@ -17,14 +17,14 @@ from watchkeeper.adapters.judge.lines import answer_line
 from watchkeeper.adapters.messages_file import read_messages
 from watchkeeper.adapters.ray.export_log import job_of
 from watchkeeper.adapters.trackers.jsonl import JsonlTracker
-from watchkeeper.domain.json_text import DEPTH_MAX, UnreadableJson, parse_json, unreadable_in
-from watchkeeper.domain.observed.raised import ends_in, raised_in
-from watchkeeper.domain.observed.tracker_links import parse_tracker_links
-from watchkeeper.domain.progress.progress import parse_progress, parse_startup
-from watchkeeper.domain.secrets.scrubbing import scrub, scrub_json
-from watchkeeper.domain.triage.claiming import claims_in
-from watchkeeper.domain.triage.log_verdict import triage_text
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.reading.progress.progress import parse_progress, parse_startup
+from watchkeeper.domain.reading.tracebacks import ends_in, raised_in
+from watchkeeper.domain.reading.tracker_links import parse_tracker_links
+from watchkeeper.domain.reading.triage.claiming import claims_in
+from watchkeeper.domain.reading.triage.log_verdict import triage_text
+from watchkeeper.domain.values.json_text import DEPTH_MAX, UnreadableJson, parse_json, unreadable_in
+from watchkeeper.domain.values.secrets.scrubbing import scrub, scrub_json
+from watchkeeper.ports.sources import Unavailable
 
 LIMIT = timedelta(seconds=10)
 """For one reader and one line; each takes well below a second on a quiet machine."""

@@ -15,14 +15,18 @@ from typing import Any, cast
 import pytest
 
 from tests.domain.samples import ROOT, SLUG, START, contract, signal
-from watchkeeper import clock, inbound
+from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.commands.commands import Abandon, DraftRun
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.envelope import decode
-from watchkeeper.domain.events import MessageQuarantined, SignalReceived
-from watchkeeper.domain.observed.signals import (
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.rules.operator.commands import Abandon
+from watchkeeper.domain.run.envelope import decode
+from watchkeeper.domain.run.phases import Abandoned
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.signal_box import SignalBox, evolve_box
+from watchkeeper.domain.run.signals import MessageQuarantined, SignalReceived
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.observation.signals import (
     Claims,
     Delivery,
     Ignored,
@@ -31,16 +35,14 @@ from watchkeeper.domain.observed.signals import (
     Signal,
     SignalKind,
 )
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.domain.signals.box import SignalBox, evolve_box
-from watchkeeper.domain.state.phases import Abandoned
-from watchkeeper.domain.state.run import Run
-from watchkeeper.event_store import StoreFailure
-from watchkeeper.inbound import Inbox, Outcome
-from watchkeeper.ledger import Handled
-from watchkeeper.projections.events_table import event_row
-from watchkeeper.projections.logbook import render_at
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.ports.event_store import StoreFailure
+from watchkeeper.projections.describe.event_lines import event_row
+from watchkeeper.projections.logbook.logbook import render_at
+from watchkeeper.services.ledger.ledger import Handled
+from watchkeeper.services.signals import inbound
+from watchkeeper.services.signals.inbound import Inbox, Outcome
 
 DRI = Actor(principal="dri", kind="human")
 MINUTE = timedelta(minutes=1)

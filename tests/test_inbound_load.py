@@ -11,15 +11,16 @@ import pytest
 from tests.domain.samples import contract
 from tests.office import DRI, taken
 from tests.plain_signals import parse_plain, plain_message
-from watchkeeper import clock, inbound
+from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.commands.commands import DraftRun
-from watchkeeper.domain.events import SignalReceived
-from watchkeeper.domain.observed.signals import Claims, Delivery, Signal, absorb, claim_of
-from watchkeeper.domain.signals import receiving
-from watchkeeper.domain.state.run import Run
-from watchkeeper.inbound import Inbox
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.rules.signals import receiving
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.signals import SignalReceived
+from watchkeeper.domain.values.observation.signals import Claims, Delivery, Signal, absorb, claim_of
+from watchkeeper.services.signals import inbound
+from watchkeeper.services.signals.inbound import Inbox
 
 RUNS = 50
 REPEATED = 0.3

@@ -17,11 +17,11 @@ from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli import EXIT_BAD_INPUT
 from watchkeeper.adapters.cli.judging_lines import row_of
 from watchkeeper.adapters.judge.lines import answer_line
-from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.observed.observation import Observation
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.projections.cloud_event import type_name
-from watchkeeper.projections.event_data import whole_row
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.observation.observation import Observation
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.projections.published.cloud_event import type_name
+from watchkeeper.projections.published.event_data import whole_row
 
 DOCS = Path(__file__).parents[1] / "docs" / "judgement.md"
 SCRUBBER = Scrubber(b"k" * 16, {"TOKEN": "tops3cret-value"})

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.judge import cpu_ms, prepared, with_megatron_tail
-from watchkeeper.domain.deciding.decide import decide
+from watchkeeper.domain.rules.decide import decide
 
 MEGATRON_MAX = 4.0
 """It costs twice as much, for three times the bytes; each line read by itself made it thirty."""

@@ -12,10 +12,10 @@ from tests.judge_scenes import CHECKPOINTS, Part, trains
 from tests.test_judge_cases import SCRUBBER
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.judge.lines import answer_line
-from watchkeeper.domain.contracts.detect import DetectPart
-from watchkeeper.domain.contracts.live import LivePart
-from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.projections.event_data import whole_row
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.contract.detect import DetectPart
+from watchkeeper.domain.values.contract.live import LivePart
+from watchkeeper.projections.published.event_data import whole_row
 
 WHOLE, NUMBER = "a whole number", "a number"
 

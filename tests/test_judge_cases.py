@@ -26,7 +26,7 @@ from tests.judge_scenes import (
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.judging_lines import row_of
 from watchkeeper.adapters.judge.lines import answer_line
-from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
 SCRUBBER = Scrubber(b"k" * 16, {})
 WELL = [trains(180), trains(190)]

@@ -17,15 +17,15 @@ from tests.stores import place_of_run
 from tests.test_inbound import draft, message, of_run, plain
 from watchkeeper.adapters.cli.common import Office
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.building import catch_up, rebuild
-from watchkeeper.domain.envelope import decode
-from watchkeeper.domain.events import Fact
-from watchkeeper.domain.signals.binding import Registry, learn
-from watchkeeper.event_store import Write
-from watchkeeper.inbound import Inbox, Outcome
-from watchkeeper.knowledge import Known, known_by
-from watchkeeper.projections.bindings import BINDINGS, TOPICS
-from watchkeeper.views import Build, Views, ViewsFailure
+from watchkeeper.domain.rules.signals.binding import Registry, learn
+from watchkeeper.domain.run.envelope import decode
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.ports.event_store import Write
+from watchkeeper.ports.views import Build, Views, ViewsFailure
+from watchkeeper.projections.views.bindings import BINDINGS, TOPICS
+from watchkeeper.services.signals.binding_snapshot import Known, known_by
+from watchkeeper.services.signals.inbound import Inbox, Outcome
+from watchkeeper.services.views.rebuild import catch_up, rebuild
 
 Opened = Callable[[], AbstractContextManager[Views]]
 

@@ -17,23 +17,25 @@ from watchkeeper.adapters.cli.common import Office
 from watchkeeper.adapters.contracts.file import contract_to_yaml
 from watchkeeper.adapters.git.worktree import PATCH_BYTES_MAX, read_patch, read_worktree
 from watchkeeper.adapters.launch_source import parse_config
-from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun, Propose
-from watchkeeper.domain.commands.guarded import GuardedAction
-from watchkeeper.domain.contracts.contract import Contract, OrchestratorPart
-from watchkeeper.domain.contracts.parts import IGNORED
-from watchkeeper.domain.contracts.plan import GateFinding
-from watchkeeper.domain.events import InstanceLaunched, SealVerified
-from watchkeeper.domain.gate.base import Prior
-from watchkeeper.domain.gate.drift import l14
-from watchkeeper.domain.gate.gate import Gate, blocks, preflight
-from watchkeeper.domain.observed.observation import GateFacts
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.secrets.scrubbing import scrub_json
-from watchkeeper.domain.state.phases import Cleared, Launching, Sealed
-from watchkeeper.domain.state.run import Run
-from watchkeeper.launches import read_first_plan
-from watchkeeper.ports import Unavailable
-from watchkeeper.projections.logbook import render_at
+from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.rules.launch.gate.base import Prior
+from watchkeeper.domain.rules.launch.gate.drift import l14
+from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, preflight
+from watchkeeper.domain.rules.permits.commands import Propose
+from watchkeeper.domain.rules.permits.guarded import GuardedAction
+from watchkeeper.domain.run.launch import InstanceLaunched
+from watchkeeper.domain.run.phases import Cleared, Launching, Sealed
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.seal import SealVerified
+from watchkeeper.domain.values.contract.contract import Contract, OrchestratorPart
+from watchkeeper.domain.values.contract.parts import IGNORED
+from watchkeeper.domain.values.contract.plan import GateFinding
+from watchkeeper.domain.values.observation.observation import GateFacts
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.domain.values.secrets.scrubbing import scrub_json
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.projections.logbook.logbook import render_at
+from watchkeeper.services.watch.launches import read_first_plan
 
 DRI = Actor(principal="dri", kind="human")
 

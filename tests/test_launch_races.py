@@ -12,8 +12,8 @@ from tests.office import approved, data_of, end_processes
 from tests.training import Site, make_site, tiny_contract
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.events import LaunchRequested
+from watchkeeper.domain.run.launch import LaunchRequested
+from watchkeeper.domain.values.contract.contract import Contract
 
 TRIES = [6, pytest.param(100, marks=pytest.mark.long)]
 """Of each kind of race: 200 in all with `-m long`, in two minutes."""

@@ -14,21 +14,17 @@ from tests.stores import Place, stored_bytes
 from tests.stores import open_place as open_store
 from tests.stores import verify_place as verify_store
 from watchkeeper import clock
-from watchkeeper.domain.commands.commands import (
-    AddNote,
-    AmendContract,
-    ApproveLaunch,
-    DraftRun,
-    GrantStandingWaiver,
-)
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.contracts.contract import Lane
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.domain.state.run import Run, Unreadable
-from watchkeeper.event_store import KeyReused, Write
-from watchkeeper.ledger import Ledger, run_stream
-from watchkeeper.projections.status import status_row
+from watchkeeper.domain.rules.launch.commands import AmendContract, ApproveLaunch, DraftRun
+from watchkeeper.domain.rules.operator.commands import AddNote
+from watchkeeper.domain.rules.permits.commands import GrantStandingWaiver
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.domain.values.contract.contract import Lane
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.ports.event_store import KeyReused, Write
+from watchkeeper.projections.status.writer import status_row
+from watchkeeper.services.ledger.ledger import Ledger, run_stream
 
 KEY = b"k" * 16
 SECRET = "wandb_api_key=" + "0123456789abcdef" * 2 + "01234567"

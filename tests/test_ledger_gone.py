@@ -20,7 +20,7 @@ from tests.training import Site, tiny_contract
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.views_copy import readable
-from watchkeeper.views import ViewsFailure
+from watchkeeper.ports.views import ViewsFailure
 
 pytestmark = ON_FILE
 

@@ -15,15 +15,15 @@ from tests.training import Site, make_site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun
-from watchkeeper.domain.contracts.plan import GateFinding
-from watchkeeper.domain.events import RollbackPlanned
-from watchkeeper.domain.gate.gate import Gate, preflight
-from watchkeeper.domain.state.phases import Sealed
-from watchkeeper.event_store import Write
-from watchkeeper.launches import read_first_plan
-from watchkeeper.lineage import lineage_of
-from watchkeeper.manoeuvres import plan_rollback
+from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.rules.launch.gate.gate import Gate, preflight
+from watchkeeper.domain.run.operator import RollbackPlanned
+from watchkeeper.domain.run.phases import Sealed
+from watchkeeper.domain.values.contract.plan import GateFinding
+from watchkeeper.ports.event_store import Write
+from watchkeeper.services.ledger.lineage import lineage_of
+from watchkeeper.services.watch.launches import read_first_plan
+from watchkeeper.services.watch.operator_requests import plan_rollback
 
 pytestmark = [pytest.mark.git, pytest.mark.timeout(180)]
 

@@ -11,12 +11,13 @@ from watchkeeper import clock
 from watchkeeper.adapters.bad_input import BadInput
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
-from watchkeeper.domain.commands.commands import DraftRun, GrantStandingWaiver
-from watchkeeper.domain.contracts.contract import Contract, Lane, LogbookPart
-from watchkeeper.domain.contracts.plan import GateFinding
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.state.run import Run
-from watchkeeper.launches import request_launch
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.rules.permits.commands import GrantStandingWaiver
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.contract.contract import Contract, Lane, LogbookPart
+from watchkeeper.domain.values.contract.plan import GateFinding
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.services.watch.launches import request_launch
 
 pytestmark = pytest.mark.git
 

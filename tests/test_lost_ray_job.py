@@ -15,14 +15,16 @@ from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office
 from watchkeeper.adapters.ray.cluster import HeadNotStarted, RayHead, start_head
 from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
-from watchkeeper.domain.commands.commands import Acknowledge, Propose
-from watchkeeper.domain.commands.guarded import GuardedAction, lost_target
-from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.contracts.contract import OrchestratorPart
-from watchkeeper.domain.events import DecisionMade, EscalationRaised, InstanceEnded, LaunchRequested
-from watchkeeper.domain.state.phases import Running, Sealed
-from watchkeeper.domain.values import JobSpec, JobState
+from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch
+from watchkeeper.domain.rules.permits.commands import Propose
+from watchkeeper.domain.rules.permits.guarded import GuardedAction, lost_target
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.launch import InstanceEnded, LaunchRequested
+from watchkeeper.domain.run.phases import Running, Sealed
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.values.basic import JobSpec, JobState
+from watchkeeper.domain.values.contract.contract import OrchestratorPart
 
 pytestmark = [pytest.mark.ray, pytest.mark.git]
 

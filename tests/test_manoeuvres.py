@@ -23,28 +23,30 @@ from tests.office import (
 from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office
-from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun
-from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.contracts.contract import Contract, OrchestratorPart
-from watchkeeper.domain.events import (
+from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.rules.operator.commands import RequestRelaunch
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.run.checkpoints import CheckpointValidated
+from watchkeeper.domain.run.ends import DecisionMade, FailureClassified
+from watchkeeper.domain.run.launch import InstanceEnded, InstanceLaunched, LaunchRequested
+from watchkeeper.domain.run.operator import (
     AncestorNamed,
-    CheckpointValidated,
-    DecisionMade,
-    FailureClassified,
-    InstanceEnded,
-    InstanceLaunched,
-    LaunchRequested,
     LineageRejected,
-    MilestoneVerified,
     RollbackPlanned,
     RunSuperseded,
 )
-from watchkeeper.domain.state.phases import Sealed
-from watchkeeper.domain.state.run import Run
-from watchkeeper.domain.values import JobSpec
-from watchkeeper.manoeuvres import adopt, plan_rollback, supersede, verify_milestone
-from watchkeeper.projections.logbook import render_at
+from watchkeeper.domain.run.phases import Sealed
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.seal import MilestoneVerified
+from watchkeeper.domain.values.basic import JobSpec
+from watchkeeper.domain.values.contract.contract import Contract, OrchestratorPart
+from watchkeeper.projections.logbook.logbook import render_at
+from watchkeeper.services.watch.operator_requests import (
+    adopt,
+    plan_rollback,
+    supersede,
+    verify_milestone,
+)
 
 pytestmark = pytest.mark.git
 

@@ -17,12 +17,12 @@ from tests.domain.strategies import events
 from tests.projections.tales import TALES
 from tests.stores import Place
 from watchkeeper import clock
-from watchkeeper.domain.envelope import Envelope, Undecodable, decode, encode
-from watchkeeper.domain.events import Fact
-from watchkeeper.domain.registry import type_of
-from watchkeeper.event_store import READ_PAGE, EventStore, Recorded, Write
-from watchkeeper.ledger import run_stream
-from watchkeeper.narrow import NarrowReader
+from watchkeeper.domain.run.envelope import Envelope, Undecodable, decode, encode
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.registry import type_of
+from watchkeeper.ports.event_store import READ_PAGE, EventStore, Recorded, Write
+from watchkeeper.services.ledger.ledger import run_stream
+from watchkeeper.services.ledger.partial_decode import NarrowReader
 
 CHECK = "run.check_recorded.1"
 

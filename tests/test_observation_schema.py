@@ -15,8 +15,8 @@ from tests.domain.samples import START, job, listing, seen
 from tests.domain.strategies import models
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.observation_schema import observation_page, observation_schema
-from watchkeeper.domain.observed.observation import Observation
-from watchkeeper.domain.observed.sources import MetricHistory
+from watchkeeper.domain.values.observation.observation import Observation
+from watchkeeper.domain.values.observation.sources import MetricHistory
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.domain.samples import START, checkpoint, contract, job, listing, plan, tracker
-from watchkeeper.domain.observed.observation import Observation, reading_of
-from watchkeeper.domain.observed.sources import (
+from watchkeeper.domain.values.basic import SourceState, TrackerFacts
+from watchkeeper.domain.values.observation.observation import Observation, reading_of
+from watchkeeper.domain.values.observation.sources import (
     AttemptFacts,
     AttemptState,
     CapacityFacts,
@@ -18,11 +19,14 @@ from watchkeeper.domain.observed.sources import (
     MetricHistory,
     TelemetryFacts,
 )
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.domain.values import SourceState, TrackerFacts
-from watchkeeper.further import POINTS_KEPT
-from watchkeeper.observe import observe, read_seal_facts, scrub_observation
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services.watch.observe import (
+    POINTS_KEPT,
+    observe,
+    read_seal_facts,
+    scrub_observation,
+)
 
 # The sources here are stand-ins: what is shown is how they are asked, not what they say.
 HISTORY = MetricHistory(steps=(1, 2), times=(10.0, 20.0), columns={"loss": (3.0, 2.0)})

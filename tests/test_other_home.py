@@ -11,13 +11,13 @@ from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.commands.commands import AmendContract, ApproveLaunch
-from watchkeeper.domain.contracts.contract import Contract, LogbookPart
-from watchkeeper.domain.envelope import decode
-from watchkeeper.domain.events import EffectRecovered
-from watchkeeper.domain.outbox.effects import effects_stream
-from watchkeeper.domain.state.run import Run
-from watchkeeper.projections.events_table import summary
+from watchkeeper.domain.rules.launch.commands import AmendContract, ApproveLaunch
+from watchkeeper.domain.run.effects import EffectRecovered
+from watchkeeper.domain.run.envelope import decode
+from watchkeeper.domain.run.outbox.effects import effects_stream
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.contract.contract import Contract, LogbookPart
+from watchkeeper.projections.describe.event_lines import summary
 
 pytestmark = pytest.mark.git
 

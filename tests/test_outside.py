@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 from freezegun import freeze_time
 
-from watchkeeper import outside
 from watchkeeper.clock import ExponentialBackoff
-from watchkeeper.domain.values import JobSpec
-from watchkeeper.ports import SubmitRefused, Unavailable
+from watchkeeper.domain.values.basic import JobSpec
+from watchkeeper.ports.sources import SubmitRefused, Unavailable
+from watchkeeper.services import time_limit
 
 SHORT = timedelta(milliseconds=50)
 LONG = timedelta(seconds=10)
@@ -24,16 +24,16 @@ def release() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
-    assert ExponentialBackoff().wait_until(lambda: not outside.left_behind(), LONG)
+    assert ExponentialBackoff().wait_until(lambda: not time_limit.left_behind(), LONG)
 
 
 def test_a_call_returns_what_the_function_returns() -> None:
-    assert outside.call("a source", LONG, divmod, 7, 2) == (3, 1)
+    assert time_limit.call("a source", LONG, divmod, 7, 2) == (3, 1)
 
 
 def test_a_call_raises_what_the_function_raises() -> None:
     with pytest.raises(ZeroDivisionError):
-        outside.call("a source", LONG, divmod, 7, 0)
+        time_limit.call("a source", LONG, divmod, 7, 0)
 
 
 def fail_with_timeout() -> None:
@@ -42,49 +42,49 @@ def fail_with_timeout() -> None:
 
 def test_a_timeout_of_the_client_itself_is_an_answer() -> None:
     with pytest.raises(TimeoutError, match="the client's own"):
-        outside.call("a source", LONG, fail_with_timeout)
-    assert not outside.left_behind()
+        time_limit.call("a source", LONG, fail_with_timeout)
+    assert not time_limit.left_behind()
 
 
 def test_a_call_that_hangs_is_given_up_at_its_limit(release: threading.Event) -> None:
     began = time.monotonic()
     with pytest.raises(Unavailable, match=r"^a source: no answer within 0\.05 s$") as given_up:
-        outside.call("a source", SHORT, release.wait)
+        time_limit.call("a source", SHORT, release.wait)
     assert time.monotonic() - began < 20
     assert given_up.value.source == "a source"
 
 
 def test_a_call_is_given_up_although_the_clock_is_frozen(release: threading.Event) -> None:
     with freeze_time("2026-11-21"), pytest.raises(Unavailable):
-        outside.call("a source", SHORT, release.wait)
+        time_limit.call("a source", SHORT, release.wait)
 
 
 def test_no_second_call_is_made_while_one_hangs(
     release: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING), pytest.raises(Unavailable):
-        outside.call("a source", SHORT, release.wait)
-    assert outside.left_behind() == {"a source": 1}
+        time_limit.call("a source", SHORT, release.wait)
+    assert time_limit.left_behind() == {"a source": 1}
     assert "a source: a call hangs past its limit; 1 left behind" in caplog.text
     threads = threading.active_count()
     for _ in range(5):
         with pytest.raises(Unavailable, match="still waiting for an earlier call since 20"):
-            outside.call("a source", LONG, divmod, 7, 2)
+            time_limit.call("a source", LONG, divmod, 7, 2)
     assert threading.active_count() == threads
     # Another source is not held up.
-    assert outside.call("another source", LONG, divmod, 7, 2) == (3, 1)
+    assert time_limit.call("another source", LONG, divmod, 7, 2) == (3, 1)
 
 
 def test_a_late_answer_lets_calls_through_again(
     release: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(Unavailable):
-        outside.call("a source", SHORT, release.wait)
+        time_limit.call("a source", SHORT, release.wait)
     with caplog.at_level(logging.WARNING):
         release.set()
-        assert ExponentialBackoff().wait_until(lambda: not outside.left_behind(), LONG)
+        assert ExponentialBackoff().wait_until(lambda: not time_limit.left_behind(), LONG)
         assert ExponentialBackoff().wait_until(lambda: "too late" in caplog.text, LONG)
-    assert outside.call("a source", LONG, divmod, 7, 2) == (3, 1)
+    assert time_limit.call("a source", LONG, divmod, 7, 2) == (3, 1)
 
 
 def test_a_call_that_hangs_does_not_keep_the_process_alive() -> None:
@@ -92,7 +92,7 @@ def test_a_call_that_hangs_does_not_keep_the_process_alive() -> None:
         "import threading\n"
         "from datetime import timedelta\n"
         "from watchkeeper import outside\n"
-        "from watchkeeper.ports import Unavailable\n"
+        "from watchkeeper.ports.sources import Unavailable\n"
         "try:\n"
         "    outside.call('x', timedelta(seconds=0.01), threading.Event().wait)\n"
         "except Unavailable as error:\n"
@@ -122,7 +122,7 @@ def test_what_no_orchestrator_can_start_is_refused(
 ) -> None:
     monkeypatch.setenv("WK_EMPTY", "")
     with pytest.raises(SubmitRefused, match=sentence):
-        outside.job_environment(spec)
+        time_limit.job_environment(spec)
 
 
 @pytest.mark.parametrize(
@@ -138,4 +138,4 @@ def test_what_no_orchestrator_can_start_is_refused(
     ],
 )
 def test_a_tail_is_bounded_both_ways(text: str, lines_max: int, expected: tuple[str, ...]) -> None:
-    assert outside.tail(text, lines_max) == expected
+    assert time_limit.tail(text, lines_max) == expected

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.domain.samples import checkpoint, contract
 from watchkeeper.adapters.cli.judging_lines import row_of
 from watchkeeper.adapters.judge.lines import answer_line
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.domain.triage.claiming import claims_in
-from watchkeeper.domain.triage.signatures.matcher import matcher
+from watchkeeper.domain.reading.signatures.matcher import matcher
+from watchkeeper.domain.reading.triage.claiming import claims_in
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
 SCRUBBER = Scrubber(b"k" * 16, {})
 KINDS = (

@@ -16,22 +16,16 @@ from tests.office import (
 from tests.training import Site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office
-from watchkeeper.domain.commands.commands import Acknowledge
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.parts import PolicyPart
-from watchkeeper.domain.events import (
-    Action,
-    DecisionMade,
-    EscalationRaised,
-    FailureClassified,
-    FindingCleared,
-    FindingOpened,
-    InstanceLaunched,
-    LaunchRequested,
-    SealVerified,
-)
-from watchkeeper.domain.state.phases import Interrupted, Sealed
-from watchkeeper.domain.state.run import Run
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened
+from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested
+from watchkeeper.domain.run.phases import Interrupted, Sealed
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.seal import SealVerified
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.parts import PolicyPart
 
 pytestmark = pytest.mark.git
 

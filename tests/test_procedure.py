@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from watchkeeper.domain.rules.rules import RULES
+from watchkeeper.domain.rules.registry import RULES
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "procedure.md"

@@ -32,10 +32,10 @@ from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.cli.deliveries import late_deliveries, read_deliveries
 from watchkeeper.adapters.home import open_home
 from watchkeeper.adapters.targets.address import target
-from watchkeeper.ports import EventTarget, Unavailable
-from watchkeeper.projections.cloud_event import CloudEvent
-from watchkeeper.projections.delivery import Delivery
-from watchkeeper.publisher import publishing
+from watchkeeper.domain.values.cloud_event import CloudEvent
+from watchkeeper.ports.sources import EventTarget, Unavailable
+from watchkeeper.projections.views.delivery import Delivery
+from watchkeeper.services.outbox.subscriptions import publishing
 
 LIMIT = timedelta(seconds=60)
 WATCHKEEPER = (
@@ -131,7 +131,9 @@ def test_a_second_watch_goes_on_where_the_first_one_ended(office: Office) -> Non
 def test_a_failure_is_told_tried_again_and_loses_nothing(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watchkeeper.publisher.RETRY_FIRST", timedelta(milliseconds=50))
+    monkeypatch.setattr(
+        "watchkeeper.services.outbox.subscriptions.RETRY_FIRST", timedelta(milliseconds=50)
+    )
     failures = [Unavailable("x", "is down"), OSError("a bug of ours"), Unavailable("x", "is slow")]
     one = Fickle([*failures])
     other = Fickle(name="other", key="other")
@@ -219,7 +221,9 @@ def test_a_position_that_cannot_be_read_sends_nothing_and_is_left_as_it_is(offic
 def test_a_webhook_that_fails_in_every_way_gets_every_event_in_order(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watchkeeper.publisher.RETRY_FIRST", timedelta(milliseconds=20))
+    monkeypatch.setattr(
+        "watchkeeper.services.outbox.subscriptions.RETRY_FIRST", timedelta(milliseconds=20)
+    )
     faults = {2: 500, 4: 0, 5: 429, 7: 302, 9: 503, 10: 0}
 
     def answer(number: int) -> tuple[int, dict[str, str]]:
@@ -244,8 +248,12 @@ def test_an_emulator_that_is_restarted_gets_the_rest(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("watchkeeper.publisher.RETRY_FIRST", timedelta(milliseconds=50))
-    monkeypatch.setattr("watchkeeper.publisher.RETRY_LONGEST", timedelta(seconds=1))
+    monkeypatch.setattr(
+        "watchkeeper.services.outbox.subscriptions.RETRY_FIRST", timedelta(milliseconds=50)
+    )
+    monkeypatch.setattr(
+        "watchkeeper.services.outbox.subscriptions.RETRY_LONGEST", timedelta(seconds=1)
+    )
     monkeypatch.setattr("watchkeeper.adapters.targets.pubsub.REQUEST_LIMIT", timedelta(seconds=2))
     address, process = pubsub_to_stop
     topic = "projects/test-restarted/topics/events"

@@ -14,32 +14,35 @@ import pytest
 
 from tests.office import DRI, LIMIT, end_processes, taken, watch_until
 from tests.training import Site, git, make_site, tiny_contract
-from watchkeeper import changes, clock
-from watchkeeper.acts import push_together
+from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, holder_of, open_office
 from watchkeeper.adapters.home import create_home, keep_logbook_folders
-from watchkeeper.audit import Report, audit
-from watchkeeper.domain.commands.commands import AddNote, DraftRun, RequestLaunch, Waive
-from watchkeeper.domain.contracts.contract import Contract, LogbookPart, logbook_path_of
-from watchkeeper.domain.envelope import decode
-from watchkeeper.domain.events import (
+from watchkeeper.domain.rules.launch.commands import DraftRun, RequestLaunch
+from watchkeeper.domain.rules.operator.commands import AddNote
+from watchkeeper.domain.rules.permits.commands import Waive
+from watchkeeper.domain.run.effects import (
     EffectAttempted,
     EffectFailed,
     EffectRejected,
     EffectUnknown,
     LogbookPushed,
 )
-from watchkeeper.domain.observed.observation import GateFacts
-from watchkeeper.domain.outbox.effects import effects_stream
-from watchkeeper.domain.outbox.outbox import requested
-from watchkeeper.domain.outbox.policy import due_acts
-from watchkeeper.domain.state.run import Run
-from watchkeeper.ledger import Ledger
-from watchkeeper.ports import Unavailable
-from watchkeeper.ports_git import BranchHead, GitRemote
-from watchkeeper.projections.logbook import render_at
-from watchkeeper.publish import push_logbook
-from watchkeeper.watch import Watcher
+from watchkeeper.domain.run.envelope import decode
+from watchkeeper.domain.run.outbox.effects import effects_stream
+from watchkeeper.domain.run.outbox.outbox import requested
+from watchkeeper.domain.run.outbox.policy import due_acts
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.contract.contract import Contract, LogbookPart, logbook_path_of
+from watchkeeper.domain.values.observation.observation import GateFacts
+from watchkeeper.ports.git import BranchHead, GitRemote
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.projections.logbook.logbook import render_at
+from watchkeeper.services.ledger import run_feed
+from watchkeeper.services.ledger.ledger import Ledger
+from watchkeeper.services.ledger.verify import Report, audit
+from watchkeeper.services.outbox.logbook_push import push_logbook
+from watchkeeper.services.watch.actions import push_together
+from watchkeeper.services.watch.loop import Watcher
 
 pytestmark = pytest.mark.git
 
@@ -166,7 +169,7 @@ def test_the_distance_is_kept_before_every_run_was_read(
     names = drafts(office, site, 3)
     watch_until(office, lambda _: all_pushed(office, names), every=HOUR)
     draft(office, tiny_contract(site, "aa"))
-    monkeypatch.setattr(changes, "AT_ONCE", timedelta(0))
+    monkeypatch.setattr(run_feed, "AT_ONCE", timedelta(0))
     timer = clock.Timer()
     watch_until(office, lambda _: timer.elapsed() > timedelta(seconds=3), every=HOUR)
     assert not is_pushed(office, "aa")

@@ -10,12 +10,15 @@ from uuid import uuid4
 from tests.command_line import Cli
 from tests.histories import told
 from tests.stores import Place, store_at
-from watchkeeper.domain.envelope import Envelope, Event, decode, encode
-from watchkeeper.domain.events import CheckRecorded, LogbookPushed, NoteAdded, RunEvent
-from watchkeeper.domain.people import Actor
-from watchkeeper.event_store import EventStore, StatusRow, Write
-from watchkeeper.projections.logbook import render_at
-from watchkeeper.replaying import Difference, History, histories, replay
+from watchkeeper.domain.run.effects import LogbookPushed
+from watchkeeper.domain.run.envelope import Envelope, Event, decode, encode
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.operator import NoteAdded
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.ports.event_store import EventStore, StatusRow, Write
+from watchkeeper.projections.logbook.logbook import render_at
+from watchkeeper.services.ledger.replay import Difference, History, histories, replay
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 

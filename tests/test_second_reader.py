@@ -13,8 +13,8 @@ from tests.command_line import Cli, launch, written
 from tests.training import Site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.second_reader import ReaderMistake, program_reader
-from watchkeeper.domain.triage.second_reader import Question
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.reading.triage.second_reader import Question
+from watchkeeper.ports.sources import Unavailable
 
 ASKED = Question(
     run="grug",

@@ -18,8 +18,8 @@ from watchkeeper.adapters.gcp.commands import making
 from watchkeeper.adapters.gcp.filters import FILTER_BYTES_MAX, log_filter, object_filter
 from watchkeeper.adapters.gcp.plan import Settings, plan
 from watchkeeper.adapters.signals import parse_message
-from watchkeeper.domain.observed.signals import Delivery, Ignored
-from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.values.observation.signals import Delivery, Ignored
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
 PROJECT = "my-project-1"
 ACCOUNT = f"serviceAccount:wk@{PROJECT}.iam.gserviceaccount.com"

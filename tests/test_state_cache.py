@@ -11,14 +11,14 @@ from tests.domain.samples import contract
 from tests.office import DRI, taken
 from tests.stores import Place
 from watchkeeper import clock
-from watchkeeper.committer import Committer
-from watchkeeper.deciding import AGAIN_MAX
-from watchkeeper.domain.commands.commands import AddNote, DraftRun
-from watchkeeper.domain.events import EffectEvent, EffectFailed
-from watchkeeper.domain.outbox.effects import effects_stream
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.domain.state.run import Run
-from watchkeeper.event_store import (
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.rules.operator.commands import AddNote
+from watchkeeper.domain.run.effects import EffectFailed
+from watchkeeper.domain.run.events import EffectEvent
+from watchkeeper.domain.run.outbox.effects import effects_stream
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.ports.event_store import (
     Append,
     Appended,
     EventStore,
@@ -26,8 +26,10 @@ from watchkeeper.event_store import (
     Recorded,
     VersionConflict,
 )
-from watchkeeper.ledger import Ledger, run_stream
-from watchkeeper.state_cache import StateCache
+from watchkeeper.services.ledger.group_commit import Committer
+from watchkeeper.services.ledger.ledger import Ledger, run_stream
+from watchkeeper.services.ledger.optimistic_retry import AGAIN_MAX
+from watchkeeper.services.ledger.state_cache import StateCache
 
 KEY = b"k" * 16
 

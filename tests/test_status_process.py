@@ -22,8 +22,8 @@ HEAVY = (
 )  # fmt: skip
 
 OURS_HEAVY = (
-    "watchkeeper.domain", "watchkeeper.ledger", "watchkeeper.ports", "watchkeeper.watch",
-    "watchkeeper.acts", "watchkeeper.publish", "watchkeeper.adapters.git",
+    "watchkeeper.domain", "watchkeeper.services.ledger.ledger", "watchkeeper.ports.sources", "watchkeeper.services.watch.loop",
+    "watchkeeper.services.watch.actions", "watchkeeper.services.outbox.logbook_push", "watchkeeper.adapters.git",
     "watchkeeper.adapters.store", "watchkeeper.adapters.compose", "watchkeeper.adapters.cli.common",
 )  # fmt: skip
 

@@ -12,16 +12,17 @@ from tests.office import DRI, taken
 from watchkeeper import clock
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.domain.commands.commands import AddNote, DraftRun
-from watchkeeper.domain.outbox.effects import Effects
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.domain.state.run import Run, Unreadable
-from watchkeeper.event_store import StatusRow, Write
-from watchkeeper.ledger import Ledger
-from watchkeeper.projections.screen import fleet
-from watchkeeper.projections.status_live import live_rows, live_shape
-from watchkeeper.projections.status_shapes import SHAPES, Shape
-from watchkeeper.status_building import BATCH, needs_building, rebuild_status
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.rules.operator.commands import AddNote
+from watchkeeper.domain.run.outbox.effects import Effects
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.ports.event_store import StatusRow, Write
+from watchkeeper.projections.status.live_row import live_rows, live_shape
+from watchkeeper.projections.status.screen import fleet
+from watchkeeper.projections.status.shapes import SHAPES, Shape
+from watchkeeper.services.ledger.ledger import Ledger
+from watchkeeper.services.views.status_rebuild import BATCH, needs_building, rebuild_status
 
 
 def second_run(run: Run | Unreadable) -> Mapping[str, Any]:

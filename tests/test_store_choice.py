@@ -19,9 +19,9 @@ from tests.training import Site, tiny_contract
 from watchkeeper.adapters.cli.common import Office, holder_of, open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.store.postgres_address import parse_address
-from watchkeeper.domain.events import WatchTaken
-from watchkeeper.event_store import StoreFailure
-from watchkeeper.watch import Watcher
+from watchkeeper.domain.run.watch import WatchTaken
+from watchkeeper.ports.event_store import StoreFailure
+from watchkeeper.services.watch.loop import Watcher
 
 pytestmark = [pytest.mark.postgres, ON_FILE]
 """The tests choose by themselves; nothing is chosen for them."""

@@ -7,15 +7,15 @@ import pytest
 
 from tests.office import requested, watch_until
 from tests.training import Site, tiny_contract
-from watchkeeper.acts import perform
 from watchkeeper.adapters.cli.common import Office
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.envelope import decode
-from watchkeeper.domain.events import EffectAttempted, EffectConfirmed, EffectUnknown
-from watchkeeper.domain.outbox.effects import effects_stream
-from watchkeeper.domain.outbox.policy import Act
-from watchkeeper.domain.values import JobSpec
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.run.effects import EffectAttempted, EffectConfirmed, EffectUnknown
+from watchkeeper.domain.run.envelope import decode
+from watchkeeper.domain.run.outbox.effects import effects_stream
+from watchkeeper.domain.run.outbox.policy import Act
+from watchkeeper.domain.values.basic import JobSpec
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services.watch.actions import perform
 
 pytestmark = pytest.mark.git
 

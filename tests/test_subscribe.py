@@ -21,7 +21,7 @@ from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.home import HomeProblem
 from watchkeeper.adapters.subscriptions import Position, SubscriptionMistake, subscribe
-from watchkeeper.projections.cloud_event import STRUCTURED
+from watchkeeper.projections.published.cloud_event import STRUCTURED
 
 LIMIT = timedelta(seconds=60)
 PROGRAM = """

@@ -15,8 +15,8 @@ from watchkeeper import clock
 from watchkeeper.adapters.store.postgres_recorder import PostgresRecorder
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.event_store import StoreFailure, Write
-from watchkeeper.tailer import PAGE, Tailer
+from watchkeeper.ports.event_store import StoreFailure, Write
+from watchkeeper.services.ledger.ledger_feed import PAGE, Tailer
 
 
 @pytest.fixture

@@ -11,17 +11,18 @@ import pytest
 
 from tests.postgres import PostgresServer
 from tests.test_views import ME, add, live, wait_for
-from watchkeeper import clock, tailing
+from watchkeeper import clock
 from watchkeeper.adapters import views_file
 from watchkeeper.adapters.store.feed import Feed
 from watchkeeper.adapters.store.postgres import open_postgres
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.building import catch_up
-from watchkeeper.event_store import StoreFailure
-from watchkeeper.projections.sizes import SIZES
-from watchkeeper.views import ViewsFailure
+from watchkeeper.ports.event_store import StoreFailure
+from watchkeeper.ports.views import ViewsFailure
+from watchkeeper.projections.views.sizes import SIZES
+from watchkeeper.services.views import worker
+from watchkeeper.services.views.rebuild import catch_up
 
 A_WHILE = 4
 """Failures in a row: more than one back-off, and little enough to wait for."""
@@ -57,10 +58,10 @@ def test_a_tailer_outlives_each_call_that_fails_once_or_for_a_while(
     method: str,
     times: int,
 ) -> None:
-    monkeypatch.setattr(tailing, "BEAT_EVERY", timedelta(0))
+    monkeypatch.setattr(worker, "BEAT_EVERY", timedelta(0))
     add(store, "run/a", "1")
     known = [SIZES] if method != "newest" else []  # Without a build, `newest` says where to rest.
-    with tailing.tailing(store, views, known, ME):
+    with worker.tailing(store, views, known, ME):
         wait_for(lambda: [beat for beat in views.beats() if not beat.error])
         of = {"store": store, "views": views}[whose]
         error = StoreFailure("away") if whose == "store" else ViewsFailure("locked")
@@ -79,8 +80,8 @@ def test_a_tailer_goes_on_after_another_process_held_its_views(
     store: Any, views: ViewsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(views_file, "BUSY_S", 0.2)
-    monkeypatch.setattr(tailing, "BEAT_EVERY", timedelta(milliseconds=100))
-    with ViewsFile(tmp_path / "views.db") as hasty, tailing.tailing(store, hasty, [SIZES], ME):
+    monkeypatch.setattr(worker, "BEAT_EVERY", timedelta(milliseconds=100))
+    with ViewsFile(tmp_path / "views.db") as hasty, worker.tailing(store, hasty, [SIZES], ME):
         add(store, "run/a", "1")
         wait_for(lambda: [b for b in views.builds() if b.position == 1])
         with closing(sqlite3.connect(tmp_path / "views.db", isolation_level=None)) as other:
@@ -104,7 +105,7 @@ def test_who_waits_in_vain_looks_once() -> None:
 
 
 def test_the_longest_wait_for_another_try_is_half_a_minute() -> None:
-    assert timedelta(seconds=30) >= tailing.RETRY_LONGEST * (1 + tailing.RETRY_JITTER)
+    assert timedelta(seconds=30) >= worker.RETRY_LONGEST * (1 + worker.RETRY_JITTER)
 
 
 @pytest.mark.postgres
@@ -114,7 +115,7 @@ def test_a_tailer_goes_on_after_its_server_was_away(
     address = parse_address(f"{postgres_to_stop.url}#away")
     with (
         open_postgres(address, create=True) as store,
-        tailing.tailing(store, views, [SIZES], ME),
+        worker.tailing(store, views, [SIZES], ME),
     ):
         add(store, "run/a", "1")
         wait_for(lambda: [b for b in views.builds() if b.position == 1])
@@ -133,7 +134,7 @@ def test_a_view_that_is_ahead_of_the_ledger_is_told_once_in_the_log(
     catch_up(store, views, [SIZES])
     with open_store(tmp_path / "older.db") as older:
         add(older, "run/a", "1")
-        with tailing.tailing(older, views, [SIZES], ME):
+        with worker.tailing(older, views, [SIZES], ME):
             wait_for(lambda: "stands still" in caplog.text)
             add(older, "run/a", "2")
             wait_for(lambda: [beat for beat in views.beats() if not beat.error])

@@ -16,9 +16,9 @@ from tests.histories import told
 from tests.stores import ON_BOTH, ON_FILE, store_at
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.event_store import READ_PAGE, StoreFailure, Write
-from watchkeeper.exporting import export_lines
-from watchkeeper.importing import BadExport, OtherLedger, check_export, import_lines
+from watchkeeper.ports.event_store import READ_PAGE, StoreFailure, Write
+from watchkeeper.services.ledger.export import export_lines
+from watchkeeper.services.ledger.import_ import BadExport, OtherLedger, check_export, import_lines
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from tests.projections.tales import TALES
 from tests.stores import ON_BOTH, ON_FILE, store_at
 from tests.test_reactor import HOUR, all_pushed, drafts, office, site
 from tests.training import Site
-from watchkeeper import audit
 from watchkeeper.adapters import auditing
 from watchkeeper.adapters.auditing import audit_home
 from watchkeeper.adapters.cli import sealing
@@ -29,11 +28,12 @@ from watchkeeper.adapters.home import create_home, open_home
 from watchkeeper.adapters.ledger_choice import VARIABLE
 from watchkeeper.adapters.store import parts
 from watchkeeper.adapters.store.parts import Jobs
-from watchkeeper.audit import Report
-from watchkeeper.domain.envelope import encode
-from watchkeeper.domain.evolving.evolve import fold
-from watchkeeper.event_store import EventStore, StatusRow, Write
-from watchkeeper.status_building import rows_of_run
+from watchkeeper.domain.run.envelope import encode
+from watchkeeper.domain.run.evolve.evolve import fold
+from watchkeeper.ports.event_store import EventStore, StatusRow, Write
+from watchkeeper.services.ledger import verify
+from watchkeeper.services.ledger.status_rows import rows_of_run
+from watchkeeper.services.ledger.verify import Report
 
 __all__ = ["office", "site"]
 
@@ -186,15 +186,15 @@ class Beside:
 
     def audited(self, meanwhile: Callable[[], None]) -> Report:
         """Verify, while something happens once the rows of status were read for the first time."""
-        rows_of, due = audit.rows_of, [meanwhile]
+        rows_of, due = verify.rows_of, [meanwhile]
 
-        def then_changed(asked: EventStore) -> audit.Rows:
+        def then_changed(asked: EventStore) -> verify.Rows:
             rows = rows_of(asked)
             if due:
                 due.pop()()
             return rows
 
-        self.monkeypatch.setattr(audit, "rows_of", then_changed)
+        self.monkeypatch.setattr(verify, "rows_of", then_changed)
         report = self.whole()
         assert not due
         return report
@@ -202,7 +202,7 @@ class Beside:
     def whole(self) -> Report:
         """Verify everything."""
         report = Report([], [])
-        audit.audit(self.store, cast(Any, None), report, remotes=False)
+        verify.audit(self.store, cast(Any, None), report, remotes=False)
         return report
 
 
@@ -243,13 +243,13 @@ def test_a_row_that_differs_is_found_beside_what_is_appended_meanwhile(beside: B
 def test_a_run_that_is_always_appended_to_is_not_called_intact(
     beside: Beside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = audit.rows_of(beside.store)
+    rows = verify.rows_of(beside.store)
     beside.append()
 
-    def of_before(_: EventStore) -> audit.Rows:
+    def of_before(_: EventStore) -> verify.Rows:
         return rows
 
-    monkeypatch.setattr(audit, "rows_of", of_before)
+    monkeypatch.setattr(verify, "rows_of", of_before)
     report = beside.whole()
     assert (report.exit_code, report.problems) == (2, [])
     assert report.unchecked[0].startswith(f"{beside.slug}: its rows of status cannot be compared")
@@ -261,7 +261,7 @@ def test_a_run_that_is_drafted_as_an_audit_begins_is_no_row_without_a_history(
     create_home(home)
     with store_at(home) as store:
         told(store, ["held", "crash_loop"])
-        slugs_of = audit.slugs_of
+        slugs_of = verify.slugs_of
 
         def then_drafted(asked: EventStore) -> list[str]:
             slugs = slugs_of(asked)

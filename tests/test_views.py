@@ -13,16 +13,16 @@ import pytest
 from watchkeeper import clock
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.building import BuildHeld, by_title, catch_up, ensure, rebuild
-from watchkeeper.domain.registry import UPCASTS, type_of
-from watchkeeper.event_store import Recorded, StoreFailure, Write
-from watchkeeper.following import LEASE, Pages, retry_all, step
-from watchkeeper.projections.catalogue import PROJECTIONS
-from watchkeeper.projections.kept import Passed, Projection, Row, Seen, Sums
-from watchkeeper.projections.sizes import SIZES
-from watchkeeper.tailer import PAGE
-from watchkeeper.tailing import POLL_EVERY, Tail, tailing
-from watchkeeper.views import Build, BuildState, Move, Views, ViewsFailure
+from watchkeeper.domain.run.registry import UPCASTS, type_of
+from watchkeeper.ports.event_store import Recorded, StoreFailure, Write
+from watchkeeper.ports.views import Build, BuildState, Move, Views, ViewsFailure
+from watchkeeper.projections.views.catalogue import PROJECTIONS
+from watchkeeper.projections.views.sizes import SIZES
+from watchkeeper.projections.views.view import Passed, Projection, Row, Seen, Sums
+from watchkeeper.services.ledger.ledger_feed import PAGE
+from watchkeeper.services.views.catch_up import LEASE, Pages, retry_all, step
+from watchkeeper.services.views.rebuild import BuildHeld, by_title, catch_up, ensure, rebuild
+from watchkeeper.services.views.worker import POLL_EVERY, Tail, tailing
 
 ME = "test 1"
 
@@ -314,7 +314,9 @@ def test_a_rebuild_from_a_position_counts_what_came_after_it(store: Any, views: 
 def test_what_another_process_builds_is_left_to_it(
     store: Any, views: ViewsFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watchkeeper.building.WAIT_FOR_LEASE", timedelta(milliseconds=10))
+    monkeypatch.setattr(
+        "watchkeeper.services.views.rebuild.WAIT_FOR_LEASE", timedelta(milliseconds=10)
+    )
     add(store, "run/a", "1")
     build = views.begin("sizes", 1, begin=0, digest=b"", target=1)
     now = clock.now()

@@ -18,15 +18,15 @@ from tests.domain.given import History
 from tests.projections.wandering import wanderings
 from tests.stores import place_of_run
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.building import by_title, catch_up, ensure, rebuild
-from watchkeeper.domain.chain import GENESIS, chain_hash
-from watchkeeper.domain.envelope import encode
-from watchkeeper.event_store import EventStore, VersionConflict, Write
-from watchkeeper.following import Pages, retry_all, step
-from watchkeeper.projections.catalogue import PROJECTIONS
-from watchkeeper.projections.kept import Passed, Projection, Row, Seen, Sums, folded
-from watchkeeper.projections.sizes import SIZES
-from watchkeeper.views import Build, BuildState, Move
+from watchkeeper.domain.run.chain import GENESIS, chain_hash
+from watchkeeper.domain.run.envelope import encode
+from watchkeeper.ports.event_store import EventStore, VersionConflict, Write
+from watchkeeper.ports.views import Build, BuildState, Move
+from watchkeeper.projections.views.catalogue import PROJECTIONS
+from watchkeeper.projections.views.sizes import SIZES
+from watchkeeper.projections.views.view import Passed, Projection, Row, Seen, Sums, folded
+from watchkeeper.services.views.catch_up import Pages, retry_all, step
+from watchkeeper.services.views.rebuild import by_title, catch_up, ensure, rebuild
 
 STREAMS = ("run/a", "run/b", "effects/a")
 PAGE = 3
@@ -86,7 +86,7 @@ class Views(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.place = place_of_run(Path(self.folder.name))
-        self.patch = mock.patch("watchkeeper.following.PAGE", PAGE)
+        self.patch = mock.patch("watchkeeper.services.views.catch_up.PAGE", PAGE)
         self.patch.start()
         self.known: list[Projection] = [STRICT]
         self.answered: list[tuple[str, int, bytes]] = []
@@ -275,7 +275,10 @@ def test_every_projection_equals_its_rebuild_whatever_page_was_cut_short(
             raise Killed
         return moved
 
-    with tempfile.TemporaryDirectory() as name, mock.patch("watchkeeper.following.PAGE", page):
+    with (
+        tempfile.TemporaryDirectory() as name,
+        mock.patch("watchkeeper.services.views.catch_up.PAGE", page),
+    ):
         folder = Path(name)
         with place_of_run(folder).open() as store, ViewsFile(folder / "views.db") as views:
             for number, history in enumerate(histories):

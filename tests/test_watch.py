@@ -25,38 +25,30 @@ from tests.office import (
     watch_until,
 )
 from tests.training import Site, git, tiny_contract
-from watchkeeper import acts, changes, clock
-from watchkeeper.acts import perform
+from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, holder_of
-from watchkeeper.desk import SERVICE, submission_id
-from watchkeeper.domain.commands.commands import (
-    Acknowledge,
-    AddNote,
-    DraftRun,
-    Revoke,
-    Stop,
-    TakeWatch,
-)
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.events import (
-    CheckRecorded,
-    DecisionMade,
-    EffectFailed,
-    FailureClassified,
-    Health,
-    Holder,
-    InstanceEnded,
-    LaunchRefused,
-    LaunchRequested,
-)
-from watchkeeper.domain.outbox.policy import Act
-from watchkeeper.domain.state.phases import Sealed
-from watchkeeper.domain.state.run import Run
-from watchkeeper.event_store import Write
-from watchkeeper.launches import job_spec
-from watchkeeper.ports import SubmitRefused, Unavailable
-from watchkeeper.watch import Watcher
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.rules.operator.commands import Acknowledge, AddNote, Stop
+from watchkeeper.domain.rules.permits.commands import Revoke
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.rules.watch.commands import TakeWatch
+from watchkeeper.domain.run.effects import EffectFailed
+from watchkeeper.domain.run.ends import DecisionMade, FailureClassified
+from watchkeeper.domain.run.launch import InstanceEnded, LaunchRefused, LaunchRequested
+from watchkeeper.domain.run.outbox.policy import Act
+from watchkeeper.domain.run.phases import Sealed
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded, Holder
+from watchkeeper.domain.values.check import Health
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.ports.event_store import Write
+from watchkeeper.ports.sources import SubmitRefused, Unavailable
+from watchkeeper.services.ledger import run_feed
+from watchkeeper.services.services import SERVICE, submission_id
+from watchkeeper.services.watch import actions
+from watchkeeper.services.watch.actions import perform
+from watchkeeper.services.watch.launches import job_spec
+from watchkeeper.services.watch.loop import Watcher
 
 pytestmark = pytest.mark.git
 
@@ -304,7 +296,7 @@ def test_after_a_restart_what_is_due_is_checked_before_the_rest_is_read(
     for name in ("aa", "bb", "cc"):
         draft = DraftRun(now=clock.now(), actor=DRI, contract=tiny_contract(site, name))
         taken(office.ledger.handle(name, draft))
-    monkeypatch.setattr(changes, "AT_ONCE", timedelta(0))
+    monkeypatch.setattr(run_feed, "AT_ONCE", timedelta(0))
     checks = len(data_of(office, "zz", CheckRecorded))
     run = office.ledger.run("zz")
     assert isinstance(run, Run)
@@ -413,7 +405,7 @@ def test_a_failed_effect_waits_longer_each_time(office: Office, site: Site) -> N
     approved(office, tiny_contract(site, "waits"))
     waits: list[timedelta] = []
     for _ in range(4):
-        event = acts.next_failure(office.ledger.effects("waits"), "logbook", "no answer")
+        event = actions.next_failure(office.ledger.effects("waits"), "logbook", "no answer")
         office.ledger.record_effects("waits", [event], SERVICE)
         assert isinstance(event, EffectFailed)
         waits.append(event.retry_at - clock.now())
@@ -423,7 +415,7 @@ def test_a_failed_effect_waits_longer_each_time(office: Office, site: Site) -> N
 
 def test_results_of_effects_never_move_the_runs_head(office: Office, site: Site) -> None:
     before = approved(office, tiny_contract(site, "still")).version
-    event = acts.next_failure(office.ledger.effects("still"), "logbook", "no answer")
+    event = actions.next_failure(office.ledger.effects("still"), "logbook", "no answer")
     office.ledger.record_effects("still", [event], SERVICE)
     assert office.ledger.run("still").version == before
     note = AddNote(now=clock.now(), actor=DRI, text="still here")

@@ -17,7 +17,7 @@ from watchkeeper import clock
 from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.listening import read_told
-from watchkeeper.domain.commands.commands import DraftRun
+from watchkeeper.domain.rules.launch.commands import DraftRun
 
 LIMIT = timedelta(seconds=120)
 PROGRAM = """

@@ -19,10 +19,10 @@ from tests.training import Site, commit, git, tiny_contract
 from tests.wandb_stub import KEY, ask_stub
 from watchkeeper.adapters.cli.common import open_office
 from watchkeeper.adapters.home import create_home
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.plan import Verdict
-from watchkeeper.domain.contracts.tracker import TrackerPart
-from watchkeeper.domain.events import InstanceLaunched, PreflightRecorded
+from watchkeeper.domain.run.launch import InstanceLaunched, PreflightRecorded
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import Verdict
+from watchkeeper.domain.values.contract.tracker import TrackerPart
 
 pytestmark = [pytest.mark.git, pytest.mark.timeout(180)]
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from watchkeeper.adapters.demo.scene import push_code
-from watchkeeper.domain.contracts.contract import (
+from watchkeeper.domain.values.contract.contract import (
     CodePart,
     Contract,
     FinalStepPart,
@@ -19,8 +19,8 @@ from watchkeeper.domain.contracts.contract import (
     SealPart,
     WatchPart,
 )
-from watchkeeper.domain.contracts.live import LivePart
-from watchkeeper.domain.contracts.tracker import TrackerPart
+from watchkeeper.domain.values.contract.live import LivePart
+from watchkeeper.domain.values.contract.tracker import TrackerPart
 
 SCRIPT = """
 import json, os, pathlib, sys, time, datetime

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.domain.samples import OTHER_ROOT, OTHER_SHA, ROOT, SHA, SLUG, contract
-from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.values.contract.contract import Contract
 
 _CODE = {
     "remote": "https://example.com/marin.git", "git_sha": SHA, "branch": "grug/ep8",

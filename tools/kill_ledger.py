@@ -34,11 +34,11 @@ from watchkeeper.adapters.store.choosing import open_ledger, verify_ledger
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_schema import marks_of
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.building import catch_up, rebuild
-from watchkeeper.projections.kept import Seen, folded
-from watchkeeper.projections.status_live import live_rows
-from watchkeeper.status_building import rebuild_status
-from watchkeeper.views import BuildState
+from watchkeeper.ports.views import BuildState
+from watchkeeper.projections.status.live_row import live_rows
+from watchkeeper.projections.views.view import Seen, folded
+from watchkeeper.services.views.rebuild import catch_up, rebuild
+from watchkeeper.services.views.status_rebuild import rebuild_status
 
 EACH_UP_TO, JUDGE_EVERY = 60, 25
 """So many kills are judged one by one; later ones now and then, as it reads a ledger that grows."""

@@ -11,8 +11,15 @@ from watchkeeper.adapters.home import Home, open_home
 from watchkeeper.adapters.processes import Tell, in_processes
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.parts import Jobs
-from watchkeeper.audit import Report, audit, audit_rest, audit_run, rows_of, slugs_of
-from watchkeeper.event_store import EventStore, StoreCrowded
+from watchkeeper.ports.event_store import EventStore, StoreCrowded
+from watchkeeper.services.ledger.verify import (
+    Report,
+    audit,
+    audit_rest,
+    audit_run,
+    rows_of,
+    slugs_of,
+)
 
 EVENTS_EACH = 20_000
 """Fewest events of the ledger for each process: with fewer, starting it pays not."""

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from watchkeeper.domain.secrets.names import sensitive_name
+from watchkeeper.domain.values.secrets.names import sensitive_name
 
 SHOWN_LENGTH_MAX = 60
 """Characters of a value, or of one part of a key, that a problem shows; a line stays readable."""

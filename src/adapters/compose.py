@@ -17,20 +17,14 @@ from watchkeeper.adapters.home import Home, is_watched
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import read_principals
 from watchkeeper.adapters.watched import watch_pid
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.tracker import TrackerPart
-from watchkeeper.domain.observed.gate_facts import HomeFacts
-from watchkeeper.domain.people import ActorKind
-from watchkeeper.domain.places import contract_root, is_local, lies_below
-from watchkeeper.outside import call
-from watchkeeper.ports import (
-    CheckpointStore,
-    Orchestrator,
-    Telemetry,
-    Tracker,
-    Unavailable,
-)
-from watchkeeper.ports_git import GitRemote, LaunchSource
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.tracker import TrackerPart
+from watchkeeper.domain.values.observation.gate_facts import HomeFacts
+from watchkeeper.domain.values.people import ActorKind
+from watchkeeper.domain.values.places import contract_root, is_local, lies_below
+from watchkeeper.ports.git import GitRemote, LaunchSource
+from watchkeeper.ports.sources import CheckpointStore, Orchestrator, Telemetry, Tracker, Unavailable
+from watchkeeper.services.time_limit import call
 
 log = logging.getLogger(__name__)
 

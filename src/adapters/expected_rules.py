@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from watchkeeper.adapters.near import near_names
-from watchkeeper.domain.detectors.planned import EXPECTABLE
-from watchkeeper.domain.rules.rules import RULES
+from watchkeeper.domain.rules.operator.planned import EXPECTABLE
+from watchkeeper.domain.rules.registry import RULES
 
 _NAMES = {rule.lower(): rule for rule in EXPECTABLE}
 _TITLES = {RULES[rule].title: rule for rule in EXPECTABLE}

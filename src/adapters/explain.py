@@ -23,7 +23,7 @@ from watchkeeper.adapters.documents import (
     value_shown,
 )
 from watchkeeper.adapters.near import near_names
-from watchkeeper.domain.durations import parse_duration
+from watchkeeper.domain.values.durations import parse_duration
 
 M = TypeVar("M", bound=BaseModel)
 

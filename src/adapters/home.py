@@ -14,11 +14,11 @@ from typing import Literal
 from watchkeeper.adapters import watched
 from watchkeeper.adapters.ledger_gone import no_home, no_marker
 from watchkeeper.adapters.listening import FILE as SIGNALS_FILE
-from watchkeeper.domain.contracts.git_names import path_problem
-from watchkeeper.domain.state.run import Run
-from watchkeeper.ports import Unavailable
-from watchkeeper.projections.delivery import Delivery, read, written
-from watchkeeper.projections.monitoring_state import monitoring_state
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.contract.git_names import path_problem
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.projections.status.monitoring_state import monitoring_state
+from watchkeeper.projections.views.delivery import Delivery, read, written
 
 RPC_TOKEN = "rpc-token"
 """A file of the home: made by `serve`, read by clients on the same machine."""

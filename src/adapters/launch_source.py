@@ -11,13 +11,13 @@ from typing import Any, cast
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from watchkeeper import outside
 from watchkeeper.adapters.git.worktree import read_patch, read_worktree
-from watchkeeper.domain.contracts.flat import flat
-from watchkeeper.domain.json_text import parse_json
-from watchkeeper.domain.observed.gate_facts import NOT_THERE, WorktreeFacts
-from watchkeeper.ports import Unavailable
-from watchkeeper.ports_git import BranchHead, GitRemote
+from watchkeeper.domain.values.contract.flat import flat
+from watchkeeper.domain.values.json_text import parse_json
+from watchkeeper.domain.values.observation.gate_facts import NOT_THERE, WorktreeFacts
+from watchkeeper.ports.git import BranchHead, GitRemote
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services import time_limit
 
 CONFIG_BYTES_MAX = 1 << 20
 """Bytes of a configuration file; a launch's has some thousands."""
@@ -30,16 +30,16 @@ _LIMIT = timedelta(seconds=40)
 
 
 class LaunchFiles:
-    """Implements `watchkeeper.ports_git.LaunchSource` with the git command and the file system."""
+    """Implements `watchkeeper.ports.git.LaunchSource` with the git command and the file system."""
 
     def worktree(self, path: str, ignore: Sequence[str]) -> WorktreeFacts | None:
         """Return the state of a checkout; none where there is no checkout."""
-        return outside.call(f"checkout {path}", _LIMIT, read_worktree, path, ignore)
+        return time_limit.call(f"checkout {path}", _LIMIT, read_worktree, path, ignore)
 
     def patch(self, tree: WorktreeFacts, ignore: Sequence[str]) -> str:
         """Return what changed in a checkout."""
         source = f"checkout {tree.path}"
-        return outside.call(source, _LIMIT, read_patch, tree.path, ignore, tree.patch)
+        return time_limit.call(source, _LIMIT, read_patch, tree.path, ignore, tree.patch)
 
     def config(
         self, files: Sequence[str], path: str, remote: GitRemote, sha: str

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from watchkeeper.adapters.load import load
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 VARIABLE = "WATCHKEEPER_STORE"
 IN_THE_HOME = "sqlite"

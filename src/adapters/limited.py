@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import IO
 
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports.sources import Unavailable
 
 OUTPUT_MAX = 8 * 1024 * 1024
 """Bytes read of what a program wrote; more is no answer to a bounded question."""

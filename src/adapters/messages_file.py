@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pydantic import JsonValue
 
 from watchkeeper.adapters.bad_input import BadInput, Problem, shown
-from watchkeeper.domain.json_text import parse_json
-from watchkeeper.domain.observed.signals import Delivery
+from watchkeeper.domain.values.json_text import parse_json
+from watchkeeper.domain.values.observation.signals import Delivery
 
 BY_HAND = "by hand"
 """What is named as the transport of a message that names no subscription."""

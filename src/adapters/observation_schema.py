@@ -7,19 +7,19 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from watchkeeper.adapters.contracts.schema import meanings
-from watchkeeper.domain import values
-from watchkeeper.domain.observed import sources
-from watchkeeper.domain.observed.observation import NamedLine, Observation
-from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX
+from watchkeeper.domain.values import basic
+from watchkeeper.domain.values.observation import sources
+from watchkeeper.domain.values.observation.observation import NamedLine, Observation
+from watchkeeper.domain.values.observation.sources import HISTORY_POINTS_MAX
 
 NO_NUMBERS = ["NaN", "Infinity", "-Infinity"]
 """How numbers are written that JSON has not."""
 
 _PARTS: dict[str, type[BaseModel]] = {
     model.__name__: model
-    for module in (values, sources)
+    for module in (basic, sources)
     for model in vars(module).values()
-    if isinstance(model, type) and issubclass(model, BaseModel) and model is not values.Value
+    if isinstance(model, type) and issubclass(model, BaseModel) and model is not basic.Value
 } | {"NamedLine": NamedLine}
 
 _ANSWERS = "it answered"

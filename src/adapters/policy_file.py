@@ -11,15 +11,15 @@ from watchkeeper.adapters.documents import Document, Plain, line_of, problem_at,
 from watchkeeper.adapters.explain import validate
 from watchkeeper.adapters.toml_document import parse_toml
 from watchkeeper.adapters.yaml_document import parse_yaml
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.judging.rejudging import Change
-from watchkeeper.domain.judging.rejudging_keys import (
+from watchkeeper.domain.rules.whatif.rejudging import Change
+from watchkeeper.domain.rules.whatif.rejudging_keys import (
     JUDGING_PARTS,
     stays_as_recorded,
     under_policy_of,
     why_not,
     why_not_part,
 )
+from watchkeeper.domain.values.contract.contract import Contract
 
 _PARSERS = {".yaml": parse_yaml, ".yml": parse_yaml, ".toml": parse_toml}
 

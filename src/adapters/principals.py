@@ -14,8 +14,8 @@ from watchkeeper.adapters.bad_input import BadInput, Problem, shown
 from watchkeeper.adapters.documents import read_text, refuse
 from watchkeeper.adapters.explain import Field, validate
 from watchkeeper.adapters.toml_document import parse_toml
-from watchkeeper.domain.people import Actor, ActorKind, PrincipalName
-from watchkeeper.domain.values import Value
+from watchkeeper.domain.values.basic import Value
+from watchkeeper.domain.values.people import Actor, ActorKind, PrincipalName
 
 PRINCIPAL_VARIABLE = "WATCHKEEPER_PRINCIPAL"
 """Environment variable that names who acts, where no option does."""

@@ -31,7 +31,7 @@ from typing import Any, NoReturn, TypeVar
 
 from watchkeeper import clock
 from watchkeeper.clock import Deadline, Timer
-from watchkeeper.event_store import StoreCrowded, StoreFailure
+from watchkeeper.ports.event_store import StoreCrowded, StoreFailure
 
 JOBS_MAX = 8
 """Processes where no number is given: more gain little, and each takes 100 MB."""

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from watchkeeper.adapters.limited import run_limited
-from watchkeeper.domain.durations import parse_duration
-from watchkeeper.domain.json_text import parse_json
-from watchkeeper.domain.triage.second_reader import Question
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.reading.triage.second_reader import Question
+from watchkeeper.domain.values.durations import parse_duration
+from watchkeeper.domain.values.json_text import parse_json
+from watchkeeper.ports.sources import Unavailable
 
 ANSWER_MAX = 64 * 1024
 """Bytes of an answer: three sentences need far less, and more is none."""

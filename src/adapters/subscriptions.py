@@ -18,10 +18,11 @@ from watchkeeper.adapters.home import open_home
 from watchkeeper.adapters.ledger_choice import chosen_store
 from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.adapters.store.choosing import open_ledger, read_at_rest
-from watchkeeper.domain.registry import UPCASTS, type_of
-from watchkeeper.event_store import EventStore
-from watchkeeper.projections.cloud_event import CloudEvent, cloud_event, is_wanted, matches
-from watchkeeper.tailer import Tailer
+from watchkeeper.domain.run.registry import UPCASTS, type_of
+from watchkeeper.domain.values.cloud_event import CloudEvent
+from watchkeeper.ports.event_store import EventStore
+from watchkeeper.projections.published.cloud_event import cloud_event, is_wanted, matches
+from watchkeeper.services.ledger.ledger_feed import Tailer
 
 log = logging.getLogger(__name__)
 

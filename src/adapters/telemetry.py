@@ -17,10 +17,11 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 from prometheus_client.samples import Sample
 
-from watchkeeper import clock, outside
-from watchkeeper.domain.contracts.sources import TelemetryPart
-from watchkeeper.domain.observed.sources import TelemetryFacts, TrainingPhase
-from watchkeeper.ports import Unavailable
+from watchkeeper import clock
+from watchkeeper.domain.values.contract.sources import TelemetryPart
+from watchkeeper.domain.values.observation.sources import TelemetryFacts, TrainingPhase
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services import time_limit
 
 LIMIT = timedelta(seconds=10)
 """The most that one reading may take."""
@@ -66,7 +67,7 @@ class MetricsPage:
 
     def read(self) -> TelemetryFacts:
         """Return what the page says now; see the port."""
-        return outside.call(self._source, self.limit, self._read)
+        return time_limit.call(self._source, self.limit, self._read)
 
     @property
     def _source(self) -> str:

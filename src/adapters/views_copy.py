@@ -7,7 +7,7 @@ from shutil import copyfile
 from tempfile import TemporaryDirectory
 
 from watchkeeper.adapters.views_file import FILE
-from watchkeeper.views import ViewsFailure
+from watchkeeper.ports.views import ViewsFailure
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any, Self
 
 from watchkeeper import clock
-from watchkeeper.views import Beat, Build, BuildState, Move, Parked, Snapshot, ViewsFailure
+from watchkeeper.ports.views import Beat, Build, BuildState, Move, Parked, Snapshot, ViewsFailure
 
 FILE = "views.db"
 SCHEMA_VERSION = 1
@@ -72,7 +72,7 @@ _TABLES = (
 
 
 class ViewsFile:
-    """See `watchkeeper.views.Views` for the contract. Any thread may call any method."""
+    """See `watchkeeper.ports.views.Views` for the contract. Any thread may call any method."""
 
     def __init__(self, path: Path) -> None:
         """Open the views in a file, creating it when there is none.

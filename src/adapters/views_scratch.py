@@ -5,11 +5,11 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
-from watchkeeper.views import ViewsFailure
+from watchkeeper.ports.views import ViewsFailure
 
 
 class ScratchFile:
-    """See `watchkeeper.views.Scratch` for the contract. Used by one thread.
+    """See `watchkeeper.ports.views.Scratch` for the contract. Used by one thread.
 
     SQLite holds a few MB of it in memory, the rest in a file of the system's folder for temporary
     files (`SQLITE_TMPDIR`, `TMPDIR`), which is gone with the process, however that ends.

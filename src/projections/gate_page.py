@@ -3,16 +3,22 @@
 import shlex
 from collections.abc import Mapping
 
-from watchkeeper.domain.contracts.contract import (
+from watchkeeper.domain.values.contract.contract import (
     Contract,
     cadence_of,
     logbook_path_of,
     logbook_remote_of,
 )
-from watchkeeper.domain.contracts.lane_policy import policy_of
-from watchkeeper.domain.contracts.plan import GateFinding, LaunchPlan, Verdict, plan_digest, short
-from watchkeeper.domain.contracts.tracker import tracker_place
-from watchkeeper.domain.durations import render_duration
+from watchkeeper.domain.values.contract.lane_policy import policy_of
+from watchkeeper.domain.values.contract.plan import (
+    GateFinding,
+    LaunchPlan,
+    Verdict,
+    plan_digest,
+    short,
+)
+from watchkeeper.domain.values.contract.tracker import tracker_place
+from watchkeeper.domain.values.durations import render_duration
 
 _MARKS = {Verdict.BLOCK: "BLOCK", Verdict.WARN: "warn", Verdict.PASS: "pass"}
 

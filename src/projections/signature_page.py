@@ -3,8 +3,14 @@
 import re
 from collections.abc import Sequence
 
-from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS
-from watchkeeper.domain.triage.signatures.model import OUTLOOKS, Label, Scope, Signature, outlook_of
+from watchkeeper.domain.reading.signatures import CAUSES, GUARDS, MARKS
+from watchkeeper.domain.reading.signatures.model import (
+    OUTLOOKS,
+    Label,
+    Scope,
+    Signature,
+    outlook_of,
+)
 
 _BACKTICKS = re.compile(r"`+")
 

@@ -8,13 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
-from watchkeeper.domain.events import (
-    DecisionMade,
-    FindingCleared,
-    FindingOpened,
-    RunEvent,
-)
-from watchkeeper.domain.judging.rejudging import Rejudged
+from watchkeeper.domain.rules.whatif.rejudging import Rejudged
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened
 from watchkeeper.projections.quoting import cut, one_line
 
 _TEXT_MAX = 200

@@ -6,35 +6,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 
-from watchkeeper.domain.commands.command import Command
-from watchkeeper.domain.contracts.plan import Verdict
-from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import (
-    Action,
-    CauseSuggested,
-    CheckRecorded,
-    DecisionMade,
-    EscalationRaised,
-    FailureClassified,
-    FailureRevised,
-    FindingOpened,
-    FindingRaised,
-    PreflightRecorded,
-    SealBlocked,
-)
-from watchkeeper.domain.evolving.evolve import evolve
-from watchkeeper.domain.judging.counterfactuals import (
+from watchkeeper.domain.rules.ends.claim_strength import Claim, cause_claim, outlook_claim
+from watchkeeper.domain.rules.registry import RULES
+from watchkeeper.domain.rules.shared.command import Command
+from watchkeeper.domain.rules.whatif.counterfactuals import (
     Otherwise,
     Scene,
     answered_by,
     decided_otherwise,
     found_otherwise,
 )
-from watchkeeper.domain.recovery.standing import Claim, cause_claim, outlook_claim
-from watchkeeper.domain.rules.rules import RULES
-from watchkeeper.domain.state.run import Run, Unreadable
-from watchkeeper.domain.values import SourceState
-from watchkeeper.projections.events_table import summary
+from watchkeeper.domain.run.ends import (
+    Action,
+    CauseSuggested,
+    DecisionMade,
+    FailureClassified,
+    FailureRevised,
+)
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.evolve.evolve import evolve
+from watchkeeper.domain.run.health import FindingOpened, FindingRaised
+from watchkeeper.domain.run.launch import PreflightRecorded
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.domain.run.seal import SealBlocked
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import SourceState
+from watchkeeper.domain.values.contract.plan import Verdict
+from watchkeeper.projections.describe.event_lines import summary
 from watchkeeper.projections.quoting import cut, one_line
 
 _EVENT = re.compile(r"\bevents? (\d+)(?: and (\d+))?")

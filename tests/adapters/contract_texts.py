@@ -9,7 +9,7 @@ from watchkeeper.adapters.bad_input import (
     render_problems,
 )
 from watchkeeper.adapters.contracts.file import read_contract
-from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.values.contract.contract import Contract
 
 SHA = "4be1c09d1f0a7a2c3a1e5d6b7c8d9e0f1a2b3c4d"
 

@@ -27,21 +27,20 @@ from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.signals import parse_message
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import SqliteStore
-from watchkeeper.domain.commands.command import Command
-from watchkeeper.domain.commands.commands import (
+from watchkeeper.domain.rules.launch.commands import (
     ApproveLaunch,
     ConfirmLaunched,
     DraftRun,
-    RecordCheck,
     RequestLaunch,
-    TakeWatch,
 )
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.observed.signals import Delivery, Parsed, Signal
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.domain.state.run import Run
-from watchkeeper.inbound import Inbox
-from watchkeeper.ledger import Handled, Ledger
+from watchkeeper.domain.rules.shared.command import Command
+from watchkeeper.domain.rules.watch.commands import RecordCheck, TakeWatch
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.observation.signals import Delivery, Parsed, Signal
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.services.ledger.ledger import Handled, Ledger
+from watchkeeper.services.signals.inbound import Inbox
 
 RUN = "grug-moe-1e23-ep8"
 SUBMISSION = "ray-run-ada-grug_moe_1e23_ep8-20261118-173012"

@@ -12,8 +12,8 @@ from itertools import count
 from threading import Thread
 
 from tests.stores import Place
-from watchkeeper.committer import Committer
-from watchkeeper.event_store import StoreFailure, VersionConflict, Write
+from watchkeeper.ports.event_store import StoreFailure, VersionConflict, Write
+from watchkeeper.services.ledger.group_commit import Committer
 
 
 def say(text: object) -> None:

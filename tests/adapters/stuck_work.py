@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.adapters import stuck_work
 from watchkeeper.adapters.processes import Tell, in_processes
-from watchkeeper.event_store import StoreCrowded, StoreFailure
+from watchkeeper.ports.event_store import StoreCrowded, StoreFailure
 
 NUMBER = 3
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.stores import Place
-from watchkeeper.event_store import (
+from watchkeeper.ports.event_store import (
     Append,
     Appended,
     EventStore,

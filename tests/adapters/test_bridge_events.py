@@ -14,7 +14,7 @@ from watchkeeper.adapters.ray import events_http
 from watchkeeper.adapters.ray.events_http import received
 from watchkeeper.adapters.ray.messages import EVENT, Writer
 from watchkeeper.adapters.ray.spool import Spool, open_spool
-from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "ray"
 WRITER = Writer("c", Scrubber(b"key"))

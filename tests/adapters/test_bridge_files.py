@@ -17,7 +17,7 @@ from watchkeeper.adapters.ray.job_poll import Poller
 from watchkeeper.adapters.ray.messages import CLUSTER_EVENT, JOB_OBSERVED, UNREADABLE, Writer
 from watchkeeper.adapters.ray.publishing import TopicPublisher
 from watchkeeper.adapters.ray.spool import Spool, open_spool
-from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 WRITER = Writer("c", Scrubber(b"key"))

@@ -9,7 +9,7 @@ import pytest
 
 from watchkeeper.adapters.ray.export_log import job_of
 from watchkeeper.adapters.ray.messages import DATA_BYTES_MAX, Message, Told, Worth, Writer
-from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 NOW = datetime(2026, 11, 20, 23, 59, 45, tzinfo=UTC)

@@ -13,7 +13,7 @@ from watchkeeper.adapters.ray import job_poll
 from watchkeeper.adapters.ray.job_poll import Poller
 from watchkeeper.adapters.ray.messages import Writer
 from watchkeeper.adapters.ray.spool import Spool, open_spool
-from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 WRITER = Writer("c", Scrubber(b"key"))

@@ -13,7 +13,7 @@ import pytest
 
 from watchkeeper.adapters.ray.messages import OVERFLOWED, Message, Told, Worth, Writer
 from watchkeeper.adapters.ray.spool import Spool, SpoolProblem, open_spool, spool_key
-from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 WRITER = Writer("c", Scrubber(b"key"))

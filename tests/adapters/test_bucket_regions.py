@@ -5,7 +5,7 @@ import pytest
 from tests.gcs import place_bucket
 from tests.s3 import place_s3_bucket
 from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports.sources import Unavailable
 
 
 @pytest.mark.gcs

@@ -11,8 +11,8 @@ from fsspec.implementations.local import LocalFileSystem
 from watchkeeper import clock
 from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems
 from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints, parse_metadata
-from watchkeeper.domain.values import CheckpointFacts, CheckpointKind, CheckpointListing
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.basic import CheckpointFacts, CheckpointKind, CheckpointListing
+from watchkeeper.ports.sources import Unavailable
 
 SOON = timedelta(seconds=10)
 

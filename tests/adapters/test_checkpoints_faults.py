@@ -16,7 +16,7 @@ from tests.adapters.test_checkpoints import SOON, put_checkpoint, steps
 from watchkeeper import clock
 from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems
 from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports.sources import Unavailable
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from watchkeeper import clock
 from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems
 from watchkeeper.adapters.checkpoints.listing import FsspecCheckpoints
 from watchkeeper.adapters.checkpoints.sizes import Size, measure
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports.sources import Unavailable
 
 MEMORY_GROWTH_MAX_KB = 40_000
 """Measured: 16 MB, and 27 MB with 10,000 objects: threads and buffers. Keeping all objects, planted

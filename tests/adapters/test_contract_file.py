@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from tests.adapters.contract_texts import SHA, VALID, VALID_TOML, changed, complaint, read
 from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
 from watchkeeper.adapters.contracts.guide import COMMENTS, CONTRACT
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.durations import parse_duration
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.durations import parse_duration
 
 
 def test_a_valid_contract_is_read(tmp_path: Path) -> None:

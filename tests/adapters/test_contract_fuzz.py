@@ -15,7 +15,7 @@ from watchkeeper.adapters.bad_input import (
     BadInput,
     problem_rows,
 )
-from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.values.contract.contract import Contract
 
 FUZZ = settings(
     deadline=timedelta(seconds=5),

@@ -13,7 +13,7 @@ import pytest
 import watchkeeper.adapters.demo
 from watchkeeper import clock
 from watchkeeper.adapters.demo import fault
-from watchkeeper.domain.progress.progress import parse_startup
+from watchkeeper.domain.reading.progress.progress import parse_startup
 
 SCRIPT = Path(watchkeeper.adapters.demo.__file__).parent / "assets" / "train_lm.py"
 STEPS = 40

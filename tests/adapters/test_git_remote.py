@@ -24,8 +24,8 @@ from watchkeeper.adapters.git import GitRemoteMirror, open_git_remote
 from watchkeeper.adapters.git.address import parse_remote, scrub
 from watchkeeper.adapters.git.trees import TreeEntry, parse_tree, tree_with
 from watchkeeper.clock import ExponentialBackoff, Timer, sleep
-from watchkeeper.ports import Unavailable
-from watchkeeper.ports_git import BranchHead, GitRemote, PushRaced, TagTaken
+from watchkeeper.ports.git import BranchHead, GitRemote, PushRaced, TagTaken
+from watchkeeper.ports.sources import Unavailable
 
 pytestmark = pytest.mark.git
 

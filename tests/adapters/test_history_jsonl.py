@@ -11,8 +11,8 @@ from watchkeeper.adapters.trackers import jsonl_history
 from watchkeeper.adapters.trackers.jsonl import JsonlTracker
 from watchkeeper.adapters.trackers.jsonl_history import Kept, read_on
 from watchkeeper.adapters.trackers.metric_points import COLUMNS_MAX, Point
-from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX, MetricHistory
-from watchkeeper.ports import HistoryTracker, Unavailable
+from watchkeeper.domain.values.observation.sources import HISTORY_POINTS_MAX, MetricHistory
+from watchkeeper.ports.sources import HistoryTracker, Unavailable
 
 START = {"tracker": {"id": "r1", "display_name": "r1", "state": "running"}}
 

@@ -8,8 +8,8 @@ import pytest
 from tests.wandb_stub import KEY, ask_stub, train
 from watchkeeper import clock
 from watchkeeper.adapters.trackers.wandb_online import WandbTracker
-from watchkeeper.domain.contracts.tracker import TrackerPart
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.contract.tracker import TrackerPart
+from watchkeeper.ports.sources import Unavailable
 
 pytestmark = pytest.mark.wandb
 

@@ -11,8 +11,8 @@ import pytest
 from tests.adapters.test_tracker_wandb_offline import TRAINING, offline_folders, tracker
 from tests.wandb_stub import train
 from watchkeeper import clock
-from watchkeeper.domain.values import BUFFERED
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.basic import BUFFERED
+from watchkeeper.ports.sources import Unavailable
 
 pytestmark = pytest.mark.wandb
 

@@ -16,8 +16,8 @@ import pytest
 from watchkeeper.adapters.local import supervisor
 from watchkeeper.adapters.local.orchestrator import SUPERVISOR_DIED, LocalOrchestrator
 from watchkeeper.clock import ExponentialBackoff
-from watchkeeper.domain.values import JobFacts, JobSpec, JobState
-from watchkeeper.ports import SubmitRefused, Unavailable
+from watchkeeper.domain.values.basic import JobFacts, JobSpec, JobState
+from watchkeeper.ports.sources import SubmitRefused, Unavailable
 
 LIMIT = timedelta(seconds=60)
 LIVE = frozenset({JobState.PENDING, JobState.RUNNING})

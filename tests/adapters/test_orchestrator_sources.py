@@ -19,9 +19,14 @@ from watchkeeper.adapters.ray import cluster
 from watchkeeper.adapters.ray.around import demands_of, hosts_of, others_of
 from watchkeeper.adapters.ray.attempts import actors_of, ordered, tasks_of
 from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
-from watchkeeper.domain.observed.sources import ATTEMPTS_MAX, AttemptFacts, AttemptState, MountFacts
-from watchkeeper.domain.values import JobSpec, JobState
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.basic import JobSpec, JobState
+from watchkeeper.domain.values.observation.sources import (
+    ATTEMPTS_MAX,
+    AttemptFacts,
+    AttemptState,
+    MountFacts,
+)
+from watchkeeper.ports.sources import Unavailable
 
 LIMIT = timedelta(seconds=420)
 """Ray begins few workers at once: six took more than 150 s once while all other tests began."""

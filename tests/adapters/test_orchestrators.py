@@ -1,4 +1,4 @@
-"""The contract of `watchkeeper.ports.Orchestrator`, on every orchestrator that there is."""
+"""The contract of `watchkeeper.ports.sources.Orchestrator`, on every orchestrator that there is."""
 
 import importlib
 import os
@@ -14,8 +14,8 @@ import pytest
 
 from watchkeeper.adapters.local.orchestrator import LocalOrchestrator
 from watchkeeper.clock import ExponentialBackoff
-from watchkeeper.domain.values import TERMINAL, JobFacts, JobSpec, JobState
-from watchkeeper.ports import Orchestrator, SubmitRefused
+from watchkeeper.domain.values.basic import TERMINAL, JobFacts, JobSpec, JobState
+from watchkeeper.ports.sources import Orchestrator, SubmitRefused
 
 LIMIT = timedelta(seconds=60)
 """Two busy cores start a job on Ray in 2-5 s."""

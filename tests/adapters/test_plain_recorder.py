@@ -11,7 +11,7 @@ from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
 from watchkeeper.adapters.store.rest import rest_path
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.event_store import Write
+from watchkeeper.ports.event_store import Write
 
 
 def write(path: Path, stream: str) -> None:

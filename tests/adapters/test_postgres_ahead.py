@@ -15,7 +15,7 @@ from tests.postgres import PostgresServer
 from watchkeeper.adapters.store.postgres import PostgresStore, open_postgres
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_link import LIMITS, Limits
-from watchkeeper.event_store import READ_PAGE, Recorded, StoreFailure, Write
+from watchkeeper.ports.event_store import READ_PAGE, Recorded, StoreFailure, Write
 
 pytestmark = pytest.mark.postgres
 

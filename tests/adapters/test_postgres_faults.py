@@ -29,7 +29,7 @@ from watchkeeper.adapters.store.postgres_link import LIMITS
 from watchkeeper.adapters.store.postgres_recorder import PostgresRecorder
 from watchkeeper.adapters.store.postgres_schema import marks_of
 from watchkeeper.adapters.store.postgres_verify import verify_postgres
-from watchkeeper.event_store import (
+from watchkeeper.ports.event_store import (
     Append,
     Appended,
     StatusRow,

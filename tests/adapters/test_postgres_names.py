@@ -8,7 +8,7 @@ from tests.postgres import PostgresServer
 from watchkeeper.adapters.store import postgres_names
 from watchkeeper.adapters.store.postgres import PostgresStore, open_postgres
 from watchkeeper.adapters.store.postgres_address import parse_address
-from watchkeeper.event_store import StoreFailure, Write
+from watchkeeper.ports.event_store import StoreFailure, Write
 
 pytestmark = pytest.mark.postgres
 

@@ -18,7 +18,7 @@ from watchkeeper.adapters.store.postgres import PostgresStore, open_postgres
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_rows import read_rows
 from watchkeeper.adapters.store.postgres_verify import verify_postgres
-from watchkeeper.event_store import Write
+from watchkeeper.ports.event_store import Write
 
 pytestmark = pytest.mark.postgres
 

@@ -18,7 +18,7 @@ from watchkeeper.adapters.principals import (
     add_human,
     read_principals,
 )
-from watchkeeper.domain.people import Actor
+from watchkeeper.domain.values.people import Actor
 
 LISTED = {
     "alice": Principal(kind="human", name="Alice Ng"),

@@ -20,7 +20,7 @@ from tests.adapters.stuck_work import NUMBER, SLOW, crowded, doubled, ill, quiet
 from watchkeeper.adapters import processes
 from watchkeeper.adapters.processes import ProcessLost, cores, in_processes
 from watchkeeper.clock import ExponentialBackoff
-from watchkeeper.event_store import StoreCrowded, StoreFailure
+from watchkeeper.ports.event_store import StoreCrowded, StoreFailure
 
 LIMIT = timedelta(seconds=60)
 

@@ -21,12 +21,12 @@ from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.listening import Board, Source
 from watchkeeper.adapters.pubsub import admin
 from watchkeeper.adapters.pubsub.consumer import EXTENSION_MIN, Consumer, Take
-from watchkeeper.domain.commands.commands import DraftRun
-from watchkeeper.domain.events import SignalReceived
-from watchkeeper.domain.observed.signals import Delivery
-from watchkeeper.event_store import StoreFailure, VersionConflict
-from watchkeeper.inbound import Inbox
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.run.signals import SignalReceived
+from watchkeeper.domain.values.observation.signals import Delivery
+from watchkeeper.ports.event_store import StoreFailure, VersionConflict
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services.signals.inbound import Inbox
 
 pytestmark = [pytest.mark.pubsub, pytest.mark.timeout(600)]
 

@@ -27,9 +27,9 @@ from watchkeeper.adapters.listening import read_told
 from watchkeeper.adapters.pubsub import consumer as consuming
 from watchkeeper.adapters.pubsub.consumer import Consumer
 from watchkeeper.adapters.store.choosing import verify_ledger
-from watchkeeper.domain.commands.commands import DraftRun
-from watchkeeper.domain.signals.box import SIGNALS
-from watchkeeper.inbound import Inbox
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.run.signal_box import SIGNALS
+from watchkeeper.services.signals.inbound import Inbox
 
 SUBSCRIPTION = "projects/my-project/subscriptions/signals"
 LIMIT = timedelta(seconds=150)

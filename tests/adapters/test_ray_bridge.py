@@ -18,7 +18,7 @@ from tests.bridges import Running, Subscription, bridge, command, subscribe
 from watchkeeper import clock
 from watchkeeper.adapters.ray.cluster import HeadNotStarted, RayHead, start_head
 from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
-from watchkeeper.domain.values import JobSpec
+from watchkeeper.domain.values.basic import JobSpec
 
 pytestmark = [pytest.mark.ray, pytest.mark.pubsub, pytest.mark.timeout(700)]
 

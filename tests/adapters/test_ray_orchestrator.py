@@ -21,12 +21,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from watchkeeper import outside
 from watchkeeper.adapters.ray import cluster
 from watchkeeper.adapters.ray.orchestrator import RayOrchestrator, read_entrypoint
 from watchkeeper.clock import ExponentialBackoff
-from watchkeeper.domain.values import JobFacts, JobSpec, JobState
-from watchkeeper.ports import SubmitRefused, Unavailable
+from watchkeeper.domain.values.basic import JobFacts, JobSpec, JobState
+from watchkeeper.ports.sources import SubmitRefused, Unavailable
+from watchkeeper.services import time_limit
 
 LIMIT = timedelta(seconds=60)
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "ray"
@@ -118,14 +118,14 @@ def test_a_cluster_that_takes_a_call_and_never_answers_is_unavailable_within_the
         with pytest.raises(Unavailable, match=r"no answer within 0\.3 s"):
             ask(orchestrator)
         assert time.monotonic() - began < 20
-        [(hanging, count)] = outside.left_behind().items()
+        [(hanging, count)] = time_limit.left_behind().items()
         assert hanging.startswith(f"ray {address} ")
         assert hanging.endswith(" of wk-1")
         assert count == 1
         with pytest.raises(Unavailable, match="still waiting for an earlier call"):
             ask(RayOrchestrator(address))
     # The socket's end is the end of the call that hung, and lets new calls through.
-    assert ExponentialBackoff().wait_until(lambda: not outside.left_behind(), LIMIT)
+    assert ExponentialBackoff().wait_until(lambda: not time_limit.left_behind(), LIMIT)
     with pytest.raises(Unavailable, match="Failed to connect"):
         ask(orchestrator)
 
@@ -193,13 +193,13 @@ def test_a_log_that_hangs_blocks_neither_other_jobs_nor_other_questions() -> Non
             patient = RayOrchestrator(address)
             with pytest.raises(Unavailable, match="logs of wk-1: still waiting"):
                 patient.log_tail("wk-1", lines_max=5)
-            assert outside.left_behind() == {f"ray {address} logs of wk-1": 1}
+            assert time_limit.left_behind() == {f"ray {address} logs of wk-1": 1}
             assert patient.find("wk-1").state is JobState.NOT_FOUND
             assert patient.find("wk-2").state is JobState.NOT_FOUND
             assert patient.log_tail("wk-2", lines_max=5) == ()
         finally:
             stub.release.set()
-        assert ExponentialBackoff().wait_until(lambda: not outside.left_behind(), LIMIT)
+        assert ExponentialBackoff().wait_until(lambda: not time_limit.left_behind(), LIMIT)
 
 
 @pytest.mark.parametrize(

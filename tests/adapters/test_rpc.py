@@ -19,8 +19,8 @@ from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_pb import (
     ListEventsRequest,
 )
 from watchkeeper.adapters.rpc.service import Service
-from watchkeeper.event_store import Write
-from watchkeeper.projections.event_data import whole_row
+from watchkeeper.ports.event_store import Write
+from watchkeeper.projections.published.event_data import whole_row
 
 RUN = "run-00000"
 

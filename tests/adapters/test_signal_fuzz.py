@@ -18,8 +18,15 @@ from tests.adapters.signal_world import SCRUBBER, delivery, index
 from watchkeeper import clock
 from watchkeeper.adapters.signals import parse_message
 from watchkeeper.adapters.signals.message import Message, open_message
-from watchkeeper.domain.observed.signals import Delivery, Ignored, Parsed, Poison, Signal, claim_of
-from watchkeeper.domain.signals.binding import Registry, bind
+from watchkeeper.domain.rules.signals.binding import Registry, bind
+from watchkeeper.domain.values.observation.signals import (
+    Delivery,
+    Ignored,
+    Parsed,
+    Poison,
+    Signal,
+    claim_of,
+)
 
 NAMES = sorted(index())
 LIMIT = timedelta(seconds=5)

@@ -39,8 +39,10 @@ from tests.adapters.signal_world import (
 from watchkeeper.adapters.signals import parse_message
 from watchkeeper.adapters.signals.log_lines import PATTERNS
 from watchkeeper.adapters.store.sqlite import open_store
-from watchkeeper.domain.events import SignalReceived
-from watchkeeper.domain.observed.signals import (
+from watchkeeper.domain.rules.signals.receiving import cause_by_witnesses, doubted
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.signals import SignalReceived
+from watchkeeper.domain.values.observation.signals import (
     URGENT,
     Claims,
     Delivery,
@@ -49,10 +51,8 @@ from watchkeeper.domain.observed.signals import (
     Signal,
     SignalKind,
 )
-from watchkeeper.domain.signals.receiving import cause_by_witnesses, doubted
-from watchkeeper.domain.state.run import Run
-from watchkeeper.inbound import Inbox, Outcome
-from watchkeeper.ledger import Ledger
+from watchkeeper.services.ledger.ledger import Ledger
+from watchkeeper.services.signals.inbound import Inbox, Outcome
 
 K = SignalKind
 

@@ -7,7 +7,7 @@ import pytest
 
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.event_store import StoreFailure, Write
+from watchkeeper.ports.event_store import StoreFailure, Write
 
 NOTED = ("run.noted.1", b'{"text":"all well"}')
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from tests.stores import Place
-from watchkeeper.event_store import KeyRow, StatusRow, VersionConflict, Write
+from watchkeeper.ports.event_store import KeyRow, StatusRow, VersionConflict, Write
 
 NOTE = ("run.noted.1", b'{"data":{}}')
 

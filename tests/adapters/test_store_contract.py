@@ -13,8 +13,8 @@ from freezegun import freeze_time
 
 from tests.adapters.store_processes import line_of, tell, worker
 from tests.stores import Place
-from watchkeeper.domain.chain import GENESIS
-from watchkeeper.event_store import (
+from watchkeeper.domain.run.chain import GENESIS
+from watchkeeper.ports.event_store import (
     READ_PAGE,
     Appended,
     EventStore,

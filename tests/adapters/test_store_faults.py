@@ -26,7 +26,7 @@ from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.rest import rest_path
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.event_store import Appended, StoreAway, StoreFailure, Write
+from watchkeeper.ports.event_store import Appended, StoreAway, StoreFailure, Write
 
 KILLS = 15
 SHORT = timedelta(milliseconds=50)

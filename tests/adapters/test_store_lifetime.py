@@ -11,7 +11,7 @@ import pytest
 from watchkeeper.adapters.store.rest import rest_path
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.event_store import StoreFailure, VersionConflict, Write
+from watchkeeper.ports.event_store import StoreFailure, VersionConflict, Write
 
 NOTED = ("run.noted.1", b'{"text":"all well"}')
 

@@ -25,8 +25,8 @@ from watchkeeper.adapters.store.parts import Jobs, Part, Walked, join, parts_of,
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_verify import verify_postgres
 from watchkeeper.adapters.store.verify import StoreReport, verify_store
-from watchkeeper.domain.chain import GENESIS, Head, chain_hash
-from watchkeeper.event_store import Write
+from watchkeeper.domain.run.chain import GENESIS, Head, chain_hash
+from watchkeeper.ports.event_store import Write
 
 EVENTS = 24
 PART = 4

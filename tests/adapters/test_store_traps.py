@@ -25,16 +25,17 @@ from tests.postgres import PostgresServer
 from tests.stores import Place, held_open, tamper
 from watchkeeper import clock
 from watchkeeper.adapters.store.content import ProblemKind
-from watchkeeper.deciding import ATTEMPTS
-from watchkeeper.domain.commands.commands import AddNote, DraftRun
-from watchkeeper.domain.envelope import Undecodable, decode, encode
-from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.domain.state.run import Run, Unreadable
-from watchkeeper.event_store import Appended, EventStore, Write
-from watchkeeper.ledger import Handled, Ledger
-from watchkeeper.tailer import PAGE, Tailer
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.rules.operator.commands import AddNote
+from watchkeeper.domain.run.envelope import Undecodable, decode, encode
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.ports.event_store import Appended, EventStore, Write
+from watchkeeper.services.ledger.ledger import Handled, Ledger
+from watchkeeper.services.ledger.ledger_feed import PAGE, Tailer
+from watchkeeper.services.ledger.optimistic_retry import ATTEMPTS
 
 DRI = Actor(principal="dri", kind="human")
 

@@ -28,7 +28,7 @@ from watchkeeper.adapters.store.lock import lock_path
 from watchkeeper.adapters.store.rest import rest_path
 from watchkeeper.adapters.store.sqlite import open_store
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.event_store import Appended, StatusRow, StoreFailure, Write
+from watchkeeper.ports.event_store import Appended, StatusRow, StoreFailure, Write
 
 STREAMS = [f"run/stream-{letter}" for letter in "abcdefgh"]
 EVENTS = 400

@@ -22,8 +22,9 @@ from watchkeeper.adapters.targets.address import TargetMistake, target, targets
 from watchkeeper.adapters.targets.file import FileTarget
 from watchkeeper.adapters.targets.pubsub import REQUEST_BYTES_MAX, PubsubTarget
 from watchkeeper.adapters.targets.webhook import WebhookTarget, retry_after
-from watchkeeper.ports import EventTarget, Unavailable
-from watchkeeper.projections.cloud_event import CloudEvent, attributes, cloud_event, structured
+from watchkeeper.domain.values.cloud_event import CloudEvent
+from watchkeeper.ports.sources import EventTarget, Unavailable
+from watchkeeper.projections.published.cloud_event import attributes, cloud_event, structured
 
 
 def event(position: int, run: str = "a-run", text: str = "x") -> CloudEvent:

@@ -16,9 +16,9 @@ from watchkeeper import clock
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.telemetry import PAGE_BYTES_MAX, MetricsPage
-from watchkeeper.domain.contracts.sources import TelemetryPart
-from watchkeeper.domain.observed.sources import TelemetryFacts, TrainingPhase
-from watchkeeper.ports import TelemetryOutside, Unavailable
+from watchkeeper.domain.values.contract.sources import TelemetryPart
+from watchkeeper.domain.values.observation.sources import TelemetryFacts, TrainingPhase
+from watchkeeper.ports.sources import TelemetryOutside, Unavailable
 
 Handler = Callable[[http.server.BaseHTTPRequestHandler], None]
 

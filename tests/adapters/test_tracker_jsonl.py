@@ -12,8 +12,8 @@ import pytest
 import watchkeeper.adapters.demo
 from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems
 from watchkeeper.adapters.trackers.jsonl import HEAD_BYTES, TAIL_BYTES, JsonlTracker
-from watchkeeper.domain.values import TrackerFacts
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.basic import TrackerFacts
+from watchkeeper.ports.sources import Unavailable
 
 SCRIPT = Path(watchkeeper.adapters.demo.__file__).parent / "assets" / "train_lm.py"
 

@@ -10,9 +10,9 @@ from tests.adapters.hostile_wandb import RUN, Hostile, hostile_server
 from tests.wandb_stub import KEY, ask_stub, train
 from watchkeeper.adapters.trackers.wandb_online import WandbTracker
 from watchkeeper.adapters.trackers.wandb_reader import NAMESAKES_MAX
-from watchkeeper.domain.contracts.tracker import TrackerPart
-from watchkeeper.domain.observed.gate_facts import TrackerNames
-from watchkeeper.ports import NamesTracker, Unavailable
+from watchkeeper.domain.values.contract.tracker import TrackerPart
+from watchkeeper.domain.values.observation.gate_facts import TrackerNames
+from watchkeeper.ports.sources import NamesTracker, Unavailable
 
 pytestmark = pytest.mark.wandb
 

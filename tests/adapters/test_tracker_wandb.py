@@ -19,8 +19,8 @@ from watchkeeper import clock
 from watchkeeper.adapters.compose import Adapters
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.trackers.wandb_online import WandbTracker
-from watchkeeper.domain.contracts.tracker import TrackerPart
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.contract.tracker import TrackerPart
+from watchkeeper.ports.sources import Unavailable
 
 pytestmark = pytest.mark.wandb
 

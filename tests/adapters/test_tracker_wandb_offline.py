@@ -15,9 +15,9 @@ import pytest
 from tests.wandb_stub import train
 from watchkeeper.adapters.trackers import wandb_offline as tracker_wandb_offline
 from watchkeeper.adapters.trackers.wandb_offline import VERSIONS, OfflineWandbTracker, inspect
-from watchkeeper.domain.contracts.tracker import TrackerPart
-from watchkeeper.domain.values import TrackerFacts
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.basic import TrackerFacts
+from watchkeeper.domain.values.contract.tracker import TrackerPart
+from watchkeeper.ports.sources import Unavailable
 
 pytestmark = pytest.mark.wandb
 

@@ -14,7 +14,7 @@ import pytest
 
 import watchkeeper.adapters.demo
 from watchkeeper import clock
-from watchkeeper.domain.progress.progress import parse_progress, parse_startup
+from watchkeeper.domain.reading.progress.progress import parse_progress, parse_startup
 
 SCRIPT = Path(watchkeeper.adapters.demo.__file__).parent / "assets" / "train_lm.py"
 QUICK = ["--checkpoint-every", "20", "--step-delay", "0", "--shard-delay", "0"]

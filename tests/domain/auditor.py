@@ -5,40 +5,36 @@ Written apart from the rules that it checks: it folds nothing with the domain's 
 
 from collections.abc import Iterator, Sequence
 
-from watchkeeper.domain.contracts.plan import Verdict
-from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import (
-    Action,
-    ActProposed,
-    ApprovalRevoked,
-    CheckpointRejected,
-    CheckpointValidated,
-    CheckRecorded,
-    ConsentGiven,
-    ConsentRevoked,
-    ConsentUsed,
+from watchkeeper.domain.run.checkpoints import CheckpointRejected, CheckpointValidated
+from watchkeeper.domain.run.ends import Action, DecisionMade, RunAbandoned, RunFinished, RunStopped
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.launch import (
     ContractAmended,
-    DecisionMade,
-    EscalationRaised,
     InstanceEnded,
     LaunchApproved,
     LaunchRefused,
     LaunchRequested,
     PreflightRecorded,
+)
+from watchkeeper.domain.run.operator import (
     RelaunchRequested,
     RollbackApproved,
-    RunAbandoned,
-    RunFinished,
-    RunSealed,
-    RunStopped,
     RunSuperseded,
-    SealVerified,
     StopRequested,
+)
+from watchkeeper.domain.run.permits import (
+    ActProposed,
+    ApprovalRevoked,
+    ConsentGiven,
+    ConsentRevoked,
+    ConsentUsed,
     WaiverGranted,
     WaiverRevoked,
-    WatchHandedOver,
-    WatchTaken,
 )
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.seal import RunSealed, SealVerified
+from watchkeeper.domain.run.watch import CheckRecorded, WatchHandedOver, WatchTaken
+from watchkeeper.domain.values.contract.plan import Verdict
 
 HUMAN_ONLY = (
     "run.launch_approved.1",

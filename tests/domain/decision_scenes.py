@@ -16,11 +16,17 @@ from tests.domain.samples import (
     node_lost,
     tracker,
 )
-from watchkeeper.domain.commands.commands import Acknowledge, GiveConsent, Stop
-from watchkeeper.domain.commands.manoeuvres import AnnounceAct, RequestRelaunch
-from watchkeeper.domain.events import Action, ActKind
-from watchkeeper.domain.observed.sources import AttemptFacts
-from watchkeeper.domain.values import JobFacts
+from watchkeeper.domain.rules.operator.commands import (
+    Acknowledge,
+    AnnounceAct,
+    RequestRelaunch,
+    Stop,
+)
+from watchkeeper.domain.rules.permits.commands import GiveConsent
+from watchkeeper.domain.run.ends import Action
+from watchkeeper.domain.run.operator import ActKind
+from watchkeeper.domain.values.basic import JobFacts
+from watchkeeper.domain.values.observation.sources import AttemptFacts
 
 Given = Callable[[], History]
 When = Callable[[History], Answer]

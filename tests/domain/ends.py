@@ -5,10 +5,10 @@ from typing import Any
 
 from tests.domain.given import Answer, History
 from tests.domain.samples import exited
-from watchkeeper.domain.events import FailureClassified, Outlook
-from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
-from watchkeeper.domain.state.causes import cause_of
-from watchkeeper.domain.values import JobFacts
+from watchkeeper.domain.run.ends import FailureClassified
+from watchkeeper.domain.values.basic import JobFacts
+from watchkeeper.domain.values.causes import Outlook, cause_of
+from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
 
 
 def ends_as(

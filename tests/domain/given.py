@@ -20,37 +20,32 @@ from tests.domain.samples import (
     listing,
     seen,
 )
-from watchkeeper.domain.commands.commands import (
+from watchkeeper.domain.rules.decide import decide
+from watchkeeper.domain.rules.launch.commands import (
     ApproveLaunch,
     ConfirmLaunched,
     DraftRun,
-    RecordCheck,
     Relaunch,
     RequestLaunch,
-    RunCommand,
-    TakeWatch,
 )
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.deciding.decide import decide
-from watchkeeper.domain.envelope import Envelope, Event
-from watchkeeper.domain.events import (
-    Action,
-    CheckRecorded,
-    DecisionMade,
-    Fact,
-    FindingOpened,
-    FindingRaised,
-    LaunchRequested,
-    RunEvent,
-    SealBlocked,
-)
-from watchkeeper.domain.evolving.evolve import evolve
-from watchkeeper.domain.observed.observation import GateFacts
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.state.phases import Interrupted
-from watchkeeper.domain.state.run import Run, contract_of
-from watchkeeper.domain.values import JobFacts
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.rules.table import RunCommand
+from watchkeeper.domain.rules.watch.commands import RecordCheck, TakeWatch
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.envelope import Envelope, Event
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.evolve.evolve import evolve
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.health import FindingOpened, FindingRaised
+from watchkeeper.domain.run.launch import LaunchRequested
+from watchkeeper.domain.run.phases import Interrupted
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.run.seal import SealBlocked
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobFacts
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.observation.observation import GateFacts
+from watchkeeper.domain.values.people import Actor
 
 Wanted = TypeVar("Wanted", bound=Fact)
 

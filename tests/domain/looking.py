@@ -5,15 +5,11 @@ from typing import Any
 
 from tests.domain.given import Answer, History
 from tests.domain.samples import DRI, bar, down, fresh, job
-from watchkeeper.domain.commands.manoeuvres import AnnounceAct
-from watchkeeper.domain.events import (
-    ActKind,
-    CheckRecorded,
-    FindingCleared,
-    FindingOpened,
-    FindingRaised,
-)
-from watchkeeper.domain.observed.liveness import Liveness
+from watchkeeper.domain.rules.operator.commands import AnnounceAct
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised
+from watchkeeper.domain.run.operator import ActKind
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.observation.liveness import Liveness
 
 MINUTE = timedelta(minutes=1)
 CADENCE = timedelta(seconds=570)

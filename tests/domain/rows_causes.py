@@ -41,9 +41,12 @@ from tests.domain.samples import (
     node_lost,
     tracker,
 )
-from watchkeeper.domain.events import Action, ActKind, ActProposed, LaunchRequested
-from watchkeeper.domain.observed.sources import AttemptState
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.run.ends import Action
+from watchkeeper.domain.run.launch import LaunchRequested
+from watchkeeper.domain.run.operator import ActKind
+from watchkeeper.domain.run.permits import ActProposed
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.observation.sources import AttemptState
 
 R1 = Decides(
     rule="R1",

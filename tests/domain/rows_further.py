@@ -51,11 +51,11 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.events import Action, DecisionMade
-from watchkeeper.domain.observed.sources import OtherJob
-from watchkeeper.domain.state.phases import Interrupted, Running
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.phases import Interrupted, Running
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.observation.sources import OtherJob
 
 ASK_R10 = (Action.ESCALATE, "R10")
 NOTHING = listing()

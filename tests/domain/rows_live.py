@@ -33,20 +33,22 @@ from tests.domain.samples import (
     listing,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.manoeuvres import ReportStaleMonitor
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.events import Action, CheckRecorded, Health
-from watchkeeper.domain.observed.liveness import witness_of
-from watchkeeper.domain.observed.sources import (
+from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.run.ends import Action
+from watchkeeper.domain.run.phases import Running, Stabilizing
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.check import Health
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.observation.liveness import witness_of
+from watchkeeper.domain.values.observation.sources import (
     CapacityFacts,
     HostFacts,
     MountFacts,
     NodeFacts,
     OtherJob,
 )
-from watchkeeper.domain.state.phases import Running, Stabilizing
-from watchkeeper.domain.values import JobState
 
 SELDOM = contract(checkpoints={"temporary_every": "", "permanent_every_steps": 100_000})
 """A contract by which no checkpoint is due for days."""

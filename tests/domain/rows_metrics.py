@@ -17,7 +17,7 @@ from tests.domain.rule_tables import (
     Row,
 )
 from tests.domain.training import Training, training, wobble
-from watchkeeper.domain.events import Action
+from watchkeeper.domain.run.ends import Action
 
 GOOD: dict[str, Any] = {"z_loss": 0.001, "entropy": 2.0, "skipped": 0.0}
 """What is logged beside the usual where a fault needs it."""

@@ -35,9 +35,13 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge, VerifySeal
-from watchkeeper.domain.events import Action, FindingOpened, LaunchRequested, SealVerified
-from watchkeeper.domain.state.phases import Finished, Interrupted
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.seal.commands import VerifySeal
+from watchkeeper.domain.run.ends import Action
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.launch import LaunchRequested
+from watchkeeper.domain.run.phases import Finished, Interrupted
+from watchkeeper.domain.run.seal import SealVerified
 
 NO_LOG_NOR_TRACKER: Facts = {"without": ("tracker", "logs")}
 

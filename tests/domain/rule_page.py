@@ -21,7 +21,7 @@ from tests.domain.rule_tables import (
     Decides,
     Row,
 )
-from watchkeeper.domain.rules.rules import RULES
+from watchkeeper.domain.rules.registry import RULES
 
 TESTS = Path(__file__).resolve().parent
 TABLES = "tests/domain/test_rule_tables.py"

@@ -14,18 +14,13 @@ from typing import Any, Protocol
 
 from tests.domain.given import Answer, History
 from tests.domain.looking import announce
-from watchkeeper.domain.events import (
-    Action,
-    ActProposed,
-    CheckRecorded,
-    ConsentUsed,
-    DecisionMade,
-    EscalationRaised,
-    FindingCleared,
-    FindingOpened,
-    LaunchRequested,
-    RelaunchRequested,
-)
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened
+from watchkeeper.domain.run.launch import LaunchRequested
+from watchkeeper.domain.run.operator import RelaunchRequested
+from watchkeeper.domain.run.permits import ActProposed, ConsentUsed
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.watch import CheckRecorded
 
 WINDOW = timedelta(days=2)
 """How long an announced act lasts here: longer than any row looks."""

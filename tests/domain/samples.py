@@ -7,25 +7,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.plan import LaunchPlan, make_plan
-from watchkeeper.domain.events import CheckRecorded, ConsentGiven, Health, Holder, Startup
-from watchkeeper.domain.observed.gate_facts import (
-    LogbookFacts,
-    RepositoryFacts,
-    StoreFacts,
-    TrackerNames,
-    WorktreeFacts,
-)
-from watchkeeper.domain.observed.observation import (
-    GateFacts,
-    JobDescription,
-    Observation,
-    SealFacts,
-)
-from watchkeeper.domain.observed.signals import Signal, SignalKind
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.values import (
+from watchkeeper.domain.run.permits import ConsentGiven
+from watchkeeper.domain.run.watch import CheckRecorded, Holder
+from watchkeeper.domain.values.basic import (
     CheckpointFacts,
     CheckpointKind,
     CheckpointListing,
@@ -35,6 +19,24 @@ from watchkeeper.domain.values import (
     SourceState,
     TrackerFacts,
 )
+from watchkeeper.domain.values.check import Health, Startup
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import LaunchPlan, make_plan
+from watchkeeper.domain.values.observation.gate_facts import (
+    LogbookFacts,
+    RepositoryFacts,
+    StoreFacts,
+    TrackerNames,
+    WorktreeFacts,
+)
+from watchkeeper.domain.values.observation.observation import (
+    GateFacts,
+    JobDescription,
+    Observation,
+    SealFacts,
+)
+from watchkeeper.domain.values.observation.signals import Signal, SignalKind
+from watchkeeper.domain.values.people import Actor
 
 SLUG = "grug-moe-1e23-ep8"
 SHA = "4be1c09" + "0" * 33

@@ -17,15 +17,9 @@ from tests.domain.samples import (
     sealable,
     succeeded,
 )
-from watchkeeper.domain.commands.commands import (
-    Abandon,
-    CompleteSeal,
-    Stop,
-    VerifySeal,
-)
-from watchkeeper.domain.commands.manoeuvres import Supersede
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.state.phases import (
+from watchkeeper.domain.rules.operator.commands import Abandon, Stop, Supersede
+from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifySeal
+from watchkeeper.domain.run.phases import (
     Abandoned,
     Cleared,
     Draft,
@@ -40,6 +34,7 @@ from watchkeeper.domain.state.phases import (
     Superseded,
     Unborn,
 )
+from watchkeeper.domain.values.contract.contract import Contract
 
 __all__ = ["HOLDER", "story", "successor"]
 

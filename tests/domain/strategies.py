@@ -13,9 +13,10 @@ from pydantic import AwareDatetime, BaseModel, StringConstraints
 from pydantic.fields import FieldInfo
 
 from tests.domain.samples import contract
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.events import Fact, RunEvent
-from watchkeeper.domain.observed.sources import MetricHistory
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.observation.sources import MetricHistory
 
 Strategy = st.SearchStrategy[Any]
 

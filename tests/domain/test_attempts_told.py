@@ -10,10 +10,11 @@ from tests.domain.ends import attempt
 from tests.domain.given import Answer, History
 from tests.domain.looking import look
 from tests.domain.samples import exited, job, killed
-from watchkeeper.domain.events import Action, DecisionMade, FailureClassified, Outlook
-from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState, CapacityFacts
-from watchkeeper.domain.recovery.unscheduled import is_unscheduled
-from watchkeeper.domain.values import JobFacts, JobState
+from watchkeeper.domain.rules.ends.unscheduled import is_unscheduled
+from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified
+from watchkeeper.domain.values.basic import JobFacts, JobState
+from watchkeeper.domain.values.causes import Outlook
+from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState, CapacityFacts
 
 NEVER, RETRY_ONCE = Outlook.NEVER, Outlook.RETRY_ONCE
 STOPPED_BY_X = job(JobState.STOPPED, message="Terminated by user x")

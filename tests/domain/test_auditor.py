@@ -17,21 +17,14 @@ from tests.domain.samples import (
     job,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge, ReportRefusedLaunch, Stop
-from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import (
-    Action,
-    DecisionMade,
-    EscalationRaised,
-    Fact,
-    InstanceEnded,
-    LaunchRequested,
-    NoteAdded,
-    RelaunchRequested,
-    RunStopped,
-    StopRequested,
-)
-from watchkeeper.domain.state.phases import (
+from watchkeeper.domain.rules.launch.commands import ReportRefusedLaunch
+from watchkeeper.domain.rules.operator.commands import Acknowledge, Stop
+from watchkeeper.domain.run.ends import Action, DecisionMade, RunStopped
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.launch import InstanceEnded, LaunchRequested
+from watchkeeper.domain.run.operator import NoteAdded, RelaunchRequested, StopRequested
+from watchkeeper.domain.run.phases import (
     PHASES,
     Interrupted,
     Phase,
@@ -40,7 +33,8 @@ from watchkeeper.domain.state.phases import (
     Stopped,
     Superseded,
 )
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.values.basic import JobState
 
 
 def with_fact(fact: Fact, actor: Any = LOOP, *, after: type = Running) -> list[Event]:

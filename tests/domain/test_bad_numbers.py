@@ -9,18 +9,15 @@ import pytest
 from tests.domain.given import History, decided
 from tests.domain.samples import DRI, bar, checkpoint, killed, listing, sealable, succeeded, tracker
 from tests.domain.test_manoeuvres import approval, relaunch, rollback
-from watchkeeper.domain.commands.commands import Acknowledge, VerifySeal
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.events import (
-    Action,
-    DecisionMade,
-    ResumeProven,
-    RollbackPlanned,
-    SealVerified,
-)
-from watchkeeper.domain.state.bad_numbers import bad_from, last_good
-from watchkeeper.domain.state.health import health_now
-from watchkeeper.domain.values import CheckpointListing, TrackerFacts
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.seal.commands import VerifySeal
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.run.bad_numbers import bad_from, last_good
+from watchkeeper.domain.run.ends import Action, DecisionMade, ResumeProven
+from watchkeeper.domain.run.operator import RollbackPlanned
+from watchkeeper.domain.run.queries import health_now
+from watchkeeper.domain.run.seal import SealVerified
+from watchkeeper.domain.values.basic import CheckpointListing, TrackerFacts
 
 MINUTES = timedelta(minutes=10)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from watchkeeper.domain.progress.bare_bars import bare_maxima, read_bare, read_in
-from watchkeeper.domain.progress.lines import Line
-from watchkeeper.domain.progress.progress import Progress, parse_progress
+from watchkeeper.domain.reading.progress.bare_bars import bare_maxima, read_bare, read_in
+from watchkeeper.domain.reading.progress.lines import Line
+from watchkeeper.domain.reading.progress.progress import Progress, parse_progress
 
 LOSS = "{'loss': 2.3121, 'grad_norm': 1.25, 'learning_rate': 4.9e-05, 'epoch': 0.36}"
 NOBODY: set[int] = set()

@@ -10,18 +10,14 @@ from hypothesis import strategies as st
 from tests.domain.given import enveloped
 from tests.domain.samples import ROOT, SLUG, START, contract, plan, signal
 from tests.domain.strategies import events
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.events import (
-    Fact,
-    LaunchRequested,
-    RunAbandoned,
-    RunDrafted,
-    SignalKept,
-    SignalReceived,
-)
-from watchkeeper.domain.observed.signals import Signal, SignalKind
-from watchkeeper.domain.registry import type_of
-from watchkeeper.domain.signals.binding import TEACHERS, Registry, bind, learn
+from watchkeeper.domain.rules.signals.binding import TEACHERS, Registry, bind, learn
+from watchkeeper.domain.run.ends import RunAbandoned
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.launch import LaunchRequested, RunDrafted
+from watchkeeper.domain.run.registry import type_of
+from watchkeeper.domain.run.signals import SignalKept, SignalReceived
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.observation.signals import Signal, SignalKind
 
 MINUTE = timedelta(minutes=1)
 

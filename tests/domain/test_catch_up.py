@@ -8,8 +8,10 @@ from tests.domain.given import History
 from tests.domain.looking import CADENCE, look, steps
 from tests.domain.samples import bar, contract, listing, node_lost, tracker
 from tests.domain.stories import story
-from watchkeeper.domain.events import CheckRecorded, FailureClassified, Progress
-from watchkeeper.domain.state.phases import Running, Stabilizing
+from watchkeeper.domain.run.ends import FailureClassified
+from watchkeeper.domain.run.phases import Running, Stabilizing
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.check import Progress
 
 KEPT = listing(900, 1000)
 SELDOM = contract(checkpoints={"temporary_every": "", "permanent_every_steps": 100_000})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchkeeper.domain.chain import GENESIS, Head, chain_hash, follow
+from watchkeeper.domain.run.chain import GENESIS, Head, chain_hash, follow
 
 Made = tuple[str, str, int, str, bytes, bytes]
 

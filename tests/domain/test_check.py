@@ -22,19 +22,20 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.detectors.check import (
+from watchkeeper.domain.reading.metrics.latest_metrics import METRICS_MAX
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.rules.watch.check import (
     CHECKPOINTS_MAX,
     EVIDENCE_MAX,
     INCOMPLETE_MAX,
     LINE_MAX,
-    source_is_fresh,
 )
-from watchkeeper.domain.events import CheckpointValidated, CheckRecorded, Health, Progress
-from watchkeeper.domain.measuring.told_metrics import METRICS_MAX
-from watchkeeper.domain.state.phases import Interrupted, Phase, Running, Stabilizing
-from watchkeeper.domain.state.run import CHECKPOINTS_KEPT
-from watchkeeper.domain.values import JobState, Reading, SourceState
+from watchkeeper.domain.run.checkpoints import CHECKPOINTS_KEPT, CheckpointValidated
+from watchkeeper.domain.run.phases import Interrupted, Phase, Running, Stabilizing
+from watchkeeper.domain.run.queries import source_is_fresh
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobState, Reading, SourceState
+from watchkeeper.domain.values.check import Health, Progress
 
 SECONDS = timedelta(seconds=1)
 

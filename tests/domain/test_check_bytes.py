@@ -16,8 +16,9 @@ from tests.domain.looking import CADENCE
 from tests.domain.samples import DRI, START, bar, contract, job, listing
 from tests.domain.strategies import events
 from tests.projections.tales import TALES
-from watchkeeper.domain.envelope import Envelope, decode, encode
-from watchkeeper.domain.events import CheckRecorded, Fact
+from watchkeeper.domain.run.envelope import Envelope, decode, encode
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.watch import CheckRecorded
 
 GOLDEN = Path(__file__).parent / "golden" / "check_defaults.json"
 TOPIC = CheckRecorded.topic

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from tests.domain.samples import ROOT, SLUG, contract, plan
-from watchkeeper.domain.contracts.contract import (
+from watchkeeper.domain.values.contract.contract import (
     Contract,
     cadence_of,
     checkpoint_root_of,
@@ -18,16 +18,16 @@ from watchkeeper.domain.contracts.contract import (
     seal_tag_of,
     seals_itself,
 )
-from watchkeeper.domain.contracts.flat import changed_keys
-from watchkeeper.domain.contracts.plan import identity_digest, make_plan, plan_digest
-from watchkeeper.domain.durations import (
+from watchkeeper.domain.values.contract.flat import changed_keys
+from watchkeeper.domain.values.contract.plan import identity_digest, make_plan, plan_digest
+from watchkeeper.domain.values.durations import (
     Duration,
     local_day,
     local_time,
     parse_duration,
     render_duration,
 )
-from watchkeeper.domain.places import contract_root
+from watchkeeper.domain.values.places import contract_root
 
 SECOND = timedelta(seconds=1)
 

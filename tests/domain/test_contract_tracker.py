@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from watchkeeper.domain.contracts.tracker import TrackerPart, tracker_place
+from watchkeeper.domain.values.contract.tracker import TrackerPart, tracker_place
 
 ONLINE: dict[str, Any] = {"kind": "wandb", "entity": "acme", "project": "grug", "id": "r1"}
 OFFLINE: dict[str, Any] = {"kind": "wandb", "mode": "offline", "dir": "/srv/wandb", "id": "r1"}

@@ -9,16 +9,18 @@ from tests.domain.given import Answer, History
 from tests.domain.looking import MINUTE, announce, cleared, look, opened, raised, steps
 from tests.domain.samples import ROOT, SLUG, contract, job, listing
 from tests.domain.stories import story
-from watchkeeper.domain.events import (
-    DecisionMade,
-    EscalationRaised,
-    FindingOpened,
-    FindingRaised,
-    Severity,
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.health import FindingOpened, FindingRaised
+from watchkeeper.domain.run.phases import Running, Stabilizing
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.observation.sources import (
+    AttemptFacts,
+    AttemptState,
+    CapacityFacts,
+    OtherJob,
 )
-from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState, CapacityFacts, OtherJob
-from watchkeeper.domain.state.phases import Running, Stabilizing
-from watchkeeper.domain.values import JobState
 
 SEEN = contract(checkpoints={"temporary_every": "", "permanent_every_steps": 100_000})
 PENDING = job(JobState.PENDING)

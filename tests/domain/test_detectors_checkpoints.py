@@ -9,11 +9,14 @@ from tests.domain.given import Answer, History
 from tests.domain.looking import CADENCE, MINUTE, announce, cleared, look, opened, raised, steps
 from tests.domain.samples import ROOT, checkpoint, contract, half_written, listing
 from tests.domain.stories import story
-from watchkeeper.domain.contracts.contract import Contract, Lane
-from watchkeeper.domain.contracts.intervals import read_interval
-from watchkeeper.domain.events import DecisionMade, EscalationRaised, FindingOpened, Severity
-from watchkeeper.domain.state.phases import Running
-from watchkeeper.domain.values import CheckpointFacts, CheckpointKind
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.values.basic import CheckpointFacts, CheckpointKind
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.contract.contract import Contract, Lane
+from watchkeeper.domain.values.contract.intervals import read_interval
 
 KEPT = listing(900, 1000)
 BY_STEPS = contract(checkpoints={"temporary_every": "50 steps"})

@@ -20,18 +20,15 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.events import (
-    DecisionMade,
-    EscalationRaised,
-    FindingOpened,
-    FindingRaised,
-    Severity,
-)
-from watchkeeper.domain.observed.sources import HostFacts, MountFacts
-from watchkeeper.domain.rules.rules import RULES
-from watchkeeper.domain.state.phases import Interrupted, Running
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.registry import RULES
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.health import FindingOpened, FindingRaised
+from watchkeeper.domain.run.phases import Interrupted, Running
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.observation.sources import HostFacts, MountFacts
 
 SEEN = contract(checkpoints={"temporary_every": "", "permanent_every_steps": 100_000})
 

@@ -32,29 +32,25 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Stop
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.detectors.liveness import degraded
-from watchkeeper.domain.detectors.signs import log_signature
-from watchkeeper.domain.events import (
-    CheckRecorded,
-    DecisionMade,
-    EscalationRaised,
-    FindingOpened,
-    Health,
-    Outlook,
-    Severity,
-)
-from watchkeeper.domain.facts.claims import CauseClaim
-from watchkeeper.domain.observed.liveness import Liveness, Moves, Quiet, Witness
-from watchkeeper.domain.observed.sources import (
+from watchkeeper.domain.rules.health.liveness import degraded
+from watchkeeper.domain.rules.health.log_signature import log_signature
+from watchkeeper.domain.rules.operator.commands import Stop
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.phases import Running, Stabilizing
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.causes import CauseClaim, Outlook
+from watchkeeper.domain.values.check import Health, Severity
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.observation.liveness import Liveness, Moves, Quiet, Witness
+from watchkeeper.domain.values.observation.sources import (
     CapacityFacts,
     NodeFacts,
     TelemetryFacts,
     TrainingPhase,
 )
-from watchkeeper.domain.state.phases import Running, Stabilizing
-from watchkeeper.domain.values import JobState
 
 KEPT = listing(900, 1000)
 STANDS: dict[str, Any] = {"step": 1100, "lines": steps(1100), "found": KEPT}

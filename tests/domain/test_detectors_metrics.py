@@ -25,11 +25,17 @@ from tests.domain.training import (
     training,
     wobble,
 )
-from watchkeeper.domain.events import CheckRecorded, EscalationRaised, Severity
-from watchkeeper.domain.evolving.evolve import evolve
-from watchkeeper.domain.observed.sources import MetricHistory, TelemetryFacts, TrainingPhase
-from watchkeeper.domain.state.run import Run
-from watchkeeper.domain.values import SourceState
+from watchkeeper.domain.run.evolve.evolve import evolve
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import SourceState
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.observation.sources import (
+    MetricHistory,
+    TelemetryFacts,
+    TrainingPhase,
+)
 
 NAN = math.nan
 

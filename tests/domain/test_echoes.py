@@ -2,10 +2,10 @@
 
 import pytest
 
-from watchkeeper.domain.observed.raised import raised_in, small_bug
-from watchkeeper.domain.triage.claiming import claims_in
-from watchkeeper.domain.triage.log_verdict import triage_of
-from watchkeeper.domain.triage.signatures.scanner import Scanner
+from watchkeeper.domain.reading.signatures.scanner import Scanner
+from watchkeeper.domain.reading.tracebacks import raised_in, small_bug
+from watchkeeper.domain.reading.triage.claiming import claims_in
+from watchkeeper.domain.reading.triage.log_verdict import triage_of
 
 HEADER = "Traceback (most recent call last):"
 OWN = '  File "/app/src/marin/logging_utils.py", line 88, in log_sample'

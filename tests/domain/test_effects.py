@@ -6,20 +6,10 @@ import pytest
 
 from tests.domain.given import enveloped
 from tests.domain.samples import SHA, START
-from watchkeeper.domain.events import (
-    EffectEvent,
-    EffectFailed,
-    EffectRecovered,
-    LogbookPushed,
-    NoteAdded,
-    TagPushed,
-)
-from watchkeeper.domain.outbox.effects import (
-    EFFECTS,
-    Effects,
-    effects_stream,
-    evolve_effects,
-)
+from watchkeeper.domain.run.effects import EffectFailed, EffectRecovered, LogbookPushed, TagPushed
+from watchkeeper.domain.run.events import EffectEvent
+from watchkeeper.domain.run.operator import NoteAdded
+from watchkeeper.domain.run.outbox.effects import EFFECTS, Effects, effects_stream, evolve_effects
 
 PUSHED = LogbookPushed(
     version=3, head="ab", content="cd", commit=SHA, branch="main", path="logbook.md"

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from tests.domain.given import enveloped
 from tests.domain.samples import DRI, SLUG, START, check_of
 from tests.domain.strategies import events
-from watchkeeper.domain.envelope import Envelope, Undecodable, decode, encode
-from watchkeeper.domain.events import CheckRecorded, Fact, NoteAdded
-from watchkeeper.domain.registry import UPCASTS, UnknownTopic, Upcast, current, type_of
+from watchkeeper.domain.run.envelope import Envelope, Undecodable, decode, encode
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.operator import NoteAdded
+from watchkeeper.domain.run.registry import UPCASTS, UnknownTopic, Upcast, current, type_of
+from watchkeeper.domain.run.watch import CheckRecorded
 
 NOTE = enveloped(NoteAdded(text="hello"), 1, actor=DRI).envelope
 

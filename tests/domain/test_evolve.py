@@ -12,29 +12,22 @@ from tests.domain.given import History, enveloped, given
 from tests.domain.samples import SLUG, check_of, contract, killed, listing, succeeded
 from tests.domain.stories import story
 from tests.domain.strategies import QUESTIONS, RUN_EVENTS, events, times
-from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import (
-    CheckpointRejected,
-    DecisionMade,
-    EscalationAcknowledged,
-    Fact,
+from watchkeeper.domain.run.checkpoints import CheckpointRejected
+from watchkeeper.domain.run.ends import DecisionMade, RunAbandoned, RunFinished, RunStopped
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.evolve.evolve import evolve, fold
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.launch import (
     InstanceEnded,
     InstanceLaunched,
     LaunchRefused,
     LaunchRequested,
-    NoteAdded,
     OutputRootReleased,
-    RunAbandoned,
     RunDrafted,
-    RunEvent,
-    RunFinished,
-    RunSealed,
-    RunStopped,
-    SealVerified,
-    WatchTaken,
 )
-from watchkeeper.domain.evolving.evolve import evolve, fold
-from watchkeeper.domain.state.phases import (
+from watchkeeper.domain.run.operator import NoteAdded
+from watchkeeper.domain.run.phases import (
     PHASES,
     Abandoned,
     Cleared,
@@ -49,7 +42,10 @@ from watchkeeper.domain.state.phases import (
     Stopped,
     Unborn,
 )
-from watchkeeper.domain.state.run import Run, Unreadable
+from watchkeeper.domain.run.questions import EscalationAcknowledged
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.domain.run.seal import RunSealed, SealVerified
+from watchkeeper.domain.run.watch import WatchTaken
 
 LAST_TIME = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 OFTEN = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

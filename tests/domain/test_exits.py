@@ -1,6 +1,6 @@
 import pytest
 
-from watchkeeper.domain.exits import exit_facts
+from watchkeeper.domain.values.exits import exit_facts
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,14 @@ import pytest
 from tests.domain.given import Answer, History, decided
 from tests.domain.samples import DRI, bar, contract, job, killed, listing, node_lost
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge
-from watchkeeper.domain.events import (
-    Action,
-    CheckRecorded,
-    DecisionMade,
-    EscalationRaised,
-    FindingCleared,
-    FindingOpened,
-    Severity,
-)
-from watchkeeper.domain.state.phases import Interrupted, Running, Stabilizing
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened
+from watchkeeper.domain.run.phases import Interrupted, Running, Stabilizing
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.check import Severity
 
 PENDING = job(JobState.PENDING)
 LIMIT = timedelta(minutes=30)

@@ -17,8 +17,16 @@ from tests.domain.samples import (
     half_written,
     plan,
 )
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.plan import (
+from watchkeeper.domain.rules.launch.gate.gate import (
+    Gate,
+    blocks,
+    covering_approval,
+    preflight,
+    secret_places,
+)
+from watchkeeper.domain.run.permits import Approval
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import (
     GateFinding,
     LaunchPlan,
     Verdict,
@@ -26,15 +34,7 @@ from watchkeeper.domain.contracts.plan import (
     make_plan,
     plan_digest,
 )
-from watchkeeper.domain.gate.gate import (
-    Gate,
-    blocks,
-    covering_approval,
-    preflight,
-    secret_places,
-)
-from watchkeeper.domain.observed.observation import GateFacts
-from watchkeeper.domain.state.run import Approval
+from watchkeeper.domain.values.observation.observation import GateFacts
 
 TOKEN = "hf_" + "aB3" * 12
 

@@ -29,34 +29,30 @@ from tests.domain.samples import (
     plan,
     readings,
 )
-from watchkeeper.domain.commands.commands import ApproveLaunch
-from watchkeeper.domain.contracts.plan import (
+from watchkeeper.domain.rules.launch.commands import ApproveLaunch
+from watchkeeper.domain.rules.launch.gate.base import Prior
+from watchkeeper.domain.rules.launch.gate.drift import about, options_of
+from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, preflight
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested, PreflightRecorded
+from watchkeeper.domain.run.permits import Approval, Consent
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.contract.plan import (
     GateFinding,
     LaunchPlan,
     identity_digest,
     make_plan,
     plan_digest,
 )
-from watchkeeper.domain.events import (
-    DecisionMade,
-    InstanceLaunched,
-    LaunchRequested,
-    PreflightRecorded,
-)
-from watchkeeper.domain.gate.base import Prior
-from watchkeeper.domain.gate.drift import about, options_of
-from watchkeeper.domain.gate.gate import Gate, blocks, preflight
-from watchkeeper.domain.observed.gate_facts import (
+from watchkeeper.domain.values.observation.gate_facts import (
     Lineage,
     LogbookFacts,
     RepositoryFacts,
     StoreFacts,
     TrackerNames,
 )
-from watchkeeper.domain.observed.observation import GateFacts
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.state.run import Approval, Consent
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.values.observation.observation import GateFacts
+from watchkeeper.domain.values.people import Actor
 
 HERO: dict[str, Any] = {"lane": "hero"}
 DAILY: dict[str, Any] = {"lane": "daily"}

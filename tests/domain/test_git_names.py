@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from watchkeeper.domain.contracts.git_names import branch_problem, logbook_problem, path_problem
+from watchkeeper.domain.values.contract.git_names import (
+    branch_problem,
+    logbook_problem,
+    path_problem,
+)
 
 BRANCHES = (
     "main", "logs/one", "v1.2", "a-b", "a@b", "x.y/z", "HEADS", "-x", "HEAD", "@", "a..b", "a.lock",

@@ -5,10 +5,10 @@ import pytest
 from tests.domain.decision_scenes import KEEP, trained
 from tests.domain.looking import look
 from tests.domain.samples import exited
-from watchkeeper.domain.events import Action, DecisionMade
-from watchkeeper.domain.triage.got_over import STEPS_MIN, Ending, ending_of
-from watchkeeper.domain.triage.log_verdict import triage_text
-from watchkeeper.domain.triage.signatures.model import Label
+from watchkeeper.domain.reading.signatures.model import Label
+from watchkeeper.domain.reading.triage.log_verdict import triage_text
+from watchkeeper.domain.reading.triage.transient_errors import STEPS_MIN, Ending, ending_of
+from watchkeeper.domain.run.ends import Action, DecisionMade
 
 STORAGE = "google.api_core.exceptions.ServiceUnavailable: 503 GET https://storage.googleapis.com/x"
 RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"

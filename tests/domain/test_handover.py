@@ -22,39 +22,25 @@ from tests.domain.samples import (
     listing,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import TakeWatch
-from watchkeeper.domain.commands.manoeuvres import (
-    AnnounceAct,
-    DeclineWatch,
-    EndAct,
-    HandOver,
-    ReportStaleMonitor,
-)
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.deciding.handover import packet_of
-from watchkeeper.domain.detectors.planned import LATE_MAX, WINDOW_MAX
-from watchkeeper.domain.events import (
-    Action,
-    ActKind,
-    CheckRecorded,
-    EscalationRaised,
-    FindingCleared,
-    FindingOpened,
-    Health,
-    PlannedActAnnounced,
-    PlannedActEnded,
-    Severity,
-    SignalReceived,
-    WatchEnded,
-    WatchHandedOver,
-    WatchTaken,
-)
-from watchkeeper.domain.observed.signals import Signal, SignalKind
-from watchkeeper.domain.state.phases import Interrupted, Running
-from watchkeeper.domain.values import JobState
-from watchkeeper.event_store import StatusRow
-from watchkeeper.projections.status import status_row
-from watchkeeper.projections.views import fleet
+from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
+from watchkeeper.domain.rules.operator.commands import AnnounceAct, EndAct
+from watchkeeper.domain.rules.operator.planned import LATE_MAX, WINDOW_MAX
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.rules.watch.commands import DeclineWatch, HandOver, TakeWatch
+from watchkeeper.domain.rules.watch.handover import packet_of
+from watchkeeper.domain.run.ends import Action
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened
+from watchkeeper.domain.run.operator import ActKind, PlannedActAnnounced, PlannedActEnded
+from watchkeeper.domain.run.phases import Interrupted, Running
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.signals import SignalReceived
+from watchkeeper.domain.run.watch import CheckRecorded, WatchEnded, WatchHandedOver, WatchTaken
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.check import Health, Severity
+from watchkeeper.domain.values.observation.signals import Signal, SignalKind
+from watchkeeper.ports.event_store import StatusRow
+from watchkeeper.projections.status.fleet import fleet
+from watchkeeper.projections.status.writer import status_row
 
 ALICE = HOLDER.model_copy(update={"principal": "alice", "home": "/home/alice"})
 CADENCE = timedelta(seconds=570)

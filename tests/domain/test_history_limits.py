@@ -6,15 +6,16 @@ from dataclasses import replace
 import pytest
 
 from tests.domain.given import History, enveloped, given
-from watchkeeper.domain import history_limits
-from watchkeeper.domain.commands.refusals import Refused
-from watchkeeper.domain.deciding.decide import decide
-from watchkeeper.domain.events import CheckRecorded, HistoryLimitPassed, RunEvent
-from watchkeeper.domain.evolving.evolve import evolve
-from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS, Limit
-from watchkeeper.domain.judging.rejudging import rejudge
-from watchkeeper.domain.state.run import Run
-from watchkeeper.projections import limits as limits_told
+from watchkeeper.domain.rules.decide import decide
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.rules.whatif.rejudging import rejudge
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.evolve.evolve import evolve
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded, HistoryLimitPassed
+from watchkeeper.domain.values import history_limits
+from watchkeeper.domain.values.history_limits import HARD_EVENTS, SOFT_EVENTS, Limit
+from watchkeeper.projections.status import limits as limits_told
 
 
 @pytest.fixture

@@ -8,13 +8,12 @@ import pytest
 
 from tests.domain.samples import START, check_of
 from tests.domain.stories import story
-from watchkeeper.domain.events import HypothesesJudged, Hypothesis, Outlook
-from watchkeeper.domain.facts.watch import Progress
-from watchkeeper.domain.recovery.hypotheses import judged_by_end, judged_by_progress
-from watchkeeper.domain.state.causes import CAUSES
-from watchkeeper.domain.state.judgement import Judgement, Stake
-from watchkeeper.domain.state.phases import Running
-from watchkeeper.domain.state.run import Failure, Run
+from watchkeeper.domain.rules.ends.hypotheses import judged_by_end, judged_by_progress
+from watchkeeper.domain.run.ends import Failure, HypothesesJudged, Judgement, Stake
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.causes import CAUSES, Hypothesis, Outlook
+from watchkeeper.domain.values.check import Progress
 
 H = Hypothesis
 STAKES = [*chain.from_iterable(combinations(Hypothesis, size) for size in range(6))]

@@ -19,22 +19,17 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge, Stop, VerifySeal
-from watchkeeper.domain.events import (
-    Action,
-    CheckRecorded,
-    EscalationRaised,
-    FindingCleared,
-    FindingOpened,
-    Health,
-    SealBlocked,
-    SealVerified,
-    Severity,
-    TrackerAnnounced,
-)
-from watchkeeper.domain.state.health import health_now
-from watchkeeper.domain.state.phases import Finished, Running, Stabilizing, Stopped
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.rules.operator.commands import Acknowledge, Stop
+from watchkeeper.domain.rules.seal.commands import VerifySeal
+from watchkeeper.domain.run.ends import Action
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened
+from watchkeeper.domain.run.phases import Finished, Running, Stabilizing, Stopped
+from watchkeeper.domain.run.queries import health_now
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.seal import SealBlocked, SealVerified
+from watchkeeper.domain.run.watch import CheckRecorded, TrackerAnnounced
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.check import Health, Severity
 
 QUARTER = timedelta(minutes=15)
 FOUND = listing(900, 1000)

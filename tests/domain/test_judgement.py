@@ -25,33 +25,32 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge, ReceiveSignal
-from watchkeeper.domain.commands.judgement import Revise
-from watchkeeper.domain.commands.manoeuvres import AnnounceAct
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.events import (
+from watchkeeper.domain.rules.ends.commands import Revise
+from watchkeeper.domain.rules.ends.live import ALERTED, NOTIFIED, answer_to
+from watchkeeper.domain.rules.ends.resume_proof import resume_shown
+from watchkeeper.domain.rules.operator.commands import Acknowledge, AnnounceAct
+from watchkeeper.domain.rules.registry import RULES
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.rules.signals.commands import ReceiveSignal
+from watchkeeper.domain.run.ends import (
     Action,
-    ActKind,
-    CheckRecorded,
     DecisionMade,
-    EscalationAcknowledged,
-    EscalationRaised,
     FailureRevised,
-    FindingOpened,
     HypothesesJudged,
-    Hypothesis,
     ResumeProven,
-    Severity,
+    is_recovered,
 )
-from watchkeeper.domain.observed.measured import Measured, Overlap
-from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
-from watchkeeper.domain.recovery.live import ALERTED, NOTIFIED, answer_to
-from watchkeeper.domain.recovery.resume_proof import resume_shown
-from watchkeeper.domain.rules.rules import RULES
-from watchkeeper.domain.state.judgement import is_recovered
-from watchkeeper.domain.state.phases import Interrupted, Running
-from watchkeeper.domain.state.run import last_instance
-from watchkeeper.domain.values import CheckpointFacts, JobState
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.operator import ActKind
+from watchkeeper.domain.run.phases import Interrupted, Running
+from watchkeeper.domain.run.questions import EscalationAcknowledged, EscalationRaised
+from watchkeeper.domain.run.run import last_instance
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import CheckpointFacts, JobState
+from watchkeeper.domain.values.causes import Hypothesis
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.observation.measured import Measured, Overlap
+from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
 
 MINUTES = timedelta(minutes=1)
 KEEP: dict[str, Any] = {"found": KEPT}

@@ -8,10 +8,12 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.samples import exited, job, killed, listing, seen, tracker
-from watchkeeper.domain.events import DecisionMade, Fact, FindingOpened
-from watchkeeper.domain.judging.judging import Judged, escalates, judge, notifies
-from watchkeeper.domain.state.run import Run
-from watchkeeper.domain.values import JobFacts
+from watchkeeper.domain.rules.whatif.judging import Judged, escalates, judge, notifies
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.basic import JobFacts
 
 OTHER = {"tracker_id": "somebody-else"}
 LONGER: dict[str, Any] = {"final_step": 9999}

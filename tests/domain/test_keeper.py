@@ -6,23 +6,23 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.samples import DRI, contract, job, killed, listing
-from watchkeeper.domain.commands.commands import Acknowledge
-from watchkeeper.domain.commands.judgement import Revise
-from watchkeeper.domain.events import (
-    FailureClassified,
-    FindingCleared,
-    FindingOpened,
-    FindingRaised,
-    InstanceLaunched,
-    LaunchRequested,
-    Outlook,
-    RunEvent,
-    Severity,
+from watchkeeper.domain.rules.ends.commands import Revise
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.run.ends import FailureClassified
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.health import UNACCOUNTED, FindingCleared, FindingOpened, FindingRaised
+from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested
+from watchkeeper.domain.run.monitor_accuracy import (
+    CLEARED_ITSELF,
+    DUE_BEFORE,
+    TELLING,
+    Keeper,
+    counted,
+    revised,
 )
-from watchkeeper.domain.state.keeper import CLEARED_ITSELF, Keeper, counted, revised
-from watchkeeper.domain.state.keeper_alarms import DUE_BEFORE, TELLING
-from watchkeeper.domain.state.run import UNACCOUNTED
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.causes import Outlook
+from watchkeeper.domain.values.check import Severity
 
 TOLD = frozenset({"not_finite", "not_training"})
 QUARTER = timedelta(minutes=15)

@@ -10,15 +10,15 @@ from bench.triage import CORPUS, samples_of
 from bench.triage_logs import FAILURE, SHAPES
 from tests.domain.test_shapes import HARMLESS
 from tests.domain.test_signatures import BEHIND_A_NUMBER, LINES, PLAIN
-from watchkeeper.domain.triage.signatures import SIGNATURES, scanner
-from watchkeeper.domain.triage.signatures.alternatives import Alternatives
-from watchkeeper.domain.triage.signatures.expressions import FLAGS, Expression
-from watchkeeper.domain.triage.signatures.known_lines import KnownLines, folded
-from watchkeeper.domain.triage.signatures.literals import branches_of
-from watchkeeper.domain.triage.signatures.matcher import Matcher
-from watchkeeper.domain.triage.signatures.model import Scope
-from watchkeeper.domain.triage.signatures.scanner import Scanner
-from watchkeeper.domain.triage.signatures.shapes import (
+from watchkeeper.domain.reading.signatures import SIGNATURES, scanner
+from watchkeeper.domain.reading.signatures.alternatives import Alternatives
+from watchkeeper.domain.reading.signatures.expressions import FLAGS, Expression
+from watchkeeper.domain.reading.signatures.known_lines import KnownLines, folded
+from watchkeeper.domain.reading.signatures.literals import branches_of
+from watchkeeper.domain.reading.signatures.matcher import Matcher
+from watchkeeper.domain.reading.signatures.model import Scope
+from watchkeeper.domain.reading.signatures.scanner import Scanner
+from watchkeeper.domain.reading.signatures.shapes import (
     SHAPE_MAX,
     shape_of,
     takes_any_digit,

@@ -6,9 +6,9 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.samples import ROOT, contract, listing
-from watchkeeper.domain.contracts.contract import Lane
-from watchkeeper.domain.contracts.lane_policy import LANE_POLICIES, policy_of
-from watchkeeper.domain.events import EscalationRaised
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.values.contract.contract import Lane
+from watchkeeper.domain.values.contract.lane_policy import LANE_POLICIES, policy_of
 
 
 def test_every_lane_has_its_switches_and_a_contract_overrules_each() -> None:

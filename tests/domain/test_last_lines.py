@@ -2,8 +2,8 @@
 
 import pytest
 
-from watchkeeper.domain.triage.log_verdict import triage_text
-from watchkeeper.domain.triage.signatures.model import Label
+from watchkeeper.domain.reading.signatures.model import Label
+from watchkeeper.domain.reading.triage.log_verdict import triage_text
 
 INFO = "2026-11-21 02:34:00.123 | INFO     | trainer:main:12 - working\n" * 80
 PROGRESS = "step 120 | loss 2.1 | 300 ms\n"

@@ -23,29 +23,26 @@ from tests.domain.samples import (
     node_lost,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import (
-    Acknowledge,
+from watchkeeper.domain.rules.launch.commands import (
     AmendContract,
     ApproveLaunch,
     ConfirmLaunched,
     ReportRefusedLaunch,
     RequestLaunch,
 )
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.events import (
-    Action,
+from watchkeeper.domain.rules.launch.gate.gate import blocks
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.launch import (
     ContractAmended,
-    DecisionMade,
-    EscalationRaised,
     InstanceLaunched,
     LaunchApproved,
     LaunchRefused,
     LaunchRequested,
     PreflightRecorded,
 )
-from watchkeeper.domain.gate.gate import blocks
-from watchkeeper.domain.observed.observation import GateFacts
-from watchkeeper.domain.state.phases import (
+from watchkeeper.domain.run.phases import (
     Cleared,
     Draft,
     Interrupted,
@@ -53,6 +50,8 @@ from watchkeeper.domain.state.phases import (
     Running,
     Stabilizing,
 )
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.values.observation.observation import GateFacts
 
 
 def approve(history: History, digest: str | None = None, actor: Any = DRI) -> Answer:

@@ -2,9 +2,9 @@
 
 from time import process_time
 
-from watchkeeper.domain.triage.log_verdict import triage_of
-from watchkeeper.domain.triage.signatures.model import Label
-from watchkeeper.domain.triage.signatures.scanner import Scanner
+from watchkeeper.domain.reading.signatures.model import Label
+from watchkeeper.domain.reading.signatures.scanner import Scanner
+from watchkeeper.domain.reading.triage.log_verdict import triage_of
 
 PIECE = 1 << 20
 

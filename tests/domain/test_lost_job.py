@@ -9,34 +9,25 @@ from tests.domain.auditor import audit
 from tests.domain.given import History, given
 from tests.domain.samples import AGENT, DRI, SLUG, job, listing, tracker
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import (
+from watchkeeper.domain.rules.launch.commands import ReportRefusedLaunch
+from watchkeeper.domain.rules.operator.commands import (
     Acknowledge,
-    GiveConsent,
-    Propose,
-    ReportRefusedLaunch,
+    PlanRollback,
+    RequestRelaunch,
     Stop,
 )
-from watchkeeper.domain.commands.guarded import GuardedAction
-from watchkeeper.domain.commands.manoeuvres import PlanRollback, RequestRelaunch
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.events import (
-    Action,
-    ActProposed,
-    ConsentUsed,
-    DecisionMade,
-    EscalationAcknowledged,
-    EscalationRaised,
-    FailureClassified,
-    InstanceEnded,
-    LaunchRefused,
-    LaunchRequested,
-    RelaunchRequested,
-    RunStopped,
-)
-from watchkeeper.domain.outbox.effects import Effects
-from watchkeeper.domain.outbox.policy import Act, due_acts
-from watchkeeper.domain.state.phases import Interrupted, Running, Stopped
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.rules.permits.commands import GiveConsent, Propose
+from watchkeeper.domain.rules.permits.guarded import GuardedAction
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified, RunStopped
+from watchkeeper.domain.run.launch import InstanceEnded, LaunchRefused, LaunchRequested
+from watchkeeper.domain.run.operator import RelaunchRequested
+from watchkeeper.domain.run.outbox.effects import Effects
+from watchkeeper.domain.run.outbox.policy import Act, due_acts
+from watchkeeper.domain.run.permits import ActProposed, ConsentUsed
+from watchkeeper.domain.run.phases import Interrupted, Running, Stopped
+from watchkeeper.domain.run.questions import EscalationAcknowledged, EscalationRaised
+from watchkeeper.domain.values.basic import JobState
 
 LOST = [JobState.NOT_FOUND, JobState.UNKNOWN]
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from watchkeeper.domain.facts.claims import CauseClaim
-from watchkeeper.domain.facts.decisions import Outlook
-from watchkeeper.domain.observed.raised import raised_in
-from watchkeeper.domain.triage.claiming import claims_in
+from watchkeeper.domain.reading.tracebacks import raised_in
+from watchkeeper.domain.reading.triage.claiming import claims_in
+from watchkeeper.domain.values.causes import CauseClaim, Outlook
 
 NCCL = "RuntimeError: NCCL error: remote process exited or there was a network error"
 C10D = (

@@ -36,55 +36,42 @@ from tests.domain.samples import (
 )
 from tests.domain.stories import story
 from tests.domain.test_table import command as table_command
-from watchkeeper.domain.commands.commands import (
+from watchkeeper.domain.rules.after_check import verdict
+from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
+from watchkeeper.domain.rules.launch.commands import (
+    AdoptInstance,
+    AmendContract,
+    ApproveLaunch,
+    ConfirmLaunched,
+    ReportRefusedLaunch,
+)
+from watchkeeper.domain.rules.operator.commands import (
     Abandon,
     Acknowledge,
     AddNote,
-    AmendContract,
-    ApproveLaunch,
-    Command,
-    CompleteSeal,
-    ConfirmLaunched,
-    Correct,
-    GiveConsent,
-    Propose,
-    ReleaseWatch,
-    ReportRefusedLaunch,
-    Revoke,
-    RunCommand,
-    Stop,
-    TakeWatch,
-    VerifySeal,
-    Waive,
-)
-from watchkeeper.domain.commands.guarded import GuardedAction
-from watchkeeper.domain.commands.manoeuvres import (
-    AdoptInstance,
     AnnounceAct,
-    DeclineWatch,
+    Correct,
     EndAct,
-    HandOver,
     NameAncestor,
     PlanRollback,
-    ReportStaleMonitor,
     RequestRelaunch,
+    Stop,
     Supersede,
-    VerifyMilestone,
 )
-from watchkeeper.domain.commands.refusals import Refused
-from watchkeeper.domain.deciding.verdict import verdict
-from watchkeeper.domain.envelope import Event, decode, encode
-from watchkeeper.domain.events import (
-    ActProposed,
-    AttemptRefused,
-    CheckRecorded,
-    LaunchRequested,
-    PreflightRecorded,
-    RunEvent,
-)
-from watchkeeper.domain.evolving.evolve import evolve, fold
-from watchkeeper.domain.evolving.foresee import foresee
-from watchkeeper.domain.state.phases import (
+from watchkeeper.domain.rules.permits.commands import GiveConsent, Propose, Revoke, Waive
+from watchkeeper.domain.rules.permits.guarded import GuardedAction
+from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifyMilestone, VerifySeal
+from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.command import Command
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.rules.table import RunCommand
+from watchkeeper.domain.rules.watch.commands import DeclineWatch, HandOver, ReleaseWatch, TakeWatch
+from watchkeeper.domain.run.envelope import Event, decode, encode
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.evolve.evolve import evolve, fold
+from watchkeeper.domain.run.launch import LaunchRequested, PreflightRecorded
+from watchkeeper.domain.run.permits import ActProposed, AttemptRefused
+from watchkeeper.domain.run.phases import (
     Draft,
     Finished,
     Interrupted,
@@ -95,8 +82,9 @@ from watchkeeper.domain.state.phases import (
     Stopped,
     Unborn,
 )
-from watchkeeper.domain.state.run import Run
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobState
 
 ACTORS = st.sampled_from((DRI, DRI, DRI, AGENT, LOOP))
 JOBS = st.sampled_from(

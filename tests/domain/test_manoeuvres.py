@@ -38,54 +38,51 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story, successor
-from watchkeeper.domain.commands.commands import (
-    Acknowledge,
+from watchkeeper.domain.rules.launch.commands import (
+    AdoptInstance,
     ApproveLaunch,
     ReportRefusedLaunch,
-    Stop,
-    VerifySeal,
 )
-from watchkeeper.domain.commands.manoeuvres import (
-    AdoptInstance,
+from watchkeeper.domain.rules.operator.commands import (
+    Acknowledge,
     NameAncestor,
     PlanRollback,
     RequestRelaunch,
+    Stop,
     Supersede,
-    VerifyMilestone,
 )
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.events import (
+from watchkeeper.domain.rules.seal.commands import VerifyMilestone, VerifySeal
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.run.checkpoints import CheckpointRejected, CheckpointValidated
+from watchkeeper.domain.run.ends import (
     Action,
-    ActProposed,
-    AncestorNamed,
-    CheckpointRejected,
-    CheckpointValidated,
-    ConsentGiven,
-    ConsentUsed,
     DecisionMade,
-    EscalationAcknowledged,
-    EscalationRaised,
     FailureClassified,
+    RunFinished,
+    RunStopped,
+)
+from watchkeeper.domain.run.launch import (
     InstanceLaunched,
     LaunchApproved,
     LaunchRequested,
-    LineageRejected,
-    MilestoneVerified,
     PreflightRecorded,
+)
+from watchkeeper.domain.run.operator import (
+    AncestorNamed,
+    LineageRejected,
     RelaunchRequested,
     RollbackApproved,
     RollbackPlanned,
-    RunFinished,
-    RunStopped,
     RunSuperseded,
-    SealBlocked,
-    SealVerified,
 )
-from watchkeeper.domain.observed.gate_facts import StoreFacts
-from watchkeeper.domain.outbox.effects import Effects
-from watchkeeper.domain.outbox.policy import Act, due_acts
-from watchkeeper.domain.state.phases import Finished, Interrupted, Launching, Running, Superseded
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.run.outbox.effects import Effects
+from watchkeeper.domain.run.outbox.policy import Act, due_acts
+from watchkeeper.domain.run.permits import ActProposed, ConsentGiven, ConsentUsed
+from watchkeeper.domain.run.phases import Finished, Interrupted, Launching, Running, Superseded
+from watchkeeper.domain.run.questions import EscalationAcknowledged, EscalationRaised
+from watchkeeper.domain.run.seal import MilestoneVerified, SealBlocked, SealVerified
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.observation.gate_facts import StoreFacts
 
 STOPPED = job(JobState.STOPPED)
 HOUR = timedelta(hours=1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from watchkeeper.domain.measuring.sentences import says_no_number
+from watchkeeper.domain.reading.nonfinite_sentences import says_no_number
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,20 @@ import pytest
 from tests.domain.given import History, enveloped
 from tests.domain.samples import DRI, LOOP, SHA, START, killed, sealable
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Stop, VerifySeal
-from watchkeeper.domain.events import (
+from watchkeeper.domain.rules.operator.commands import Stop
+from watchkeeper.domain.rules.seal.commands import VerifySeal
+from watchkeeper.domain.run.effects import (
     EffectAttempted,
     EffectConfirmed,
-    EffectEvent,
     EffectFailed,
     EffectRecovered,
     EffectRejected,
     EffectUnknown,
     LogbookPushed,
 )
-from watchkeeper.domain.outbox.effects import Effects, effects_stream, evolve_effects
-from watchkeeper.domain.outbox.outbox import (
+from watchkeeper.domain.run.events import EffectEvent
+from watchkeeper.domain.run.outbox.effects import Effects, effects_stream, evolve_effects
+from watchkeeper.domain.run.outbox.outbox import (
     BACKOFF_LEAST,
     BACKOFF_LONGEST,
     Effect,
@@ -34,8 +35,8 @@ from watchkeeper.domain.outbox.outbox import (
     troubled,
     wait_before,
 )
-from watchkeeper.domain.outbox.policy import OUTBOUND, Act
-from watchkeeper.domain.state.phases import (
+from watchkeeper.domain.run.outbox.policy import OUTBOUND, Act
+from watchkeeper.domain.run.phases import (
     Cleared,
     Draft,
     Finished,
@@ -48,7 +49,7 @@ from watchkeeper.domain.state.phases import (
     Stopped,
     Unborn,
 )
-from watchkeeper.domain.state.run import contract_of
+from watchkeeper.domain.run.run import contract_of
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)

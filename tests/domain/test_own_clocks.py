@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from tests.domain.samples import START, checkpoint, job, listing, tracker
-from watchkeeper.domain.observed.own_clocks import own_clock
-from watchkeeper.domain.observed.sources import (
+from watchkeeper.domain.reading.own_clocks import own_clock
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.observation.sources import (
     AttemptFacts,
     AttemptState,
     ClusterFacts,
@@ -17,7 +18,6 @@ from watchkeeper.domain.observed.sources import (
     OtherJob,
     TelemetryFacts,
 )
-from watchkeeper.domain.values import JobState
 
 LATER = START + timedelta(hours=1)
 

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from watchkeeper.adapters.cli.progressing import progress as door
-from watchkeeper.domain.progress.lines import read_line
-from watchkeeper.domain.progress.progress import parse_progress, progress_at
+from watchkeeper.domain.reading.progress.lines import read_line
+from watchkeeper.domain.reading.progress.progress import parse_progress, progress_at
 
 WRITER = "I0812 10:11:12.123456 140001 logging_writer.py:48] "
 TUNED = "1|1200|Loss: 1.4831:   5%|\u258c         | 1200/25880 [1:01:10<20:01:09,  4.00s/it]"

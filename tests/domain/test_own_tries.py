@@ -9,15 +9,12 @@ from tests.domain.given import Answer, History
 from tests.domain.looking import MINUTE, look, opened, steps
 from tests.domain.samples import DRI, KEPT, checkpoint, contract, job, listing, node_lost
 from watchkeeper.adapters.ray.attempts import actors_of
-from watchkeeper.domain.commands.commands import Acknowledge
-from watchkeeper.domain.events import (
-    Action,
-    CheckRecorded,
-    DecisionMade,
-    EscalationRaised,
-    Health,
-)
-from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.check import Health
+from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
 
 CADENCE = 10 * MINUTE
 SEGV: dict[str, Any] = {"signal": 11, "message": "Fatal Python error: Segmentation fault"}

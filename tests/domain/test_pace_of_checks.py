@@ -9,8 +9,10 @@ import pytest
 from tests.domain.given import History
 from tests.domain.looking import CADENCE, cleared, look, opened
 from tests.domain.samples import bar, contract, job, listing, node_lost, tracker
-from watchkeeper.domain.events import CheckRecorded, FindingOpened, Severity
-from watchkeeper.domain.state.run import Instance
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.instance import Instance
 
 FAST = 100
 

@@ -20,25 +20,14 @@ from tests.domain.samples import (
     node_lost,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Abandon, Acknowledge, AddNote, Correct, Stop
-from watchkeeper.domain.commands.guarded import CONSENT_LIFE, proposal_digest
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.events import (
-    Action,
-    ActProposed,
-    ConsentGiven,
-    ConsentUsed,
-    CorrectionRecorded,
-    DecisionMade,
-    EscalationAcknowledged,
-    EscalationRaised,
-    LaunchRequested,
-    NoteAdded,
-    RunAbandoned,
-    RunStopped,
-    StopRequested,
-)
-from watchkeeper.domain.state.phases import (
+from watchkeeper.domain.rules.operator.commands import Abandon, Acknowledge, AddNote, Correct, Stop
+from watchkeeper.domain.rules.permits.guarded import CONSENT_LIFE, proposal_digest
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.run.ends import Action, DecisionMade, RunAbandoned, RunStopped
+from watchkeeper.domain.run.launch import LaunchRequested
+from watchkeeper.domain.run.operator import CorrectionRecorded, NoteAdded, StopRequested
+from watchkeeper.domain.run.permits import ActProposed, ConsentGiven, ConsentUsed
+from watchkeeper.domain.run.phases import (
     Abandoned,
     Cleared,
     Draft,
@@ -50,6 +39,7 @@ from watchkeeper.domain.state.phases import (
     Stabilizing,
     Stopped,
 )
+from watchkeeper.domain.run.questions import EscalationAcknowledged, EscalationRaised
 
 
 def asked(promised: Any = None) -> History:

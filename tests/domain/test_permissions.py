@@ -25,22 +25,16 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import (
-    Abandon,
-    Acknowledge,
+from watchkeeper.domain.rules.launch.commands import (
+    AdoptInstance,
     AmendContract,
     ApproveLaunch,
-    GiveConsent,
-    Propose,
     ReportRefusedLaunch,
-    Revoke,
-    RunCommand,
-    Stop,
-    TakeWatch,
-    VerifySeal,
-    Waive,
 )
-from watchkeeper.domain.commands.guarded import (
+from watchkeeper.domain.rules.launch.launching import clearance_revoked
+from watchkeeper.domain.rules.operator.commands import Abandon, Acknowledge, AnnounceAct, Stop
+from watchkeeper.domain.rules.permits.commands import GiveConsent, Propose, Revoke, Waive
+from watchkeeper.domain.rules.permits.guarded import (
     CONSENT_LIFE,
     REGISTER,
     GuardedAction,
@@ -48,41 +42,29 @@ from watchkeeper.domain.commands.guarded import (
     open_proposals,
     proposal_digest,
 )
-from watchkeeper.domain.commands.manoeuvres import (
-    AdoptInstance,
-    AnnounceAct,
-    DeclineWatch,
-    HandOver,
-)
-from watchkeeper.domain.commands.permissions import ATTEMPT_AGAIN, ATTEMPTS_MAX
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.commands.waivers import NEVER_WAIVED
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.plan import Verdict
-from watchkeeper.domain.events import (
-    ActKind,
+from watchkeeper.domain.rules.permits.permissions import ATTEMPTS_MAX
+from watchkeeper.domain.rules.permits.waivers import NEVER_WAIVED
+from watchkeeper.domain.rules.seal.commands import VerifySeal
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.rules.table import RunCommand
+from watchkeeper.domain.rules.watch.commands import DeclineWatch, HandOver, TakeWatch
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.evolve.evolve import evolve
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened
+from watchkeeper.domain.run.launch import LaunchRefused, LaunchRequested, PreflightRecorded
+from watchkeeper.domain.run.operator import ActKind, StopRequested
+from watchkeeper.domain.run.permits import (
+    ATTEMPT_AGAIN,
     ActProposed,
     ApprovalRevoked,
     AttemptRefused,
     ConsentGiven,
     ConsentRevoked,
     ConsentUsed,
-    DecisionMade,
-    FindingCleared,
-    FindingOpened,
-    Holder,
-    LaunchRefused,
-    LaunchRequested,
-    PreflightRecorded,
     ProposalDeclined,
-    SealBlocked,
-    SealVerified,
-    StopRequested,
     WaiverGranted,
 )
-from watchkeeper.domain.evolving.evolve import evolve
-from watchkeeper.domain.launches.launching import clearance_revoked
-from watchkeeper.domain.state.phases import (
+from watchkeeper.domain.run.phases import (
     Cleared,
     Draft,
     Finished,
@@ -91,8 +73,12 @@ from watchkeeper.domain.state.phases import (
     Sealed,
     Stopped,
 )
-from watchkeeper.domain.state.run import Unreadable
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.run.run import Unreadable
+from watchkeeper.domain.run.seal import SealBlocked, SealVerified
+from watchkeeper.domain.run.watch import Holder
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import Verdict
 
 RIVAL = Holder(principal="codex", host="ops-2", home="/home")
 

@@ -17,11 +17,13 @@ from tests.domain.samples import (
     sealable,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Stop, TakeWatch, VerifySeal
-from watchkeeper.domain.events import EffectFailed, LogbookPushed, TagPushed
-from watchkeeper.domain.outbox.effects import EFFECTS, Effects
-from watchkeeper.domain.outbox.policy import JOB_ACTS, Act, due_acts, next_time
-from watchkeeper.domain.state.phases import (
+from watchkeeper.domain.rules.operator.commands import Stop
+from watchkeeper.domain.rules.seal.commands import VerifySeal
+from watchkeeper.domain.rules.watch.commands import TakeWatch
+from watchkeeper.domain.run.effects import EffectFailed, LogbookPushed, TagPushed
+from watchkeeper.domain.run.outbox.effects import EFFECTS, Effects
+from watchkeeper.domain.run.outbox.policy import JOB_ACTS, Act, due_acts, next_time
+from watchkeeper.domain.run.phases import (
     Abandoned,
     Cleared,
     Draft,

@@ -8,21 +8,16 @@ import pytest
 
 from tests.domain.given import History, decided
 from tests.domain.samples import DRI, KEPT, check_of, contract, exited, job, killed, node_lost
-from watchkeeper.domain.commands.commands import Acknowledge
-from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.events import (
-    Action,
-    DecisionMade,
-    EscalationRaised,
-    FailureClassified,
-    LaunchRequested,
-    Outlook,
-)
-from watchkeeper.domain.state.run import contract_of
-from watchkeeper.domain.triage.memory import OUT_OF_MEMORY
-from watchkeeper.domain.triage.triage import classify
-from watchkeeper.domain.values import JobFacts, JobState
+from watchkeeper.domain.reading.triage.classify import classify
+from watchkeeper.domain.reading.triage.memory import OUT_OF_MEMORY
+from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified
+from watchkeeper.domain.run.launch import LaunchRequested
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.run import contract_of
+from watchkeeper.domain.values.basic import JobFacts, JobState
+from watchkeeper.domain.values.causes import Outlook
 
 CUDA = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 48.20 GiB."
 XLA = (

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from watchkeeper.domain.progress.progress import (
+from watchkeeper.domain.reading.progress.progress import (
     Progress,
     StartupProof,
     parse_progress,

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from watchkeeper.domain.progress.lines import read_line
-from watchkeeper.domain.progress.numbers import Count, shown_count
-from watchkeeper.domain.progress.progress import Progress, parse_progress
+from watchkeeper.domain.reading.progress.lines import read_line
+from watchkeeper.domain.reading.progress.numbers import Count, shown_count
+from watchkeeper.domain.reading.progress.progress import Progress, parse_progress
 
 COUNTS = [
     ("1860", (1860, 0, None, False)),

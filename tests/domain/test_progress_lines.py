@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from watchkeeper.domain.progress.lines import Line, in_epoch_of, read_line
-from watchkeeper.domain.progress.progress import parse_progress
+from watchkeeper.domain.reading.progress.lines import Line, in_epoch_of, read_line
+from watchkeeper.domain.reading.progress.progress import parse_progress
 
 MEGATRON = (
     " iteration    12694/  115311 | consumed samples:      3249664 | elapsed time per iteration "

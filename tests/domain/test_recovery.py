@@ -31,32 +31,31 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge, GiveConsent, ReportRefusedLaunch, Stop
-from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.contracts.contract import Lane
-from watchkeeper.domain.events import (
+from watchkeeper.domain.rules.launch.commands import ReportRefusedLaunch
+from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch, Stop
+from watchkeeper.domain.rules.permits.commands import GiveConsent
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.run.checkpoints import CheckpointRejected, CheckpointValidated
+from watchkeeper.domain.run.ends import (
     Action,
-    CheckpointRejected,
-    CheckpointValidated,
-    CheckRecorded,
     DecisionMade,
-    EscalationRaised,
     FailureClassified,
-    FindingOpened,
-    Health,
-    InstanceEnded,
-    LaunchRequested,
     RunFinished,
     RunStopped,
 )
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.state.health import health_now
-from watchkeeper.domain.state.phases import Finished, Interrupted, Launching, Running, Stopped
-from watchkeeper.domain.values import JobFacts, JobState
-from watchkeeper.event_store import StatusRow
-from watchkeeper.projections.status import status_row
-from watchkeeper.projections.views import fleet
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.launch import InstanceEnded, LaunchRequested
+from watchkeeper.domain.run.phases import Finished, Interrupted, Launching, Running, Stopped
+from watchkeeper.domain.run.queries import health_now
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobFacts, JobState
+from watchkeeper.domain.values.check import Health
+from watchkeeper.domain.values.contract.contract import Lane
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.ports.event_store import StatusRow
+from watchkeeper.projections.status.fleet import fleet
+from watchkeeper.projections.status.writer import status_row
 
 # --- R1: relaunch under the same identity --------------------------------------------------------
 

@@ -12,11 +12,12 @@ from tests.domain.given import History
 from tests.domain.rule_page import DECISION_ROWS
 from tests.domain.rule_tables import DECISION_COLUMNS, Cell, Told
 from tests.domain.samples import DRI
-from watchkeeper.domain.commands.commands import Acknowledge, GiveConsent
-from watchkeeper.domain.commands.guarded import open_proposals
-from watchkeeper.domain.commands.refusals import Refused
-from watchkeeper.domain.events import Action, DecisionMade, Outlook
-from watchkeeper.domain.state.causes import CAUSES
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.permits.commands import GiveConsent
+from watchkeeper.domain.rules.permits.guarded import open_proposals
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.values.causes import CAUSES, Outlook
 
 Said = Literal["noted", "relaunch", "needless"]
 ANSWERS: tuple[Said, ...] = get_args(Said)

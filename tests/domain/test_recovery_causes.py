@@ -22,26 +22,21 @@ from tests.domain.samples import (
     node_lost,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge, GiveConsent
-from watchkeeper.domain.commands.judgement import ReportFix
-from watchkeeper.domain.commands.manoeuvres import AnnounceAct, RequestRelaunch
-from watchkeeper.domain.contracts.plan import Verdict
-from watchkeeper.domain.events import (
-    Action,
-    ActKind,
-    ActProposed,
-    CheckRecorded,
-    ConsentUsed,
-    DecisionMade,
-    EscalationRaised,
-    FixPushed,
-    LaunchRequested,
-    Outlook,
-)
-from watchkeeper.domain.observed.gate_facts import RepositoryFacts
-from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
-from watchkeeper.domain.recovery.places_named import bad_nodes
-from watchkeeper.domain.state.phases import Interrupted, Running
+from watchkeeper.domain.reading.named_places import bad_nodes
+from watchkeeper.domain.rules.ends.commands import ReportFix
+from watchkeeper.domain.rules.operator.commands import Acknowledge, AnnounceAct, RequestRelaunch
+from watchkeeper.domain.rules.permits.commands import GiveConsent
+from watchkeeper.domain.run.ends import Action, DecisionMade, FixPushed
+from watchkeeper.domain.run.launch import LaunchRequested
+from watchkeeper.domain.run.operator import ActKind
+from watchkeeper.domain.run.permits import ActProposed, ConsentUsed
+from watchkeeper.domain.run.phases import Interrupted, Running
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.causes import Outlook
+from watchkeeper.domain.values.contract.plan import Verdict
+from watchkeeper.domain.values.observation.gate_facts import RepositoryFacts
+from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
 
 HOUR = timedelta(hours=1)
 KEEP: dict[str, Any] = {"step": 1100, "found": KEPT}

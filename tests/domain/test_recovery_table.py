@@ -11,23 +11,26 @@ import pytest
 
 from tests.domain.given import History
 from tests.domain.samples import KEPT, START, contract, exited
-from watchkeeper.domain.commands.guarded import GuardedAction
-from watchkeeper.domain.contracts.contract import Lane
-from watchkeeper.domain.events import (
-    Action,
-    CheckRecorded,
-    DecisionMade,
-    FindingOpened,
+from watchkeeper.domain.rules.ends.case import Case
+from watchkeeper.domain.rules.ends.recovery import RELAUNCHING, TABLE, recover
+from watchkeeper.domain.rules.permits.guarded import GuardedAction
+from watchkeeper.domain.rules.registry import RULES
+from watchkeeper.domain.run.ends import Action, DecisionMade, Failure, Restart
+from watchkeeper.domain.run.health import DRIFTED, FindingOpened
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import SourceState
+from watchkeeper.domain.values.causes import (
+    CAUSES,
+    INFRASTRUCTURE,
+    NUMERICAL,
+    UNKNOWN,
     Outlook,
-    Severity,
-    Startup,
+    cautious,
 )
-from watchkeeper.domain.observed.raised import Frame, Raised
-from watchkeeper.domain.recovery.recovery import RELAUNCHING, TABLE, Case, recover
-from watchkeeper.domain.rules.rules import RULES
-from watchkeeper.domain.state.causes import CAUSES, INFRASTRUCTURE, NUMERICAL, UNKNOWN, cautious
-from watchkeeper.domain.state.run import DRIFTED, Failure, Restart, Run
-from watchkeeper.domain.values import SourceState
+from watchkeeper.domain.values.check import Severity, Startup
+from watchkeeper.domain.values.contract.contract import Lane
+from watchkeeper.domain.values.text_evidence import Frame, Raised
 
 OUTLOOKS = tuple(Outlook)
 FINDINGS: tuple[tuple[str, ...], ...] = ((), ("H3",), ("H7",), ("H4", "H8"), ("H16",))

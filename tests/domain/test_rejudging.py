@@ -10,22 +10,18 @@ from tests.domain.looking import look, steps
 from tests.domain.samples import contract, killed, listing
 from tests.domain.stories import story
 from tests.projections.tales import TALES, recorded
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.detectors.quiet_again import liveness_again
-from watchkeeper.domain.durations import parse_duration
-from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import (
-    Action,
-    CheckRecorded,
-    DecisionMade,
-    FailureClassified,
-    FindingOpened,
-    RunEvent,
-)
-from watchkeeper.domain.evolving.evolve import evolve
-from watchkeeper.domain.judging.rejudging import Change, Rejudged, rejudge
-from watchkeeper.domain.state.phases import Running
-from watchkeeper.domain.state.run import Run
+from watchkeeper.domain.rules.health.stall_again import liveness_again
+from watchkeeper.domain.rules.whatif.rejudging import Change, Rejudged, rejudge
+from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.evolve.evolve import evolve
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.durations import parse_duration
 from watchkeeper.projections.whatif import Changed, compared
 
 QUARTER = timedelta(minutes=15)

@@ -26,10 +26,8 @@ from tests.domain.samples import (
 from tests.domain.stories import story
 from tests.domain.training import training, wobble
 from tests.projections.tales import TALES, recorded
-from watchkeeper.domain.contracts.contract import NOBODY_SAYS, Contract, Lane
-from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.judging.rejudging import rejudge
-from watchkeeper.domain.judging.rejudging_keys import (
+from watchkeeper.domain.rules.whatif.rejudging import rejudge
+from watchkeeper.domain.rules.whatif.rejudging_keys import (
     JUDGING_PARTS,
     NOT_FROM_THE_RECORD,
     OTHER_PARTS,
@@ -38,8 +36,10 @@ from watchkeeper.domain.judging.rejudging_keys import (
     why_not,
     why_not_part,
 )
-from watchkeeper.domain.state.phases import Running
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.contract.contract import NOBODY_SAYS, Contract, Lane
 from watchkeeper.projections.whatif import compared
 
 MINUTES = timedelta(minutes=1)

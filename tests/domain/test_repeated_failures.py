@@ -15,15 +15,10 @@ from tests.domain.samples import (
     listing,
     node_lost,
 )
-from watchkeeper.domain.events import (
-    Action,
-    DecisionMade,
-    FailureClassified,
-    InstanceEnded,
-)
-from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState
-from watchkeeper.domain.state.repeated import WINDOW_STEPS
-from watchkeeper.domain.values import JobFacts
+from watchkeeper.domain.run.ends import WINDOW_STEPS, Action, DecisionMade, FailureClassified
+from watchkeeper.domain.run.launch import InstanceEnded
+from watchkeeper.domain.values.basic import JobFacts
+from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
 
 
 def twice(

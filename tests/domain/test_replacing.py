@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.domain.stories import story
-from watchkeeper.domain.replacing import copied
-from watchkeeper.domain.state.phases import Running
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.domain.values.replacing import copied
 
 
 def test_a_copy_equals_that_of_the_standard_library_and_leaves_the_original() -> None:

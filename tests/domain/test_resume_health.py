@@ -8,16 +8,19 @@ import pytest
 from tests.domain.given import History
 from tests.domain.samples import DRI, KEPT, job, succeeded, tracker
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge
-from watchkeeper.domain.deciding.handover import packet_of
-from watchkeeper.domain.detectors.resume import health_by_proof
-from watchkeeper.domain.events import CheckRecorded, EscalationRaised, Health, ResumeProven
-from watchkeeper.domain.observed.measured import Measured, Overlap
-from watchkeeper.domain.state.health import health_now, health_words
-from watchkeeper.domain.state.open_questions import since_then
-from watchkeeper.domain.state.phases import Interrupted, Running
-from watchkeeper.domain.values import JobState
-from watchkeeper.projections.status import status_row
+from watchkeeper.domain.rules.health.resume import health_by_proof
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.watch.handover import packet_of
+from watchkeeper.domain.run.ends import ResumeProven
+from watchkeeper.domain.run.open_questions import since_then
+from watchkeeper.domain.run.phases import Interrupted, Running
+from watchkeeper.domain.run.queries import health_now, health_words
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.check import Health
+from watchkeeper.domain.values.observation.measured import Measured, Overlap
+from watchkeeper.projections.status.writer import status_row
 
 MINUTES = timedelta(minutes=1)
 KEEP: dict[str, Any] = {"found": KEPT}

@@ -17,15 +17,8 @@ from tests.domain.samples import (
     succeeded,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import ReportRefusedLaunch
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.events import (
-    OutputRootClaimed,
-    OutputRootReleased,
-    RootEvent,
-    RunEvent,
-)
-from watchkeeper.domain.launches.roots import (
+from watchkeeper.domain.rules.launch.commands import ReportRefusedLaunch
+from watchkeeper.domain.rules.launch.roots import (
     ROOTS,
     Claim,
     Roots,
@@ -33,9 +26,12 @@ from watchkeeper.domain.launches.roots import (
     evolve_roots,
     overlapping,
 )
-from watchkeeper.domain.places import contract_root
-from watchkeeper.domain.state.phases import Cleared, Interrupted, Launching, Running
-from watchkeeper.domain.values import JobFacts, JobState
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.run.events import RootEvent, RunEvent
+from watchkeeper.domain.run.launch import OutputRootClaimed, OutputRootReleased
+from watchkeeper.domain.run.phases import Cleared, Interrupted, Launching, Running
+from watchkeeper.domain.values.basic import JobFacts, JobState
+from watchkeeper.domain.values.places import contract_root
 
 
 def holding(*claims: tuple[str, str]) -> Roots:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from watchkeeper.domain.measuring.rounded_pace import Shown, rough_paces, shown_by, slow_paces
+from watchkeeper.domain.reading.metrics.rounded_pace import Shown, rough_paces, shown_by, slow_paces
 
 CADENCE_S = 600.0
 SLACK = 50

@@ -19,13 +19,13 @@ from tests.domain.rule_tables import (
     prove_decision,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.detectors.closed import CONFIG_DRIFT
-from watchkeeper.domain.detectors.every import answers_at
-from watchkeeper.domain.recovery.live import ALERTED, NOTIFIED
-from watchkeeper.domain.rules.rules import RULES
-from watchkeeper.domain.state.health import MISSING_ARTEFACTS
-from watchkeeper.domain.state.phases import Running
-from watchkeeper.domain.state.run import MONITOR_STALE
+from watchkeeper.domain.rules.ends.live import ALERTED, NOTIFIED
+from watchkeeper.domain.rules.health.registry import answers_at
+from watchkeeper.domain.rules.launch.drift_finding import CONFIG_DRIFT
+from watchkeeper.domain.rules.registry import RULES
+from watchkeeper.domain.run.health import MONITOR_STALE
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.domain.run.queries import MISSING_ARTEFACTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "rule-tests.md"
 ELSEWHERE = {("H1", MONITOR_STALE), ("H11", MISSING_ARTEFACTS), ("H14", CONFIG_DRIFT)}

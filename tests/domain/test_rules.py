@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.domain.samples import clear, contract, plan
-from watchkeeper.domain.gate.gate import Gate, preflight
-from watchkeeper.domain.rules.rules import RULES, RuleText
+from watchkeeper.domain.rules.launch.gate.gate import Gate, preflight
+from watchkeeper.domain.rules.registry import RULES, RuleText
 
 SOURCE = Path(__file__).parents[2] / "src"
 NAMED = re.compile(r"\"([RH]\d{1,2})\"")

@@ -34,29 +34,22 @@ from tests.domain.samples import (
     tracker,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge, AddNote, CompleteSeal, VerifySeal
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.commands.table import COMMANDS, refusal_of
-from watchkeeper.domain.events import (
-    Action,
-    ConsentUsed,
-    DecisionMade,
-    EscalationAcknowledged,
-    EscalationRaised,
-    FindingCleared,
-    FindingOpened,
-    FindingRaised,
-    Health,
-    InstanceLaunched,
-    RunSealed,
-    SealBlocked,
-    SealVerified,
-)
-from watchkeeper.domain.observed.observation import SealFacts
-from watchkeeper.domain.state.causes import WRONG_NUMBERS
-from watchkeeper.domain.state.health import health_now
-from watchkeeper.domain.state.phases import Finished, Sealed
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.rules.operator.commands import Acknowledge, AddNote
+from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifySeal
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.rules.table import COMMANDS, refusal_of
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised
+from watchkeeper.domain.run.launch import InstanceLaunched
+from watchkeeper.domain.run.permits import ConsentUsed
+from watchkeeper.domain.run.phases import Finished, Sealed
+from watchkeeper.domain.run.queries import health_now
+from watchkeeper.domain.run.questions import EscalationAcknowledged, EscalationRaised
+from watchkeeper.domain.run.seal import RunSealed, SealBlocked, SealVerified
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.causes import WRONG_NUMBERS
+from watchkeeper.domain.values.check import Health
+from watchkeeper.domain.values.observation.observation import SealFacts
 
 FINAL = listing(5000, 5155)
 

@@ -8,11 +8,11 @@ import pytest
 from tests.domain.given import Answer, History
 from tests.domain.samples import LOOP, node_lost
 from tests.domain.stories import story
-from watchkeeper.domain.commands.judgement import SuggestCause
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.events import CauseSuggested
-from watchkeeper.domain.state.phases import Interrupted
-from watchkeeper.domain.triage.second_reader import HYPOTHESES_MAX, TEXT_MAX, bounded
+from watchkeeper.domain.reading.triage.second_reader import HYPOTHESES_MAX, TEXT_MAX, bounded
+from watchkeeper.domain.rules.ends.commands import SuggestCause
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.run.ends import CauseSuggested
+from watchkeeper.domain.run.phases import Interrupted
 
 
 def suggest(history: History, **changes: Any) -> Answer:

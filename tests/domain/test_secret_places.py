@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from watchkeeper.domain.secrets.scrubbing import (
+from watchkeeper.domain.values.secrets.scrubbing import (
     Found,
     Scrubber,
     find_secrets_in,

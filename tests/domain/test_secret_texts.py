@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from watchkeeper.domain.secrets.scrubbing import (
+from watchkeeper.domain.values.secrets.scrubbing import (
     Scrubber,
     find_secrets,
     find_secrets_in,

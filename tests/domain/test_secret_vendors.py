@@ -7,8 +7,8 @@ import string
 import pytest
 
 from tests.adapters.signal_world import SCRUBBER
-from watchkeeper.domain.secrets.scrubbing import scrub
-from watchkeeper.domain.secrets.vendors import VENDOR_SHAPES
+from watchkeeper.domain.values.secrets.scrubbing import scrub
+from watchkeeper.domain.values.secrets.vendors import VENDOR_SHAPES
 
 SURVIVE = [
     "commit 4be1c09f3b2a7d6e5c4b3a29180f7e6d5c4b3a29",

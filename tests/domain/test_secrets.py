@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from watchkeeper.domain.secrets.scrubbing import (
+from watchkeeper.domain.values.secrets.scrubbing import (
     Scrubber,
     find_secrets,
     has_mark,

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.domain.test_signatures import BEHIND_A_NUMBER, LINES, PLAIN
-from watchkeeper.domain.triage.signatures.matcher import Matcher
-from watchkeeper.domain.triage.signatures.scanner import Scanner
-from watchkeeper.domain.triage.signatures.shapes import (
+from watchkeeper.domain.reading.signatures.matcher import Matcher
+from watchkeeper.domain.reading.signatures.scanner import Scanner
+from watchkeeper.domain.reading.signatures.shapes import (
     SHAPE_MAX,
     Shapes,
     shape_of,

@@ -10,27 +10,11 @@ from hypothesis import strategies as st
 from tests.domain.given import History
 from tests.domain.samples import LOOP, ROOT, START, killed, listing, signal
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import ReceiveSignal
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.events import (
-    Action,
-    CheckRecorded,
-    DecisionMade,
-    FailureClassified,
-    Outlook,
-    SignalReceived,
-)
-from watchkeeper.domain.observed.signals import (
-    CLAIMS_MAX,
-    Claim,
-    Claims,
-    Signal,
-    SignalKind,
-    absorb,
-    claim_of,
-)
-from watchkeeper.domain.signals.receiving import CHECK_GAP, doubted
-from watchkeeper.domain.state.phases import (
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.rules.signals.commands import ReceiveSignal
+from watchkeeper.domain.rules.signals.receiving import doubted
+from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified
+from watchkeeper.domain.run.phases import (
     Abandoned,
     Draft,
     Finished,
@@ -40,6 +24,18 @@ from watchkeeper.domain.state.phases import (
     Stopped,
     Superseded,
     Unborn,
+)
+from watchkeeper.domain.run.signals import CHECK_GAP, SignalReceived
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.causes import Outlook
+from watchkeeper.domain.values.observation.signals import (
+    CLAIMS_MAX,
+    Claim,
+    Claims,
+    Signal,
+    SignalKind,
+    absorb,
+    claim_of,
 )
 
 MINUTE = timedelta(minutes=1)

@@ -6,14 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchkeeper.domain.facts.decisions import Outlook
-from watchkeeper.domain.triage.claiming import claims_in
-from watchkeeper.domain.triage.log_verdict import triage_text
-from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
-from watchkeeper.domain.triage.signatures.literals import UnreadPattern, branches_of, literals_of
-from watchkeeper.domain.triage.signatures.loading import parsed
-from watchkeeper.domain.triage.signatures.matcher import Matcher, matcher
-from watchkeeper.domain.triage.signatures.model import (
+from watchkeeper.domain.reading.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
+from watchkeeper.domain.reading.signatures.literals import UnreadPattern, branches_of, literals_of
+from watchkeeper.domain.reading.signatures.loading import parsed
+from watchkeeper.domain.reading.signatures.matcher import Matcher, matcher
+from watchkeeper.domain.reading.signatures.model import (
     OUTLOOKS,
     Label,
     Rank,
@@ -21,7 +18,10 @@ from watchkeeper.domain.triage.signatures.model import (
     Signature,
     outlook_of,
 )
-from watchkeeper.domain.triage.signatures.passed_over import BEHIND
+from watchkeeper.domain.reading.signatures.passed_over import BEHIND
+from watchkeeper.domain.reading.triage.claiming import claims_in
+from watchkeeper.domain.reading.triage.log_verdict import triage_text
+from watchkeeper.domain.values.causes import Outlook
 
 FLAGS = re.IGNORECASE | re.ASCII
 PLAIN = Matcher(plainly=True)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from watchkeeper.domain.events import FailureClassified, Outlook
-from watchkeeper.domain.facts.decisions import OUTLOOK_SAYS
-from watchkeeper.domain.recovery.standing import Status, cause_claim, outlook_claim
+from watchkeeper.domain.rules.ends.claim_strength import Status, cause_claim, outlook_claim
+from watchkeeper.domain.run.ends import FailureClassified
+from watchkeeper.domain.values.causes import OUTLOOK_SAYS, Outlook
 
 END = "the orchestrator says FAILED, exit code 1"
 LINE = "hbm_oom (cuda.oom): torch.OutOfMemoryError: CUDA out of memory"

@@ -7,18 +7,14 @@ import pytest
 
 from tests.domain.given import Answer, History, decided
 from tests.domain.samples import ROOT, bar, contract, listing, node_lost, tracker
-from watchkeeper.domain.commands.commands import RecordCheck
-from watchkeeper.domain.events import (
-    Action,
-    DecisionMade,
-    EscalationRaised,
-    FindingCleared,
-    FindingOpened,
-    Severity,
-)
-from watchkeeper.domain.observed.observation import NamedLine
-from watchkeeper.domain.progress.startup_lines import STARTUP_ALLOWANCE, is_cut, named_lines
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.reading.progress.startup_lines import STARTUP_ALLOWANCE, is_cut, named_lines
+from watchkeeper.domain.rules.watch.commands import RecordCheck
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.observation.observation import NamedLine
 
 MINUTES = timedelta(minutes=1)
 FORBIDDEN = "is less than current W&B step"

@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.domain.given import History
-from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.state.metrics import LOSSES_KEPT, LossAt, with_losses, without_lineage
+from watchkeeper.domain.run.losses import LOSSES_KEPT, with_losses, without_lineage
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.earlier import LossAt
 
 
 def plainly(known: tuple[LossAt, ...], check: CheckRecorded) -> tuple[LossAt, ...]:

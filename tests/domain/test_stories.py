@@ -3,10 +3,10 @@ import pytest
 from tests.domain.given import given
 from tests.domain.samples import DRI, contract
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import DraftRun
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.events import RunDrafted
-from watchkeeper.domain.state.phases import PHASES, Phase
+from watchkeeper.domain.rules.launch.commands import DraftRun
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.run.launch import RunDrafted
+from watchkeeper.domain.run.phases import PHASES, Phase
 
 
 @pytest.mark.parametrize("phase", PHASES)

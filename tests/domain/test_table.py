@@ -37,53 +37,47 @@ from tests.domain.samples import (
 from tests.domain.stories import story, successor
 from tests.domain.test_bad_numbers import lost_its_numbers
 from tests.domain.test_manoeuvres import rollback
-from watchkeeper.domain.commands.commands import (
+from watchkeeper.domain.rules.ends.commands import ReportFix, Revise, SuggestCause
+from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
+from watchkeeper.domain.rules.launch.commands import (
+    AdoptInstance,
+    AmendContract,
+    ApproveLaunch,
+    ConfirmLaunched,
+    DraftRun,
+    Relaunch,
+    ReportRefusedLaunch,
+    RequestLaunch,
+)
+from watchkeeper.domain.rules.launch.roots import Claim, Roots, claims_for
+from watchkeeper.domain.rules.operator.commands import (
     Abandon,
     Acknowledge,
     AddNote,
-    AmendContract,
-    ApproveLaunch,
-    CompleteSeal,
-    ConfirmLaunched,
-    Correct,
-    DraftRun,
-    GiveConsent,
-    Propose,
-    ReceiveSignal,
-    RecordCheck,
-    Relaunch,
-    ReleaseWatch,
-    ReportRefusedLaunch,
-    RequestLaunch,
-    Revoke,
-    RunCommand,
-    Stop,
-    TakeWatch,
-    VerifySeal,
-    Waive,
-)
-from watchkeeper.domain.commands.guarded import CONSENT_LIFE, GuardedAction, lost_target
-from watchkeeper.domain.commands.judgement import ReportFix, Revise, SuggestCause
-from watchkeeper.domain.commands.manoeuvres import (
-    AdoptInstance,
     AnnounceAct,
-    DeclineWatch,
+    Correct,
     EndAct,
-    HandOver,
     NameAncestor,
     PlanRollback,
-    ReportStaleMonitor,
     RequestRelaunch,
+    Stop,
     Supersede,
-    VerifyMilestone,
 )
-from watchkeeper.domain.commands.permissions import PROPOSALS_OPEN_MAX
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.commands.table import COMMANDS, REFUSALS, refusal_of
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.launches.roots import Claim, Roots, claims_for
-from watchkeeper.domain.observed.gate_facts import RepositoryFacts
-from watchkeeper.domain.state.phases import (
+from watchkeeper.domain.rules.permits.commands import GiveConsent, Propose, Revoke, Waive
+from watchkeeper.domain.rules.permits.guarded import CONSENT_LIFE, GuardedAction, lost_target
+from watchkeeper.domain.rules.permits.permissions import PROPOSALS_OPEN_MAX
+from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifyMilestone, VerifySeal
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.rules.signals.commands import ReceiveSignal
+from watchkeeper.domain.rules.table import COMMANDS, REFUSALS, RunCommand, refusal_of
+from watchkeeper.domain.rules.watch.commands import (
+    DeclineWatch,
+    HandOver,
+    RecordCheck,
+    ReleaseWatch,
+    TakeWatch,
+)
+from watchkeeper.domain.run.phases import (
     PHASES,
     Abandoned,
     Cleared,
@@ -98,8 +92,10 @@ from watchkeeper.domain.state.phases import (
     Superseded,
     Unborn,
 )
-from watchkeeper.domain.state.run import Run
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.observation.gate_facts import RepositoryFacts
 
 BEFORE = START - timedelta(days=1)
 

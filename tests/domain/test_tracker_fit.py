@@ -10,17 +10,14 @@ from tests.domain.given import Answer, History, decided
 from tests.domain.looking import CADENCE, announce, cleared, look, opened, steps
 from tests.domain.samples import bar, contract, listing, node_lost, tracker
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Stop
-from watchkeeper.domain.events import (
-    Action,
-    CheckRecorded,
-    EscalationRaised,
-    FindingOpened,
-    Health,
-    Progress,
-)
-from watchkeeper.domain.observed.sources import MetricHistory
-from watchkeeper.domain.state.phases import Running
+from watchkeeper.domain.rules.operator.commands import Stop
+from watchkeeper.domain.run.ends import Action
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.check import Health, Progress
+from watchkeeper.domain.values.observation.sources import MetricHistory
 
 MISFIT = "tracker_lineage"
 KEPT = listing(900, 1000)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from watchkeeper.domain.observed.tracker_links import LINKS_MAX, TrackerLink, parse_tracker_links
+from watchkeeper.domain.reading.tracker_links import LINKS_MAX, parse_tracker_links
+from watchkeeper.domain.values.text_evidence import TrackerLink
 
 URL = "https://wandb.ai/acme/grug/runs/grug-moe-1e23-ep8"
 ONLINE = (

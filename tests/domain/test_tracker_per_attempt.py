@@ -20,10 +20,17 @@ from tests.domain.samples import (
     succeeded,
     tracker,
 )
-from watchkeeper.domain.commands.commands import VerifySeal
-from watchkeeper.domain.commands.manoeuvres import AdoptInstance, RequestRelaunch
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.plan import (
+from watchkeeper.domain.rules.launch.commands import AdoptInstance
+from watchkeeper.domain.rules.launch.gate.base import Gate
+from watchkeeper.domain.rules.launch.gate.gate import preflight
+from watchkeeper.domain.rules.operator.commands import RequestRelaunch
+from watchkeeper.domain.rules.seal.commands import VerifySeal
+from watchkeeper.domain.run.ends import Action
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested
+from watchkeeper.domain.run.seal import SealVerified
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import (
     GateFinding,
     Verdict,
     identity_digest,
@@ -31,16 +38,7 @@ from watchkeeper.domain.contracts.plan import (
     plan_digest,
     tracked,
 )
-from watchkeeper.domain.events import (
-    Action,
-    FindingOpened,
-    InstanceLaunched,
-    LaunchRequested,
-    SealVerified,
-)
-from watchkeeper.domain.gate.base import Gate
-from watchkeeper.domain.gate.gate import preflight
-from watchkeeper.launches import job_spec
+from watchkeeper.services.watch.launches import job_spec
 
 OWN: dict[str, Any] = {"policy": {"tracker_id": "per_attempt"}, "tracker": {"resume": "never"}}
 WANDB: dict[str, Any] = {

@@ -9,8 +9,10 @@ from tests.domain.given import Answer, History
 from tests.domain.looking import CADENCE, cleared, look, opened, steps
 from tests.domain.samples import KEPT, contract, node_lost
 from tests.domain.stories import story
-from watchkeeper.domain.events import CheckRecorded, FindingOpened, Health, Severity
-from watchkeeper.domain.state.phases import Running
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.check import Health, Severity
 
 HOURS = timedelta(hours=2)
 SELDOM = {"temporary_every": "", "permanent_every_steps": 100_000}

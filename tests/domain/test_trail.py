@@ -8,13 +8,14 @@ from bench.judge import command_of
 from tests.domain.given import History
 from tests.domain.looking import CADENCE
 from tests.domain.samples import START, bar, check_of, contract, half_written, listing
-from watchkeeper.domain.deciding import verdict as judging
-from watchkeeper.domain.detectors.check import summarise
-from watchkeeper.domain.detectors.every import answers_at
-from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.domain.evolving.foresee import foresee
-from watchkeeper.domain.observed.measured import Level, Measured
-from watchkeeper.domain.state.remembered import TRAIL_MAX, PastCheck, past_check, with_checks
+from watchkeeper.domain.rules import after_check as judging
+from watchkeeper.domain.rules.health.registry import answers_at
+from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.watch.check import summarise
+from watchkeeper.domain.run.check_history import TRAIL_MAX, past_check, with_checks
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.earlier import PastCheck
+from watchkeeper.domain.values.observation.measured import Level, Measured
 
 
 def watched(checks: int) -> History:

@@ -3,16 +3,16 @@
 import pytest
 
 from tests.domain.samples import check_of, exited, job, killed, node_lost
-from watchkeeper.domain.events import Outlook
-from watchkeeper.domain.exits import exit_facts
-from watchkeeper.domain.triage.triage import (
+from watchkeeper.domain.reading.triage.classify import (
     classify,
     describe_end,
     fingerprint,
     last_error_line,
 )
-from watchkeeper.domain.triage.volatile import normalise
-from watchkeeper.domain.values import JobFacts, JobState
+from watchkeeper.domain.reading.triage.volatile import normalise
+from watchkeeper.domain.values.basic import JobFacts, JobState
+from watchkeeper.domain.values.causes import Outlook
+from watchkeeper.domain.values.exits import exit_facts
 
 TRACEBACK = ("Traceback (most recent call last):", "ValueError: loss is not finite at step 1100")
 

@@ -11,16 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.triage import measures, samples_of
-from watchkeeper.domain.facts.decisions import Outlook
-from watchkeeper.domain.triage.context import Attempt, Context, first_failed
-from watchkeeper.domain.triage.log_verdict import triage_of, triage_text
-from watchkeeper.domain.triage.signatures.model import Label
-from watchkeeper.domain.triage.signatures.scanner import Scanner
-from watchkeeper.domain.triage.texts import (
-    EMPTY,
-    EVIDENCE_MAX,
-    LINE_MAX,
-)
+from watchkeeper.domain.reading.signatures.model import Label
+from watchkeeper.domain.reading.signatures.scanner import Scanner
+from watchkeeper.domain.reading.triage.context import Attempt, Context, first_failed
+from watchkeeper.domain.reading.triage.log_verdict import triage_of, triage_text
+from watchkeeper.domain.reading.triage.texts import EMPTY, EVIDENCE_MAX, LINE_MAX
+from watchkeeper.domain.values.causes import Outlook
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "triage"
 RECORDS = [json.loads(line) for line in (CORPUS / "messages.jsonl").read_text().splitlines()]

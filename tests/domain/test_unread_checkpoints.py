@@ -9,23 +9,18 @@ import pytest
 from tests.domain.auditor import audit
 from tests.domain.given import History, decided
 from tests.domain.samples import DRI, START, checkpoint, contract, job, killed, listing, node_lost
-from watchkeeper.domain.commands.commands import Acknowledge
-from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
-from watchkeeper.domain.contracts.contract import Contract, cadence_of
-from watchkeeper.domain.deciding.handover import packet_of
-from watchkeeper.domain.events import (
-    Action,
-    CheckpointRejected,
-    CheckpointValidated,
-    DecisionMade,
-    LaunchRequested,
-)
-from watchkeeper.domain.facts.manoeuvres import LineageRejected
-from watchkeeper.domain.outbox.effects import Effects
-from watchkeeper.domain.outbox.policy import Act, due_acts
-from watchkeeper.domain.state.open_questions import is_answered, since_then
-from watchkeeper.domain.values import JobFacts, JobState
-from watchkeeper.projections.status import status_row
+from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch
+from watchkeeper.domain.rules.watch.handover import packet_of
+from watchkeeper.domain.run.checkpoints import CheckpointRejected, CheckpointValidated
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.launch import LaunchRequested
+from watchkeeper.domain.run.open_questions import is_answered, since_then
+from watchkeeper.domain.run.operator import LineageRejected
+from watchkeeper.domain.run.outbox.effects import Effects
+from watchkeeper.domain.run.outbox.policy import Act, due_acts
+from watchkeeper.domain.values.basic import JobFacts, JobState
+from watchkeeper.domain.values.contract.contract import Contract, cadence_of
+from watchkeeper.projections.status.writer import status_row
 
 UNREAD = "nothing says which step its metadata names (metadata_step)"
 

@@ -9,10 +9,12 @@ from tests.domain.decision_scenes import KEEP, trained
 from tests.domain.given import Answer, History
 from tests.domain.looking import CADENCE, live, look, opened, steps
 from tests.domain.samples import job
-from watchkeeper.domain.events import CheckRecorded, FindingOpened, Health, Severity
-from watchkeeper.domain.observed.liveness import Quiet
-from watchkeeper.domain.observed.sources import AttemptFacts, AttemptState, CapacityFacts
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.check import Health, Severity
+from watchkeeper.domain.values.observation.liveness import Quiet
+from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState, CapacityFacts
 
 MINUTE = timedelta(minutes=1)
 GONE = AttemptFacts(task="/u/j/0", attempt=0, state=AttemptState.PREEMPTED)

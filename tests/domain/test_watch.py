@@ -8,10 +8,10 @@ import pytest
 from tests.domain.given import History
 from tests.domain.samples import AGENT, DRI, HOLDER, LOOP, RIVAL, contract
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import ReleaseWatch, TakeWatch
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.events import CheckRecorded, WatchReleased, WatchTaken
-from watchkeeper.domain.state.phases import Draft, Interrupted, Running, Stabilizing, Stopped
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.rules.watch.commands import ReleaseWatch, TakeWatch
+from watchkeeper.domain.run.phases import Draft, Interrupted, Running, Stabilizing, Stopped
+from watchkeeper.domain.run.watch import CheckRecorded, WatchReleased, WatchTaken
 
 SECOND = timedelta(seconds=1)
 

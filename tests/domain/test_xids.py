@@ -2,11 +2,11 @@
 
 import pytest
 
-from watchkeeper.domain.events import Outlook
-from watchkeeper.domain.triage.claiming import claims_in
-from watchkeeper.domain.triage.log_verdict import triage_text
-from watchkeeper.domain.triage.signatures.model import Label
-from watchkeeper.domain.triage.triage import CLAIM_CONFIDENCE_MIN
+from watchkeeper.domain.reading.signatures.model import Label
+from watchkeeper.domain.reading.triage.claiming import claims_in
+from watchkeeper.domain.reading.triage.classify import CLAIM_CONFIDENCE_MIN
+from watchkeeper.domain.reading.triage.log_verdict import triage_text
+from watchkeeper.domain.values.causes import Outlook
 
 XID = "NVRM: Xid (PCI:0000:9b:00): {}, pid=3, name=python"
 TRACED = ("Traceback (most recent call last):", '  File "/srv/train/loop.py", line 88, in step')

@@ -8,10 +8,11 @@ from typing import Any, Self
 
 from tests.domain.given import Answer, History
 from tests.domain.samples import DRI, contract, down, fresh, listing, node_lost, tracker
-from watchkeeper.domain.commands.commands import Acknowledge
-from watchkeeper.domain.events import CheckRecorded, FindingCleared, FindingOpened
-from watchkeeper.domain.observed.measured import Measured
-from watchkeeper.domain.observed.sources import MetricHistory, TelemetryFacts
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.observation.measured import Measured
+from watchkeeper.domain.values.observation.sources import MetricHistory, TelemetryFacts
 
 KINDS = frozenset(
     {

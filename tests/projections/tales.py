@@ -32,32 +32,26 @@ from tests.projections.tales_judgement import mended, rethought, thought_along
 from tests.projections.tales_live import stood_still
 from tests.projections.tales_manoeuvres import adopted, manoeuvred, superseded
 from tests.projections.tales_signals import signalled
-from watchkeeper.domain.commands.commands import (
-    Abandon,
-    Acknowledge,
-    AddNote,
+from watchkeeper.domain.rules.launch.commands import (
     AmendContract,
     ApproveLaunch,
-    CompleteSeal,
-    Correct,
-    GiveConsent,
-    ReleaseWatch,
     ReportRefusedLaunch,
-    Revoke,
-    RunCommand,
-    Stop,
-    TakeWatch,
-    VerifySeal,
-    Waive,
 )
-from watchkeeper.domain.commands.refusals import Refused
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import ConsentGiven, HistoryLimitPassed, InstanceEnded
-from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
-from watchkeeper.domain.observed.observation import GateFacts, SealFacts
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.values import CheckpointFacts, CheckpointKind, JobState, TrackerFacts
+from watchkeeper.domain.rules.operator.commands import Abandon, Acknowledge, AddNote, Correct, Stop
+from watchkeeper.domain.rules.permits.commands import GiveConsent, Revoke, Waive
+from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifySeal
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.rules.table import RunCommand
+from watchkeeper.domain.rules.watch.commands import ReleaseWatch, TakeWatch
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.launch import InstanceEnded
+from watchkeeper.domain.run.permits import ConsentGiven
+from watchkeeper.domain.run.watch import HistoryLimitPassed
+from watchkeeper.domain.values.basic import CheckpointFacts, CheckpointKind, JobState, TrackerFacts
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.history_limits import HARD_EVENTS, SOFT_EVENTS
+from watchkeeper.domain.values.observation.observation import GateFacts, SealFacts
+from watchkeeper.domain.values.people import Actor
 
 MINUTE = timedelta(minutes=1)
 QUARTER = timedelta(minutes=15)

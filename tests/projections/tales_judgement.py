@@ -20,11 +20,13 @@ from tests.domain.samples import (
     signal,
 )
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import Acknowledge, GiveConsent, ReceiveSignal
-from watchkeeper.domain.commands.judgement import ReportFix, Revise, SuggestCause
-from watchkeeper.domain.observed.gate_facts import RepositoryFacts
-from watchkeeper.domain.state.phases import Running
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.rules.ends.commands import ReportFix, Revise, SuggestCause
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.rules.permits.commands import GiveConsent
+from watchkeeper.domain.rules.signals.commands import ReceiveSignal
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.observation.gate_facts import RepositoryFacts
 
 MINUTE = timedelta(minutes=1)
 

@@ -6,8 +6,13 @@ from typing import Any
 from tests.domain.given import Answer, History
 from tests.domain.looking import announce, look, steps
 from tests.domain.samples import contract, half_written, job, listing, tracker
-from watchkeeper.domain.observed.sources import CapacityFacts, HostFacts, NodeFacts, OtherJob
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.observation.sources import (
+    CapacityFacts,
+    HostFacts,
+    NodeFacts,
+    OtherJob,
+)
 
 MINUTE = timedelta(minutes=1)
 _WEDGE = CapacityFacts(

@@ -20,22 +20,22 @@ from tests.domain.samples import (
     seen,
 )
 from tests.domain.stories import story, successor
-from watchkeeper.domain.commands.commands import Acknowledge, ApproveLaunch, TakeWatch
-from watchkeeper.domain.commands.manoeuvres import (
-    AdoptInstance,
+from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
+from watchkeeper.domain.rules.launch.commands import AdoptInstance, ApproveLaunch
+from watchkeeper.domain.rules.operator.commands import (
+    Acknowledge,
     AnnounceAct,
     EndAct,
-    HandOver,
     NameAncestor,
     PlanRollback,
-    ReportStaleMonitor,
     RequestRelaunch,
     Supersede,
-    VerifyMilestone,
 )
-from watchkeeper.domain.events import ActKind
-from watchkeeper.domain.state.phases import Running
-from watchkeeper.domain.values import CheckpointListing, JobState
+from watchkeeper.domain.rules.seal.commands import VerifyMilestone
+from watchkeeper.domain.rules.watch.commands import HandOver, TakeWatch
+from watchkeeper.domain.run.operator import ActKind
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.domain.values.basic import CheckpointListing, JobState
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

@@ -5,10 +5,10 @@ from datetime import timedelta
 from tests.domain.given import History
 from tests.domain.samples import ROOT, signal
 from tests.domain.stories import story
-from watchkeeper.domain.commands.commands import ReceiveSignal
-from watchkeeper.domain.observed.signals import Signal, SignalKind
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.state.phases import Running
+from watchkeeper.domain.rules.signals.commands import ReceiveSignal
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.domain.values.observation.signals import Signal, SignalKind
+from watchkeeper.domain.values.people import Actor
 
 INBOX = Actor(principal="watchkeeper", kind="service")
 

@@ -10,24 +10,18 @@ from hypothesis import strategies as st
 
 from tests.domain.given import enveloped
 from tests.domain.samples import START, contract, plan, signal
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.envelope import encode
-from watchkeeper.domain.events import (
-    ContractAmended,
-    Fact,
-    LaunchRequested,
-    RunAbandoned,
-    RunDrafted,
-    RunStopped,
-    SignalKept,
-    SignalReceived,
-    TrackerAnnounced,
-)
-from watchkeeper.domain.observed.signals import Signal, SignalKind
-from watchkeeper.domain.observed.tracker_links import TrackerLink
-from watchkeeper.domain.signals.binding import Registry, learn
-from watchkeeper.projections.bindings import BINDINGS, TOPICS, registry_of
-from watchkeeper.projections.kept import Row, Seen, folded
+from watchkeeper.domain.rules.signals.binding import Registry, learn
+from watchkeeper.domain.run.ends import RunAbandoned, RunStopped
+from watchkeeper.domain.run.envelope import encode
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.launch import ContractAmended, LaunchRequested, RunDrafted
+from watchkeeper.domain.run.signals import SignalKept, SignalReceived
+from watchkeeper.domain.run.watch import TrackerAnnounced
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.observation.signals import Signal, SignalKind
+from watchkeeper.domain.values.text_evidence import TrackerLink
+from watchkeeper.projections.views.bindings import BINDINGS, TOPICS, registry_of
+from watchkeeper.projections.views.view import Row, Seen, folded
 
 RUNS = ("a", "b", "c")
 CLUES = ("node:1", "node:2", "host:w", "job:j", "submission:a-i1", "tracker:t", "ip:1", "run:b")

@@ -7,12 +7,12 @@ from tests.domain.given import History
 from tests.domain.samples import SLUG, bar, contract
 from tests.domain.stories import story
 from tests.projections.tales import recorded
-from watchkeeper.domain.state.phases import Running
-from watchkeeper.event_store import StatusRow
-from watchkeeper.projections.logbook import render_at
-from watchkeeper.projections.screen import render_fleet, render_run
-from watchkeeper.projections.status import status_row
-from watchkeeper.projections.views import Fleet, fleet
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.ports.event_store import StatusRow
+from watchkeeper.projections.logbook.logbook import render_at
+from watchkeeper.projections.status.fleet import Fleet, fleet
+from watchkeeper.projections.status.screen import render_fleet, render_run
+from watchkeeper.projections.status.writer import status_row
 
 OFFLINE = {"kind": "wandb", "url": "", "mode": "offline", "dir": "/srv/wandb"}
 REASON = "buffered: W&B's client writes in blocks, and offline-run-1-x has no end yet"

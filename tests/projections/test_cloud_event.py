@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from tests.domain.given import enveloped
 from tests.domain.strategies import events
-from watchkeeper.domain.envelope import encode
-from watchkeeper.domain.events import Fact, NoteAdded
-from watchkeeper.domain.registry import type_of
-from watchkeeper.projections.cloud_event import (
+from watchkeeper.domain.run.envelope import encode
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.operator import NoteAdded
+from watchkeeper.domain.run.registry import type_of
+from watchkeeper.domain.values.cloud_event import CloudEvent
+from watchkeeper.projections.published.cloud_event import (
     STRUCTURED,
-    CloudEvent,
     attributes,
     binary,
     cloud_event,

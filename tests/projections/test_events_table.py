@@ -6,38 +6,38 @@ import pytest
 from tests.domain.given import enveloped
 from tests.domain.samples import START, signal
 from tests.projections.tales import events_of
-from watchkeeper.domain.contracts.contract import Lane
-from watchkeeper.domain.events import (
-    CheckpointRejected,
+from watchkeeper.domain.run.checkpoints import CheckpointRejected
+from watchkeeper.domain.run.effects import (
     EffectAttempted,
     EffectConfirmed,
-    EffectEvent,
     EffectFailed,
     EffectRecovered,
     EffectRejected,
     EffectUnknown,
-    Fact,
     LogbookPushed,
-    MessageQuarantined,
     MilestoneTagPushed,
-    NoteAdded,
-    OutputRootClaimed,
-    OutputRootReleased,
-    PeopleEvent,
+    TagPushed,
+)
+from watchkeeper.domain.run.events import EffectEvent, PeopleEvent, RootEvent, RunEvent
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.launch import OutputRootClaimed, OutputRootReleased
+from watchkeeper.domain.run.operator import NoteAdded
+from watchkeeper.domain.run.permits import (
+    StandingAttemptRefused,
+    StandingWaiverGranted,
+    StandingWaiverRevoked,
+)
+from watchkeeper.domain.run.signals import (
+    MessageQuarantined,
     QuarantineReplayed,
-    RootEvent,
-    RunEvent,
     SignalBound,
     SignalBoxEvent,
     SignalCameLate,
     SignalKept,
     SignalsDismissed,
-    StandingAttemptRefused,
-    StandingWaiverGranted,
-    StandingWaiverRevoked,
-    TagPushed,
 )
-from watchkeeper.projections.events_table import event_row, render_events, summary
+from watchkeeper.domain.values.contract.contract import Lane
+from watchkeeper.projections.describe.event_lines import event_row, render_events, summary
 
 AROUND: tuple[Fact, ...] = (
     CheckpointRejected(step=7, path="gs://b/step-7", reason="its metadata says step 8"),

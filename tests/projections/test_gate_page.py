@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.domain.samples import SLUG, contract, plan
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.plan import GateFinding, Verdict
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import GateFinding, Verdict
 from watchkeeper.projections.gate_page import render_gate
 
 SOURCE = "gs://acme-us-central2/grug/checkpoints/step-900"

@@ -5,16 +5,18 @@ import pytest
 from tests.domain.given import History
 from tests.domain.samples import contract
 from tests.projections.tales import TALES, events_of, recorded
-from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import (
-    CheckpointValidated,
-    CheckRecorded,
-    RunEvent,
-    SignalReceived,
-    WatchTaken,
+from watchkeeper.domain.run.checkpoints import CheckpointValidated
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.signals import SignalReceived
+from watchkeeper.domain.run.watch import CheckRecorded, WatchTaken
+from watchkeeper.domain.values.observation.signals import TOLD
+from watchkeeper.projections.describe.headlines import (
+    Headline,
+    commit_message,
+    headline,
+    interesting,
 )
-from watchkeeper.domain.observed.signals import TOLD
-from watchkeeper.projections.headlines import Headline, commit_message, headline, interesting
 
 RUN = "grug-moe-1e23-ep8"
 

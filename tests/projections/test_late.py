@@ -9,16 +9,16 @@ import pytest
 from tests.domain.given import enveloped
 from tests.domain.samples import START
 from tests.projections.tales import trained
-from watchkeeper.domain.events import (
+from watchkeeper.domain.run.effects import (
     EffectAttempted,
-    EffectEvent,
     EffectFailed,
     EffectRejected,
     EffectUnknown,
 )
-from watchkeeper.domain.outbox.effects import Effects, evolve_effects
-from watchkeeper.projections.screen import fleet, render_fleet
-from watchkeeper.projections.status import effects_row, status_row
+from watchkeeper.domain.run.events import EffectEvent
+from watchkeeper.domain.run.outbox.effects import Effects, evolve_effects
+from watchkeeper.projections.status.screen import fleet, render_fleet
+from watchkeeper.projections.status.writer import effects_row, status_row
 
 TARGET = "git ssh://host/code#main"
 RETRY = START + timedelta(seconds=40)

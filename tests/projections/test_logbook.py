@@ -29,9 +29,10 @@ from tests.projections.tales import (
     trained,
 )
 from tests.projections.wandering import wanderings
-from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import EffectRecovered, NoteAdded
-from watchkeeper.projections.logbook import EMPTY, project, render, render_at
+from watchkeeper.domain.run.effects import EffectRecovered
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.operator import NoteAdded
+from watchkeeper.projections.logbook.logbook import EMPTY, project, render, render_at
 
 GOLDEN = Path(__file__).parent / "golden"
 SECTION = re.compile(r"^## ", re.MULTILINE)

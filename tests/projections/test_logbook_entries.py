@@ -28,12 +28,15 @@ from tests.projections.tales import (
     trained,
     watched,
 )
-from watchkeeper.domain.commands.commands import AddNote, Correct
-from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import CheckRecorded, Health, NoteAdded, RunSealed, SealVerified
-from watchkeeper.domain.state.health import is_unproven
-from watchkeeper.projections.logbook import EMPTY, project, render, render_at
-from watchkeeper.projections.logbook_seal import covered
+from watchkeeper.domain.rules.operator.commands import AddNote, Correct
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.operator import NoteAdded
+from watchkeeper.domain.run.queries import is_unproven
+from watchkeeper.domain.run.seal import RunSealed, SealVerified
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.check import Health
+from watchkeeper.projections.describe.logbook_seal import covered
+from watchkeeper.projections.logbook.logbook import EMPTY, project, render, render_at
 
 
 @cache

@@ -1,7 +1,7 @@
 from tests.domain.given import History
 from tests.domain.samples import contract
 from tests.projections.tales import crashed, resumed, trained
-from watchkeeper.projections.monitoring_state import monitoring_state
+from watchkeeper.projections.status.monitoring_state import monitoring_state
 
 RUN = "grug-moe-1e23-ep8"
 

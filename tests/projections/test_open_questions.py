@@ -8,26 +8,19 @@ import pytest
 from tests.domain.given import History
 from tests.domain.samples import DRI, contract, job, killed, listing
 from tests.projections.tales import QUARTER, crashed, resumed, trained
-from watchkeeper.domain.commands.commands import Acknowledge
-from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
-from watchkeeper.domain.commands.refusals import Refusal
-from watchkeeper.domain.deciding.handover import packet_of
-from watchkeeper.domain.events import (
-    EscalationAcknowledged,
-    EscalationRaised,
-    FindingCleared,
-    FindingOpened,
-    FindingRaised,
-    Severity,
-)
-from watchkeeper.domain.state.open_questions import cleared
-from watchkeeper.domain.state.run import DRIFTED
-from watchkeeper.domain.values import JobState
-from watchkeeper.event_store import StatusRow
-from watchkeeper.projections.events_table import summary
-from watchkeeper.projections.logbook import render_at
-from watchkeeper.projections.screen import Fleet, fleet, render_fleet, render_run
-from watchkeeper.projections.status import status_row
+from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch
+from watchkeeper.domain.rules.shared.refusals import Refusal
+from watchkeeper.domain.rules.watch.handover import packet_of
+from watchkeeper.domain.run.health import DRIFTED, FindingCleared, FindingOpened, FindingRaised
+from watchkeeper.domain.run.open_questions import cleared
+from watchkeeper.domain.run.questions import EscalationAcknowledged, EscalationRaised
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.ports.event_store import StatusRow
+from watchkeeper.projections.describe.event_lines import summary
+from watchkeeper.projections.logbook.logbook import render_at
+from watchkeeper.projections.status.screen import Fleet, fleet, render_fleet, render_run
+from watchkeeper.projections.status.writer import status_row
 
 ALERT = "RUNNING and not training: no step for 10.7 s"
 STOP = "watchkeeper stop r"

@@ -22,13 +22,13 @@ from tests.projections.tales import (
     seal_facts,
     trained,
 )
-from watchkeeper.domain.commands.commands import VerifySeal
-from watchkeeper.domain.commands.manoeuvres import HandOver
-from watchkeeper.domain.events import EffectFailed
-from watchkeeper.domain.outbox.effects import Effects
-from watchkeeper.domain.state.phases import Running
-from watchkeeper.domain.state.run import Run, Unreadable
-from watchkeeper.projections.screen import (
+from watchkeeper.domain.rules.seal.commands import VerifySeal
+from watchkeeper.domain.rules.watch.commands import HandOver
+from watchkeeper.domain.run.effects import EffectFailed
+from watchkeeper.domain.run.outbox.effects import Effects
+from watchkeeper.domain.run.phases import Running
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.projections.status.screen import (
     Fleet,
     View,
     document,
@@ -37,7 +37,7 @@ from watchkeeper.projections.screen import (
     render_run,
     run_document,
 )
-from watchkeeper.projections.status import effects_row, status_row
+from watchkeeper.projections.status.writer import effects_row, status_row
 
 CADENCE = timedelta(minutes=15)
 
@@ -77,7 +77,7 @@ def blocked_seal() -> History:
 def test_reading_a_status_imports_neither_event_models_nor_any_client() -> None:
     heavy = ("pydantic", "ray", "fsspec", "click", "eventsourcing", "watchkeeper.domain")
     script = (
-        "import sys, watchkeeper.projections.screen\n"
+        "import sys, watchkeeper.projections.status.screen\n"
         f"print([name for name in sys.modules if name.startswith({heavy!r})])"
     )
     answer = subprocess.run(

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from watchkeeper.adapters.yaml_document import parse_yaml
-from watchkeeper.domain.triage.signatures import CAUSES, GUARDS, MARKS
+from watchkeeper.domain.reading.signatures import CAUSES, GUARDS, MARKS
 from watchkeeper.projections.signature_page import signature_page
 
 _PIPE = re.compile(r"(?<!\\)\|")

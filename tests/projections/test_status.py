@@ -8,12 +8,12 @@ from tests.domain.given import History
 from tests.domain.samples import KEPT, START, contract, killed
 from tests.domain.stories import story
 from tests.projections.tales import TALES, crashed, finished, hero, recorded, resumed, trained
-from watchkeeper.domain.events import EffectFailed, LogbookPushed, TagPushed
-from watchkeeper.domain.evolving.evolve import fold
-from watchkeeper.domain.outbox.effects import Effects
-from watchkeeper.domain.state.phases import PHASES, Phase, Running, phase_name
-from watchkeeper.domain.state.run import Unreadable
-from watchkeeper.projections.status import effects_row, status_row
+from watchkeeper.domain.run.effects import EffectFailed, LogbookPushed, TagPushed
+from watchkeeper.domain.run.evolve.evolve import fold
+from watchkeeper.domain.run.outbox.effects import Effects
+from watchkeeper.domain.run.phases import PHASES, Phase, Running, phase_name
+from watchkeeper.domain.run.run import Unreadable
+from watchkeeper.projections.status.writer import effects_row, status_row
 
 
 @pytest.mark.parametrize("phase", PHASES)

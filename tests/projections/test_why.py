@@ -15,23 +15,20 @@ from tests.domain.stories import story
 from tests.domain.training import training
 from tests.projections import tales
 from tests.projections.tales import TALES, recorded
-from watchkeeper.domain.commands.commands import Acknowledge
-from watchkeeper.domain.envelope import Event
-from watchkeeper.domain.events import (
-    DecisionMade,
-    EscalationRaised,
-    FindingOpened,
-    FindingRaised,
-    NoteAdded,
-    PreflightRecorded,
-    Severity,
-)
-from watchkeeper.domain.evolving.evolve import evolve
-from watchkeeper.domain.observed.sources import CapacityFacts
-from watchkeeper.domain.state.phases import Stabilizing
-from watchkeeper.domain.state.run import Run, Unreadable
-from watchkeeper.domain.values import JobState
-from watchkeeper.projections.asked_about import to_explain
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.evolve.evolve import evolve
+from watchkeeper.domain.run.health import FindingOpened, FindingRaised
+from watchkeeper.domain.run.launch import PreflightRecorded
+from watchkeeper.domain.run.operator import NoteAdded
+from watchkeeper.domain.run.phases import Stabilizing
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.observation.sources import CapacityFacts
+from watchkeeper.projections.explained_event import to_explain
 from watchkeeper.projections.why import Why, blocks_of, explain, render_why
 
 QUARTER = timedelta(minutes=15)

@@ -21,22 +21,14 @@ from tests.domain.samples import (
     succeeded,
 )
 from tests.projections.tales import QUARTER, crashed, hero, launched, trained
-from watchkeeper.domain.commands.commands import (
-    Acknowledge,
-    AddNote,
-    CompleteSeal,
-    ConfirmLaunched,
-    Correct,
-    ReleaseWatch,
-    ReportRefusedLaunch,
-    RunCommand,
-    Stop,
-    TakeWatch,
-    VerifySeal,
-)
-from watchkeeper.domain.commands.refusals import Refused
-from watchkeeper.domain.state.phases import Interrupted, Launching
-from watchkeeper.domain.values import JobFacts, JobState
+from watchkeeper.domain.rules.launch.commands import ConfirmLaunched, ReportRefusedLaunch
+from watchkeeper.domain.rules.operator.commands import Acknowledge, AddNote, Correct, Stop
+from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifySeal
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.rules.table import RunCommand
+from watchkeeper.domain.rules.watch.commands import ReleaseWatch, TakeWatch
+from watchkeeper.domain.run.phases import Interrupted, Launching
+from watchkeeper.domain.values.basic import JobFacts, JobState
 
 _ANSWERS: tuple[Literal["noted", "relaunch"], ...] = ("noted", "relaunch")
 _SILENCES = ((), ("tracker",), ("orchestrator",), ("checkpoints",), ("logs", "tracker"))

@@ -14,7 +14,7 @@ from watchkeeper.adapters.ray.job_poll import Poller
 from watchkeeper.adapters.ray.messages import Message, Writer
 from watchkeeper.adapters.ray.publishing import TopicPublisher
 from watchkeeper.adapters.ray.spool import Offered, Waiting, open_spool, spool_key
-from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
 POINTS = ("after-spool", "after-publish", "before-remove", "after-remove")
 """Where the bridge kills itself, once it was told to. Every second kill takes the next of them."""

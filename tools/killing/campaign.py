@@ -13,12 +13,12 @@ from killing.victim import POINTS
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office, handle, not_refused, open_office
 from watchkeeper.adapters.demo.scene import Code, Scene, set_scene, start_fault
-from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun
-from watchkeeper.domain.contracts.contract import OrchestratorPart
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.state.phases import phase_name
-from watchkeeper.domain.state.run import Run
-from watchkeeper.launches import request_launch
+from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.run.phases import phase_name
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.contract.contract import OrchestratorPart
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.services.watch.launches import request_launch
 
 TOOL = Path(__file__).parents[1] / "kill_watch.py"
 

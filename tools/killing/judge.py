@@ -14,14 +14,11 @@ from watchkeeper.adapters.cli.common import Office, open_office
 from watchkeeper.adapters.demo.scene import Scene
 from watchkeeper.adapters.ledger_choice import store_of_home
 from watchkeeper.adapters.store.choosing import verify_ledger
-from watchkeeper.audit import Report, audit
-from watchkeeper.domain.events import (
-    CheckRecorded,
-    InstanceLaunched,
-    LaunchRequested,
-    RunSealed,
-)
-from watchkeeper.event_store import EventStore
+from watchkeeper.domain.run.launch import InstanceLaunched, LaunchRequested
+from watchkeeper.domain.run.seal import RunSealed
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.ports.event_store import EventStore
+from watchkeeper.services.ledger.verify import Report, audit
 
 GIT_LIMIT_S = 60
 

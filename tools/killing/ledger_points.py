@@ -14,13 +14,13 @@ from unittest import mock
 
 import psycopg
 
-from watchkeeper import committer
 from watchkeeper.adapters.store import sqlite
 from watchkeeper.adapters.store.database import Database
 from watchkeeper.adapters.store.postgres import Asked, PostgresStore, Told
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
-from watchkeeper.event_store import Append, Appended, KeyReused, VersionConflict
+from watchkeeper.ports.event_store import Append, Appended, KeyReused, VersionConflict
+from watchkeeper.services.ledger import group_commit
 
 BETWEEN, HANDED = "group.between", "group.handed"
 
@@ -80,7 +80,7 @@ def append_points(trigger: Trigger, url: str) -> Generator[None, None, None]:
         for owner, name, wrapped in (
             *_on_file(trigger, group),
             (PostgresStore, "store", _on_server(trigger, group, url)),
-            (committer.Committer, "_leave", _leaving(trigger, group)),
+            (group_commit.Committer, "_leave", _leaving(trigger, group)),
         ):
             stack.enter_context(mock.patch.object(owner, name, wrapped))
         yield
@@ -163,9 +163,9 @@ def _die_while_the_server_has_it(url: str, lock: int) -> None:
 
 
 def _leaving(trigger: Trigger, group: _Group) -> object:
-    whole = committer.Committer._leave  # pyright: ignore[reportPrivateUsage]
+    whole = group_commit.Committer._leave  # pyright: ignore[reportPrivateUsage]
 
-    def leave(self: committer.Committer, mine: Any) -> None:
+    def leave(self: group_commit.Committer, mine: Any) -> None:
         was_group = mine.leads and group.size > 1
         whole(self, mine)
         if was_group:

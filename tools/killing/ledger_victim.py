@@ -14,14 +14,14 @@ from unittest import mock
 from killing.ledger_points import BETWEEN, HANDED, Trigger, append_points
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.views_file import ViewsFile
-from watchkeeper.building import catch_up, rebuild
-from watchkeeper.committer import Committer
-from watchkeeper.event_store import EventStore, VersionConflict, Write
-from watchkeeper.following import retry_all
-from watchkeeper.projections.catalogue import PROJECTIONS
-from watchkeeper.projections.kept import Projection, Row, Seen
-from watchkeeper.status_building import rebuild_status
-from watchkeeper.views import Build, Move
+from watchkeeper.ports.event_store import EventStore, VersionConflict, Write
+from watchkeeper.ports.views import Build, Move
+from watchkeeper.projections.views.catalogue import PROJECTIONS
+from watchkeeper.projections.views.view import Projection, Row, Seen
+from watchkeeper.services.ledger.group_commit import Committer
+from watchkeeper.services.views.catch_up import retry_all
+from watchkeeper.services.views.rebuild import catch_up, rebuild
+from watchkeeper.services.views.status_rebuild import rebuild_status
 
 POINTS = (
     *(
@@ -128,8 +128,8 @@ def live(folder: Path, url: str, rng: random.Random, point: str, count: int, pla
     file = os.open(answered_path(folder), os.O_WRONLY | os.O_APPEND)
     with (
         append_points(trigger, url),
-        mock.patch("watchkeeper.following.PAGE", 20),
-        mock.patch("watchkeeper.status_building.BATCH", 1),
+        mock.patch("watchkeeper.services.views.catch_up.PAGE", 20),
+        mock.patch("watchkeeper.services.views.status_rebuild.BATCH", 1),
         open_ledger(url, folder / "ledger.db", create=True) as opened,
         Committer(opened.store) as store,
         KillingViews(folder / "views.db", trigger, plant=plant) as views,

@@ -14,29 +14,29 @@ from pathlib import Path
 from typing import Any, cast
 
 from killing.trigger import Trigger
-from watchkeeper import acts, clock
+from watchkeeper import clock
 from watchkeeper.adapters.cli.common import holder_of, open_office
 from watchkeeper.adapters.cli.watching import idle
 from watchkeeper.adapters.home import watch_lock
-from watchkeeper.desk import SERVICE, Desk
-from watchkeeper.domain.commands.commands import Relaunch
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.plan import make_plan
-from watchkeeper.domain.events import (
-    CheckRecorded,
-)
-from watchkeeper.domain.observed.observation import JobDescription
-from watchkeeper.domain.recovery import recovery
-from watchkeeper.domain.state.phases import Interrupted
-from watchkeeper.domain.state.run import Checkpoint, Run, contract_of
-from watchkeeper.domain.values import JobFacts, JobSpec
-from watchkeeper.event_store import Appended, EventStore, StatusRow, Write
-from watchkeeper.launch_facts import Known, logbook_on_record, read_gate_facts
-from watchkeeper.launches import job_spec
-from watchkeeper.ledger import Handled, Ledger
-from watchkeeper.ports import Orchestrator
-from watchkeeper.ports_git import BranchHead, GitRemote
-from watchkeeper.watch import Watcher
+from watchkeeper.domain.rules.ends import recovery
+from watchkeeper.domain.rules.launch.commands import Relaunch
+from watchkeeper.domain.run.checkpoints import Checkpoint
+from watchkeeper.domain.run.phases import Interrupted
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobFacts, JobSpec
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import make_plan
+from watchkeeper.domain.values.observation.observation import JobDescription
+from watchkeeper.ports.event_store import Appended, EventStore, StatusRow, Write
+from watchkeeper.ports.git import BranchHead, GitRemote
+from watchkeeper.ports.sources import Orchestrator
+from watchkeeper.services.ledger.ledger import Handled, Ledger
+from watchkeeper.services.services import SERVICE, Desk
+from watchkeeper.services.watch import actions
+from watchkeeper.services.watch.launch_facts import Known, logbook_on_record, read_gate_facts
+from watchkeeper.services.watch.launches import job_spec
+from watchkeeper.services.watch.loop import Watcher
 
 POINTS = ("append", "submit", "resubmit", "push", "tag", "attempt", "confirm")
 """Right after which of them the watch kills itself, once it was told to.
@@ -213,7 +213,7 @@ def work(options: argparse.Namespace) -> int:
     if options.plant == "text-sort":
         recovery.newest_resumable = newest_by_text
     if options.plant == "submit-early":
-        acts.__dict__["relaunch"] = relaunch_submitting_first
+        actions.__dict__["relaunch"] = relaunch_submitting_first
     if options.plant == "idle":
         return 0
     trigger = Trigger(options.point or "", options.count)

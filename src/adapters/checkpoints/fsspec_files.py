@@ -18,8 +18,8 @@ from typing import Any, TypeVar, cast
 
 import fsspec
 
-from watchkeeper.domain.json_text import parse_json
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.json_text import parse_json
+from watchkeeper.ports.sources import Unavailable
 
 READERS_MAX = 16
 """Files read at once. One read of an object store takes about 50 ms, so that a hundred small files

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from watchkeeper import outside
 from watchkeeper.adapters.checkpoints.bucket_regions import gcs_region, s3_region
 from watchkeeper.adapters.checkpoints.fsspec_files import (
     Filesystems,
@@ -16,10 +15,11 @@ from watchkeeper.adapters.checkpoints.fsspec_files import (
     written_at,
 )
 from watchkeeper.adapters.checkpoints.object_pages import pages
-from watchkeeper.domain.json_text import parse_json
-from watchkeeper.domain.places import bucket_of
-from watchkeeper.domain.values import CheckpointFacts, CheckpointKind, CheckpointListing
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.basic import CheckpointFacts, CheckpointKind, CheckpointListing
+from watchkeeper.domain.values.json_text import parse_json
+from watchkeeper.domain.values.places import bucket_of
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services import time_limit
 
 METADATA = "metadata.json"
 """Written last by Levanter: without it a checkpoint is not complete."""
@@ -73,7 +73,7 @@ class FsspecCheckpoints:
             Unavailable: The store is down, slow or refuses, the bucket is missing, one of the
                 files can't be read, or the root is a file.
         """
-        return outside.call(f"checkpoints {root}", self.limit, self._list, root)
+        return time_limit.call(f"checkpoints {root}", self.limit, self._list, root)
 
     def region_of(self, url: str) -> str:
         """Return the region of a bucket, where its store tells; empty for every other place.
@@ -81,7 +81,7 @@ class FsspecCheckpoints:
         Raises:
             Unavailable: The store is down, slow or refuses.
         """
-        return outside.call(f"region of {url}", self.limit, self._region, url)
+        return time_limit.call(f"region of {url}", self.limit, self._region, url)
 
     def newest_write(self, root: str) -> tuple[str, datetime] | None:
         """Return the newest file below a root; see the port.
@@ -89,7 +89,7 @@ class FsspecCheckpoints:
         Raises:
             Unavailable: The store is down, slow or refuses.
         """
-        return outside.call(f"writes below {root}", self.limit, self._newest_write, root)
+        return time_limit.call(f"writes below {root}", self.limit, self._newest_write, root)
 
     def _newest_write(self, root: str) -> tuple[str, datetime] | None:
         source = f"writes below {root}"

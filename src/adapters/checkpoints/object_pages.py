@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from watchkeeper.adapters.checkpoints.fsspec_files import ask
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports.sources import Unavailable
 
 PAGE_OBJECTS = 1_000
 """Objects asked for at once: the most that S3 gives in one answer."""

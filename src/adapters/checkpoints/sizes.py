@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from watchkeeper import clock, outside
+from watchkeeper import clock
 from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems, for_each
 from watchkeeper.adapters.checkpoints.object_pages import pages
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services import time_limit
 
 SIZES_LIMIT = timedelta(seconds=20)
 """How long all sizes of one `checkpoints` may take: longer than a person waits without a word."""
@@ -77,7 +78,7 @@ def measure(
 
     # A store that hangs is told by what is not counted.
     with contextlib.suppress(Unavailable):
-        outside.call("sizes of checkpoints", limit + GRACE, for_each, count, paths)
+        time_limit.call("sizes of checkpoints", limit + GRACE, for_each, count, paths)
     with counts.lock:
         return [counts.by_path[path] for path in paths]
 

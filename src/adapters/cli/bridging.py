@@ -21,8 +21,8 @@ from watchkeeper.adapters.ray.messages import Writer
 from watchkeeper.adapters.ray.publishing import TopicPublisher
 from watchkeeper.adapters.ray.spool import MESSAGES_MAX, SpoolProblem, open_spool, spool_key
 from watchkeeper.adapters.rpc.server import is_loopback
-from watchkeeper.domain.durations import parse_duration
-from watchkeeper.domain.secrets.scrubbing import Scrubber, known_secrets
+from watchkeeper.domain.values.durations import parse_duration
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber, known_secrets
 from watchkeeper.projections.figures import count
 
 POLL_MIN = timedelta(seconds=1)

@@ -15,17 +15,17 @@ from watchkeeper.adapters.cli.common import (
     open_office,
     say,
 )
-from watchkeeper.domain.contracts.contract import Contract, checkpoint_root_of
-from watchkeeper.domain.detectors.seen_checkpoints import is_own_checkpoint
-from watchkeeper.domain.facts.watch import CheckpointRejected, CheckpointValidated
-from watchkeeper.domain.state.bad_numbers import bad_from
-from watchkeeper.domain.state.run import Checkpoint, Run, contract_of
-from watchkeeper.domain.state.unnamed import is_older_than_the_run
-from watchkeeper.domain.values import CheckpointFacts
-from watchkeeper.event_store import EventStore
-from watchkeeper.ledger import run_stream
-from watchkeeper.narrow import NarrowReader
+from watchkeeper.domain.rules.health.seen_checkpoints import is_own_checkpoint
+from watchkeeper.domain.run.bad_numbers import bad_from
+from watchkeeper.domain.run.checkpoints import Checkpoint, CheckpointRejected, CheckpointValidated
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.run.unverified_checkpoints import is_older_than_the_run
+from watchkeeper.domain.values.basic import CheckpointFacts
+from watchkeeper.domain.values.contract.contract import Contract, checkpoint_root_of
+from watchkeeper.ports.event_store import EventStore
 from watchkeeper.projections.figures import count, elapsed
+from watchkeeper.services.ledger.ledger import run_stream
+from watchkeeper.services.ledger.partial_decode import NarrowReader
 
 _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 

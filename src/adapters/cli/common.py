@@ -33,22 +33,23 @@ from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.adapters.principals import actor_of, read_principals
 from watchkeeper.adapters.store.choosing import open_ledger, read_at_rest
 from watchkeeper.adapters.store.postgres_address import parse_address
-from watchkeeper.building import BuildHeld
-from watchkeeper.committer import Committer
-from watchkeeper.desk import Desk
-from watchkeeper.domain.commands.commands import RunCommand
-from watchkeeper.domain.commands.refusals import MISTAKES, Refusal, Refused
-from watchkeeper.domain.deciding.handover import held_elsewhere, is_held
-from watchkeeper.domain.envelope import Undecodable
-from watchkeeper.domain.events import ActProposed, Holder
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.secrets.scrubbing import Scrubber, known_secrets
-from watchkeeper.domain.state.run import Run, Unreadable
-from watchkeeper.event_store import KeyReused, StoreFailure, VersionConflict
-from watchkeeper.ledger import Handled, Ledger
-from watchkeeper.ports import Unavailable
-from watchkeeper.views import ViewsFailure
-from watchkeeper.watch import settle
+from watchkeeper.domain.rules.shared.refusals import MISTAKES, Refusal, Refused
+from watchkeeper.domain.rules.table import RunCommand
+from watchkeeper.domain.rules.watch.handover import held_elsewhere, is_held
+from watchkeeper.domain.run.envelope import Undecodable
+from watchkeeper.domain.run.permits import ActProposed
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.domain.run.watch import Holder
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber, known_secrets
+from watchkeeper.ports.event_store import KeyReused, StoreFailure, VersionConflict
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.ports.views import ViewsFailure
+from watchkeeper.services.ledger.group_commit import Committer
+from watchkeeper.services.ledger.ledger import Handled, Ledger
+from watchkeeper.services.services import Desk
+from watchkeeper.services.views.rebuild import BuildHeld
+from watchkeeper.services.watch.loop import settle
 
 HOME_DEFAULT = "~/.watchkeeper"
 SETTLE_LIMIT = timedelta(seconds=60)

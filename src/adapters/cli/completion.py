@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from watchkeeper.adapters.cli.status import HOME_DEFAULT
 from watchkeeper.adapters.cli.storing import store_named
 from watchkeeper.adapters.ledger_choice import postgres_part
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 NO_RUN = frozenset(
     {

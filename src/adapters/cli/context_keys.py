@@ -8,7 +8,7 @@ from typing import Any, cast
 import click
 
 from watchkeeper.adapters.bad_input import shown_name
-from watchkeeper.domain.triage.context import Attempt, Context
+from watchkeeper.domain.reading.triage.context import Attempt, Context
 
 TOLD_MAX = 100
 """Different keys that are told, so that memory stays constant."""

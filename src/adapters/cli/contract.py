@@ -10,7 +10,7 @@ from watchkeeper.adapters.cli.common import Leave, json_errors, say
 from watchkeeper.adapters.contracts.example import FILL_IN, example_contract
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.contracts.schema import contract_schema
-from watchkeeper.domain.contracts.contract import Lane
+from watchkeeper.domain.values.contract.contract import Lane
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 _LANES = click.Choice([lane.value for lane in Lane])

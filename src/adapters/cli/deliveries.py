@@ -3,7 +3,7 @@
 from datetime import datetime
 from pathlib import Path
 
-from watchkeeper.projections.delivery import Delivery, late, read
+from watchkeeper.projections.views.delivery import Delivery, late, read
 
 
 def read_deliveries(home: Path) -> list[Delivery]:

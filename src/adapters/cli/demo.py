@@ -50,16 +50,16 @@ from watchkeeper.adapters.home import Home, create_home, keep_store, watch_lock
 from watchkeeper.adapters.ledger_choice import HOME_MARK, own_to_home, store_to_keep
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import add_human
-from watchkeeper.audit import Report, audit
-from watchkeeper.domain.commands.commands import ApproveLaunch, DraftRun
-from watchkeeper.domain.contracts.contract import OrchestratorPart
-from watchkeeper.domain.contracts.plan import short
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.state.phases import phase_name
-from watchkeeper.domain.state.run import Run, live_instance
-from watchkeeper.launches import request_launch
-from watchkeeper.ports import Unavailable
-from watchkeeper.watch import Watcher
+from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
+from watchkeeper.domain.run.phases import phase_name
+from watchkeeper.domain.run.run import Run, live_instance
+from watchkeeper.domain.values.contract.contract import OrchestratorPart
+from watchkeeper.domain.values.contract.plan import short
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services.ledger.verify import Report, audit
+from watchkeeper.services.watch.launches import request_launch
+from watchkeeper.services.watch.loop import Watcher
 
 KILLS = {"none": 0, "crash": 1, "crash-loop": 2}
 LIMIT = timedelta(minutes=10)

@@ -12,12 +12,12 @@ from watchkeeper.adapters.demo.scene import (
     RUN,
     Scene,
 )
-from watchkeeper.audit import Report
-from watchkeeper.domain.contracts.contract import logbook_path_of
-from watchkeeper.domain.events import DecisionMade, FailureClassified
-from watchkeeper.domain.state.phases import Sealed, phase_name
-from watchkeeper.domain.state.run import Run
+from watchkeeper.domain.run.ends import DecisionMade, FailureClassified
+from watchkeeper.domain.run.phases import Sealed, phase_name
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.contract.contract import logbook_path_of
 from watchkeeper.projections.figures import count
+from watchkeeper.services.ledger.verify import Report
 
 
 def summary_of(office: Office, scene: Scene, report: Report, teller: Teller) -> dict[str, Any]:

@@ -18,7 +18,9 @@ from watchkeeper.adapters.cli.listening import listening
 from watchkeeper.adapters.cli.publishing import chosen, published
 from watchkeeper.adapters.demo.scene import RUN, Heard, Scene
 from watchkeeper.adapters.load import load
-from watchkeeper.domain.events import CheckRecorded, FailureClassified, SignalReceived
+from watchkeeper.domain.run.ends import FailureClassified
+from watchkeeper.domain.run.signals import SignalReceived
+from watchkeeper.domain.run.watch import CheckRecorded
 
 BUCKET = "demo-bucket"
 CADENCE = timedelta(seconds=30)

@@ -16,12 +16,12 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.events import SignalsDismissed
-from watchkeeper.domain.people import Actor
-from watchkeeper.inbound import TEXT_MAX
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.run.signals import SignalsDismissed
+from watchkeeper.domain.values.people import Actor
 from watchkeeper.projections.figures import count
-from watchkeeper.projections.signal_rows import meant
+from watchkeeper.projections.status.signal_rows import meant
+from watchkeeper.services.signals.inbound import TEXT_MAX
 
 _WHERE = "`watchkeeper signals unbound` and `watchkeeper signals quarantine` name those that do"
 

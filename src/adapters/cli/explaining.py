@@ -17,9 +17,9 @@ from watchkeeper.adapters.cli.common import (
     say,
 )
 from watchkeeper.adapters.policy_file import read_policy
-from watchkeeper.domain.judging.rejudging import rejudge
-from watchkeeper.domain.state.run import contract_of
-from watchkeeper.projections.asked_about import to_explain
+from watchkeeper.domain.rules.whatif.rejudging import rejudge
+from watchkeeper.domain.run.run import contract_of
+from watchkeeper.projections.explained_event import to_explain
 from watchkeeper.projections.whatif import Changed, compared, render_whatif
 from watchkeeper.projections.why import Why, explain, render_why
 

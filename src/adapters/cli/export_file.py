@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from watchkeeper.adapters.cli.common import Leave
-from watchkeeper.importing import Line
-from watchkeeper.replaying import History
+from watchkeeper.services.ledger.import_ import Line
+from watchkeeper.services.ledger.replay import History
 
 _SQLITE, _DUMP, _GZIP = b"SQLite format 3\0", b"PGDMP", b"\x1f\x8b"
 """What files of other kinds begin with."""

@@ -26,13 +26,15 @@ from watchkeeper.adapters.expected_rules import not_expectable
 from watchkeeper.adapters.home import is_watched
 from watchkeeper.adapters.near import did_you_mean
 from watchkeeper.adapters.principals import read_principals
-from watchkeeper.desk import SERVICE
-from watchkeeper.domain.commands.manoeuvres import AnnounceAct, DeclineWatch, EndAct, HandOver
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.detectors.planned import describe_act
-from watchkeeper.domain.durations import parse_duration
-from watchkeeper.domain.events import ActKind, PlannedActAnnounced, WatchHandedOver
-from watchkeeper.projections.packet import render_handover
+from watchkeeper.domain.rules.operator.commands import AnnounceAct, EndAct
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.rules.watch.commands import DeclineWatch, HandOver
+from watchkeeper.domain.run.operator import ActKind, PlannedActAnnounced
+from watchkeeper.domain.run.queries import describe_act
+from watchkeeper.domain.run.watch import WatchHandedOver
+from watchkeeper.domain.values.durations import parse_duration
+from watchkeeper.projections.handover_packet import render_handover
+from watchkeeper.services.services import SERVICE
 
 
 @click.command()

@@ -14,7 +14,7 @@ import click
 from watchkeeper.adapters.bad_input import BadLine, visible
 from watchkeeper.adapters.cli.leaving import Leave, leave_quietly
 from watchkeeper.adapters.text_input import Arriving, NotText, text_of
-from watchkeeper.domain.json_text import parse_json
+from watchkeeper.domain.values.json_text import parse_json
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Some editors begin a file with it; it says nothing."""

@@ -19,10 +19,10 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
-from watchkeeper.domain.commands.judgement import Revise
-from watchkeeper.domain.events import DecisionMade, FixPushed
-from watchkeeper.domain.state.causes import CAUSES
-from watchkeeper.manoeuvres import report_fix
+from watchkeeper.domain.rules.ends.commands import Revise
+from watchkeeper.domain.run.ends import DecisionMade, FixPushed
+from watchkeeper.domain.values.causes import CAUSES
+from watchkeeper.services.watch.operator_requests import report_fix
 
 _SHA = re.compile(r"[0-9a-f]{40}")
 

@@ -10,12 +10,18 @@ import click
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.cli.json_lines import answer_each, lines_option, opened
 from watchkeeper.adapters.judge.lines import Answer, answer_line
-from watchkeeper.domain.events import FailureClassified
-from watchkeeper.domain.judging.judging import Judged, escalates, health_of, notifies, reason_of
-from watchkeeper.domain.progress.progress import render_progress
-from watchkeeper.domain.recovery.standing import cause_claim, outlook_claim
-from watchkeeper.domain.secrets.scrubbing import Scrubber, known_secrets
-from watchkeeper.domain.state.run import contract_of
+from watchkeeper.domain.reading.progress.progress import render_progress
+from watchkeeper.domain.rules.ends.claim_strength import cause_claim, outlook_claim
+from watchkeeper.domain.rules.whatif.judging import (
+    Judged,
+    escalates,
+    health_of,
+    notifies,
+    reason_of,
+)
+from watchkeeper.domain.run.ends import FailureClassified
+from watchkeeper.domain.run.run import contract_of
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber, known_secrets
 
 LINE_MAX = 64 * 1024 * 1024
 """Bytes of one line; an observation with 10,000 points of 30 metrics has about 5 MB."""

@@ -13,9 +13,9 @@ from typing import Any
 from watchkeeper import clock
 from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.views_file import FILE, glance
-from watchkeeper.event_store import StoreFailure
-from watchkeeper.projections.lag import Lag, lag_document, lags, silent
-from watchkeeper.views import ViewsFailure
+from watchkeeper.ports.event_store import StoreFailure
+from watchkeeper.ports.views import ViewsFailure
+from watchkeeper.projections.views.lag import Lag, lag_document, lags, silent
 
 _BUSY_S = 5.0
 

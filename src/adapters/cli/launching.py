@@ -22,18 +22,19 @@ from watchkeeper.adapters.cli.common import (
     who,
 )
 from watchkeeper.adapters.contracts.file import read_contract
-from watchkeeper.domain.commands.commands import AmendContract, ApproveLaunch, DraftRun
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.contracts.plan import GateFinding, LaunchPlan, plan_digest, short
-from watchkeeper.domain.events import LaunchRefused, PreflightRecorded, RollbackApproved
-from watchkeeper.domain.gate.gate import Gate, blocks, preflight
-from watchkeeper.domain.launches.launching import all_waivers
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.secrets.scrubbing import scrub, scrub_json
-from watchkeeper.domain.state.phases import Cleared, Draft, Unborn
-from watchkeeper.domain.state.run import Run, Unreadable
-from watchkeeper.launches import read_first_plan, request_launch
+from watchkeeper.domain.rules.launch.commands import AmendContract, ApproveLaunch, DraftRun
+from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, preflight
+from watchkeeper.domain.rules.launch.launching import all_waivers
+from watchkeeper.domain.run.launch import LaunchRefused, PreflightRecorded
+from watchkeeper.domain.run.operator import RollbackApproved
+from watchkeeper.domain.run.phases import Cleared, Draft, Unborn
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import GateFinding, LaunchPlan, plan_digest, short
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.domain.values.secrets.scrubbing import scrub, scrub_json
 from watchkeeper.projections.gate_page import render_gate
+from watchkeeper.services.watch.launches import read_first_plan, request_launch
 
 
 @click.command()

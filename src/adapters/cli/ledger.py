@@ -21,16 +21,16 @@ from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.table import table
 from watchkeeper.adapters.cli.viewing import HOLDER, lags_of, views_of, views_to_read
 from watchkeeper.adapters.views_copy import readable
-from watchkeeper.building import BuildHeld, by_title, rebuild
-from watchkeeper.following import retry_all
-from watchkeeper.projections.catalogue import PROJECTIONS
+from watchkeeper.ports.views import Build, BuildState, Parked
 from watchkeeper.projections.figures import count
-from watchkeeper.projections.kept import Projection, newest_of
-from watchkeeper.projections.lag import Lag, lag_document
-from watchkeeper.projections.status_live import live_shape
-from watchkeeper.status_building import NAME as STATUS
-from watchkeeper.status_building import rebuild_status
-from watchkeeper.views import Build, BuildState, Parked
+from watchkeeper.projections.status.live_row import live_shape
+from watchkeeper.projections.views.catalogue import PROJECTIONS
+from watchkeeper.projections.views.lag import Lag, lag_document
+from watchkeeper.projections.views.view import Projection, newest_of
+from watchkeeper.services.views.catch_up import retry_all
+from watchkeeper.services.views.rebuild import BuildHeld, by_title, rebuild
+from watchkeeper.services.views.status_rebuild import NAME as STATUS
+from watchkeeper.services.views.status_rebuild import rebuild_status
 
 
 @click.group()

@@ -19,16 +19,16 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.cli.table import table
 from watchkeeper.adapters.cli.viewing import views_to_read
-from watchkeeper.building import catch_up
-from watchkeeper.domain.history_limits import HARD_EVENTS, SOFT_EVENTS
-from watchkeeper.projections.catalogue import PROJECTIONS
+from watchkeeper.domain.values.history_limits import HARD_EVENTS, SOFT_EVENTS
+from watchkeeper.ports.views import BuildState, Views
 from watchkeeper.projections.figures import count, human
-from watchkeeper.projections.kept import newest_of
-from watchkeeper.projections.lag import counts_from
-from watchkeeper.projections.limits import beyond
-from watchkeeper.projections.sizes import SIZES, STREAM, TOPIC
-from watchkeeper.projections.weeks import WEEKS
-from watchkeeper.views import BuildState, Views
+from watchkeeper.projections.status.limits import beyond
+from watchkeeper.projections.views.catalogue import PROJECTIONS
+from watchkeeper.projections.views.lag import counts_from
+from watchkeeper.projections.views.sizes import SIZES, STREAM, TOPIC
+from watchkeeper.projections.views.view import newest_of
+from watchkeeper.projections.views.weeks import WEEKS
+from watchkeeper.services.views.rebuild import catch_up
 
 _SHOWN = 10
 

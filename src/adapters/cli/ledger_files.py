@@ -30,10 +30,10 @@ from watchkeeper.adapters.store.backup import (
     restore,
 )
 from watchkeeper.adapters.views_file import FILE
-from watchkeeper.exporting import export_lines
-from watchkeeper.importing import BadExport, OtherLedger, check_export, import_lines
 from watchkeeper.projections.figures import count
-from watchkeeper.status_building import rebuild_status
+from watchkeeper.services.ledger.export import export_lines
+from watchkeeper.services.ledger.import_ import BadExport, OtherLedger, check_export, import_lines
+from watchkeeper.services.views.status_rebuild import rebuild_status
 
 
 @click.command("export")

@@ -17,10 +17,10 @@ from watchkeeper.adapters.cli.common import (
 from watchkeeper.adapters.cli.export_file import aside, reading
 from watchkeeper.adapters.cli.progress import progress
 from watchkeeper.adapters.near import did_you_mean
-from watchkeeper.domain.judging.rejudging import rejudge
-from watchkeeper.importing import BadExport, check_export, events_of
+from watchkeeper.domain.rules.whatif.rejudging import rejudge
 from watchkeeper.projections.figures import count
-from watchkeeper.replaying import Difference, History, Judge, histories, replay
+from watchkeeper.services.ledger.import_ import BadExport, check_export, events_of
+from watchkeeper.services.ledger.replay import Difference, History, Judge, histories, replay
 
 JUDGE: Judge = rejudge
 """Judges recorded checks again."""

@@ -14,8 +14,8 @@ from watchkeeper.adapters.cli.viewing import views_of
 from watchkeeper.adapters.listening import Board
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.pubsub.names import BadName, subscription_names
-from watchkeeper.inbound import Inbox, Parse
-from watchkeeper.knowledge import Known, known_by
+from watchkeeper.services.signals.binding_snapshot import Known, known_by
+from watchkeeper.services.signals.inbound import Inbox, Parse
 
 VARIABLE = "WATCHKEEPER_SIGNALS"
 

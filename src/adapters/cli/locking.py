@@ -7,7 +7,7 @@ from typing import Any
 from watchkeeper.adapters.ledger_choice import postgres_part
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.watched import is_watched
-from watchkeeper.event_store import EventStore, StoreFailure
+from watchkeeper.ports.event_store import EventStore, StoreFailure
 
 _LIMIT = timedelta(seconds=3)
 """How long whoever has the ledger is waited for: an append takes milliseconds."""

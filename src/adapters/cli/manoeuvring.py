@@ -20,14 +20,16 @@ from watchkeeper.adapters.cli.common import (
     who,
 )
 from watchkeeper.adapters.contracts.file import read_contract
-from watchkeeper.domain.commands.manoeuvres import RequestRelaunch
-from watchkeeper.domain.contracts.plan import short
-from watchkeeper.domain.events import DecisionMade, EscalationAcknowledged, RollbackPlanned
-from watchkeeper.domain.state.phases import Superseded
-from watchkeeper.domain.state.run import Unreadable
-from watchkeeper.manoeuvres import adopt as adopt_job
-from watchkeeper.manoeuvres import is_free_for, plan_rollback
-from watchkeeper.manoeuvres import supersede as supersede_run
+from watchkeeper.domain.rules.operator.commands import RequestRelaunch
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.operator import RollbackPlanned
+from watchkeeper.domain.run.phases import Superseded
+from watchkeeper.domain.run.questions import EscalationAcknowledged
+from watchkeeper.domain.run.run import Unreadable
+from watchkeeper.domain.values.contract.plan import short
+from watchkeeper.services.watch.operator_requests import adopt as adopt_job
+from watchkeeper.services.watch.operator_requests import is_free_for, plan_rollback
+from watchkeeper.services.watch.operator_requests import supersede as supersede_run
 
 
 @click.command()

@@ -10,11 +10,11 @@ from eventsourcing.persistence import Notification
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import Office
-from watchkeeper.domain.envelope import Undecodable, decode
-from watchkeeper.domain.events import CheckRecorded
-from watchkeeper.event_store import StoreFailure
-from watchkeeper.projections.events_table import summary
-from watchkeeper.tailer import Tailer
+from watchkeeper.domain.run.envelope import Undecodable, decode
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.ports.event_store import StoreFailure
+from watchkeeper.projections.describe.event_lines import summary
+from watchkeeper.services.ledger.ledger_feed import Tailer
 
 _LOOK_EVERY = timedelta(seconds=1)
 """How long the end of a narration may have to wait; a new event is told at once."""

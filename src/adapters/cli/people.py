@@ -25,16 +25,11 @@ from watchkeeper.adapters.cli.remote import server_option
 from watchkeeper.adapters.home import open_home
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.principals import actor_of
-from watchkeeper.domain.commands.commands import (
-    Abandon,
-    Acknowledge,
-    AddNote,
-    Correct,
-    RunCommand,
-    Stop,
-)
-from watchkeeper.domain.events import RunAbandoned, RunStopped, StopRequested
-from watchkeeper.domain.people import Actor
+from watchkeeper.domain.rules.operator.commands import Abandon, Acknowledge, AddNote, Correct, Stop
+from watchkeeper.domain.rules.table import RunCommand
+from watchkeeper.domain.run.ends import RunAbandoned, RunStopped
+from watchkeeper.domain.run.operator import StopRequested
+from watchkeeper.domain.values.people import Actor
 
 
 @click.command()

@@ -21,7 +21,7 @@ from watchkeeper.adapters.cli.common import (
     say,
     who,
 )
-from watchkeeper.domain.commands.commands import (
+from watchkeeper.domain.rules.permits.commands import (
     GiveConsent,
     GrantStandingWaiver,
     PeopleCommand,
@@ -30,14 +30,14 @@ from watchkeeper.domain.commands.commands import (
     RevokeStandingWaiver,
     Waive,
 )
-from watchkeeper.domain.commands.guarded import GuardedAction
-from watchkeeper.domain.commands.refusals import Refused
-from watchkeeper.domain.contracts.contract import Lane
-from watchkeeper.domain.durations import parse_duration
-from watchkeeper.domain.events import ActProposed, ConsentGiven, StandingWaiverGranted
-from watchkeeper.domain.launches.standing import standing_waivers
-from watchkeeper.domain.people import Actor
-from watchkeeper.ledger import Handled
+from watchkeeper.domain.rules.permits.guarded import GuardedAction
+from watchkeeper.domain.rules.permits.standing_waivers import standing_waivers
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.run.permits import ActProposed, ConsentGiven, StandingWaiverGranted
+from watchkeeper.domain.values.contract.contract import Lane
+from watchkeeper.domain.values.durations import parse_duration
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.services.ledger.ledger import Handled
 
 _ACTIONS = [action.value for action in GuardedAction]
 _HOW_TO_USE = {

@@ -22,10 +22,10 @@ from watchkeeper.adapters.cli.json_lines import (
 )
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.line_id import LineId
-from watchkeeper.domain.progress.bare_bars import NO_BARS, bare_maxima
-from watchkeeper.domain.progress.epoch_counts import epoch_header
-from watchkeeper.domain.progress.lines import LINE_MAX, Line, in_epoch_of
-from watchkeeper.domain.progress.newest_line import newest_line
+from watchkeeper.domain.reading.progress.bare_bars import NO_BARS, bare_maxima
+from watchkeeper.domain.reading.progress.epoch_counts import epoch_header
+from watchkeeper.domain.reading.progress.lines import LINE_MAX, Line, in_epoch_of
+from watchkeeper.domain.reading.progress.newest_line import newest_line
 
 _DOOR = "watchkeeper progress"
 

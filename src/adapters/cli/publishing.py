@@ -11,8 +11,8 @@ import click
 
 from watchkeeper.adapters.cli.common import Leave, Office
 from watchkeeper.adapters.targets.address import TargetMistake, targets
-from watchkeeper.ports import EventTarget, Unavailable
-from watchkeeper.publisher import publishing
+from watchkeeper.ports.sources import EventTarget, Unavailable
+from watchkeeper.services.outbox.subscriptions import publishing
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,10 @@ from watchkeeper.adapters.cli.common import (
 )
 from watchkeeper.adapters.cli.remote import server_option
 from watchkeeper.adapters.load import load
-from watchkeeper.domain.state.run import contract_of
-from watchkeeper.projections.event_data import whole_row
-from watchkeeper.projections.events_table import EventRow, event_row, render_events
-from watchkeeper.projections.logbook import render_at
+from watchkeeper.domain.run.run import contract_of
+from watchkeeper.projections.describe.event_lines import EventRow, event_row, render_events
+from watchkeeper.projections.logbook.logbook import render_at
+from watchkeeper.projections.published.event_data import whole_row
 
 
 @click.command()

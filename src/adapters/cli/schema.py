@@ -7,9 +7,9 @@ import click
 from watchkeeper.adapters.cli.common import Leave, json_errors, say
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.near import near_names
-from watchkeeper.domain.registry import type_of
-from watchkeeper.projections.cloud_event import type_name
-from watchkeeper.projections.event_schemas import event_schema
+from watchkeeper.domain.run.registry import type_of
+from watchkeeper.projections.published.cloud_event import type_name
+from watchkeeper.projections.published.schemas import event_schema
 
 
 @click.group()

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from watchkeeper import clock
-from watchkeeper.acts import verify_outcome
 from watchkeeper.adapters.auditing import audit_home
 from watchkeeper.adapters.cli.common import (
     Leave,
@@ -33,15 +32,16 @@ from watchkeeper.adapters.store.parts import Jobs
 from watchkeeper.adapters.views_copy import readable
 from watchkeeper.adapters.views_file import FILE, snapshots
 from watchkeeper.adapters.views_scratch import ScratchFile
-from watchkeeper.audit import Report, check_evidence
-from watchkeeper.comparing import compare_views
-from watchkeeper.domain.events import SealBlocked
-from watchkeeper.domain.sealing.milestone import milestone_tag
-from watchkeeper.event_store import StoreFailure
-from watchkeeper.manoeuvres import verify_milestone
-from watchkeeper.projections.catalogue import PROJECTIONS
+from watchkeeper.domain.rules.seal.milestone import milestone_tag
+from watchkeeper.domain.run.seal import SealBlocked
+from watchkeeper.ports.event_store import StoreFailure
+from watchkeeper.ports.views import ViewsFailure
 from watchkeeper.projections.figures import count
-from watchkeeper.views import ViewsFailure
+from watchkeeper.projections.views.catalogue import PROJECTIONS
+from watchkeeper.services.ledger.verify import Report, check_evidence
+from watchkeeper.services.views.compare import compare_views
+from watchkeeper.services.watch.actions import verify_outcome
+from watchkeeper.services.watch.operator_requests import verify_milestone
 
 
 @click.command()

@@ -29,11 +29,11 @@ from watchkeeper.adapters.cli.watching import log_to, told_to_stop
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.adapters.rpc.server import LISTEN_DEFAULT, application, is_loopback, served
 from watchkeeper.adapters.rpc.service import Service
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
+from watchkeeper.ports.views import ViewsFailure
 from watchkeeper.projections.figures import elapsed
-from watchkeeper.projections.screen import fleet
-from watchkeeper.views import ViewsFailure
-from watchkeeper.watch import Watcher
+from watchkeeper.projections.status.screen import fleet
+from watchkeeper.services.watch.loop import Watcher
 
 TURN_MAX = timedelta(seconds=60)
 """Longest time between two turns of a watch that is well: one turn takes less than a second."""

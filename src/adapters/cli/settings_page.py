@@ -8,7 +8,7 @@ from watchkeeper.adapters.ledger_choice import HOME_MARK, IN_THE_HOME, VARIABLE
 from watchkeeper.adapters.principals import PRINCIPAL_VARIABLE
 from watchkeeper.adapters.second_reader import LIMIT_DEFAULT
 from watchkeeper.adapters.store.postgres_address import SCHEMA_DEFAULT
-from watchkeeper.domain.contracts.git_names import LOGBOOK_FOLDER
+from watchkeeper.domain.values.contract.git_names import LOGBOOK_FOLDER
 
 _ROWS = (
     ("the home", "--home FOLDER", "WATCHKEEPER_HOME", "", f"`{HOME_DEFAULT}`"),

@@ -52,20 +52,20 @@ from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.principals import add_human, read_principals
 from watchkeeper.adapters.store.choosing import open_ledger
 from watchkeeper.adapters.store.failures import failure, not_writable
-from watchkeeper.domain.commands.manoeuvres import ReportStaleMonitor
-from watchkeeper.domain.commands.refusals import Refused
-from watchkeeper.domain.detectors.freshness import stale_since
-from watchkeeper.domain.envelope import Undecodable, decode
-from watchkeeper.domain.outbox.policy import is_public
-from watchkeeper.domain.state.run import Run
-from watchkeeper.event_store import StoreFailure
-from watchkeeper.inbound import KEPT_MAX
-from watchkeeper.ledger import run_stream
+from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
+from watchkeeper.domain.rules.health.freshness import stale_since
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.run.envelope import Undecodable, decode
+from watchkeeper.domain.run.outbox.policy import is_public
+from watchkeeper.domain.run.run import Run
+from watchkeeper.ports.event_store import StoreFailure
+from watchkeeper.ports.views import ViewsFailure
 from watchkeeper.projections.figures import count, elapsed
-from watchkeeper.projections.limits import long_histories
-from watchkeeper.projections.screen import Fleet, fleet
-from watchkeeper.projections.views import LATE_AFTER
-from watchkeeper.views import ViewsFailure
+from watchkeeper.projections.status.fleet import LATE_AFTER
+from watchkeeper.projections.status.limits import long_histories
+from watchkeeper.projections.status.screen import Fleet, fleet
+from watchkeeper.services.ledger.ledger import run_stream
+from watchkeeper.services.signals.inbound import KEPT_MAX
 
 DISK_FREE_MIN = 0.05
 """Share of the disk below which `doctor` warns: a ledger that cannot grow stops the watch."""

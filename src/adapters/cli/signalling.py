@@ -29,20 +29,18 @@ from watchkeeper.adapters.cli.table import table
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.messages_file import read_messages
 from watchkeeper.adapters.pubsub.names import BadName, subscription_name
-from watchkeeper.domain.commands.refusals import Refused
-from watchkeeper.domain.durations import parse_duration
-from watchkeeper.domain.envelope import Event, decode
-from watchkeeper.domain.events import MessageQuarantined
-from watchkeeper.domain.observed.signals import RECORDED_A_MINUTE, Delivery
-from watchkeeper.domain.outbox.effects import effects_stream
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.registry import type_of
-from watchkeeper.domain.state.run import Run
-from watchkeeper.event_store import StoreFailure, VersionConflict
-from watchkeeper.inbound import Outcome
-from watchkeeper.ledger import run_stream
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.run.envelope import Event, decode
+from watchkeeper.domain.run.outbox.effects import effects_stream
+from watchkeeper.domain.run.registry import type_of
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.signals import MessageQuarantined
+from watchkeeper.domain.values.durations import parse_duration
+from watchkeeper.domain.values.observation.signals import RECORDED_A_MINUTE, Delivery
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.ports.event_store import StoreFailure, VersionConflict
 from watchkeeper.projections.figures import count, elapsed
-from watchkeeper.projections.signal_rows import (
+from watchkeeper.projections.status.signal_rows import (
     SIGNAL_TOPICS,
     Row,
     kept_rows,
@@ -51,6 +49,8 @@ from watchkeeper.projections.signal_rows import (
     quarantine_rows,
     signal_rows,
 )
+from watchkeeper.services.ledger.ledger import run_stream
+from watchkeeper.services.signals.inbound import Outcome
 
 FILE_BYTES_MAX = 100_000_000
 """Bytes of a file that `take` reads at once; ten of the largest messages that Pub/Sub carries."""

@@ -23,9 +23,9 @@ from watchkeeper.adapters.ledger_gone import no_home, no_ledger
 from watchkeeper.adapters.listening import read_told, sentence
 from watchkeeper.adapters.load import load
 from watchkeeper.adapters.watched import is_watched
-from watchkeeper.event_store import StatusRow, StoreFailure
-from watchkeeper.projections.limits import long_histories
-from watchkeeper.projections.screen import (
+from watchkeeper.ports.event_store import StatusRow, StoreFailure
+from watchkeeper.projections.status.limits import long_histories
+from watchkeeper.projections.status.screen import (
     Fleet,
     document,
     fleet,

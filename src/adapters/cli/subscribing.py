@@ -22,7 +22,7 @@ from watchkeeper.adapters.subscriptions import (
 from watchkeeper.adapters.subscriptions import (
     subscribe as subscribed,
 )
-from watchkeeper.projections.cloud_event import structured
+from watchkeeper.projections.published.cloud_event import structured
 
 _LOOK_EVERY_MS = 500
 

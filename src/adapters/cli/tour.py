@@ -19,9 +19,9 @@ from watchkeeper.adapters.cli.common import Leave, Office
 from watchkeeper.adapters.contracts.file import contract_to_yaml
 from watchkeeper.adapters.demo.scene import RUN, STEPS, Scene
 from watchkeeper.adapters.principals import add_human
-from watchkeeper.domain.contracts.contract import FinalStepPart, SealPart
-from watchkeeper.domain.state.phases import phase_name
-from watchkeeper.domain.state.run import Run
+from watchkeeper.domain.run.phases import phase_name
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.contract.contract import FinalStepPart, SealPart
 
 WRONG_STEPS = 1400
 """What the first contract of the tour says; its command says `scene.STEPS`."""

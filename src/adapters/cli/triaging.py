@@ -24,12 +24,12 @@ from watchkeeper.adapters.cli.json_lines import (
 from watchkeeper.adapters.cli.leaving import Leave, json_errors
 from watchkeeper.adapters.judge.booleans import refuse_booleans
 from watchkeeper.adapters.line_id import LineId
-from watchkeeper.domain.facts.decisions import OUTLOOK_SAYS
-from watchkeeper.domain.json_text import parse_json
-from watchkeeper.domain.triage.context import Context
-from watchkeeper.domain.triage.log_verdict import triage_of, triage_text
-from watchkeeper.domain.triage.signatures.scanner import Scanner
-from watchkeeper.domain.triage.texts import NOTHING_READ, Triage
+from watchkeeper.domain.reading.signatures.scanner import Scanner
+from watchkeeper.domain.reading.triage.context import Context
+from watchkeeper.domain.reading.triage.log_verdict import triage_of, triage_text
+from watchkeeper.domain.reading.triage.texts import NOTHING_READ, Triage
+from watchkeeper.domain.values.causes import OUTLOOK_SAYS
+from watchkeeper.domain.values.json_text import parse_json
 
 _DOOR = "watchkeeper triage"
 

@@ -11,10 +11,10 @@ from watchkeeper.adapters.cli.common import Office
 from watchkeeper.adapters.cli.lagging import read_lags, time_recorded
 from watchkeeper.adapters.views_copy import readable
 from watchkeeper.adapters.views_file import FILE, ViewsFile
-from watchkeeper.projections.catalogue import PROJECTIONS
-from watchkeeper.projections.lag import Lag
-from watchkeeper.tailing import tailing
-from watchkeeper.views import ViewsFailure
+from watchkeeper.ports.views import ViewsFailure
+from watchkeeper.projections.views.catalogue import PROJECTIONS
+from watchkeeper.projections.views.lag import Lag
+from watchkeeper.services.views.worker import tailing
 
 _LOG = logging.getLogger(__name__)
 

@@ -33,13 +33,10 @@ from watchkeeper.adapters.cli.publishing import chosen, publish_option, publishe
 from watchkeeper.adapters.cli.second_reading import reader_of, second_reader_options
 from watchkeeper.adapters.cli.viewing import viewed
 from watchkeeper.adapters.home import HomeInUse, watch_lock
-from watchkeeper.domain.commands.commands import TakeWatch
-from watchkeeper.domain.commands.refusals import Refusal, Refused
-from watchkeeper.domain.contracts.contract import seals_itself
-from watchkeeper.domain.events import Action
-from watchkeeper.domain.people import Actor
-from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub
-from watchkeeper.domain.state.phases import (
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.rules.watch.commands import TakeWatch
+from watchkeeper.domain.run.ends import Action
+from watchkeeper.domain.run.phases import (
     Abandoned,
     Cleared,
     Draft,
@@ -49,10 +46,13 @@ from watchkeeper.domain.state.phases import (
     Stopped,
     Superseded,
 )
-from watchkeeper.domain.state.run import Run
-from watchkeeper.event_store import StoreAway
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.contract.contract import seals_itself
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub
+from watchkeeper.ports.event_store import StoreAway
 from watchkeeper.projections.figures import count
-from watchkeeper.watch import Watcher
+from watchkeeper.services.watch.loop import Watcher
 
 BUILT_IN = "watchkeeper"
 """Under whose name the loop holds a watch, unless somebody else's is given."""
@@ -246,7 +246,7 @@ def log_to(office: Office) -> None:
     handler.setFormatter(_CleanFormatter(office.ledger.scrubber))
     told = _Told()
     told.setFormatter(_CleanFormatter(office.ledger.scrubber))
-    logging.getLogger("watchkeeper.away").addHandler(told)
+    logging.getLogger("watchkeeper.services.ledger.store_outage").addHandler(told)
     root = logging.getLogger("watchkeeper")
     root.addHandler(handler)
     root.setLevel(logging.INFO)

@@ -3,10 +3,10 @@
 from dataclasses import asdict
 from datetime import timedelta
 
-from watchkeeper.domain.contracts.contract import Lane
-from watchkeeper.domain.contracts.detect_limits import LANE_LIMITS
-from watchkeeper.domain.contracts.lane_policy import LANE_POLICIES
-from watchkeeper.domain.contracts.live_limits import LANE_LIVE
+from watchkeeper.domain.values.contract.contract import Lane
+from watchkeeper.domain.values.contract.detect_limits import LANE_LIMITS
+from watchkeeper.domain.values.contract.lane_policy import LANE_POLICIES
+from watchkeeper.domain.values.contract.live_limits import LANE_LIVE
 
 FILL_IN = "FILL_IN"
 """Stands where only the person who launches knows what belongs there."""

@@ -25,8 +25,8 @@ from watchkeeper.adapters.documents import (
 from watchkeeper.adapters.explain import validate
 from watchkeeper.adapters.toml_document import parse_toml
 from watchkeeper.adapters.yaml_document import parse_yaml
-from watchkeeper.domain.contracts.contract import Contract, logbook_path_of
-from watchkeeper.domain.contracts.git_names import branch_problem, path_problem
+from watchkeeper.domain.values.contract.contract import Contract, logbook_path_of
+from watchkeeper.domain.values.contract.git_names import branch_problem, path_problem
 
 _PARSERS = {".yaml": parse_yaml, ".yml": parse_yaml, ".toml": parse_toml}
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from watchkeeper.adapters.contracts.guide import CONTRACT
-from watchkeeper.domain.contracts.contract import Contract
+from watchkeeper.domain.values.contract.contract import Contract
 
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?[dhms])+$"
 """How a contract writes a duration, such as `570s` or `1h30m`."""

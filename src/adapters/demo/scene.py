@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from watchkeeper.adapters.contracts.file import contract_to_yaml
-from watchkeeper.domain.contracts.contract import (
+from watchkeeper.domain.values.contract.contract import (
     CheckpointPart,
     CodePart,
     Contract,
@@ -26,10 +26,10 @@ from watchkeeper.domain.contracts.contract import (
     SealPart,
     WatchPart,
 )
-from watchkeeper.domain.contracts.detect import DetectPart
-from watchkeeper.domain.contracts.live import LivePart
-from watchkeeper.domain.contracts.parts import SignalsPart
-from watchkeeper.domain.contracts.tracker import TrackerPart
+from watchkeeper.domain.values.contract.detect import DetectPart
+from watchkeeper.domain.values.contract.live import LivePart
+from watchkeeper.domain.values.contract.parts import SignalsPart
+from watchkeeper.domain.values.contract.tracker import TrackerPart
 
 RUN = "demo-lm"
 WANDB_PROJECT = ("watchkeeper", "demo")

@@ -17,8 +17,8 @@ from urllib.parse import quote
 from watchkeeper import clock
 from watchkeeper.adapters.git.plumbing import Git, failure, full_id, lock_file, run_git
 from watchkeeper.clock import Deadline, ExponentialBackoff
-from watchkeeper.domain.observed.gate_facts import RepositoryFacts
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.observation.gate_facts import RepositoryFacts
+from watchkeeper.ports.sources import Unavailable
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from watchkeeper.adapters.git.trees import (
     tree_with,
 )
 from watchkeeper.clock import Deadline
-from watchkeeper.domain.contracts.git_names import path_problem
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.contract.git_names import path_problem
+from watchkeeper.ports.sources import Unavailable
 
 Level = tuple[bytes, TreeEntry | None]
 """The raw tree at one level of a path, empty where there is none, and its entry for the path."""

@@ -22,7 +22,7 @@ from threading import Lock
 
 from watchkeeper.adapters.git.address import Remote, scrub
 from watchkeeper.clock import Deadline, ExponentialBackoff
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports.sources import Unavailable
 
 _REASON_CHARS_MAX = 1_000
 """A reason is read by people; a remote may send pages."""

@@ -25,9 +25,9 @@ from watchkeeper.adapters.git.fetching import (
 from watchkeeper.adapters.git.files import read_file_at, read_files_at, write_tree_with
 from watchkeeper.adapters.git.plumbing import Answer, Git, failure, full_id, make_mirror, run_git
 from watchkeeper.clock import Deadline
-from watchkeeper.domain.observed.gate_facts import RepositoryFacts
-from watchkeeper.ports import Unavailable
-from watchkeeper.ports_git import BranchHead, LogbookCommit, PushRaced, TagTaken
+from watchkeeper.domain.values.observation.gate_facts import RepositoryFacts
+from watchkeeper.ports.git import BranchHead, LogbookCommit, PushRaced, TagTaken
+from watchkeeper.ports.sources import Unavailable
 
 RUN_TRAILER = "Watchkeeper-Run"
 """Names the run that a logbook commit belongs to."""
@@ -61,7 +61,7 @@ _RACES = (
 
 
 class GitRemoteMirror:
-    """Owns a mirror and implements `watchkeeper.ports.GitRemote` for one branch with it."""
+    """Owns a mirror and implements `watchkeeper.ports.sources.GitRemote` for one branch with it."""
 
     def __init__(self, git: Git, branch: str, author: tuple[str, str]) -> None:
         """Keep what `open_git_remote` has checked."""

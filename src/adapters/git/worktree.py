@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from watchkeeper.clock import Deadline
-from watchkeeper.domain.observed.gate_facts import WorktreeFacts
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.observation.gate_facts import WorktreeFacts
+from watchkeeper.ports.sources import Unavailable
 
 WORKTREE_LIMIT = timedelta(seconds=30)
 """How long one reading may take; the state of a large repository takes a second."""

@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 from watchkeeper.adapters.bad_input import BadLine
 from watchkeeper.adapters.judge.booleans import refuse_booleans
 from watchkeeper.adapters.judge.problems import model_of, problem
-from watchkeeper.domain.contracts.contract import NOBODY_SAYS, Contract, OrchestratorPart
+from watchkeeper.domain.values.contract.contract import NOBODY_SAYS, Contract, OrchestratorPart
 
 DEFAULT_CONTRACT: Mapping[str, Any] = {
     "run": "judged",

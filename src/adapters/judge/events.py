@@ -11,12 +11,12 @@ from watchkeeper.adapters.expected_rules import not_expectable
 from watchkeeper.adapters.judge.booleans import refuse_booleans
 from watchkeeper.adapters.judge.contract import an_object, merged_with, split, stated_in
 from watchkeeper.adapters.judge.problems import PROBLEMS_MAX, model_of, problem
-from watchkeeper.domain.contracts.contract import Contract
-from watchkeeper.domain.envelope import Event, Undecodable, decode
-from watchkeeper.domain.judging.judging import NotJudged, recorded
-from watchkeeper.domain.registry import type_of
-from watchkeeper.domain.state.run import Run, contract_of
-from watchkeeper.projections.cloud_event import type_name
+from watchkeeper.domain.rules.whatif.judging import NotJudged, recorded
+from watchkeeper.domain.run.envelope import Event, Undecodable, decode
+from watchkeeper.domain.run.registry import type_of
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.projections.published.cloud_event import type_name
 
 _TOPICS = {type_name(topic): topic for topic in type_of} | {topic: topic for topic in type_of}
 

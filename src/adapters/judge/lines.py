@@ -19,10 +19,7 @@ from watchkeeper.adapters.judge.contract import (
 from watchkeeper.adapters.judge.events import after_a_person, folded, is_event, is_record
 from watchkeeper.adapters.judge.problems import model_of, problem
 from watchkeeper.adapters.line_id import ID_EXPECTED, checked_id
-from watchkeeper.domain.contracts.contract import checkpoint_root_of
-from watchkeeper.domain.exits import exit_facts
-from watchkeeper.domain.json_text import parse_json, whole_characters
-from watchkeeper.domain.judging.judging import (
+from watchkeeper.domain.rules.whatif.judging import (
     Judged,
     NotJudged,
     begin,
@@ -30,12 +27,15 @@ from watchkeeper.domain.judging.judging import (
     next_instance,
     tracker_id_of,
 )
-from watchkeeper.domain.observed.observation import Observation
-from watchkeeper.domain.places import lies_below
-from watchkeeper.domain.secrets.scrubbing import Scrubber
-from watchkeeper.domain.state.run import Run, contract_of
-from watchkeeper.domain.values import JobState, SourceState
-from watchkeeper.observe import scrubbed
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.values.basic import JobState, SourceState
+from watchkeeper.domain.values.contract.contract import checkpoint_root_of
+from watchkeeper.domain.values.exits import exit_facts
+from watchkeeper.domain.values.json_text import parse_json, whole_characters
+from watchkeeper.domain.values.observation.observation import Observation
+from watchkeeper.domain.values.places import lies_below
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.services.watch.observe import scrubbed
 
 KEYS = ("id", "contract", "history", "observation", "launched_at")
 """What a line may hold; whatever else it holds is left alone."""

@@ -10,7 +10,8 @@ import psutil
 from pydantic import ValidationError
 
 from watchkeeper import clock
-from watchkeeper.domain.observed.sources import (
+from watchkeeper.domain.values.basic import JobFacts, JobSpec, JobState
+from watchkeeper.domain.values.observation.sources import (
     HOSTS_MAX,
     OTHERS_MAX,
     AttemptFacts,
@@ -22,7 +23,6 @@ from watchkeeper.domain.observed.sources import (
     NodeFacts,
     OtherJob,
 )
-from watchkeeper.domain.values import JobFacts, JobSpec, JobState
 
 JOBS_LOOKED_AT = 500
 """Folders of other jobs that are looked at: the newest."""

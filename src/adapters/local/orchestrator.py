@@ -15,17 +15,18 @@ from typing import TypeVar, TypeVarTuple
 
 from pydantic import AwareDatetime, ValidationError
 
-from watchkeeper import clock, outside
+from watchkeeper import clock
 from watchkeeper.adapters.home import user_umask
 from watchkeeper.adapters.local import supervisor
 from watchkeeper.adapters.local.around import around, attempts_of, disks
-from watchkeeper.domain.exits import exit_facts
-from watchkeeper.domain.observed.gate_facts import HardwareFacts
-from watchkeeper.domain.observed.observation import JobDescription
-from watchkeeper.domain.observed.sources import AttemptFacts, ClusterFacts, HostFacts
-from watchkeeper.domain.values import JobFacts, JobSpec, JobState, Value
-from watchkeeper.outside import LINE_LENGTH_MAX, base_environment, job_environment, tail
-from watchkeeper.ports import SubmitRefused, Unavailable
+from watchkeeper.domain.values.basic import JobFacts, JobSpec, JobState, Value
+from watchkeeper.domain.values.exits import exit_facts
+from watchkeeper.domain.values.observation.gate_facts import HardwareFacts
+from watchkeeper.domain.values.observation.observation import JobDescription
+from watchkeeper.domain.values.observation.sources import AttemptFacts, ClusterFacts, HostFacts
+from watchkeeper.ports.sources import SubmitRefused, Unavailable
+from watchkeeper.services import time_limit
+from watchkeeper.services.time_limit import LINE_LENGTH_MAX, base_environment, job_environment, tail
 
 START_LIMIT = timedelta(seconds=20)
 """How long a supervisor may take to claim its folder; 0.1 s is usual, on a busy disk seconds."""
@@ -143,7 +144,7 @@ class LocalOrchestrator:
         """Return the disks of this machine; see the port."""
         # Another name than the others': a mount that hangs must not refuse them.
         source = f"disks of {self._source()}"
-        return outside.call(
+        return time_limit.call(
             source, self.limit, self._read_from, lambda: disks(self.jobs.absolute(), mounts)
         )
 
@@ -155,7 +156,7 @@ class LocalOrchestrator:
 
     def _call(self, function: Callable[[*_Arguments], _Answer], *args: *_Arguments) -> _Answer:
         """Call with a limit: a disk that is gone may keep a reader for ever."""
-        return outside.call(self._source(), self.limit, function, *args)
+        return time_limit.call(self._source(), self.limit, function, *args)
 
     def _submit(self, spec: JobSpec) -> None:
         if self._folder(spec.submission_id) is not None:

@@ -8,7 +8,7 @@ from google.auth import exceptions as auth_errors
 
 from watchkeeper.adapters.pubsub.consumer import explained, open_subscriber
 from watchkeeper.adapters.pubsub.names import project_of, snapshot_name
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports.sources import Unavailable
 
 CALL_LIMIT = timedelta(seconds=30)
 """One answer of Pub/Sub."""

@@ -18,8 +18,8 @@ from google.cloud.pubsub_v1.subscriber.scheduler import ThreadScheduler
 
 from watchkeeper import clock
 from watchkeeper.adapters.listening import Board
-from watchkeeper.domain.observed.signals import Delivery
-from watchkeeper.event_store import StoreFailure, VersionConflict
+from watchkeeper.domain.values.observation.signals import Delivery
+from watchkeeper.ports.event_store import StoreFailure, VersionConflict
 
 log = logging.getLogger(__name__)
 

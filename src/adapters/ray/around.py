@@ -10,7 +10,8 @@ from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient, JobTy
 
 from watchkeeper.adapters.ray.attempts import ROWS_MAX, node_name
 from watchkeeper.adapters.ray.dashboard import get, listed
-from watchkeeper.domain.observed.sources import (
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.observation.sources import (
     HOSTS_MAX,
     NODES_MAX,
     OTHERS_MAX,
@@ -21,7 +22,6 @@ from watchkeeper.domain.observed.sources import (
     NodeFacts,
     OtherJob,
 )
-from watchkeeper.domain.values import JobState
 
 STATUS = "/api/cluster_status"
 """Demands and the autoscaler's report; both are there without an autoscaler too."""

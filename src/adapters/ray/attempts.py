@@ -7,8 +7,8 @@ from typing import Any
 from ray.job_submission import JobSubmissionClient
 
 from watchkeeper.adapters.ray.dashboard import listed
-from watchkeeper.domain.observed.sources import ATTEMPTS_MAX, AttemptFacts, AttemptState
-from watchkeeper.domain.values import JobFacts, JobState
+from watchkeeper.domain.values.basic import JobFacts, JobState
+from watchkeeper.domain.values.observation.sources import ATTEMPTS_MAX, AttemptFacts, AttemptState
 
 ROWS_MAX = 1_000
 """Rows of one list; a job with more failed tasks than this is not told by their number."""

@@ -7,8 +7,8 @@ from typing import Any
 from ray.job_submission import JobDetails, JobSubmissionClient
 
 from watchkeeper.adapters.ray.dashboard import listed
-from watchkeeper.domain.json_text import parse_json
-from watchkeeper.domain.values import Carried
+from watchkeeper.domain.values.basic import Carried
+from watchkeeper.domain.values.json_text import parse_json
 
 _SUPERVISOR = "_ray_internal_job_actor_"
 """Ray runs a job's entrypoint in an actor of this name and the submission id."""

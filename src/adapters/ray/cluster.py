@@ -24,9 +24,9 @@ import psutil
 
 from watchkeeper import clock
 from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
-from watchkeeper.domain.values import JobSpec
-from watchkeeper.outside import base_environment
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.basic import JobSpec
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services.time_limit import base_environment
 
 START_LIMIT = timedelta(seconds=90)
 """How long a head may take until it accepts a job; 8-15 s are usual on two cores."""

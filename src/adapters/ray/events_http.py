@@ -22,7 +22,7 @@ from typing import Any
 from watchkeeper import clock
 from watchkeeper.adapters.ray.messages import Message, Worth, Writer, is_array, is_object
 from watchkeeper.adapters.ray.spool import Spool, SpoolProblem
-from watchkeeper.domain.json_text import parse_json
+from watchkeeper.domain.values.json_text import parse_json
 
 BODY_BYTES_MAX = 64_000_000
 """Of one request: Ray's largest batch, 10,000 events, has some 10 MB."""

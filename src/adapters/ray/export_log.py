@@ -21,7 +21,7 @@ from typing import Any
 from watchkeeper import clock
 from watchkeeper.adapters.ray.messages import UNREADABLE, Message, Worth, Writer, is_object
 from watchkeeper.adapters.ray.spool import Spool
-from watchkeeper.domain.json_text import parse_json
+from watchkeeper.domain.values.json_text import parse_json
 
 CHUNK_BYTES = 4_000_000
 """Read at once. A longer line is none of Ray's, whose messages have 20,000 characters at most."""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ray.job_submission import JobSubmissionClient
 from ray.util.state import list_nodes
 
-from watchkeeper import clock, outside
+from watchkeeper import clock
 from watchkeeper.adapters.ray.messages import (
     ENDED,
     Message,
@@ -26,7 +26,8 @@ from watchkeeper.adapters.ray.messages import (
     job_subject,
 )
 from watchkeeper.adapters.ray.spool import Spool
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services import time_limit
 
 CALL_LIMIT = timedelta(seconds=20)
 """One answer; 1,000 jobs take half a second."""
@@ -157,7 +158,7 @@ class Poller:
                 text = " ".join(str(error).split())[:_REASON_CHARS]
                 raise Unavailable(source, f"{type(error).__name__}: {text}") from error
 
-        return outside.call(source, self.limit, attempt)
+        return time_limit.call(source, self.limit, attempt)
 
 
 def tell_reach(spool: Spool, writer: Writer, part: str, reason: str) -> int:

@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 
 from pydantic import JsonValue
 
-from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub, scrub_json
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub, scrub_json
 
 DATA_BYTES_MAX = 9_000_000
 """Of one message; Pub/Sub refuses a request of more than 10 MB, attributes included."""

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient, JobType
 
-from watchkeeper import outside
 from watchkeeper.adapters.ray.around import read_cluster, read_hosts
 from watchkeeper.adapters.ray.attempts import read_attempts
 from watchkeeper.adapters.ray.carried import read_carried, submit_options
@@ -19,12 +18,13 @@ from watchkeeper.adapters.ray.dashboard import HttpRefusal as _Refusal
 from watchkeeper.adapters.ray.dashboard import get
 from watchkeeper.adapters.ray.resources import NODES, hardware_of
 from watchkeeper.adapters.ray.worker_logs import last_words
-from watchkeeper.domain.exits import exit_facts
-from watchkeeper.domain.observed.gate_facts import HardwareFacts
-from watchkeeper.domain.observed.observation import JobDescription
-from watchkeeper.domain.observed.sources import AttemptFacts, ClusterFacts, HostFacts
-from watchkeeper.domain.values import JobFacts, JobSpec, JobState
-from watchkeeper.ports import SubmitRefused, Unavailable
+from watchkeeper.domain.values.basic import JobFacts, JobSpec, JobState
+from watchkeeper.domain.values.exits import exit_facts
+from watchkeeper.domain.values.observation.gate_facts import HardwareFacts
+from watchkeeper.domain.values.observation.observation import JobDescription
+from watchkeeper.domain.values.observation.sources import AttemptFacts, ClusterFacts, HostFacts
+from watchkeeper.ports.sources import SubmitRefused, Unavailable
+from watchkeeper.services import time_limit
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class RayOrchestrator:
 
     def submit(self, spec: JobSpec) -> None:
         """Submit one job; see the port. `working_dir` is a folder on the cluster's machines."""
-        variables = outside.job_environment(spec)
+        variables = time_limit.job_environment(spec)
         options, entrypoint = submit_options(spec.carried, variables), _entrypoint(spec)
         # A copy: Ray's client adds to the metadata that it is given.
         metadata = {**(spec.carried.metadata if spec.carried else {}), **spec.metadata}
@@ -188,7 +188,7 @@ class RayOrchestrator:
             own = f"Running entrypoint for job {submission_id}: {job.entrypoint}\n"
             log = log.replace(own, "", 1)
             first, _, rest = log.partition("\n")
-            lines = outside.tail(rest if _SETTING_UP.fullmatch(first) else log, lines_max)
+            lines = time_limit.tail(rest if _SETTING_UP.fullmatch(first) else log, lines_max)
             return job.job_id or "", lines
 
         try:
@@ -281,7 +281,7 @@ class RayOrchestrator:
         """
         try:
             source = f"{self._source()} {what}"
-            return outside.call(source, self.limit, self._attempt, function)
+            return time_limit.call(source, self.limit, self._attempt, function)
         except (_Refusal, Unavailable):
             self._client = None
             raise

@@ -8,9 +8,9 @@ from typing import Any
 
 from google.cloud import pubsub_v1
 
-from watchkeeper import outside
 from watchkeeper.adapters.ray.spool import Waiting
-from watchkeeper.ports import Unavailable
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services import time_limit
 
 BATCH_MESSAGES = 100
 """Published together and waited for."""
@@ -54,7 +54,7 @@ class TopicPublisher:
         """
         source = f"pub/sub {self.topic}"
         try:
-            confirmed, reason = outside.call(source, PUBLISH_LIMIT, self._publish, messages)
+            confirmed, reason = time_limit.call(source, PUBLISH_LIMIT, self._publish, messages)
         except Unavailable as error:
             confirmed, reason = (), error.reason
         if reason:

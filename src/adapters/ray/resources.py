@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from watchkeeper.domain.observed.gate_facts import HardwareFacts
+from watchkeeper.domain.values.observation.gate_facts import HardwareFacts
 
 NODES = "/api/v0/nodes?detail=true&limit=10000"
 """Where the dashboard tells of all nodes; 10,000 is the most that it takes as a limit."""

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 from ray.job_submission import JobSubmissionClient
 
-from watchkeeper import outside
 from watchkeeper.adapters.ray.dashboard import HttpRefusal, get_text, listed
+from watchkeeper.services import time_limit
 
 logger = logging.getLogger(__name__)
 
@@ -51,11 +51,11 @@ def last_words(
     found: list[str] = []
     for name, query in _failed(client, job)[:WORKERS_MAX]:
         for suffix in ("out", "err"):
-            lines = outside.tail(_file(client, query, suffix), LINES_MAX)
+            lines = time_limit.tail(_file(client, query, suffix), LINES_MAX)
             # Ray copies a line behind the name of its worker.
             new = [one for one in lines if one.strip() and one not in shown]
             found += [f"({name}) {one}" for one in new if not one.startswith(_MARKS)]
-    return tuple(line[: outside.LINE_LENGTH_MAX] for line in found[-lines_max:])
+    return tuple(line[: time_limit.LINE_LENGTH_MAX] for line in found[-lines_max:])
 
 
 def _failed(client: JobSubmissionClient, job: str) -> list[tuple[str, dict[str, Any]]]:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from watchkeeper.domain.json_text import DEPTH_MAX, depth_of
+from watchkeeper.domain.values.json_text import DEPTH_MAX, depth_of
 
 REQUEST_BYTES_MAX = 100_000
 """Of one request: a note of 20,000 characters fits."""

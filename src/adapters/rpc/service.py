@@ -38,13 +38,13 @@ from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_pb import (
     Recorded,
     RunStatus,
 )
-from watchkeeper.domain.commands.commands import Acknowledge
-from watchkeeper.domain.envelope import decode
-from watchkeeper.domain.people import Actor
-from watchkeeper.ledger import run_stream
-from watchkeeper.projections.event_data import whole_row
-from watchkeeper.projections.screen import View, fleet
-from watchkeeper.projections.status_live import live_rows
+from watchkeeper.domain.rules.operator.commands import Acknowledge
+from watchkeeper.domain.run.envelope import decode
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.projections.published.event_data import whole_row
+from watchkeeper.projections.status.live_row import live_rows
+from watchkeeper.projections.status.screen import View, fleet
+from watchkeeper.services.ledger.ledger import run_stream
 
 EVENTS_MAX = 500
 """Events in one answer; whoever wants more asks again."""

@@ -11,7 +11,7 @@ from watchkeeper.adapters.signals.fields import PART, Flag, Outside, Text, Whole
 from watchkeeper.adapters.signals.log_base import SOURCE, LogLine
 from watchkeeper.adapters.signals.making import Clue, Said, last_part, signal_of
 from watchkeeper.adapters.signals.message import Message
-from watchkeeper.domain.observed.signals import Ignored, Parsed, Poison, SignalKind
+from watchkeeper.domain.values.observation.signals import Ignored, Parsed, Poison, SignalKind
 
 # Methods appear as google.cloud.tpu.v1, v2 and v2alpha1.
 _TPU = re.compile(r"(?:.*\.)?Tpu\.(Create|Delete|Start|Stop|Update)(Node|QueuedResource)")

@@ -3,7 +3,7 @@
 from watchkeeper.adapters.signals.fields import Moment, Outside, Text, read_as
 from watchkeeper.adapters.signals.making import Said, signal_of
 from watchkeeper.adapters.signals.message import Message
-from watchkeeper.domain.observed.signals import Parsed, Poison, SignalKind
+from watchkeeper.domain.values.observation.signals import Parsed, Poison, SignalKind
 
 SOURCE = "billing"
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from watchkeeper.adapters.signals.fields import Moment, Outside, Text, moment_of, read_as
 from watchkeeper.adapters.signals.making import Said, signal_of
 from watchkeeper.adapters.signals.message import Message
-from watchkeeper.domain.observed.signals import Ignored, Parsed, Poison, SignalKind
+from watchkeeper.domain.values.observation.signals import Ignored, Parsed, Poison, SignalKind
 
 SOURCE = "gcs"
 COMMIT = "metadata.json"

@@ -17,8 +17,8 @@ from watchkeeper.adapters.signals.fields import (
 )
 from watchkeeper.adapters.signals.making import Clue, Said, signal_of
 from watchkeeper.adapters.signals.message import Message
-from watchkeeper.domain.observed.signals import Ignored, Parsed, Poison, SignalKind
-from watchkeeper.domain.places import repository_of, tag_family
+from watchkeeper.domain.values.observation.signals import Ignored, Parsed, Poison, SignalKind
+from watchkeeper.domain.values.places import repository_of, tag_family
 
 SOURCE = "github"
 COMMAND = re.compile(r"^[ \t]{0,3}/watchkeeper\b[^\r\n]{0,280}", re.MULTILINE)

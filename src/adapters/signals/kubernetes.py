@@ -11,7 +11,7 @@ from watchkeeper.adapters.signals.fields import PART, Moment, Names, Outside, Te
 from watchkeeper.adapters.signals.log_base import LogLine, pod_of
 from watchkeeper.adapters.signals.making import Clue, Said, last_part, signal_of
 from watchkeeper.adapters.signals.message import Message
-from watchkeeper.domain.observed.signals import Ignored, Parsed, Poison, SignalKind
+from watchkeeper.domain.values.observation.signals import Ignored, Parsed, Poison, SignalKind
 
 SOURCE = "kubernetes"
 GKE = "gke"

@@ -9,7 +9,7 @@ from watchkeeper.adapters.signals import audit, kubernetes, log_lines, ray_files
 from watchkeeper.adapters.signals.fields import PART, Moment, Names, Outside, Text, read_as
 from watchkeeper.adapters.signals.log_base import LogLine
 from watchkeeper.adapters.signals.message import Message
-from watchkeeper.domain.observed.signals import Parsed, Poison
+from watchkeeper.domain.values.observation.signals import Parsed, Poison
 
 _LINE_JSON_MAX = 64 * 2**10
 

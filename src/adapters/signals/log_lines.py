@@ -10,7 +10,7 @@ from watchkeeper.adapters.signals.fields import text_of
 from watchkeeper.adapters.signals.log_base import SOURCE, LogLine, clues_of
 from watchkeeper.adapters.signals.making import Clue, Said, last_part, one_line, signal_of
 from watchkeeper.adapters.signals.message import Message
-from watchkeeper.domain.observed.signals import Ignored, Parsed, SignalKind
+from watchkeeper.domain.values.observation.signals import Ignored, Parsed, SignalKind
 
 READ_MAX = 64 * 2**10
 LINES_MAX = 500

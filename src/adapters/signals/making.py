@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from watchkeeper.adapters.signals.message import Message
-from watchkeeper.domain.observed.signals import Signal, SignalKind
+from watchkeeper.domain.values.observation.signals import Signal, SignalKind
 
 TEXT_MAX = 300
 CLUE_MAX = 600

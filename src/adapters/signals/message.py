@@ -11,8 +11,8 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from watchkeeper.adapters.signals.fields import moment_of, text_of
-from watchkeeper.domain.observed.signals import Delivery, Poison
-from watchkeeper.domain.secrets.scrubbing import Scrubber, scrub_json
+from watchkeeper.domain.values.observation.signals import Delivery, Poison
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub_json
 
 TEXT_MAX = 128 * 2**10
 """Characters of one text that are looked at; a log line may have megabytes."""

@@ -15,7 +15,7 @@ from watchkeeper.adapters.signals.fields import (
 )
 from watchkeeper.adapters.signals.making import Clue, Said, signal_of
 from watchkeeper.adapters.signals.message import Message
-from watchkeeper.domain.observed.signals import Parsed, Poison, SignalKind
+from watchkeeper.domain.values.observation.signals import Parsed, Poison, SignalKind
 
 SOURCE = "monitoring"
 

@@ -23,8 +23,8 @@ from watchkeeper.adapters.signals.message import (
     open_message,
     wrapped_message,
 )
-from watchkeeper.domain.observed.signals import Delivery, Ignored, Parsed, Poison
-from watchkeeper.domain.secrets.scrubbing import Scrubber
+from watchkeeper.domain.values.observation.signals import Delivery, Ignored, Parsed, Poison
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 
 TICK = "tick"
 

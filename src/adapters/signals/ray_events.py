@@ -21,7 +21,13 @@ from watchkeeper.adapters.signals.making import Clue, Said, last_part, signal_of
 from watchkeeper.adapters.signals.message import Message
 from watchkeeper.adapters.signals.ray_jobs import cluster_of
 from watchkeeper.adapters.signals.ray_shapes import Nested, RayEvent
-from watchkeeper.domain.observed.signals import Ignored, Parsed, Poison, Signal, SignalKind
+from watchkeeper.domain.values.observation.signals import (
+    Ignored,
+    Parsed,
+    Poison,
+    Signal,
+    SignalKind,
+)
 
 SOURCE = "ray_event"
 

@@ -10,7 +10,7 @@ from watchkeeper.adapters.signals.fields import PART, Names, Outside, Text, Whol
 from watchkeeper.adapters.signals.log_base import SOURCE, LogLine
 from watchkeeper.adapters.signals.making import Said, signal_of
 from watchkeeper.adapters.signals.message import Message
-from watchkeeper.domain.observed.signals import Ignored, Parsed, Poison, SignalKind
+from watchkeeper.domain.values.observation.signals import Ignored, Parsed, Poison, SignalKind
 
 _STATUS = re.compile(r"with a status ([A-Z]{1,20})\b")
 _SOURCES = frozenset({"GCS", "JOBS", "EXPORT_SUBMISSION_JOB"})

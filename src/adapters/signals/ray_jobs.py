@@ -16,7 +16,7 @@ from watchkeeper.adapters.signals.fields import (
 )
 from watchkeeper.adapters.signals.making import Clue, Said, signal_of
 from watchkeeper.adapters.signals.message import CloudEvent, Message
-from watchkeeper.domain.observed.signals import Ignored, Parsed, Poison, SignalKind
+from watchkeeper.domain.values.observation.signals import Ignored, Parsed, Poison, SignalKind
 
 JOB = "ray_job"
 CLUSTER = "ray_cluster"

@@ -7,7 +7,7 @@ their HMAC, W&B's by their bearer token or HMAC.
 import hashlib
 import hmac
 
-from watchkeeper.domain.observed.signals import Delivery
+from watchkeeper.domain.values.observation.signals import Delivery
 
 VERIFIED = frozenset({"hub-signature-256", "bearer", "wandb-signature"})
 """How a relay may have checked a sender."""

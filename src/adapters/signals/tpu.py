@@ -21,7 +21,13 @@ from watchkeeper.adapters.signals.fields import (
 )
 from watchkeeper.adapters.signals.making import Clue, Said, last_part, signal_of
 from watchkeeper.adapters.signals.message import CloudEvent, Message
-from watchkeeper.domain.observed.signals import Ignored, Parsed, Poison, Signal, SignalKind
+from watchkeeper.domain.values.observation.signals import (
+    Ignored,
+    Parsed,
+    Poison,
+    Signal,
+    SignalKind,
+)
 
 NODE = "tpu_node"
 QUEUED = "tpu_queued_resource"

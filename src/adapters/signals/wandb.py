@@ -6,7 +6,7 @@ W&B gives no id of a delivery, so the body and the hour stand for it.
 from watchkeeper.adapters.signals.fields import Outside, Text, read_as
 from watchkeeper.adapters.signals.making import Said, signal_of
 from watchkeeper.adapters.signals.message import Message
-from watchkeeper.domain.observed.signals import Parsed, Poison, SignalKind
+from watchkeeper.domain.values.observation.signals import Parsed, Poison, SignalKind
 
 SOURCE = "wandb"
 

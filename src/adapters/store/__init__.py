@@ -1,6 +1,6 @@
 """The event store on SQLite, the default: one file that several processes append to.
 
-- `sqlite`: `open_store` and `SqliteStore`, the port `watchkeeper.ports.EventStore`.
+- `sqlite`: `open_store` and `SqliteStore`, the port `watchkeeper.ports.sources.EventStore`.
 - `recorder`, `library`: the same store behind the interfaces of the `eventsourcing` library.
 - `verify`, `content`: prove the file, trusting nothing in it.
 - `opening`, `database`, `schema`, `feed`, `sqlite_feed`, `answers`, `lock`, `rest`, `failures`:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from watchkeeper.event_store import Appended, KeyReused, VersionConflict
+from watchkeeper.ports.event_store import Appended, KeyReused, VersionConflict
 
 
 def answer_text(versions: Mapping[str, tuple[int, int]]) -> str:

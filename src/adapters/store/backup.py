@@ -19,7 +19,7 @@ from watchkeeper.adapters.store.rest import (
 )
 from watchkeeper.adapters.store.schema import connect
 from watchkeeper.adapters.store.verify import verify_store
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 PAGES = 2_000
 """Pages of SQLite copied at a time, some 8 MB: between them others may write."""

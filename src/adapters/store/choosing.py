@@ -18,7 +18,7 @@ from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.adapters.store.recorder import SqliteRecorder
 from watchkeeper.adapters.store.sqlite import open_at_rest, open_store
 from watchkeeper.adapters.store.verify import StoreReport, verify_store
-from watchkeeper.event_store import EventStore, StatusRow, StoreFailure
+from watchkeeper.ports.event_store import EventStore, StatusRow, StoreFailure
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from watchkeeper.adapters.store.schema import (
     expected_objects,
     schema_objects,
 )
-from watchkeeper.domain.chain import GENESIS, Head, chain_hash, follow
+from watchkeeper.domain.run.chain import GENESIS, Head, chain_hash, follow
 
 PROBLEMS_MAX = 100
 """After so many problems the check stops: one broken page can make thousands."""

@@ -24,7 +24,7 @@ from watchkeeper.adapters.store.rest import remove_rest, rest_path, settle
 from watchkeeper.adapters.store.schema import check_schema, connect
 from watchkeeper.adapters.store.sqlite_feed import poll
 from watchkeeper.clock import Deadline, sleep
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 READERS_MAX = 8
 """Idle reading connections that are kept; more are opened when needed and closed after use."""

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from watchkeeper.event_store import StoreAway, StoreFailure
+from watchkeeper.ports.event_store import StoreAway, StoreFailure
 
 _PRIMARY = 0xFF
 """SQLite's extended result codes hold the primary one in their lowest byte."""

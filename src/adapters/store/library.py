@@ -23,7 +23,7 @@ from eventsourcing.persistence import (
 )
 
 from watchkeeper.adapters.store.feed import Feed
-from watchkeeper.event_store import StoreFailure, VersionConflict
+from watchkeeper.ports.event_store import StoreFailure, VersionConflict
 
 _UUID_STREAM = re.compile(r"uuid/([0-9a-f]{32})")
 

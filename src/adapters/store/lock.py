@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from watchkeeper.clock import ExponentialBackoff
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 USE_LIMIT = timedelta(seconds=60)
 """How long to wait for one who owns the lock alone: it reads at most 1 GiB once."""

@@ -18,7 +18,7 @@ from watchkeeper.adapters.store.rest import (
 )
 from watchkeeper.adapters.store.schema import SQLITE_MIN, is_ready, prepare
 from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 CHECKED_BYTES_MAX = 256 * 1024 * 1024
 """Larger stores are not read whole at each opening, which takes some 0.2 s for this size."""

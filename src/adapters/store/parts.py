@@ -31,7 +31,7 @@ from watchkeeper.adapters.store.content import (
 )
 from watchkeeper.adapters.store.failures import SQLITE_ERRORS
 from watchkeeper.adapters.store.schema import connect
-from watchkeeper.domain.chain import GENESIS, Head
+from watchkeeper.domain.run.chain import GENESIS, Head
 
 PART_EVENTS = 100_000
 """Fewest events of a part: below two parts of so many, starting processes costs more than it saves.

@@ -1,4 +1,4 @@
-"""The port `watchkeeper.event_store.EventStore` on a schema of a PostgreSQL server."""
+"""The port `watchkeeper.ports.event_store.EventStore` on a schema of a PostgreSQL server."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -25,8 +25,8 @@ from watchkeeper.adapters.store.postgres_feed import hear
 from watchkeeper.adapters.store.postgres_link import LIMITS, Limits, Links, Unreached
 from watchkeeper.adapters.store.postgres_pages import PostgresPages
 from watchkeeper.clock import ExponentialBackoff, sleep
-from watchkeeper.domain.chain import GENESIS
-from watchkeeper.event_store import (
+from watchkeeper.domain.run.chain import GENESIS
+from watchkeeper.ports.event_store import (
     Append,
     Appended,
     KeyReused,
@@ -110,7 +110,7 @@ class Told:
 
 
 class PostgresStore(PostgresPages):
-    """See `watchkeeper.event_store.EventStore` for the contract. Any thread may call any method."""
+    """See `watchkeeper.ports.event_store.EventStore` for the contract. Any thread may call any method."""
 
     def __init__(self, links: Links) -> None:
         """Take over connections to a ledger that is prepared; see `open_postgres`."""

@@ -13,7 +13,7 @@ from watchkeeper.adapters.store.postgres_guard import Connection
 from watchkeeper.adapters.store.postgres_link import LIMITS, Links
 from watchkeeper.adapters.store.postgres_programs import found_program, refuse_damaged, run_program
 from watchkeeper.adapters.store.postgres_verify import verify_postgres
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 LOCK_WAIT = timedelta(seconds=30)
 """What `pg_dump` waits for somebody who changes tables, such as a migration."""

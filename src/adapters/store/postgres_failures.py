@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from watchkeeper.event_store import StoreAway, StoreCrowded, StoreFailure
+from watchkeeper.ports.event_store import StoreAway, StoreCrowded, StoreFailure
 
 NOTHING_STORED = "Nothing was stored."
 

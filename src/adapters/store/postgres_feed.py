@@ -8,7 +8,7 @@ from psycopg import sql
 from watchkeeper.adapters.store.feed import Feed
 from watchkeeper.adapters.store.postgres_link import Links
 from watchkeeper.clock import ExponentialBackoff
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 LOOK = timedelta(milliseconds=200)
 """How long closing may have to wait for the listening thread."""

@@ -23,7 +23,7 @@ from watchkeeper.adapters.store.postgres_guard import Connection, Guard
 from watchkeeper.adapters.store.postgres_names import rows_of
 from watchkeeper.adapters.store.postgres_schema import Marks, marks_of, prepare
 from watchkeeper.clock import Deadline, ExponentialBackoff, sleep
-from watchkeeper.event_store import StoreAway, StoreFailure
+from watchkeeper.ports.event_store import StoreAway, StoreFailure
 
 _Read = TypeVar("_Read")
 

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from watchkeeper.adapters.store.postgres_arrays import bigints
 from watchkeeper.adapters.store.postgres_guard import Connection
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 KEPT = 10_000
 """Names of streams kept for each connection, a megabyte: then they are asked for anew."""

@@ -9,7 +9,7 @@ from watchkeeper.adapters.store.postgres_arrays import texts
 from watchkeeper.adapters.store.postgres_guard import Connection
 from watchkeeper.adapters.store.postgres_link import Links
 from watchkeeper.adapters.store.postgres_names import Ask, Names, rows_of
-from watchkeeper.event_store import READ_PAGE, Recorded, Skimmed, end_of
+from watchkeeper.ports.event_store import READ_PAGE, Recorded, Skimmed, end_of
 
 # A page is cut in the order of an index, so that the server never reads and sorts the rest of a
 # long stream for it, whatever statistics say, or without any. Names are put in here: see `Names`.
@@ -35,7 +35,7 @@ _recorded = partial(tuple[Any, ...].__new__, Recorded)
 
 
 class PostgresPages:
-    """The half of a store that reads events; see `watchkeeper.event_store.EventStore`."""
+    """The half of a store that reads events; see `watchkeeper.ports.event_store.EventStore`."""
 
     def __init__(self, links: Links) -> None:
         """Take over connections."""

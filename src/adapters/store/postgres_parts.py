@@ -26,8 +26,8 @@ from watchkeeper.adapters.store.postgres_walk import (
     read_names,
     row_problems,
 )
-from watchkeeper.domain.chain import Head
-from watchkeeper.event_store import StoreCrowded
+from watchkeeper.domain.run.chain import Head
+from watchkeeper.ports.event_store import StoreCrowded
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from watchkeeper.adapters.store.backup import BackupProblem
 from watchkeeper.adapters.store.postgres_address import Address
 from watchkeeper.adapters.store.postgres_link import LIMITS
 from watchkeeper.clock import Deadline
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 PROGRAM_LIMIT = timedelta(hours=6)
 """One run of a program: some 100 GB. The server's own time limits do not hold."""

@@ -29,7 +29,7 @@ from watchkeeper.adapters.store.library import (
     versions_between,
 )
 from watchkeeper.adapters.store.postgres import Asked, PostgresStore
-from watchkeeper.event_store import Append
+from watchkeeper.ports.event_store import Append
 
 _EVENTS = """SELECT e.version, t.name, e.state
 FROM (

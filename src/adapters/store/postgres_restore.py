@@ -42,7 +42,7 @@ from watchkeeper.adapters.store.postgres_rights import (
 )
 from watchkeeper.adapters.store.postgres_schema import marks_of, schema_version
 from watchkeeper.adapters.store.postgres_verify import verify_postgres
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 ARCHIVE_BEGINS = b"PGDMP"
 """The first bytes of an archive of `pg_dump -Fc`."""

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from watchkeeper.adapters.store.postgres_append import APPEND_FUNCTION
 from watchkeeper.adapters.store.postgres_aside import aside, told_missing
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 SERVER_MIN = 120000
 """PostgreSQL 12: the oldest that the statements were written for; `sha256()` came with 11."""

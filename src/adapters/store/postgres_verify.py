@@ -44,7 +44,7 @@ from watchkeeper.adapters.store.postgres_walk import (
     row_problems,
 )
 from watchkeeper.adapters.store.verify import StoreReport
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 COLUMNS = {
     "migrations": ("version integer", "ran_at timestamp with time zone"),

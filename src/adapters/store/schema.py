@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from watchkeeper.adapters.store.failures import SQLITE_ERRORS, failures_named
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 APPLICATION_ID = 0x776B7072
 """`wkpr` in ASCII, in the header of the file: `file` and SQLite can tell whose it is."""

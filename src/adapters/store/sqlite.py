@@ -1,4 +1,4 @@
-"""The port `watchkeeper.ports.EventStore` on one SQLite file."""
+"""The port `watchkeeper.ports.sources.EventStore` on one SQLite file."""
 
 import json
 import sqlite3
@@ -14,8 +14,8 @@ from watchkeeper.adapters.store.answers import answer_text, moved_on, repeated, 
 from watchkeeper.adapters.store.database import Database
 from watchkeeper.adapters.store.opening import database_at_rest, open_database
 from watchkeeper.adapters.store.schema import BUSY_LIMIT, refuse_other_recorders
-from watchkeeper.domain.chain import GENESIS, chain_hash
-from watchkeeper.event_store import (
+from watchkeeper.domain.run.chain import GENESIS, chain_hash
+from watchkeeper.ports.event_store import (
     Append,
     Appended,
     KeyReused,
@@ -97,7 +97,7 @@ class _Batch:
 
 
 class SqliteStore:
-    """See `watchkeeper.ports.EventStore` for the contract. Any thread may call any method."""
+    """See `watchkeeper.ports.sources.EventStore` for the contract. Any thread may call any method."""
 
     def __init__(self, database: Database) -> None:
         """Take over an open database; `open_store` is the way to make one."""

@@ -33,7 +33,7 @@ from watchkeeper.adapters.store.schema import (
     check_schema,
     connect,
 )
-from watchkeeper.event_store import StoreFailure
+from watchkeeper.ports.event_store import StoreFailure
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from watchkeeper.adapters.bad_input import looks_secret
 from watchkeeper.adapters.load import load
-from watchkeeper.ports import EventTarget
+from watchkeeper.ports.sources import EventTarget
 
 EXPECTED = (
     "expected pubsub://projects/PROJECT/topics/TOPIC, https://HOST/PATH or file:///FOLDER/FILE"

@@ -8,8 +8,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from watchkeeper.ports import Unavailable
-from watchkeeper.projections.cloud_event import CloudEvent, structured
+from watchkeeper.domain.values.cloud_event import CloudEvent
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.projections.published.cloud_event import structured
 
 BATCH_MAX = 500
 """Events in one write: a page of the ledger."""

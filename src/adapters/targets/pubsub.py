@@ -15,8 +15,9 @@ from google.auth.exceptions import GoogleAuthError
 from google.cloud import pubsub_v1
 from google.pubsub_v1 import PublisherClient, PubsubMessage
 
-from watchkeeper.ports import Unavailable
-from watchkeeper.projections.cloud_event import CloudEvent, binary
+from watchkeeper.domain.values.cloud_event import CloudEvent
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.projections.published.cloud_event import binary
 
 REQUEST_LIMIT = timedelta(seconds=10)
 """One request with its answer; usual are 20-100 ms."""

@@ -10,8 +10,9 @@ import httpx
 from standardwebhooks import Webhook
 
 from watchkeeper import clock
-from watchkeeper.ports import Unavailable
-from watchkeeper.projections.cloud_event import STRUCTURED, CloudEvent, binary, structured
+from watchkeeper.domain.values.cloud_event import CloudEvent
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.projections.published.cloud_event import STRUCTURED, binary, structured
 
 REQUEST_LIMIT = timedelta(seconds=15)
 """One POST with its answer. A receiver answers at once and works afterwards."""

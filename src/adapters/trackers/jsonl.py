@@ -14,16 +14,16 @@ from typing import Any, cast
 
 from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
-from watchkeeper import outside
 from watchkeeper.adapters.checkpoints.fsspec_files import Filesystems, ask
 from watchkeeper.adapters.trackers.jsonl_history import Kept, read_on, values_of
 from watchkeeper.adapters.trackers.metric_points import Point, final_step_of, history_of
-from watchkeeper.domain.json_text import parse_json
-from watchkeeper.domain.observed.gate_facts import TrackerNames
-from watchkeeper.domain.observed.sources import MetricHistory
-from watchkeeper.domain.progress.numbers import COUNT_MAX
-from watchkeeper.domain.values import TrackerFacts
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.reading.progress.numbers import COUNT_MAX
+from watchkeeper.domain.values.basic import TrackerFacts
+from watchkeeper.domain.values.json_text import parse_json
+from watchkeeper.domain.values.observation.gate_facts import TrackerNames
+from watchkeeper.domain.values.observation.sources import MetricHistory
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services import time_limit
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class JsonlTracker:
                 lines are skipped while they are no more than the whole ones, and at most one of
                 them follows the last whole one.
         """
-        return outside.call(self._source, self.limit, self._read)
+        return time_limit.call(self._source, self.limit, self._read)
 
     def history(self) -> MetricHistory | None:
         """Return the newest points, or none while the file is missing; see the port.
@@ -91,7 +91,7 @@ class JsonlTracker:
             Unavailable: See `read`.
         """
         # Another name than that of `read`: one that hangs is no reason to refuse the other.
-        return outside.call(f"history {self._source}", self.limit, self._history)
+        return time_limit.call(f"history {self._source}", self.limit, self._history)
 
     def names(self, display_name: str) -> TrackerNames:
         """Return the name that the file bears: it holds one run, so no other can share it.

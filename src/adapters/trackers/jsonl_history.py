@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from watchkeeper.adapters.trackers.metric_points import Point
-from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX
+from watchkeeper.domain.values.observation.sources import HISTORY_POINTS_MAX
 
 FIRST_BYTES = 8 * 1024 * 1024
 """Read of a file that was not read before: of 10,000 rows with 30 metrics each about all."""

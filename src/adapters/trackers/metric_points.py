@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX, MetricHistory
+from watchkeeper.domain.values.observation.sources import HISTORY_POINTS_MAX, MetricHistory
 
 COLUMNS_MAX = 32
 """Metrics of a history; a run that logs every layer has thousands, and nothing reads them all."""

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from watchkeeper import clock
 from watchkeeper.adapters.trackers.metric_points import chosen
-from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX
+from watchkeeper.domain.values.observation.sources import HISTORY_POINTS_MAX
 
 STEP_METRIC = "global_step"
 """What training loops call their own step, where it is not W&B's count of rows."""

@@ -17,7 +17,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from watchkeeper import outside
 from watchkeeper.adapters.limited import run_limited
 from watchkeeper.adapters.trackers.metric_points import final_step_of, history_of
 from watchkeeper.adapters.trackers.wandb_values import (
@@ -28,11 +27,12 @@ from watchkeeper.adapters.trackers.wandb_values import (
     row_of,
     step_of,
 )
-from watchkeeper.domain.contracts.tracker import TrackerPart
-from watchkeeper.domain.json_text import parse_json
-from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX, MetricHistory
-from watchkeeper.domain.values import BUFFERED, TrackerFacts
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.basic import BUFFERED, TrackerFacts
+from watchkeeper.domain.values.contract.tracker import TrackerPart
+from watchkeeper.domain.values.json_text import parse_json
+from watchkeeper.domain.values.observation.sources import HISTORY_POINTS_MAX, MetricHistory
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services import time_limit
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class OfflineWandbTracker:
             Unavailable: The newest start has not said that it ended: what it logs is still
                 buffered. Or a folder can't be read, or W&B's tool gives no usable answer.
         """
-        return outside.call(self._source, self.limit, self._read)
+        return time_limit.call(self._source, self.limit, self._read)
 
     def history(self) -> MetricHistory | None:
         """Return the newest rows that are on disk, or none before the run's first start.
@@ -87,7 +87,7 @@ class OfflineWandbTracker:
         Raises:
             Unavailable: Nothing is on disk yet of what a start logs. Or see `read`.
         """
-        return outside.call(f"history {self._source}", self.limit, self._history)
+        return time_limit.call(f"history {self._source}", self.limit, self._history)
 
     @property
     def _source(self) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from watchkeeper.adapters.trackers.metric_points import chosen
-from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX
+from watchkeeper.domain.values.observation.sources import HISTORY_POINTS_MAX
 
 _MARK = '"type":"history"'
 

@@ -23,12 +23,12 @@ from watchkeeper.adapters.trackers.wandb_values import (
     row_of,
     step_of,
 )
-from watchkeeper.domain.contracts.tracker import TrackerPart
-from watchkeeper.domain.json_text import parse_json
-from watchkeeper.domain.observed.gate_facts import TrackerNames
-from watchkeeper.domain.observed.sources import HISTORY_POINTS_MAX, MetricHistory
-from watchkeeper.domain.values import TrackerFacts
-from watchkeeper.ports import Unavailable
+from watchkeeper.domain.values.basic import TrackerFacts
+from watchkeeper.domain.values.contract.tracker import TrackerPart
+from watchkeeper.domain.values.json_text import parse_json
+from watchkeeper.domain.values.observation.gate_facts import TrackerNames
+from watchkeeper.domain.values.observation.sources import HISTORY_POINTS_MAX, MetricHistory
+from watchkeeper.ports.sources import Unavailable
 
 LIMIT = timedelta(seconds=30)
 """For a whole reading; one takes 2 s, most of it the client's own start."""

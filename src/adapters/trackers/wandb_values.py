@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from watchkeeper.adapters.trackers.metric_points import Point
-from watchkeeper.domain.progress.numbers import COUNT_MAX
-from watchkeeper.outside import base_environment
+from watchkeeper.domain.reading.progress.numbers import COUNT_MAX
+from watchkeeper.services.time_limit import base_environment
 
 METRICS_MAX = 64
 """As many as `TrackerFacts` promises, by name."""

@@ -1,1 +1,0 @@
-"""What can be asked, who may ask it, and why it is refused."""

@@ -1,1 +1,0 @@
-"""Which events a command causes, or which rule refuses it."""

@@ -1,1 +1,0 @@
-"""The detectors (H): from one check to the findings that hold at it."""

@@ -1,1 +1,0 @@
-"""What can have happened, by who makes it happen. `events.py` lists all of it."""

@@ -1,1 +1,0 @@
-"""The same rules without a ledger, under another policy, or on other facts: judge, whatif, why."""

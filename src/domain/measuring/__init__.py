@@ -1,1 +1,0 @@
-"""From metric series to the bounded statistics that the detectors read."""

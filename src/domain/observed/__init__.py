@@ -1,1 +1,0 @@
-"""What is seen outside at one time, before anybody judges it."""

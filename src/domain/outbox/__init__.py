@@ -1,1 +1,0 @@
-"""What the record asks to be done outside, what is due next, and how far it has come."""

@@ -1,0 +1,1 @@
+"""From metric series to the bounded statistics that a check records."""

@@ -1,0 +1,393 @@
+"""The clocks of a run: what each of them shows since the check before.
+
+Steps are the clock. A heartbeat that goes on proves that a process lives, not that it trains.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from watchkeeper.domain.reading.progress.bare_bars import bars_of, is_loss_alone, read_in
+from watchkeeper.domain.reading.progress.lines import read_line
+from watchkeeper.domain.reading.progress.progress import Progress, parse_progress, progress_of
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import Reading, SourceState, Step
+from watchkeeper.domain.values.exits import significant
+from watchkeeper.domain.values.instance import Instance
+from watchkeeper.domain.values.observation.liveness import Liveness, Moves, Witness, witness_of
+from watchkeeper.domain.values.observation.observation import Observation
+
+STEP_CLOCKS = ("logs", "tracker", "checkpoints", "telemetry")
+"""The witnesses that show steps; `output` only shows that something is printed."""
+
+TELEMETRY_GONE = timedelta(minutes=10)
+"""Gauges older than this say nothing of now; practice calls telemetry gone after 600 s."""
+
+NOTHING_LOGGED = "nothing logged since the launch"
+"""Why a tracker is stale that was reached and shows only what an older instance logged."""
+
+NO_STEP = "it shows no step"
+"""Why a tracker that answered cannot tell."""
+
+NO_CHECKPOINT = "there is none yet"
+"""Why a store that answered cannot tell."""
+
+_LOSS_MARK = "loss "
+
+LOSS_ALONE = "a loss without a step, and none after it yet"
+"""Why an output that shows only losses cannot tell."""
+
+CATCH_UP_SLACK = 2.0
+"""How many times longer than expected a tracker may be silent below the step that it had."""
+
+_BUSY = re.compile(
+    r"\bcompil(?:e|es|ed|ing|ation)\b|\brestor(?:e|es|ing)\b|loading checkpoint|deserializ"
+    r"|Saving (?:temporary |permanent )?checkpoint|starting commit to storage"
+    r"|Progress on:(?!train)\w+|\bevaluating\b",
+    re.IGNORECASE,
+)
+"""Work without steps, in words that training loops print while they do it."""
+
+_NOT_WORK = re.compile(r"\b(?:error|failed|failure|traceback|timed? ?out|fatal)\b", re.IGNORECASE)
+
+
+_SAVING = re.compile(
+    r"Saving (?:temporary |permanent )?checkpoint(?:.{0,40}?\bstep[ =:-]{0,2}(?P<step>\d{1,15})\b)?"
+    r"|starting commit to storage",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What one clock shows at a check; `why` is set where it gives no answer."""
+
+    step: Step | None = None
+    uncertainty: int = 0
+    mark: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was known of an instance before a check.
+
+    Attributes:
+        liveness: Of the check before; empty for the first check of an instance.
+        rate: Steps in a second as far as known: seen by the watch, else printed beside the steps.
+        start: The step that it starts from.
+        had: The highest step that earlier instances showed; none for the first.
+        best: The highest step that this one showed so far.
+        began: When it was launched.
+        now: When the check is made.
+        bars: By which maxima the output's bare bars are training's.
+    """
+
+    liveness: Liveness
+    rate: float | None
+    start: Step
+    had: Step | None
+    best: Step | None
+    began: datetime | None
+    now: datetime
+    bars: frozenset[Step]
+
+
+def before_check(run: Run, instance: Instance, seen: Observation, now: datetime) -> Before:
+    """Gather what is known of an instance beside what its clocks show at a check."""
+    last = run.last_check
+    same = last is not None and last.event.instance == instance.plan.instance
+    known = Liveness()
+    if last is not None:
+        # An instance inherits the pace of the one before, and nothing else.
+        was = last.event.liveness
+        known = was if same else Liveness(rate=was.rate)
+    earlier = [i.step_best for i in run.instances[:-1] if i.step_best is not None]
+    start = instance.plan.resume_step or 0
+    had = max(earlier, default=None)
+    bars = bars_of(run, instance.plan.instance, seen.log_lines)
+    # At a first look nothing was seen to move: without a pace a rounded bar could not be judged.
+    rate = known.rate if known.rate is not None else printed_pace(seen.log_lines, bars)
+    return Before(known, rate, start, had, instance.step_best, instance.launched_at, now, bars)
+
+
+def witnesses_of(before: Before, check: CheckRecorded, seen: Observation) -> tuple[Witness, ...]:
+    """Return what each clock shows at a check.
+
+    Args:
+        before: What was known.
+        check: The check, without its liveness.
+        seen: The observation; only what is bounded is kept of it.
+    """
+    by_source = {reading.source: reading for reading in check.readings}
+    output = _output(seen, by_source.get("logs"))
+    quiet_output = _is_same(before, output)
+    return (
+        _logs(before, seen, by_source.get("logs"), exact=quiet_output),
+        _witness(before, "output", output),
+        _tracker(before, seen, by_source.get("tracker")),
+        _witness(before, "checkpoints", _checkpoints(check, by_source.get("checkpoints"))),
+        _witness(before, "telemetry", _telemetry(check, before.now)),
+    )
+
+
+def printed_pace(lines: Iterable[str], bars: frozenset[Step]) -> float | None:
+    """Return the steps in a second that the newest line of training prints; none without one."""
+    for text in reversed(tuple(lines)):
+        if parse_progress(text, bars) is not None:
+            line = read_in(text, bars)
+            return (line.rate or None) if line is not None else None
+    return None
+
+
+def unseen_s(
+    before: Before, witnesses: tuple[Witness, ...], passed: timedelta, *, asked: bool
+) -> float:
+    """Return for how many seconds steps have come that the tracker does not show; see `Liveness`.
+
+    What it shows already is nothing to show again: below that a resumed run only catches up.
+
+    Args:
+        before: What was known.
+        witnesses: What the clocks show.
+        passed: Since the check before, as far as it counts.
+        asked: Whether the tracker was asked at all.
+    """
+    tracker = next(one for one in witnesses if one.name == "tracker")
+    if tracker.moves is Moves.MOVED:
+        return 0.0
+    shown = max(tracker.step or 0, before.had or 0)
+    beyond = any(
+        one.moves is Moves.MOVED and one.step is not None and one.step - one.uncertainty > shown
+        for one in witnesses
+    )
+    return before.liveness.unseen_s + (passed.total_seconds() if beyond and asked else 0.0)
+
+
+def busy_line(lines: Iterable[str], bars: frozenset[Step]) -> str:
+    """Return the newest line since the last line of training that speaks of work without steps."""
+    for line in reversed(tuple(lines)):
+        shown = read_in(line, bars)
+        if is_loss_alone(shown) or (shown is not None and progress_of(shown) is not None):
+            return ""
+        if _BUSY.search(line) and not _NOT_WORK.search(line):
+            return line.strip()[:160]
+    return ""
+
+
+def is_saved(before: Before, check: CheckRecorded, line: str) -> bool:
+    """Say whether a line speaks of saving a checkpoint that is complete by now; see `busy_line`."""
+    found = _SAVING.search(line)
+    if found is None:
+        return False
+    # A line that names no step is about the newest one.
+    named = int(found["step"]) if found["step"] else before.best
+    newest = max(check.checkpoints_complete, default=-1)
+    # In catch-up the complete one may be the earlier instance's, and is written again.
+    return named is not None and named > (before.had or -1) and newest >= named
+
+
+def is_left_over(
+    run: Run, instance: Instance, step: Step, logged: Progress | None, *, ended: bool
+) -> bool:
+    """Say whether a tracker shows in catch-up what an earlier instance logged.
+
+    A tracker that takes no step twice stands at its newest step until that is passed again.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that is looked at.
+        step: What the tracker shows.
+        logged: What the instance's own output shows.
+        ended: The instance is over: what nobody contradicts then counts as where it failed, since
+            failing where the one before did is what a human has to see.
+    """
+    earlier = [i.step_best for i in run.instances[:-1] if i.step_best is not None]
+    had = max(earlier, default=None)
+    if had is None or step > had or step <= (instance.step_best or -1):
+        return False
+    last = run.last_check.event if run.last_check is not None else None
+    same = last is not None and last.instance == instance.plan.instance
+    was = witness_of(last.liveness, "tracker") if last is not None else None
+    stands = step == had or (was is not None and step == was.step)
+    if logged is None:
+        return stands and not ended
+    if same and was is not None and was.step is not None:
+        # It logs these steps again where it is seen to move among them.
+        return stands
+    return step > logged.step + logged.uncertainty
+
+
+def shows_loss_alone(witness: Witness) -> bool:
+    """Say whether a clock is an output that answered and shows a loss without a step."""
+    return witness.mark.startswith(_LOSS_MARK) and witness.moves is not Moves.SILENT
+
+
+def pace(before: Before, witnesses: tuple[Witness, ...]) -> float | None:
+    """Return the steps in a second, by a clock that moved; else the pace known before."""
+    rates: list[float] = []
+    for now in witnesses:
+        was = witness_of(before.liveness, now.name)
+        moved = now.moves is Moves.MOVED and was is not None and was.since is not None
+        if not moved or was is None or now.step is None or was.step is None or was.since is None:
+            continue
+        gained, seconds = now.step - was.step, (before.now - was.since).total_seconds()
+        # Both ends of a rounded bar may lie off, so only a clear distance tells a pace.
+        if gained > 2 * (now.uncertainty + was.uncertainty) and seconds > 0:
+            rates.append(significant(gained / seconds))
+    # Checkpoints come late and in jumps: the first clocks are the finer ones.
+    return rates[0] if rates else before.liveness.rate
+
+
+# --- One clock -----------------------------------------------------------------------------------
+
+
+def _witness(before: Before, name: str, shown: Shown, *, exact: bool = False) -> Witness:
+    was = witness_of(before.liveness, name)
+    if shown.why:
+        kept = was or Witness(name=name, moves=Moves.SILENT)
+        why = shown.why[:200]
+        return kept.model_copy(
+            update={"moves": Moves.SILENT, "checks": kept.checks + 1, "why": why}
+        )
+    fresh = Witness(
+        name=name,
+        moves=Moves.MOVED,
+        step=shown.step,
+        uncertainty=shown.uncertainty,
+        mark=shown.mark,
+        since=before.now,
+    )
+    if was is None or was.since is None:
+        # The first sight proves movement only where it is beyond the start and what was before.
+        floor = max(before.start, before.had or 0, before.best or 0)
+        beyond = shown.step is not None and shown.step - shown.uncertainty > floor
+        if beyond and name != "output":
+            return fresh
+        return fresh.model_copy(update={"moves": Moves.TOO_SOON, "why": "seen for the first time"})
+    if (was.step, was.mark) != (shown.step, shown.mark):
+        return fresh
+    stood = was.model_copy(
+        update={
+            "moves": Moves.STOOD,
+            "uncertainty": shown.uncertainty,
+            "checks": was.checks + 1,
+            "why": "",
+        }
+    )
+    wait = _rounding(before, was.since, shown)
+    if wait and not exact:
+        return stood.model_copy(update={"moves": Moves.TOO_SOON, "why": wait})
+    return stood
+
+
+def _rounding(before: Before, since: datetime, shown: Shown) -> str:
+    """Say that a rounded step could not have shown a change yet; empty where it could."""
+    if not shown.uncertainty:
+        return ""
+    width = 2 * shown.uncertainty
+    if before.rate is None:
+        return f"rounded to {width} steps, and no pace is known yet"
+    expected = before.rate * (before.now - since).total_seconds()
+    if expected > width:
+        return ""
+    return f"rounded to {width} steps, of which about {expected:.0f} were to come"
+
+
+def _is_same(before: Before, output: Shown) -> bool:
+    """Say whether the output stands exactly as it stood: then its rounded step stands as well."""
+    was = witness_of(before.liveness, "output")
+    return was is not None and not output.why and was.mark == output.mark
+
+
+def _silence(reading: Reading | None) -> str:
+    """Say why a source gave no usable answer; empty where it answered."""
+    if reading is None:
+        return "not asked"
+    return "" if reading.state is SourceState.FRESH else reading.reason or reading.state.value
+
+
+def _output(seen: Observation, reading: Reading | None) -> Shown:
+    why = _silence(reading)
+    if why:
+        return Shown(why=why)
+    digest = hashlib.sha256("\n".join(seen.log_lines).encode()).hexdigest()
+    return Shown(mark=digest[:16])
+
+
+def _logs(before: Before, seen: Observation, reading: Reading | None, *, exact: bool) -> Witness:
+    why = _silence(reading)
+    if why:
+        return _witness(before, "logs", Shown(why=why))
+    for line in reversed(seen.log_lines):
+        shown = parse_progress(line, before.bars)
+        if shown is not None:
+            return _witness(before, "logs", Shown(shown.step, shown.uncertainty), exact=exact)
+    loss = _loss_alone(seen)
+    if not loss:
+        return _witness(before, "logs", Shown(why="no progress line in the output's tail"))
+    mark = f"{_LOSS_MARK}{hashlib.sha256(loss.encode()).hexdigest()[:16]}"
+    found = _witness(before, "logs", Shown(mark=mark))
+    was = witness_of(before.liveness, "logs")
+    # Losses are printed each so many steps: only a further one tells, that none came does not.
+    if was is not None and was.mark and found.moves is Moves.MOVED:
+        return found
+    return found.model_copy(update={"moves": Moves.TOO_SOON, "why": LOSS_ALONE})
+
+
+def _loss_alone(seen: Observation) -> str:
+    """Return the newest line of the output that shows a loss of training without a step."""
+    texts = (line for line in reversed(seen.log_lines) if "'loss'" in line)
+    return next((line for line in texts if is_loss_alone(read_line(line))), "")
+
+
+def _tracker(before: Before, seen: Observation, reading: Reading | None) -> Witness:
+    why = _silence(reading)
+    step = seen.tracker.step if seen.tracker is not None else None
+    if not why and step is None:
+        why = NO_STEP
+    found = _witness(before, "tracker", Shown(step, why=why))
+    standing = found.moves in (Moves.STOOD, Moves.TOO_SOON)
+    if not standing or before.had is None or step is None or step > before.had:
+        return found
+    if _caught_up_by(before) <= before.now:
+        return found
+    why = f"nothing new is logged below step {before.had}, which it has had"
+    return found.model_copy(update={"moves": Moves.CATCHING_UP, "why": why})
+
+
+def _caught_up_by(before: Before) -> datetime:
+    """Return until when a tracker may be silent because the steps it has are done again."""
+    began = before.liveness.phase_since or before.began or before.now
+    if before.rate is None or before.had is None:
+        # Without a pace nothing can be expected; a day is longer than any catch-up.
+        return began + timedelta(days=1)
+    steps = max(before.had - before.start, 0)
+    return began + timedelta(seconds=CATCH_UP_SLACK * steps / before.rate + 3600)
+
+
+def _checkpoints(check: CheckRecorded, reading: Reading | None) -> Shown:
+    why = _silence(reading)
+    if why:
+        return Shown(why=why)
+    half = [one.step for one in check.checkpoints_incomplete]
+    steps = [*check.checkpoints_complete, *half]
+    if not steps:
+        return Shown(why=NO_CHECKPOINT)
+    newest = max(steps)
+    return Shown(newest, mark="incomplete" if newest in half else "")
+
+
+def _telemetry(check: CheckRecorded, now: datetime) -> Shown:
+    gauges = check.telemetry
+    if gauges is None:
+        return Shown(why="no gauges")
+    if gauges.at is None or now - gauges.at > TELEMETRY_GONE:
+        return Shown(why="no sample for more than 10 min")
+    if gauges.step is None and gauges.progress_at is None:
+        return Shown(why="no gauge of steps or progress")
+    mark = gauges.progress_at.isoformat() if gauges.progress_at is not None else ""
+    return Shown(gauges.step, mark=mark)

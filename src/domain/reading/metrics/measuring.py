@@ -1,0 +1,358 @@
+"""Measures a check: from what was logged to the bounded statistics that the detectors read."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+
+from watchkeeper.domain.reading.metrics.latest_metrics import of_the_newest, told_now
+from watchkeeper.domain.reading.metrics.nonfinite_latest import bad_told
+from watchkeeper.domain.reading.metrics.numeric import (
+    LEVEL_POINTS_MAX,
+    Floats,
+    Ints,
+    Rise,
+    ShiftRule,
+    level_of,
+    median_of,
+    shift_of,
+)
+from watchkeeper.domain.reading.metrics.pace import pace_of
+from watchkeeper.domain.reading.metrics.resume import is_settled, overlap_of
+from watchkeeper.domain.reading.metrics.series import Series, series_of_history, usable_history
+from watchkeeper.domain.reading.metrics.series_checks import series_of_checks
+from watchkeeper.domain.reading.nonfinite_lines import bad_lines
+from watchkeeper.domain.reading.progress.bare_bars import bars_of
+from watchkeeper.domain.reading.progress.progress import parse_progress
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.values.basic import TrackerFacts
+from watchkeeper.domain.values.check import Progress
+from watchkeeper.domain.values.contract.detect_limits import Limits, limits_of, warmup_of
+from watchkeeper.domain.values.contract.metric_names import falls_on_collapse
+from watchkeeper.domain.values.earlier import PastCheck
+from watchkeeper.domain.values.exits import significant
+from watchkeeper.domain.values.instance import Instance
+from watchkeeper.domain.values.lineage import highest_before
+from watchkeeper.domain.values.observation.measured import (
+    FINITE_AGAIN,
+    NOT_FINITE_MAX,
+    SAMPLES_MAX,
+    Level,
+    Measured,
+    NotFinite,
+    Shift,
+)
+from watchkeeper.domain.values.observation.observation import Observation
+
+SHIFT_MIN = 0.05
+"""Rise of the loss below which no shift is reported, however little it swings; from practice."""
+
+SKIPPED_WINDOW = timedelta(minutes=15)
+"""Practice counts skipped optimizer steps over 15 min."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What earlier checks know.
+
+    Attributes:
+        own: The checks of the newest stretch of training, oldest first.
+        segment: How often the instance stepped back before it.
+        last: The newest measure of the stretch; none for its first check.
+        all: The run's checks that measured something, oldest first.
+    """
+
+    own: tuple[PastCheck, ...]
+    segment: int
+    last: Measured | None
+    all: tuple[PastCheck, ...]
+
+
+def measure(
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    tracker: TrackerFacts | None,
+    progress: Progress | None,
+) -> Measured:
+    """Return the statistics of one check.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that was looked at.
+        seen: The observation.
+        tracker: The tracker's facts where they are fresh.
+        progress: The step that the check shows.
+    """
+    contract = contract_of(run)
+    limits = limits_of(contract)
+    highest = highest_before(run, instance.plan.instance)
+    tracker = of_the_newest(run, instance, tracker)
+    told = told_now(run, seen, tracker)
+    series, before = _series(run, instance, seen, _placed(tracker, progress, told), progress)
+    loose = bad_told(run, instance, told, progress, series)
+    if series is None:
+        lines = bad_lines(run, instance, seen, {}, before.last)
+        whole = (*loose, *lines)[:NOT_FINITE_MAX]
+        return Measured(segment=before.segment, not_finite=whole)
+    steps = series.steps
+    mark = max((m for m in (series.highest_before, highest) if m is not None), default=None)
+    if before.last is not None and before.last.high_water is not None:
+        mark = max(mark or 0, before.last.high_water)
+    newest = int(steps[-1]) if steps.size else None
+    step = newest if newest is not None else _shown_step(run, instance, seen)
+    # Where nothing is logged above the mark yet, the steps below it are trained again.
+    catching = mark is not None and (step is None or step < mark)
+    warm_from = _first_step(run) + warmup_of(contract, instance.config)
+    new_from = before.last.last_step + 1 if before.last and before.last.last_step is not None else 0
+    pick = _Pick(series, max(warm_from, -1 if mark is None else mark + 1), new_from, before, limits)
+    not_finite = _not_finite(series, new_from)
+    not_finite = (*not_finite, *_counted_on(series, before.last))
+    printed = bad_lines(run, instance, seen, series.bad, before.last)
+    return Measured(
+        points=int(steps.size),
+        source=series.source,
+        first_step=int(steps[0]) if steps.size else None,
+        last_step=newest,
+        stride=_stride(series),
+        segment=before.segment,
+        high_water=mark,
+        catching_up=catching,
+        warm=step is not None and step >= warm_from,
+        loss=_level(pick, "loss", Rise(limits.loss_rise)),
+        grad_norm=_level(
+            pick, "grad_norm", Rise(limits.grad_norm_factor - 1, most=limits.grad_norm_max)
+        ),
+        z_loss=_level(pick, "z_loss", Rise(limits.z_loss_factor - 1)),
+        router=_router(pick),
+        shift=_shift(pick, before.own[-1].at.timestamp() if before.own else 0.0),
+        pace=pace_of(series, limits, seen, contract, run),
+        mfu=significant(series.mfu) if series.mfu is not None else None,
+        not_finite=(*not_finite, *loose, *printed)[:NOT_FINITE_MAX],
+        skipped=_skipped(series, seen),
+        resume=overlap_of(run, instance, seen, series, before.last, mark, before.segment),
+        losses=_samples(series, new_from),
+        losses_slack=series.slack,
+    )
+
+
+# --- What is old and what is new -----------------------------------------------------------------
+
+
+def _series(
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    told: tuple[int | None, Mapping[str, float]],
+    progress: Progress | None,
+) -> tuple[Series | None, Before]:
+    history = usable_history(seen)
+    if history is not None and history.steps:
+        series = series_of_history(run, instance, history, _compares(run, instance))
+        newest = int(series.steps[-1]) if series.steps.size else None
+        return series, _before(run, instance, newest, series.turns)
+    newest = progress.step if progress is not None else None
+    before = _before(run, instance, newest, 0)
+    return series_of_checks(run, instance, seen, told, before.own, progress), before
+
+
+def _placed(
+    tracker: TrackerFacts | None, progress: Progress | None, told: Mapping[str, float]
+) -> tuple[int | None, Mapping[str, float]]:
+    """Return the newest values at their step: the tracker's, else the one that the check shows."""
+    if tracker is not None and tracker.step is not None:
+        return tracker.step, told
+    return (progress.step if progress is not None and told else None), told
+
+
+def _compares(run: Run, instance: Instance) -> bool:
+    """Say whether a resume is still to be compared with what was logged before it."""
+    if len(run.instances) < 2 and instance.plan.resume_step is None:
+        return False
+    last = run.trail[-1] if run.trail else None
+    measured = last.measured if last is not None else None
+    if last is None or measured is None or last.instance != instance.plan.instance:
+        return True
+    return not is_settled(measured.resume, measured, measured.high_water)
+
+
+def _before(run: Run, instance: Instance, newest: int | None, turns: int) -> Before:
+    measured = [one for one in run.trail if one.source]
+    own = [one for one in measured if one.instance == instance.plan.instance]
+    known = own[-1].measured if own else None
+    segment = max(turns, known.segment if known is not None else 0)
+    back = known is not None and known.last_step is not None and newest is not None
+    if back and known is not None and known.last_step is not None and newest is not None:
+        usual = 2 * (known.stride or 1.0)
+        if newest < known.last_step - usual and segment == known.segment:
+            segment += 1
+    same = tuple(one for one in own if one.segment == segment)
+    last = same[-1].measured if same else None
+    return Before(same, segment, last, tuple(measured))
+
+
+def _shown_step(run: Run, instance: Instance, seen: Observation) -> int | None:
+    """Return the newest step of the output that is this instance's own."""
+    own = instance.plan.resume_step or 0
+    bars = bars_of(run, instance.plan.instance, seen.log_lines)
+    for text in reversed(seen.log_lines):
+        shown = parse_progress(text, bars)
+        if shown is not None:
+            return shown.step if shown.step >= own else None
+    return None
+
+
+def _first_step(run: Run) -> int:
+    return run.instances[0].plan.resume_step or 0
+
+
+def _stride(series: Series) -> float | None:
+    loss = series.columns.get("loss")
+    steps = series.steps if loss is None else series.steps[np.isfinite(loss)]
+    if steps.size < 2:
+        return None
+    return median_of(np.diff(steps[-257:]).astype(np.float64))
+
+
+# --- Levels --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Pick:
+    """What a level is taken from: only points past warm-up and catch-up count."""
+
+    series: Series
+    judged_from: int
+    new_from: int
+    before: Before
+    limits: Limits
+
+
+def _points(pick: _Pick, role: str) -> tuple[Ints, Floats, Floats | None]:
+    series = pick.series
+    column = series.columns[role]
+    begin = int(np.searchsorted(series.steps, pick.judged_from))
+    values, steps = column[begin:], series.steps[begin:]
+    times = series.times[begin:] if series.times is not None else None
+    known = np.isfinite(values)
+    if known.all():
+        return steps, values, times
+    return steps[known], values[known], times[known] if times is not None else None
+
+
+def _level(pick: _Pick, role: str, rise: Rise) -> Level | None:
+    name = pick.series.names.get(role)
+    if name is None or role not in pick.series.columns:
+        return None
+    steps, values, _ = _points(pick, role)
+    kept = LEVEL_POINTS_MAX if role == "loss" else LEVEL_POINTS_MAX // 2
+    before = _level_before(pick, role, name)
+    return level_of(name, steps[-kept:], values[-kept:], rise, pick.new_from, before)
+
+
+def _level_before(pick: _Pick, role: str, name: str) -> Level | None:
+    """Return what the newest check expected of a metric; a resume goes on where it stopped."""
+    for one in reversed(pick.before.all):
+        level = one.levels.get(role)
+        if level is not None and level.metric == name:
+            return level
+    return None
+
+
+def _router(pick: _Pick) -> Level | None:
+    name = pick.series.names.get("router")
+    if name is None:
+        return None
+    falls = falls_on_collapse(name)
+    share = 1 - pick.limits.router_drop if falls else pick.limits.z_loss_factor - 1
+    return _level(pick, "router", Rise(share, falls=falls))
+
+
+def _shift(pick: _Pick, since: float) -> Shift | None:
+    if not pick.limits.loss_sigma or pick.series.times is None or "loss" not in pick.series.columns:
+        return None
+    steps, values, times = _points(pick, "loss")
+    before = pick.before.last.shift if pick.before.last is not None else None
+    rule = ShiftRule(SHIFT_MIN, pick.limits.loss_sigma)
+    return None if times is None else shift_of(steps, times, values, rule, since, before)
+
+
+# --- Numbers that are none, and what is sampled --------------------------------------------------
+
+
+def _not_finite(series: Series, new_from: int) -> tuple[NotFinite, ...]:
+    found: list[NotFinite] = []
+    for role, steps in series.bad.items():
+        if role == "grad_norm" and series.scaled and "loss" not in series.bad:
+            # In float16 gradients overflow now and then, and the step is skipped: see `skipped`.
+            continue
+        column = series.columns.get(role)
+        since = 0
+        if column is not None:
+            later = column[np.searchsorted(series.steps, steps[-1], side="right") :]
+            since = int(np.isfinite(later).sum())
+        found.append(
+            NotFinite(
+                metric=series.names.get(role, role),
+                count=len(steps),
+                first_step=steps[0],
+                last_step=steps[-1],
+                new=sum(1 for step in steps if step >= new_from),
+                finite_since=since,
+            )
+        )
+    return tuple(found)
+
+
+def _counted_on(series: Series, last: Measured | None) -> tuple[NotFinite, ...]:
+    """Return a printed loss that was none, is not over, and has left the output's tail."""
+    column = series.columns.get("loss")
+    if series.source == "history" or "loss" in series.bad or last is None or column is None:
+        return ()
+    known = [one for one in last.not_finite if one.metric == series.names.get("loss")]
+    known = [one for one in known if not one.line and one.finite_since < FINITE_AGAIN]
+    newer = series.steps > (last.last_step if last.last_step is not None else -1)
+    since = int(np.isfinite(column[newer]).sum())
+    return tuple(
+        one.model_copy(update={"new": 0, "finite_since": one.finite_since + since}) for one in known
+    )
+
+
+def _skipped(series: Series, seen: Observation) -> int | None:
+    times = series.times
+    if times is None:
+        return None
+    begin = int(np.searchsorted(times, seen.at.timestamp() - SKIPPED_WINDOW.total_seconds()))
+    column = series.columns.get("skipped")
+    count: int | None = None
+    if column is not None:
+        values = column[np.isfinite(column)]
+        rises = np.diff(column[begin:][np.isfinite(column[begin:])])
+        # A running total only rises; else each value says how many were skipped at its step.
+        total = values.size > 1 and bool((np.diff(values) >= 0).all()) and float(values[-1]) > 1
+        recent = column[begin:]
+        count = int(rises.sum()) if total else int(recent[np.isfinite(recent)].sum())
+    if series.scaled and "grad_norm" in series.bad:
+        first = int(series.steps[begin]) if begin < series.steps.size else math.inf
+        overflown = sum(1 for step in series.bad["grad_norm"] if step >= first)
+        count = max(count or 0, overflown)
+    return count
+
+
+def _samples(series: Series, new_from: int) -> tuple[tuple[int, float], ...]:
+    """Return losses at steps that any other check would sample too: multiples of a power of two."""
+    column = series.columns.get("loss")
+    if column is None:
+        return ()
+    begin = int(np.searchsorted(series.steps, new_from))
+    steps, values = series.steps[begin:], column[begin:]
+    known = np.isfinite(values)
+    steps, values = steps[known], values[known]
+    spacing = 1
+    while np.count_nonzero(steps % spacing == 0) > SAMPLES_MAX:
+        spacing *= 2
+    chosen = steps % spacing == 0
+    pairs = zip(steps[chosen].tolist(), values[chosen].tolist(), strict=True)
+    return tuple((step, significant(loss)) for step, loss in dict(pairs).items())

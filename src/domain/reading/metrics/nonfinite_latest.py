@@ -1,0 +1,70 @@
+"""Newest values that are no numbers, from sources that show no step and no history with them."""
+
+import math
+from collections.abc import Mapping
+
+from watchkeeper.domain.reading.metrics.series import FINITE_ROLES, Series
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.values.check import Progress
+from watchkeeper.domain.values.contract.metric_names import is_loss_scale, recognise
+from watchkeeper.domain.values.instance import Instance
+from watchkeeper.domain.values.observation.measured import NotFinite
+
+
+def bad_told(
+    run: Run,
+    instance: Instance,
+    told: Mapping[str, float],
+    progress: Progress | None,
+    series: Series | None,
+) -> tuple[NotFinite, ...]:
+    """Return which newest values are no numbers, where no series of steps tells that.
+
+    What was none at the check before counts on until so many values are numbers again: of a value
+    without a step nothing else is remembered.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that was looked at.
+        told: The newest values by name.
+        progress: The step that the check shows; without one, the newest known stands for it.
+        series: What was logged with steps.
+    """
+    names = recognise(tuple(told), contract_of(run).detect.metrics)
+    covered = frozenset(series.columns) if series is not None else frozenset[str]()
+    bad = frozenset(series.bad) if series is not None else frozenset[str]()
+    scaled = (series is not None and series.scaled) or any(map(is_loss_scale, told))
+    before = _before(run, instance)
+    step = progress.step if progress is not None else _newest_known(instance)
+    found: list[NotFinite] = []
+    for role in FINITE_ROLES:
+        name = names.get(role)
+        if name is None or role in bad or (role == "grad_norm" and scaled):
+            continue
+        value, known = told[name], before.pop(name, None)
+        if not math.isfinite(value):
+            found.append(_again(known, name, step))
+        elif known is not None and role not in covered:
+            after = known.finite_since + 1
+            found.append(known.model_copy(update={"new": 0, "finite_since": after}))
+    roles = recognise(tuple(before), contract_of(run).detect.metrics)
+    # No answer is not a number again.
+    left = (before[name] for role, name in roles.items() if role not in covered)
+    return (*found, *(one.model_copy(update={"new": 0}) for one in left))
+
+
+def _again(known: NotFinite | None, name: str, step: int) -> NotFinite:
+    count, first = (known.count + 1, known.first_step) if known is not None else (1, step)
+    return NotFinite(metric=name, count=count, first_step=first, last_step=step, new=1)
+
+
+def _before(run: Run, instance: Instance) -> dict[str, NotFinite]:
+    """Return what was no number at the check before of this instance, by the metric's name."""
+    last = run.last_check.event if run.last_check is not None else None
+    if last is None or last.instance != instance.plan.instance:
+        return {}
+    return {one.metric: one for one in last.measured.not_finite if not one.line}
+
+
+def _newest_known(instance: Instance) -> int:
+    return max(instance.plan.resume_step or 0, instance.step_best or 0)

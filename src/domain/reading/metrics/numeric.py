@@ -1,0 +1,397 @@
+"""Numeric rules over metric series: robust levels, paces, and comparisons. Pure, with NumPy."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from struct import Struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from watchkeeper.domain.values.exits import significant
+from watchkeeper.domain.values.observation.measured import Level, Shift
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+LEVEL_POINTS_MAX = 1_024
+"""Newest points that a loss is judged on, several cadences of a fast run; others on half of it."""
+
+LEVEL_POINTS_MIN = 20
+"""Points below which nothing is expected of a metric, as practice asks of a baseline."""
+
+NOISE_GUARD = 3.0
+"""A value counts only beyond so many robust deviations of the metric's own noise: a loss near zero
+swings by half of itself all the time."""
+
+GROWTH = 0.001 / 16
+"""Share by which what is expected may rise with each point. A cosine restart rises faster and by a
+fraction, a slow divergence is meant to be seen: it is told from its best, not from yesterday."""
+
+TO_DEVIATION = 1.4826
+"""Median absolute deviation to standard deviation, for a normal distribution."""
+
+
+def packed(values: Sequence[float]) -> Floats:
+    """Return numbers as an array that is not written to; twice as fast as NumPy reads them."""
+    return np.frombuffer(_layout(len(values), "d").pack(*values))
+
+
+def packed_whole(values: Sequence[int]) -> Ints:
+    """Return whole numbers below 2**63 as an array that is not written to."""
+    return np.frombuffer(_layout(len(values), "q").pack(*values), dtype=np.int64)
+
+
+@lru_cache(maxsize=16)
+def _layout(size: int, kind: str) -> Struct:
+    return Struct(f"{size}{kind}")
+
+
+def upper_median(values: Floats) -> float:
+    """Return the upper of the two middle values: half of a window's slow samples do not move it."""
+    half = values.size // 2
+    return float(_parted(values, half)[half])
+
+
+def median_of(values: Floats) -> float:
+    """Return the median; at least one value."""
+    half = values.size // 2
+    if values.size % 2:
+        return float(_parted(values, half)[half])
+    parted = _parted(values, (half - 1, half))
+    return float((parted[half - 1] + parted[half]) / 2)
+
+
+def _parted(values: Floats, places: int | tuple[int, int]) -> Floats:
+    """Do as `np.partition`, without its checks, which cost more than a few hundred values."""
+    copy = values.copy()
+    copy.partition(places, axis=-1)
+    return copy
+
+
+def _smoothed(values: Floats) -> Floats:
+    """Return medians of three neighbours: one point inside a stretch does not break it."""
+    if values.size < 3:
+        return values
+    a, b, c = values[:-2], values[1:-1], values[2:]
+    middle = np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
+    return np.concatenate((values[:1], middle, values[-1:]))
+
+
+def _scales(points: int) -> tuple[int, int]:
+    """Return the points in a chunk, and in the window before it that says what is expected."""
+    return (16, 128) if points >= 256 else (8, 64) if points >= 128 else (4, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """How a level is judged.
+
+    Attributes:
+        share: Share above what is expected at which a value counts.
+        falls: It is bad to fall: `share` is then one below.
+        most: A value above it always counts.
+    """
+
+    share: float
+    falls: bool = False
+    most: float | None = None
+
+
+def level_of(
+    metric: str, steps: Ints, values: Floats, rise: Rise, new_from: int, before: Level | None
+) -> Level | None:
+    """Judge where a metric stands against its own past.
+
+    What is expected at a point is the median of the window before it, which may rise only slowly
+    and stands still while values are beyond the limit: neither a long excursion nor a slow
+    divergence becomes the new normal.
+
+    Args:
+        metric: Its name.
+        steps: Steps of the points, ascending.
+        values: The metric, finite; as long as `steps`.
+        rise: How it is judged.
+        new_from: Points from this step on were not seen by an earlier check.
+        before: The level at the check before, of the same stretch of training.
+
+    Returns:
+        None where too few points are there to expect anything.
+    """
+    size = values.size
+    if size == 0 or (size < LEVEL_POINTS_MIN and before is None):
+        return None
+    seen = -values if rise.falls else values
+    chunk, window = _scales(size)
+    medians = _causal_medians(seen, chunk, window)
+    sign = -1.0 if rise.falls else 1.0
+    noise = _noise(seen, medians, chunk)
+    if before is not None and size < 2 * LEVEL_POINTS_MIN:
+        noise = before.noise
+    new_index = int(np.searchsorted(steps, new_from))
+    bound, expected = _expected(
+        seen,
+        medians,
+        chunk,
+        min(new_index, size - 1) // chunk,
+        rise,
+        noise,
+        None if before is None else sign * before.expected,
+        before is not None and before.open_stretch > 0,
+    )
+    smooth = _smoothed(seen)
+    beyond = smooth > np.repeat(bound, chunk)[:size]
+    stretch, last, tail = 0, 0, 0
+    # Nearly every check of nearly every metric has nothing more to look for.
+    if beyond.any():
+        stretch, last = _longest(beyond, new_index)
+        tail = size - 1 - int(np.flatnonzero(~beyond)[-1]) if not beyond.all() else size
+    carried = before.open_stretch if before is not None and tail == size else 0
+    peak = None
+    if stretch:
+        part = seen[last - stretch + 1 : last + 1]
+        peak = significant(sign * float(part.max()))
+    newest = values[-10:]
+    return Level(
+        metric=metric,
+        expected=significant(sign * expected),
+        noise=significant(noise),
+        limit=significant(sign * float(bound[-1])),
+        current=significant(median_of(newest)),
+        newest=significant(float(values[-1])),
+        stretch=stretch + (carried if stretch == size else 0),
+        stretch_from=int(steps[last - stretch + 1]) if stretch else None,
+        stretch_to=int(steps[last]) if stretch else None,
+        open_stretch=tail + carried,
+        peak=peak,
+        points=size,
+    )
+
+
+def _causal_medians(values: Floats, chunk: int, window: int) -> list[float]:
+    """Return for each chunk the median of the window before it; at first of the first window.
+
+    A window is a whole number of chunks.
+    """
+    early = [median_of(values[:window])] * -(-min(window, values.size) // chunk)
+    if values.size <= window:
+        return early
+    half = window // 2
+    # Taken by their places, so these rows are a copy that may be parted as it is.
+    rows = values.take(_windows(values.size, chunk, window))
+    rows.partition(half, axis=-1)
+    return [*early, *rows[:, half].tolist()]
+
+
+@lru_cache(maxsize=16)
+def _windows(size: int, chunk: int, window: int) -> Ints:
+    """Return the places of the values in the window before each chunk; the same at most checks."""
+    begins = np.arange(0, size - window, chunk)
+    places = begins[:, np.newaxis] + np.arange(window)
+    places.flags.writeable = False
+    return places
+
+
+def _noise(values: Floats, medians: list[float], chunk: int) -> float:
+    spread = np.abs(values - np.repeat(np.array(medians), chunk)[: values.size])
+    return TO_DEVIATION * median_of(spread)
+
+
+def _chunk_medians(values: Floats, chunk: int) -> list[float]:
+    whole = values.size // chunk * chunk
+    made: list[float] = []
+    if whole:
+        rows = values[:whole].reshape(-1, chunk)
+        made = _parted(rows, chunk // 2)[:, chunk // 2].tolist()
+    if whole < values.size:
+        made.append(median_of(values[whole:]))
+    return made
+
+
+def _expected(
+    seen: Floats,
+    medians: list[float],
+    chunk: int,
+    first_new: int,
+    rise: Rise,
+    noise: float,
+    before: float | None,
+    frozen: bool,
+) -> tuple[Floats, float]:
+    """Return the limit for each chunk, and what is expected at the end.
+
+    Args:
+        seen: The values, turned so that it is bad to rise.
+        medians: Of the window before each chunk.
+        chunk: Points in a chunk.
+        first_new: The first chunk with points that no earlier check saw.
+        rise: How the level is judged.
+        noise: The metric's own, as a standard deviation.
+        before: What the check before expected.
+        frozen: Its newest points were beyond the limit.
+    """
+    held = medians[0]
+    beyond = False
+    bounds: list[float] = []
+    # Asked for each chunk of each metric: what is the same for all of them is taken out.
+    share, guard, growth = rise.share, NOISE_GUARD * noise, GROWTH * chunk
+    most = math.inf if rise.most is None else rise.most
+    for index, (middle, mean) in enumerate(zip(medians, _chunk_medians(seen, chunk), strict=True)):
+        if before is not None and index == first_new:
+            held = before if frozen else min(held, before)
+            beyond = frozen
+        # Comparisons in place of `min` and `max`, whose calls would cost as much as all the rest.
+        if not beyond:
+            risen = held + growth * (abs(held) + noise)
+            held = risen if risen < middle else middle
+        apart = share * abs(held)
+        bound = held + (guard if guard > apart else apart)
+        if most < bound:
+            bound = most
+        bounds.append(bound)
+        beyond = mean > bound
+    return np.array(bounds), held
+
+
+def _longest(beyond: Flags, new_index: int) -> tuple[int, int]:
+    """Return the longest stretch that ends at or after an index, and where it ends."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], beyond, [False])).astype(np.int8)))
+    best, last = 0, 0
+    for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        if end > new_index and end - begin > best:
+            best, last = end - begin, end - 1
+    return best, last
+
+
+SHIFT_NEW_S, SHIFT_OLD_S, SHIFT_LOOKS_S = 300.0, 3_600.0, 75.0
+"""Practice compares 5 min with the 55 min before, and looks again about every minute."""
+
+SHIFT_LOOKS_MAX = 12
+"""Looks taken at one check: a quarter of an hour's worth."""
+
+SHIFT_OLD_MIN, SHIFT_NEW_MIN = 20, 5
+"""Points that practice asks for in the 55 min and in the 5 min."""
+
+SHIFT_KEPT_S = 6 * 3_600.0
+"""After so long a shifted loss is what is usual."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftRule:
+    """How far above the mean a shift begins: the greater of a rise and so many deviations."""
+
+    rise_min: float
+    sigma: float
+
+
+def shift_of(
+    steps: Ints, times: Floats, values: Floats, rule: ShiftRule, since: float, before: Shift | None
+) -> Shift | None:
+    """Return the 5 min of loss that stand out most against the 55 min before them.
+
+    Args:
+        steps: Steps of the points.
+        times: Seconds, ascending.
+        values: The loss, finite; as long as `times`.
+        rule: When it is a shift.
+        since: 5 min that ended before were seen by an earlier check.
+        before: What that check found.
+
+    Returns:
+        None where no window has enough points.
+    """
+    if times.size < SHIFT_OLD_MIN + SHIFT_NEW_MIN:
+        return None
+    end = float(times[-1])
+    # Where the loss is logged rarely, both windows are as long as their points take.
+    gap = (end - float(times[-SHIFT_OLD_MIN])) / (SHIFT_OLD_MIN - 1)
+    new_s = max(SHIFT_NEW_S, gap * (SHIFT_NEW_MIN + 1))
+    looks = max(1, min(SHIFT_LOOKS_MAX, int((end - since) / SHIFT_LOOKS_S)))
+    found: Shift | None = None
+    for look in range(looks):
+        made = _shift_at(steps, times, values, rule, end - look * SHIFT_LOOKS_S, new_s)
+        if made is not None and (
+            found is None or made.lowest - made.limit > found.lowest - found.limit
+        ):
+            found = made
+    newest = values[int(np.searchsorted(times, end - new_s)) :]
+    now = significant(float(newest.min())) if newest.size else None
+    if before is not None and before.raised and before.since is not None and now is not None:
+        back = (before.mean + before.limit) / 2
+        if now > back and end - before.since < SHIFT_KEPT_S:
+            return before.model_copy(update={"now": now})
+    return None if found is None else found.model_copy(update={"now": now})
+
+
+def _shift_at(
+    steps: Ints, times: Floats, values: Floats, rule: ShiftRule, end: float, new_s: float
+) -> Shift | None:
+    old_s = new_s * SHIFT_OLD_S / SHIFT_NEW_S
+    last, split, begin = np.searchsorted(
+        times, (end, end - new_s, end - old_s), side="right"
+    ).tolist()
+    old, new = values[begin:split], values[split:last]
+    if old.size < SHIFT_OLD_MIN or new.size < SHIFT_NEW_MIN:
+        return None
+    # Half of it at least: what swings slowly has to show how far.
+    if end - float(times[begin]) < old_s / 2:
+        return None
+    # The robust kin of mean and deviation: a window that has a minute of the shift in it already
+    # would else hide it.
+    mean, lowest = median_of(old), float(new.min())
+    # What swings now and then, as a learning rate that restarts, shows in the deviation only.
+    deviation = max(TO_DEVIATION * median_of(np.abs(old - mean)), float(old.std()) / 2)
+    limit = mean + max(rule.rise_min, rule.sigma * deviation)
+    return Shift(
+        mean=significant(mean),
+        deviation=significant(deviation),
+        limit=significant(limit),
+        lowest=significant(lowest),
+        step=int(steps[last - 1]),
+        raised=lowest > limit,
+        since=end if lowest > limit else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Upper medians of a pace by cadence, newest first; none where too few points fall in one."""
+
+    values: tuple[float | None, ...]
+
+
+BINS_MAX = 32
+"""Cadences looked back on: 5 h at 570 s."""
+
+BIN_POINTS_MIN = 3
+"""Points that a cadence needs for its median, where the metric is logged that often at all."""
+
+
+def bins_of(times: Floats, values: Floats, now: float, cadence_s: float) -> Bins:
+    """Return the upper median of each cadence, newest first.
+
+    Args:
+        times: Seconds, ascending.
+        values: A pace: more of it is faster; finite.
+        now: When the check was made.
+        cadence_s: Length of a cadence.
+    """
+    if not times.size:
+        return Bins(())
+    reach = min(BINS_MAX, int((now - float(times[0])) / cadence_s) + 1)
+    if reach <= 0:
+        return Bins(())
+    edges = now - cadence_s * np.arange(reach + 1)
+    places = np.searchsorted(times, edges, side="right").tolist()
+    # Points from a clock that is ahead belong to the newest cadence.
+    places[0] = times.size
+    gap = (float(times[-1]) - float(times[0])) / max(times.size - 1, 1)
+    least = BIN_POINTS_MIN if gap * BIN_POINTS_MIN <= cadence_s else 1
+    made = [
+        significant(upper_median(values[begin:end])) if end - begin >= least else None
+        for end, begin in pairwise(places)
+    ]
+    return Bins(tuple(made))

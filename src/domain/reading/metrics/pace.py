@@ -1,0 +1,129 @@
+"""Measures how fast training goes, cadence by cadence, and what is expected of it."""
+
+from datetime import datetime
+
+import numpy as np
+
+from watchkeeper.domain.reading.metrics.comparable_instances import alike_since
+from watchkeeper.domain.reading.metrics.numeric import bins_of, median_of, packed
+from watchkeeper.domain.reading.metrics.series import Series
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.contract.contract import Contract, cadence_of
+from watchkeeper.domain.values.contract.detect_limits import Limits
+from watchkeeper.domain.values.contract.metric_names import is_duration
+from watchkeeper.domain.values.exits import significant
+from watchkeeper.domain.values.observation.measured import Pace
+from watchkeeper.domain.values.observation.observation import Observation
+
+BY_STEPS = "steps per second"
+"""Names the pace that is taken from the steps themselves."""
+
+PACES_SHOWN = 8
+"""Cadences whose pace a check records."""
+
+BASELINE_FALL = 0.002
+"""Share by which a pace's baseline may fall with each cadence: it is told from its best hours."""
+
+
+def pace_of(
+    series: Series,
+    limits: Limits,
+    seen: Observation,
+    contract: Contract,
+    run: Run,
+) -> Pace | None:
+    """Return how fast training goes by cadences, beside its baseline; none where nobody tells.
+
+    Where only the checks' own steps tell it, none while it is as fast as ever.
+
+    Args:
+        series: What was logged.
+        limits: The run's.
+        seen: The observation, for its time.
+        contract: For the cadence.
+        run: The run before the check: earlier checks know a baseline.
+    """
+    if series.pace_times is None or series.pace_values is None or not series.pace_times.size:
+        return None
+    name = series.names.get("throughput", BY_STEPS)
+    inverted = is_duration(name)
+    values = series.pace_values
+    if inverted:
+        values = np.where(values > 0, 1.0 / np.maximum(values, 1e-12), np.nan)
+    known = np.isfinite(values)
+    alike = alike_since(run, seen.instance)
+    if alike is not None:
+        known &= series.pace_times > alike.timestamp()
+    now, cadence_s = seen.at.timestamp(), cadence_of(contract).total_seconds()
+    bins = bins_of(series.pace_times[known], values[known], now, cadence_s).values
+    last = _pace_before(run, name, alike)
+    baseline, count = _baseline(bins, limits, last, now, cadence_s)
+    # The rounded one is what is recorded: so the rules can count again from the record.
+    baseline = significant(baseline) if baseline is not None else None
+    low = 0 if baseline is None else _low(bins, (1 - limits.throughput_drop) * baseline)[0]
+    told = any(found.rule == "H4" for found in run.findings.values())
+    if series.times is None and "throughput" not in series.names and not low and not told:
+        # Steps from check to check are recorded anyway: they are a pace again when one is low.
+        return None
+    return Pace(
+        metric=name,
+        baseline=baseline,
+        baseline_bins=count,
+        newest=bins[:PACES_SHOWN],
+        low=low,
+        inverted=inverted,
+    )
+
+
+def low_cadences(pace: Pace, drop: float) -> int:
+    """Count again how many of the newest cadences in a row are low, from what is recorded.
+
+    Args:
+        pace: As recorded.
+        drop: Share below the baseline at which a cadence is low.
+
+    Returns:
+        Where all that are shown are low, as many as were counted at the check.
+    """
+    if pace.baseline is None:
+        return pace.low
+    low, ended = _low(pace.newest, (1 - drop) * pace.baseline)
+    return low if ended else max(low, pace.low)
+
+
+def _low(bins: tuple[float | None, ...], bar: float) -> tuple[int, bool]:
+    """Count the newest cadences below a bar, and say whether one that is not low ended them."""
+    known = [value for value in bins if value is not None]
+    low = next((count for count, value in enumerate(known) if value >= bar), None)
+    return (len(known), False) if low is None else (low, True)
+
+
+def _pace_before(run: Run, name: str, alike: datetime | None) -> tuple[Pace, float] | None:
+    for one in reversed(run.trail):
+        if alike is not None and one.at <= alike:
+            break
+        if one.pace is not None and one.pace.metric == name:
+            return one.pace, one.at.timestamp()
+    return None
+
+
+def _baseline(
+    bins: tuple[float | None, ...],
+    limits: Limits,
+    last: tuple[Pace, float] | None,
+    now: float,
+    cadence_s: float,
+) -> tuple[float | None, int]:
+    """Return what pace is expected, from the cadences before those that are judged."""
+    pool = [value for value in bins[limits.throughput_cadences :] if value is not None]
+    enough = len(pool) >= limits.throughput_cadences
+    own = median_of(packed(pool)) if enough else None
+    if last is None:
+        return own, len(pool)
+    pace, at = last
+    assert pace.baseline is not None, "only such a pace is taken from an earlier check"
+    # The machines are known to be able to do it: what they did at best is forgotten slowly.
+    kept = pace.baseline * (1 - BASELINE_FALL) ** max((now - at) / cadence_s, 0.0)
+    if own is None or own < kept:
+        return kept, pace.baseline_bins
+    return own, len(pool)

@@ -1,0 +1,231 @@
+"""Measures a resume: the losses of an instance beside those that the lineage before it logged."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from watchkeeper.domain.reading.metrics.numeric import Floats, Ints
+from watchkeeper.domain.reading.metrics.numeric_offset import offset_by_steps, offset_by_trend
+from watchkeeper.domain.reading.metrics.series import Series
+from watchkeeper.domain.reading.metrics.series_checks import shown_losses
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.values.contract.detect_limits import Limits, limits_of
+from watchkeeper.domain.values.exits import significant
+from watchkeeper.domain.values.instance import Instance
+from watchkeeper.domain.values.observation.measured import Measured, Overlap
+from watchkeeper.domain.values.observation.observation import Observation
+
+LIKE_STEPS_MIN = 10
+"""Like steps past the resume's warm-up that say something about an offset."""
+
+TREND_POINTS_MIN = 64
+"""Points on either side that a comparison by trend needs: less is noise."""
+
+TREND_POINTS_MAX = 512
+"""Points on either side that it takes: the trend is a line only over a stretch."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """Losses of like steps before and after, in the order of steps."""
+
+    steps: Ints
+    before: Floats
+    after: Floats
+    slack: Floats
+
+
+def overlap_of(
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    series: Series,
+    last: Measured | None,
+    mark: int | None,
+    segment: int,
+) -> Overlap | None:
+    """Compare what an instance logs after a resume with what was logged before it.
+
+    Args:
+        run: The run before the check, with the losses that it remembers.
+        instance: The instance that was looked at.
+        seen: For the lines of the output: a tracker may take nothing in during catch-up.
+        series: What was logged.
+        last: What the check before measured of this stretch.
+        mark: The high-water mark.
+        segment: How often the instance stepped back.
+
+    Returns:
+        None where nothing was resumed.
+    """
+    if mark is None:
+        return None
+    contract = contract_of(run)
+    limits = limits_of(contract)
+    known = last.resume if last is not None and last.resume is not None else Overlap()
+    if limits.resume_differs == "expected":
+        return Overlap(reason="a difference was agreed in the contract")
+    known = known.model_copy(update={"new_beyond": 0})
+    if is_settled(known, last, mark):
+        return known
+    planned = contract.detect.resume_planned
+    before = _before(run, instance, series, segment)
+    both = _both(before, series, seen, instance, mark)
+    found = _merged(known, both, limits, planned)
+    return _with_offset(found, both, before, series, mark, instance, limits, planned)
+
+
+def is_settled(known: Overlap | None, last: Measured | None, mark: int | None) -> bool:
+    """Say whether nothing more is to be compared: training is past the steps that could be."""
+    if last is None or last.last_step is None or mark is None or last.last_step <= mark:
+        return False
+    if known is None:
+        return True
+    far = last.last_step - mark > 2 * TREND_POINTS_MAX * (last.stride or 1.0)
+    return far or known.offset_like or known.offset_points >= TREND_POINTS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class _Lineage:
+    """Losses before the resume: ascending steps, each once."""
+
+    steps: Ints
+    losses: Floats
+    slack: Floats
+
+
+def _before(run: Run, instance: Instance, series: Series, segment: int) -> _Lineage:
+    """Return the losses of the lineage before, the newest of each step."""
+    steps, losses, times = series.before_steps, series.before_losses, series.before_times
+    for left in run.manoeuvres.lineages:
+        beyond = steps > left.above_step
+        if times is not None:
+            # What was trained anew after a rollback is the lineage again.
+            beyond &= times <= left.at.timestamp()
+        steps, losses = steps[~beyond], losses[~beyond]
+        times = times[~beyond] if times is not None else None
+    own = (instance.plan.instance, segment)
+    remembered = [one for one in run.losses if one.stretch != own]
+    old = np.array([one.step for one in remembered], dtype=np.int64)
+    steps = np.concatenate((old, steps))
+    losses = np.concatenate((np.array([one.loss for one in remembered]), losses))
+    slack = np.zeros(steps.size)
+    slack[: old.size] = [one.slack for one in remembered]
+    return _once(steps, losses, slack)
+
+
+def _once(steps: Ints, losses: Floats, slack: Floats) -> _Lineage:
+    """Keep the newest of each step."""
+    unique, places = np.unique(steps[::-1], return_index=True)
+    newest = steps.size - 1 - places
+    return _Lineage(unique, losses[newest], slack[newest])
+
+
+def _both(
+    before: _Lineage, series: Series, seen: Observation, instance: Instance, mark: int
+) -> _Both:
+    steps, losses, slack = series.steps[:0], np.zeros(0), np.zeros(0)
+    catching = not series.steps.size or int(series.steps[-1]) < mark
+    if series.source == "history" and catching:
+        # A tracker that takes no step twice is silent now: the output is not.
+        shown = [one for one in shown_losses(seen, instance) if one[0].loss is not None]
+        steps = np.array([step for _, step in shown], dtype=np.int64)
+        losses = np.array([line.loss or 0.0 for line, _ in shown])
+        slack = np.array([line.loss_slack for line, _ in shown])
+    if (loss := series.columns.get("loss")) is not None:
+        here = np.isfinite(loss) & (series.steps <= mark)
+        steps = np.concatenate((steps, series.steps[here]))
+        losses = np.concatenate((losses, loss[here]))
+        slack = np.concatenate((slack, np.full(int(here.sum()), series.slack)))
+    finite = np.isfinite(losses)
+    after = _once(steps[finite], losses[finite], slack[finite])
+    like, old, new = np.intersect1d(
+        before.steps, after.steps, assume_unique=True, return_indices=True
+    )
+    return _Both(
+        steps=like,
+        before=before.losses[old],
+        after=after.losses[new],
+        slack=before.slack[old] + after.slack[new],
+    )
+
+
+def _merged(known: Overlap, both: _Both, limits: Limits, planned: float) -> Overlap:
+    """Add the like steps that no earlier check compared."""
+    new = both.steps > (known.last_step if known.last_step is not None else -1)
+    if not new.any():
+        return known
+    steps, before = both.steps[new], both.before[new]
+    apart = np.abs(both.after[new] - before - planned)
+    # Seven digits are kept, and a line may have rounded its loss.
+    beyond = apart > limits.resume_overlap + both.slack[new] + 1e-6
+    worst = int(np.argmax(apart))
+    close = int(beyond.size - 1 - np.flatnonzero(beyond)[-1]) if beyond.any() else int(beyond.size)
+    worse = known.max_abs is None or float(apart[worst]) > known.max_abs
+    relative = float((apart / np.maximum(np.abs(before), 1e-12)).max())
+    update: dict[str, object] = {
+        "steps": known.steps + int(steps.size),
+        "new_beyond": int(beyond.sum()),
+        "beyond": known.beyond + int(beyond.sum()),
+        "first_step": known.first_step if known.first_step is not None else int(steps[0]),
+        "last_step": int(steps[-1]),
+        "max_rel": significant(max(relative, known.max_rel or 0.0)),
+        "slack": significant(max(float(both.slack[new].max()), known.slack)),
+        "close": close + (known.close if close == beyond.size else 0),
+    }
+    if worse:
+        update |= {
+            "worst_step": int(steps[worst]),
+            "worst_before": significant(float(before[worst])),
+            "worst_after": significant(float(both.after[new][worst])),
+            "max_abs": significant(float(apart[worst])),
+        }
+    return known.model_copy(update=update)
+
+
+def _with_offset(
+    found: Overlap,
+    both: _Both,
+    before: _Lineage,
+    series: Series,
+    mark: int,
+    instance: Instance,
+    limits: Limits,
+    planned: float,
+) -> Overlap:
+    start = instance.plan.resume_step
+    if start is None:
+        start = int(series.steps[0]) if series.steps.size else mark
+    warm = both.steps > start + limits.resume_warmup_steps
+    if int(warm.sum()) >= LIKE_STEPS_MIN:
+        offset = offset_by_steps(both.before[warm], both.after[warm], planned)
+        return _offered(found, offset.share, offset.error, offset.points, True)
+    # Like steps that agree say more than any trend.
+    if found.offset_like or (found.steps >= LIKE_STEPS_MIN and not found.beyond):
+        return found
+    loss = series.columns.get("loss")
+    first = max(mark, start + limits.resume_warmup_steps) + 1
+    if loss is None or not series.steps.size or int(series.steps[-1]) < first:
+        return found
+    here = (series.steps >= first) & np.isfinite(loss)
+    steps, after = series.steps[here][:TREND_POINTS_MAX], loss[here][:TREND_POINTS_MAX]
+    known = before.steps <= mark
+    old, losses = before.steps[known][-TREND_POINTS_MAX:], before.losses[known][-TREND_POINTS_MAX:]
+    if steps.size < TREND_POINTS_MIN or old.size < TREND_POINTS_MIN:
+        return found
+    # Later on the trend before is too far away: what was found first stays.
+    if int(steps[0]) - int(old[-1]) > int(old[-1]) - int(old[0]):
+        return found
+    offset = offset_by_trend(old, losses, steps, after, planned)
+    return _offered(found, offset.share, offset.error, offset.points, False)
+
+
+def _offered(found: Overlap, share: float, error: float, points: int, like: bool) -> Overlap:
+    return found.model_copy(
+        update={
+            "offset": significant(share, 4),
+            "offset_error": significant(error, 4),
+            "offset_points": points,
+            "offset_like": like,
+        }
+    )

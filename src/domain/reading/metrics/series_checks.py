@@ -1,0 +1,228 @@
+"""A metric series without a history: newest values of earlier checks, and lines of the output."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from watchkeeper.domain.reading.metrics.rounded_pace import rough_paces, shown_by, slow_paces
+from watchkeeper.domain.reading.metrics.series import FINITE_ROLES, NO_STEPS, NO_VALUES, Series
+from watchkeeper.domain.reading.progress.lines import Line, read_line
+from watchkeeper.domain.reading.progress.progress import progress_of
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.values.check import Progress
+from watchkeeper.domain.values.contract.contract import cadence_of
+from watchkeeper.domain.values.contract.detect_limits import limits_of
+from watchkeeper.domain.values.contract.metric_names import is_loss_scale, recognise
+from watchkeeper.domain.values.earlier import PastCheck
+from watchkeeper.domain.values.instance import Instance
+from watchkeeper.domain.values.observation.observation import Observation
+
+CHECKS_MAX = 32
+"""Earlier checks that stand in for a history that nobody has."""
+
+
+@dataclass(slots=True)
+class _Row:
+    step: int
+    at: float
+    values: dict[str, float]
+
+
+def series_of_checks(
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    told: tuple[int | None, Mapping[str, float]],
+    earlier: Sequence[PastCheck],
+    progress: Progress | None = None,
+) -> Series | None:
+    """Put a series together from earlier checks and from what is shown now; none without any.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that was looked at.
+        seen: The observation.
+        told: The newest values of this stretch, and their step where one is known.
+        earlier: The earlier checks of this stretch, oldest first.
+        progress: The step that the check shows: where no metric tells a throughput, steps do.
+    """
+    stated = contract_of(run).detect.metrics
+    shown = shown_losses(seen, instance)
+    printed = any(line.loss is not None for line, _ in shown)
+    names: dict[str, str] = {}
+    rows: list[_Row] = []
+    loose: list[tuple[float, float]] = []
+    known = [
+        (one.step if one.metrics else None, one.at, one.metrics, one.losses)
+        for one in earlier[-CHECKS_MAX:]
+    ]
+    for step, at, metrics, losses in (*known, (told[0], seen.at, told[1], ())):
+        rows += [_Row(sampled, np.nan, {"loss": loss}) for sampled, loss in losses]
+        held = recognise(tuple(metrics), stated) if metrics else {}
+        values = _values(metrics, held, printed)
+        if step is not None:
+            names.update(held)
+            rows.append(_Row(step, at.timestamp(), values))
+        elif "throughput" in values:
+            # A pace needs a time, and no step.
+            names["throughput"] = held["throughput"]
+            loose.append((at.timestamp(), values["throughput"]))
+    for line, step in shown:
+        if line.loss is not None:
+            rows.append(_Row(step, np.nan, {"loss": line.loss}))
+            names.setdefault("loss", "loss")
+    paces = loose
+    if "throughput" not in names and progress is not None and progress.uncertainty:
+        paces = _rounded(run, instance, seen, progress)
+    elif "throughput" not in names:
+        paces = _paces(run, earlier, seen, progress) if rows else []
+    if not rows and not paces:
+        return None
+    found = _series(_merged(rows), names, shown, paces)
+    return replace(found, scaled=any(map(is_loss_scale, told[1])))
+
+
+def _paces(
+    run: Run,
+    earlier: Sequence[PastCheck],
+    seen: Observation,
+    progress: Progress | None,
+) -> list[tuple[float, float]]:
+    """Return times and steps a second from check to check, of this stretch and of those before.
+
+    What the lineage did before a relaunch is what is expected after it: a stretch that is slow
+    from its first step on has nothing of its own to be compared with. It counts once this stretch
+    has gone on for all the cadences that are judged: slow ones before its end are not this one's.
+    """
+    points = [(one.at.timestamp(), one.step) for one in earlier[-CHECKS_MAX:]]
+    if progress is not None:
+        points.append((seen.at.timestamp(), progress.step))
+    own = _moved(points)
+    limits, cadence_s = limits_of(contract_of(run)), cadence_of(contract_of(run)).total_seconds()
+    judged = limits.throughput_cadences
+    if len(own) < judged or own[-1][0] - own[0][0] < (judged - 1) * cadence_s:
+        return own
+    begun = earlier[0].at if earlier else seen.at
+    before = [one for one in run.trail if one.source and one.at < begun][-CHECKS_MAX:]
+    found: list[tuple[float, float]] = []
+    for _, stretch in groupby(before, key=lambda one: (one.instance, one.segment)):
+        found += _moved((one.at.timestamp(), one.step) for one in stretch)
+    return [*found, *own]
+
+
+def _moved(points: Iterable[tuple[float, int | None]]) -> list[tuple[float, float]]:
+    """Return times and steps a second from point to point of one stretch, where the step moved."""
+    found: list[tuple[float, float]] = []
+    last: tuple[float, int] | None = None
+    for at, step in points:
+        if step is None:
+            continue
+        if last is None:
+            last = (at, step)
+        elif step > last[1] and at > last[0]:
+            found.append((at, (step - last[1]) / (at - last[0])))
+            last = (at, step)
+    return found
+
+
+def _rounded(
+    run: Run, instance: Instance, seen: Observation, progress: Progress
+) -> list[tuple[float, float]]:
+    """Return the paces that rounded steps tell: where one is slow, or may be fast again."""
+    own = instance.plan.instance
+    points = [
+        (one.at.timestamp(), one.step)
+        for one in run.trail
+        if one.instance == own and one.step is not None
+    ]
+    points.append((seen.at.timestamp(), progress.step))
+    shown = shown_by(points, progress.uncertainty)
+    contract, limits = contract_of(run), limits_of(contract_of(run))
+    cadence_s = cadence_of(contract).total_seconds()
+    slow = slow_paces(shown, cadence_s, limits.throughput_cadences, limits.throughput_drop)
+    told = any(found.rule == "H4" for found in run.findings.values())
+    return slow or (rough_paces(shown) if told else [])
+
+
+def _values(
+    metrics: Mapping[str, float], held: Mapping[str, str], printed: bool
+) -> dict[str, float]:
+    """Return values by what they tell; a printed loss is no other's neighbour.
+
+    What is printed may be a mean over steps: beside the tracker's it would look like a jump.
+    """
+    values = {role: metrics[name] for role, name in held.items()}
+    if printed and math.isfinite(values.get("loss", math.nan)):
+        del values["loss"]
+    return values
+
+
+def _series(
+    rows: list[_Row],
+    names: dict[str, str],
+    shown: list[tuple[Line, int]],
+    paces: list[tuple[float, float]],
+) -> Series:
+    roles = sorted({role for row in rows for role in row.values})
+    bad = {
+        role: tuple(row.step for row in rows if not np.isfinite(row.values.get(role, 0.0)))
+        for role in FINITE_ROLES
+        if role in roles
+    }
+    timed = [
+        (row.at, row.values["throughput"])
+        for row in rows
+        if "throughput" in row.values and not np.isnan(row.at)
+    ]
+    timed = sorted([*timed, *paces])
+    return Series(
+        source="logs" if shown else "checks",
+        steps=np.array([row.step for row in rows], dtype=np.int64),
+        times=None,
+        columns={role: np.array([row.values.get(role, np.nan) for row in rows]) for role in roles},
+        names=names,
+        before_steps=NO_STEPS,
+        before_losses=NO_VALUES,
+        bad={role: found for role, found in bad.items() if found},
+        pace_times=np.array([at for at, _ in timed]) if timed else None,
+        pace_values=np.array([value for _, value in timed]) if timed else None,
+        slack=max((line.loss_slack for line, _ in shown), default=0.0),
+        mfu=next((row.values["mfu"] for row in reversed(rows) if "mfu" in row.values), None),
+    )
+
+
+def _merged(rows: list[_Row]) -> list[_Row]:
+    """Put together what several sources tell of a step: where one shows no number, none is."""
+    merged: list[_Row] = []
+    for row in sorted(rows, key=lambda row: row.step):
+        if merged and merged[-1].step == row.step:
+            held = merged[-1].values
+            held.update(
+                (role, value)
+                for role, value in row.values.items()
+                if math.isfinite(held.get(role, 0.0))
+            )
+            merged[-1].at = row.at if np.isnan(merged[-1].at) else merged[-1].at
+        else:
+            merged.append(_Row(row.step, row.at, dict(row.values)))
+    return merged
+
+
+def shown_losses(seen: Observation, instance: Instance) -> list[tuple[Line, int]]:
+    """Return the progress lines of the newest stretch whose step is exact, oldest first."""
+    own = instance.plan.resume_step or 0
+    found: list[tuple[Line, int]] = []
+    for text in seen.log_lines:
+        line = read_line(text)
+        if line is None or line.uncertainty:
+            continue
+        progress = progress_of(line)
+        if progress is None or progress.step < own:
+            continue
+        if found and progress.step < found[-1][1]:
+            found.clear()
+        found.append((line, progress.step))
+    return found

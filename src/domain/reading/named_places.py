@@ -1,0 +1,117 @@
+"""Which machine, and which place on it, the lines of an end name."""
+
+import re
+from collections.abc import Iterable
+
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
+
+NODES_MAX = 8
+"""Machines named with a failure."""
+
+BAD_NODE = re.compile(
+    r"No accelerator found|FAILED_PRECONDITION|Device or resource busy|"
+    r"Failed to cleanup driver|TPU initialization failed|vfio|accel\d+.*(?:busy|denied)",
+    re.IGNORECASE,
+)
+"""Lines of a TPU node that has gone bad, as the written monitoring loop lists them, and libtpu's
+own words for the same."""
+
+_FULL = re.compile(r"No space left on device|ENOSPC|Disk quota exceeded|EDQUOT", re.IGNORECASE)
+_HOST = re.compile(
+    r"\b(?:ip|node_ip|node_ip_address|host|hostname|node|node_name|worker|instance)\s*[=:]\s*"
+    r"['\"]?(?P<named>[A-Za-z0-9](?:[\w.-]{0,100}\w)?)"
+    r"|\bon (?:node|host|worker|TPU VM) ['\"]?(?P<said>[A-Za-z0-9](?:[\w.-]{0,100}\w)?)"
+    r"|\b(?P<bare>(?:t1v-n-|ray-|tpu-|gke-)[\w-]*\w)",
+)
+_NUMBER = re.compile(r"^\d+$")
+_ADDRESS = re.compile(r"^\d{1,3}(?:\.\d{1,3}){3}$")
+_PATH = re.compile(r"['\"](?P<quoted>/[^'\"]{0,250})['\"]|(?:^|[\s:(])(?P<bare>/[\w.@/-]{1,250})")
+_FAILED = frozenset(
+    {
+        AttemptState.FAILED,
+        AttemptState.WORKER_FAILED,
+        AttemptState.KILLED,
+        AttemptState.PREEMPTED,
+    }
+)
+_DISK_LOW = 0.10
+"""Share of a disk that is free below which it counts as full: the alert of H15."""
+
+
+def nodes_of_end(check: CheckRecorded) -> tuple[str, ...]:
+    """Return the machine on which the first task of an end failed; the rest is collateral."""
+    failed = [one for one in _failed(check) if one.node]
+    return (failed[0].node,) if failed else ()
+
+
+def bad_nodes(check: CheckRecorded, lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the machines that show a bad TPU, in the order in which they are named.
+
+    A cluster's log names a machine by its address, and the orchestrator the same one by its name:
+    where they name no common one, they are as many as the longer of both lists has.
+
+    Args:
+        check: The check that saw the end, with the tries of its tasks.
+        lines: The failure's own evidence.
+    """
+    told = [one.node for one in _failed(check) if one.node and BAD_NODE.search(one.message)]
+    shown = (*lines, *check.evidence, *(claim.line for claim in check.claims))
+    printed = [name for line in shown if BAD_NODE.search(line) for name in hosts_in(line)]
+    if (
+        told
+        and printed
+        and all(map(_ADDRESS.match, printed))
+        and not any(map(_ADDRESS.match, told))
+    ):
+        named = max(dict.fromkeys(told), dict.fromkeys(printed), key=len)
+    else:
+        named = dict.fromkeys([*told, *printed])
+    return (tuple(named) or nodes_of_end(check))[:NODES_MAX]
+
+
+def full_disk(check: CheckRecorded, lines: Iterable[str]) -> tuple[str, str]:
+    """Return host and path of a full disk; each empty where nothing names it."""
+    shown = [
+        line
+        for line in (*lines, *check.evidence, *(claim.line for claim in check.claims))
+        if _FULL.search(line)
+    ]
+    host = next((name for line in shown for name in hosts_in(line)), "")
+    path = next((found for line in shown if (found := path_in(line))), "")
+    low = [
+        one
+        for one in check.hosts
+        if one.total_bytes and one.free_bytes is not None
+        if one.free_bytes < _DISK_LOW * one.total_bytes
+    ]
+    if low and not host:
+        host = low[0].host
+    same = next((one for one in low if one.host == host), None)
+    if not path and same is not None:
+        path = same.path
+    return host or next(iter(nodes_of_end(check)), ""), path
+
+
+def hosts_in(line: str) -> tuple[str, ...]:
+    """Return the machines that a line names.
+
+    >>> hosts_in("(pid=4021, ip=10.128.0.7) RuntimeError: No accelerator found")
+    ('10.128.0.7',)
+    """
+    named = (m["named"] or m["said"] or m["bare"] for m in _HOST.finditer(line))
+    return tuple(dict.fromkeys(name for name in named if name and not _NUMBER.match(name)))
+
+
+def path_in(line: str) -> str:
+    """Return the path that a line names; empty where it names none.
+
+    >>> path_in("OSError: [Errno 28] No space left on device: '/tmp/ray/spill'")
+    '/tmp/ray/spill'
+    """
+    found = _PATH.search(line)
+    return (found["quoted"] or found["bare"]) if found else ""
+
+
+def _failed(check: CheckRecorded) -> list[AttemptFacts]:
+    return [one for one in check.attempts if one.state in _FAILED]

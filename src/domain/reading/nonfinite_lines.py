@@ -1,0 +1,226 @@
+"""What the output shows as no number: a loss or a gradient norm that is NaN or infinite."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from watchkeeper.domain.reading.nonfinite_sentences import says_no_number
+from watchkeeper.domain.reading.progress.bare_bars import bars_of, read_in
+from watchkeeper.domain.reading.progress.lines import Line
+from watchkeeper.domain.reading.progress.numbers import NUMBER, number_of
+from watchkeeper.domain.reading.progress.own_forms import evaluates
+from watchkeeper.domain.reading.progress.progress import progress_of
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.instance import Instance
+from watchkeeper.domain.values.observation.measured import FINITE_AGAIN, Measured, NotFinite
+from watchkeeper.domain.values.observation.observation import Observation
+
+_SAID = "said"
+"""The form of a line whose words say that the loss is none."""
+
+_COUNTED = "nan iterations"
+"""Each progress line of Megatron-LM counts them; that says nothing of the loss in it."""
+
+_GRAD_NORM = re.compile(
+    r"\bgrad(?:ient)?[ _]?norm['\"]?\s*[:=]\s*['\"]?(?P<value>" + NUMBER + r")", re.IGNORECASE
+)
+_NO_NUMBER = re.compile(
+    r"(?<![\w./-])(?:train(?:ing)?[ _/.-])?loss['\"]?\s*[:=]\s*['\"]?[-+]?nan\b",
+    re.IGNORECASE,
+)
+"""A loss that is none in a line that says nothing else of progress, such as `train_loss: NaN`."""
+
+_SCALED = re.compile(
+    r"loss[ _]scale['\"]?\s*[:=]\s*(?!1(?:\.0*)?(?:e[+-]?0+)?\b)\d|\boverflow\b"
+    r"|skipped iterations:\s*[1-9]"
+)
+"""A loss scale is searched for: Megatron-LM prints 1.0 where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """How far a run is, beside what its output shows now.
+
+    Attributes:
+        best: The highest step that was known before this check.
+        tracker: The step that the tracker shows now; 0 where it shows none.
+    """
+
+    best: int
+    tracker: int
+
+
+def bad_lines(
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    known: Mapping[str, tuple[int, ...]],
+    last: Measured | None,
+) -> tuple[NotFinite, ...]:
+    """Return what the lines of training show as no number, where the tracker does not show it yet.
+
+    A line without a step, as Hugging Face prints its losses, is of the newest step shown above it.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that was looked at.
+        seen: The observation.
+        known: The steps at which the tracker shows none, by role.
+        last: What was measured before in this stretch of training.
+    """
+    before = _before(run, instance)
+    # Plain words first: an expression over a whole tail costs a tenth of the check.
+    whole = "\n".join(seen.log_lines).lower()
+    harmless = (("nan", _COUNTED), ("inf", "info"), ("finite", "definite"))
+    clean = all(
+        word not in whole or whole.count(word) == whole.count(around) for word, around in harmless
+    )
+    if clean and not before:
+        return ()
+    shown = _shown(run, instance, seen, before)
+    losses = [(step, line.loss) for step, line, _ in shown]
+    alone = all(line.step is None for _, line, _ in shown)
+    reached = _Reached(
+        best=instance.step_best or 0,
+        tracker=(seen.tracker.step if seen.tracker is not None else None) or 0,
+    )
+    loss = _bad("loss", losses, last) or _still(before.get("loss"), losses, reached, alone=alone)
+    # In float16 gradients overflow now and then, and the step is skipped.
+    scaled = loss is None and _SCALED.search(whole) is not None
+    norms = [] if scaled else [(step, norm) for step, _, norm in shown]
+    norm = _bad("grad_norm", norms, last)
+    if norm is None and not scaled:
+        norm = _still(before.get("grad_norm"), norms, reached, alone=alone)
+    found = (loss, norm)
+    return tuple(one for one in found if one is not None and one.metric not in known)
+
+
+def _before(run: Run, instance: Instance) -> dict[str, NotFinite]:
+    """Return what the output showed as none up to the last check, and that is not over."""
+    last = run.last_check.event if run.last_check is not None else None
+    if last is None or last.instance != instance.plan.instance:
+        return {}
+    told = (one for one in last.measured.not_finite if one.line)
+    return {one.metric: one for one in told if one.finite_since < FINITE_AGAIN}
+
+
+def _still(
+    known: NotFinite | None,
+    values: list[tuple[int, float | None]],
+    reached: _Reached,
+    *,
+    alone: bool,
+) -> NotFinite | None:
+    """Return what is no longer in the tail and not over: the numbers since are counted on.
+
+    Args:
+        known: As the last check had it; none where there was none.
+        values: The steps and numbers of the tail, none of them bad.
+        reached: How far the run is beside them.
+        alone: None of them has a step of its own, so that nobody can tell which are new.
+    """
+    steps = [step for step, value in values if value is not None]
+    if known is None or (steps and _trained_again(known, steps[-1], reached)):
+        return None
+    newer = sum(1 for step in steps if step > reached.best)
+    since = known.finite_since + (newer or int(alone and bool(steps)))
+    return known.model_copy(update={"new": 0, "finite_since": max(since, len(steps))})
+
+
+def _trained_again(known: NotFinite, newest: int, reached: _Reached) -> bool:
+    """Say whether training went back before a step that showed none.
+
+    A sentence may name a step that the run has not reached, as its count may be another one. Then
+    only what falls behind the run's own steps was trained again; the tracker may be ahead of what
+    is printed.
+    """
+    if known.first_step <= reached.best:
+        return newest < known.first_step
+    return max(newest, reached.tracker) < reached.best
+
+
+def _shown(
+    run: Run, instance: Instance, seen: Observation, before: Mapping[str, NotFinite]
+) -> list[tuple[int, Line, float | None]]:
+    """Return the lines of training with their step and gradient norm, oldest first."""
+    bars = bars_of(run, instance.plan.instance, seen.log_lines)
+    own = instance.plan.resume_step or 0
+    read = [(text, line) for text in seen.log_lines if (line := _line(text, bars)) is not None]
+    newest = _begins_at([line for _, line in read], max(own, instance.step_best or 0), before)
+    found: list[tuple[int, Line, float | None]] = []
+    for text, line in read:
+        progress = progress_of(line)
+        if progress is not None:
+            # A sentence may count from the epoch's begin: it is of now all the same.
+            newest = max(newest, progress.step) if line.format == _SAID else progress.step
+        if newest >= own and "loss" in text.lower():
+            found.append((newest, line, _grad_norm(text)))
+    return found
+
+
+def _line(text: str, bars: frozenset[int]) -> Line | None:
+    """Return what a line says of training; none for every other line."""
+    line = read_in(text, bars)
+    if line is None or line.loss is None:
+        line = _said(text, line) or line or _bare(text)
+    return line if line is not None and line.phase == "training" else None
+
+
+def _begins_at(lines: list[Line], best: int, before: Mapping[str, NotFinite]) -> int:
+    """Return of which step a tail's first lines are where they show none.
+
+    That is the newest that was known; or, where the tail goes on with an older one, no later one
+    than that: then they were printed before the last check, and what they say is not new.
+    """
+    shown = (progress_of(line) for line in lines)
+    first = next((one.step for one in shown if one is not None), None)
+    if first is None or first > best:
+        return best
+    return min([first, *(one.last_step for one in before.values())])
+
+
+def _said(text: str, shown: Line | None) -> Line | None:
+    """Return a line of training whose words say that the loss is none; none for every other."""
+    lower = text.lower()
+    if "loss" not in lower or not any(word in lower for word in ("nan", "inf", "finite", "not a")):
+        return None
+    said, step = says_no_number(text)
+    if not said or (shown is not None and shown.phase == "evaluation"):
+        return None
+    if step is None and shown is not None and shown.step is not None:
+        return replace(shown, loss=math.nan)
+    return Line(_SAID, "training", step=step, loss=math.nan)
+
+
+def _bare(text: str) -> Line | None:
+    found = _NO_NUMBER.search(text)
+    if found is None or evaluates(text[: found.start()]):
+        return None
+    return Line("bare", "training", loss=math.nan)
+
+
+def _grad_norm(text: str) -> float | None:
+    found = _GRAD_NORM.search(text)
+    return number_of(found["value"]) if found is not None else None
+
+
+def _bad(
+    metric: str, values: list[tuple[int, float | None]], last: Measured | None
+) -> NotFinite | None:
+    told = [(step, value) for step, value in values if value is not None]
+    bad = [at for at, (_, value) in enumerate(told) if not math.isfinite(value)]
+    if not bad:
+        return None
+    steps = [told[at][0] for at in bad]
+    before = last.not_finite if last is not None else ()
+    until = max((one.last_step for one in before if one.line and one.metric == metric), default=-1)
+    return NotFinite(
+        metric=metric,
+        count=len(bad),
+        first_step=steps[0],
+        last_step=steps[-1],
+        new=sum(1 for step in steps if step > until),
+        finite_since=len(told) - 1 - bad[-1],
+        line=True,
+    )

@@ -1,0 +1,169 @@
+"""Reads the lines of frameworks whose form says what is training, where their words do not.
+
+torchtune's `1|100|Loss: 2.3`, the JAX ones of clu's writers and T5X, litgpt's two counters, and the
+blocks of Composer and OLMo, whose lines hold one value each. As their sources print them.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from watchkeeper.domain.reading.progress.numbers import (
+    NUMBER,
+    loss_of,
+    number_of,
+    open_bar,
+    rate_of,
+    slack_of,
+)
+
+_TORCHTUNE = re.compile(
+    r"(?:^|\s)(?P<epoch>\d{1,6})\|(?P<step>\d{1,15})\|Loss: (?P<loss>" + NUMBER + r")(?![\w%])",
+    re.IGNORECASE,
+)
+_CLU = re.compile(
+    r"(?P<writer>^|\blogging_writer\.py:\d{1,6}\] )\[(?P<step>\d{1,15})\]"
+    r"(?: collection=(?P<of>[^\s=]++))? (?P<values>[^\s=,]++=[^\s=,]++(?:, [^\s=,]++=[^\s=,]++)*+)$"
+)
+_CLU_RATE = re.compile(
+    r"(?<![\w/])(?:train/)?steps_per_sec(?:ond)?=(?P<value>\d{1,9}(?:\.\d{1,9})?)\b"
+)
+_CLU_NOTES = re.compile(
+    r"\d steps/s, \d{1,3}\.\d% \((?P<step>\d{1,15})/(?P<maximum>\d{1,15})\), ETA: "
+)
+_T5X = re.compile(r"(?:^|\] )Training: step (?P<step>\d{1,15})$")
+_LITGPT = re.compile(
+    r"(?:^|\s)Epoch (?P<epoch>\d{1,6}) \| iter \d{1,15} step (?P<step>\d{1,15}) \|"
+    r" loss train: (?P<loss>" + NUMBER + r")(?![\w%])",
+    re.IGNORECASE,
+)
+_COMPOSER_STEP = re.compile(r"(?:^|\s)Train time/batch: (?P<step>\d{1,15})$")
+_COMPOSER_LOSS = re.compile(
+    r"(?:^|\s)Train loss/train/total: (?P<loss>" + NUMBER + r")$", re.IGNORECASE
+)
+_OLMO_LOSS = re.compile(
+    r"(?:^|\s)train/(?:CrossEntropyLoss|CE loss)=(?P<loss>" + NUMBER + r")$", re.IGNORECASE
+)
+_TRAINS = re.compile(r"(?:train(?:ing)?(?: steps?)?|steps?|iterations?):$", re.IGNORECASE)
+_HELD_BACK = re.compile(r"(?<![a-z])(?:eval|valid|val|test|infer|predict)", re.IGNORECASE)
+
+_EVALUATES = re.compile(
+    r"(?<![\w./-])(?:eval|evaluat(?:ion|ing)|valid|validat(?:ion|ing)|val|test|testing|predicting)"
+    r"\s*[\])>|:-]?\s*$",
+    re.IGNORECASE,
+)
+"""What an evaluation puts before a line of training's form; a folder of such a name is none."""
+
+BLOCKS = ("composer", "olmo")
+"""Forms whose loss stands some lines below its step, in the same block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What such a line says; what it does not say is none.
+
+    Attributes:
+        format: Whose form it is.
+        phase: Whether it is of training.
+        step: The run's step.
+        maximum: The maximum.
+        loss: May be NaN or infinite.
+        slack: Half of the loss's last printed digit.
+        rate: Steps per second.
+        epoch: The epoch as printed.
+        uncertainty: How far the true step may lie from it, either way.
+        maximum_exact: It was printed in full.
+    """
+
+    format: str
+    phase: Literal["training", "evaluation"] = "training"
+    step: int | None = None
+    maximum: int | None = None
+    loss: float | None = None
+    slack: float = 0.0
+    rate: float | None = None
+    epoch: float | None = None
+    uncertainty: int = 0
+    maximum_exact: bool = False
+
+
+def own_form(text: str) -> Printed | None:
+    """Return what a line of one of these forms says; none for every other line."""
+    # Looking for plain words first costs a tenth of what the patterns cost.
+    if "it [" in text and (bar := open_bar(text)) and _TRAINS.match(bar.what):
+        loss, slack = loss_of(text, bar.end)
+        rate = rate_of(text, bar.end)
+        shown = (bar.step, None, loss, slack, rate, None, bar.uncertainty)
+        return Printed("tqdm", "training", *shown)
+    if "|Loss: " in text and (found := _TORCHTUNE.search(text)):
+        if evaluates(text[: found.start("epoch")]):
+            return Printed("torchtune", "evaluation")
+        # The bar behind it is of the epoch; the count before it is of the run.
+        return _counted("torchtune", found, rate_of(text, found.end()))
+    if " loss train: " in text and (found := _LITGPT.search(text)):
+        if evaluates(text[: found.start()]):
+            return Printed("litgpt", "evaluation")
+        # `iter` counts micro-batches; its checkpoints are named by `step`.
+        return _counted("litgpt", found, None)
+    if (text.startswith("[") or "logging_writer.py:" in text) and (written := _clu(text)):
+        return written
+    if "steps/s, " in text and (found := _CLU_NOTES.search(text)):
+        rate = rate_of(text, max(found.start() - 9, 0))
+        step, top = int(found["step"]), int(found["maximum"])
+        return Printed("clu", step=step, maximum=top, rate=rate, maximum_exact=True)
+    if "Training: step " in text and (found := _T5X.search(text)):
+        return Printed("t5x", step=int(found["step"]))
+    return _of_block(text.rstrip()) if "rain" in text else None
+
+
+def _counted(name: str, found: re.Match[str], rate: float | None) -> Printed:
+    return Printed(
+        format=name,
+        step=int(found["step"]),
+        loss=number_of(found["loss"]),
+        slack=slack_of(found["loss"]),
+        rate=rate,
+        epoch=int(found["epoch"]),
+    )
+
+
+def _clu(text: str) -> Printed | None:
+    found = _CLU.search(text)
+    if found is None:
+        return None
+    loss, slack = loss_of(text, found.start("values"))
+    rate = _CLU_RATE.search(text, found.start("values"))
+    if not found["writer"] and (loss is None or rate is None):
+        # A number in brackets may be a rank's, unless what follows is surely a loop's.
+        return None
+    if _HELD_BACK.match(found["of"] or "") or (loss is None and _HELD_BACK.search(found["values"])):
+        return Printed("clu", "evaluation")
+    pace = float(rate["value"]) if rate is not None else None
+    return Printed("clu", step=int(found["step"]), loss=loss, slack=slack, rate=pace)
+
+
+def evaluates(before: str) -> bool:
+    """Say whether what stands before a line's numbers says that an evaluation printed them.
+
+    >>> evaluates("INFO eval "), evaluates("[validation] "), evaluates("/jobs/eval "), evaluates("")
+    (True, True, False, False)
+    """
+    return _EVALUATES.search(before) is not None
+
+
+def _of_block(text: str) -> Printed | None:
+    if "Train time/batch:" in text and (found := _COMPOSER_STEP.search(text)):
+        evaluated = evaluates(text[: found.start()])
+        step = None if evaluated else int(found["step"])
+        return Printed("composer", "evaluation" if evaluated else "training", step)
+    if "Train loss/train/total:" in text and (found := _COMPOSER_LOSS.search(text)):
+        return _loss_alone("composer", found)
+    if "train/C" in text and (found := _OLMO_LOSS.search(text)):
+        return _loss_alone("olmo", found)
+    return None
+
+
+def _loss_alone(name: str, found: re.Match[str]) -> Printed:
+    if evaluates(found.string[: found.start()]):
+        return Printed(name, "evaluation")
+    return Printed(name, loss=number_of(found["loss"]), slack=slack_of(found["loss"]))

@@ -1,0 +1,129 @@
+"""Start-up proof: texts that a start must show in its log, and texts that it must not (H17).
+
+The contract names them: `policy.lines_expected` and `policy.lines_forbidden`. A line that was seen
+stays seen: it is kept from check to check, since the first lines leave the log's tail.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobState, SourceState
+from watchkeeper.domain.values.check import Startup
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import LaunchPlan
+from watchkeeper.domain.values.instance import Instance, is_moving
+from watchkeeper.domain.values.observation.observation import NamedLine, Observation
+
+LINES_READ_MAX = 2_000
+"""Lines of output read of an instance whose contract names texts: a start is longer than a tail."""
+
+WHOLE_CHARACTERS_MAX = 1_000_000
+"""An output longer than this counts as cut: orchestrators read a bounded end of a long one."""
+
+STARTUP_ALLOWANCE = timedelta(minutes=45)
+"""How long a job that runs may initialise before it must have shown what is expected.
+
+Practice pages for a job that initialises for 45 min; a cold compile takes 15 to 40.
+"""
+
+RESUME_ONLY = (
+    "Starting from scratch",
+    "No checkpoints found",
+    "Discovered latest checkpoint",
+    "Loading checkpoint from",
+    "Resuming training from step",
+)
+"""What training loops print about a resume: it says nothing wrong, or nothing at all, on a start
+from scratch. A named text that holds one of these is judged where there is something to resume."""
+
+LINE_MAX = 300
+"""Characters kept of a line."""
+
+FORBIDDEN_MAX = 4
+"""Forbidden lines kept: the first one is enough to act on."""
+
+
+def named_texts(contract: Contract) -> tuple[str, ...]:
+    """Return the texts that a contract says anything about."""
+    return tuple(dict.fromkeys(contract.policy.lines_forbidden + contract.policy.lines_expected))
+
+
+def named_lines(contract: Contract, lines: Iterable[str]) -> tuple[NamedLine, ...]:
+    """Return the first line of an output that shows each text that the contract names."""
+    found: dict[str, NamedLine] = {}
+    wanted = set(named_texts(contract))
+    for line in lines:
+        if not wanted:
+            break
+        for text in [text for text in wanted if text in line]:
+            found[text] = NamedLine(text=text, line=line.strip()[:LINE_MAX])
+            wanted.remove(text)
+    return tuple(found[text] for text in named_texts(contract) if text in found)
+
+
+def judged_texts(texts: Iterable[str], plan: LaunchPlan) -> tuple[str, ...]:
+    """Return those of the contract's texts that mean something for an instance.
+
+    Args:
+        texts: Of `policy.lines_expected` or `policy.lines_forbidden`.
+        plan: The instance's plan: what is about a resume counts only where it resumes.
+    """
+    resumes = plan.resume_step is not None
+    return tuple(text for text in texts if resumes or not any(own in text for own in RESUME_ONLY))
+
+
+def is_cut(lines: tuple[str, ...], lines_max: int) -> bool:
+    """Say whether an output may be longer than what was read of its end."""
+    return len(lines) >= lines_max or sum(map(len, lines)) >= WHOLE_CHARACTERS_MAX
+
+
+def startup_shown(run: Run, seen: Observation, before: Startup) -> Startup:
+    """Add to what is known of a start which named texts its log has shown.
+
+    Args:
+        run: With the contract.
+        seen: The observation.
+        before: What is known by now of this instance.
+    """
+    contract = contract_of(run)
+    if not named_texts(contract):
+        return before
+    named = (*seen.named_lines, *named_lines(contract, seen.log_lines))
+    shown = {one.text: one.line for one in reversed(named)}
+    policy, plan = contract.policy, run.instances[-1].plan
+    wrong = judged_texts(policy.lines_forbidden, plan)
+    forbidden = [shown[text] for text in wrong if text in shown]
+    met = {*before.expected, *shown}
+    logs = next((one for one in seen.readings if one.source == "logs"), None)
+    answered = logs is not None and logs.state is SourceState.FRESH
+    return before.model_copy(
+        update={
+            "forbidden": tuple(dict.fromkeys((*before.forbidden, *forbidden)))[:FORBIDDEN_MAX],
+            "expected": tuple(text for text in policy.lines_expected if text in met),
+            # Where nothing was printed, or only the end of it was read, silence proves nothing.
+            "whole": answered and bool(seen.log_lines) and not seen.log_cut,
+        }
+    )
+
+
+def shows_forbidden(check: CheckRecorded) -> str:
+    """Say which line of a start was forbidden; empty where none was seen."""
+    lines = check.startup.forbidden
+    return f"a start-up line that the contract forbids: {lines[0]}" if lines else ""
+
+
+def lines_awaited(run: Run, instance: Instance, check: CheckRecorded) -> tuple[str, ...]:
+    """Return the expected texts that a start has not shown yet."""
+    expected = judged_texts(contract_of(run).policy.lines_expected, instance.plan)
+    return tuple(text for text in expected if text not in check.startup.expected)
+
+
+def is_past_start(instance: Instance, check: CheckRecorded, now: datetime) -> bool:
+    """Say whether a start is over: training is seen to move, or the allowance has passed."""
+    if check.job is None or check.job.state is not JobState.RUNNING:
+        return False
+    began = check.job.started_at or instance.launched_at
+    late = began is not None and now - began > STARTUP_ALLOWANCE
+    return late or is_moving(instance.plan, check.progress)

@@ -1,0 +1,32 @@
+"""Signatures: the known messages, one data file for each family."""
+
+from watchkeeper.domain.reading.signatures.loading import signatures_of
+from watchkeeper.domain.reading.signatures.model import Signature
+
+__all__ = ["CAUSES", "GUARDS", "MARKS", "SIGNATURES"]
+
+GUARDS: tuple[Signature, ...] = signatures_of("harmless_words", "harmless_lines")
+"""What is harmless in a line; read before everything else."""
+
+CAUSES: tuple[Signature, ...] = signatures_of(
+    "answers",
+    "nvidia",
+    "tpu",
+    "hosts",
+    "capacity",
+    "collectives",
+    "work",
+    "services",
+    "network",
+    "code",
+)
+"""What names a cause, or answers one.
+
+Where several of one rank match one line, the first in this order counts.
+"""
+
+MARKS: tuple[Signature, ...] = signatures_of("marks")
+"""What shows that something failed, without a cause."""
+
+SIGNATURES: tuple[Signature, ...] = (*GUARDS, *CAUSES, *MARKS)
+"""All of them."""

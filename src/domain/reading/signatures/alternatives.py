@@ -1,0 +1,98 @@
+"""What lines of one shape can say that depends on their digits: alternatives of expressions."""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+from ahocorasick_rs import Implementation
+
+from watchkeeper.domain.reading.signatures.expressions import FLAGS, Expression, finder
+from watchkeeper.domain.reading.signatures.known_lines import Doubt, folded
+from watchkeeper.domain.reading.signatures.literals import Branch, branches_of
+from watchkeeper.domain.reading.signatures.prefixes import texts_of
+from watchkeeper.domain.reading.signatures.shapes import takes_any_digit, with_any_digit
+
+
+class _Alternative:
+    """`a` or `b` of an expression `a|b`: the expression holds in a line where one of them does."""
+
+    def __init__(self, branch: Branch, anchored: bool) -> None:
+        self._pattern = branch.pattern
+        self._anchored = anchored
+        self.any_digit = takes_any_digit(branch.pattern)
+        self.also = tuple(tuple(text.encode() for text in texts) for texts in branch.also)
+
+    @cached_property
+    def _search(self) -> re.Pattern[str]:
+        return re.compile(self._pattern, FLAGS)
+
+    @cached_property
+    def _with_any_digit(self) -> re.Pattern[str] | None:
+        pattern = with_any_digit(self._pattern)
+        return None if pattern is None else re.compile(pattern, FLAGS)
+
+    def holds(self, line: str) -> bool:
+        return self._found(self._search, line)
+
+    def may_hold(self, shape: str) -> bool:
+        """Say whether it may hold in some line of a shape."""
+        search = self._with_any_digit
+        return search is None or self._found(search, shape)
+
+    def _found(self, search: re.Pattern[str], line: str) -> bool:
+        texts = texts_of(line, line) if self._anchored else (line,)
+        return any(search.search(text) for text in texts)
+
+
+class Alternatives:
+    """The alternatives of expressions that name digits.
+
+    Args:
+        expressions: Those to which not all digits are alike.
+    """
+
+    def __init__(self, expressions: Sequence[Expression]) -> None:
+        """Find the texts that they need, with every digit as 0."""
+        self._always: list[_Alternative] = []
+        users: dict[bytes, list[tuple[bytes, _Alternative]]] = {}
+        for one in expressions:
+            for branch in branches_of(one.signature.pattern):
+                alternative = _Alternative(branch, one.anchored)
+                if not branch.needed:
+                    self._always.append(alternative)
+                for literal in branch.needed:
+                    text = literal.encode()
+                    users.setdefault(folded(text), []).append((text, alternative))
+        self._users = list(users.values())
+        self._finder = finder((text.decode() for text in users), Implementation.ContiguousNFA)
+
+    def doubts(self, shape: str) -> tuple[Doubt, ...] | None:
+        """Return what lines of a shape may say by their digits; none where each may by its words.
+
+        Args:
+            shape: A line with every digit as 0.
+        """
+        small = shape.lower().encode("utf-8", "replace") + b"\n"
+        found = self._finder.find_matches_as_indexes(small, overlapping=True)
+        routes = [(b"", one) for one in self._always]
+        routes += [user for at in {literal for literal, _, _ in found} for user in self._users[at]]
+        told: dict[_Alternative, tuple[bytes, ...]] = {}
+        nothing: list[bytes] = []
+        for literal, one in routes:
+            sets = [[text for text in texts if folded(text) in small] for texts in one.also]
+            if not all(sets):
+                continue
+            named = (texts for texts in ([literal], *sets) if all(map(_named, texts)))
+            wanted = next(named, nothing)
+            before = told.get(one)
+            either = before is None or (before and wanted)
+            told[one] = tuple(sorted({*(before or ()), *wanted})) if either else ()
+        left = [(one, texts) for one, texts in told.items() if one.may_hold(shape)]
+        if any(one.any_digit for one, _ in left):
+            return None
+        return tuple((texts, one.holds) for one, texts in left)
+
+
+def _named(text: bytes) -> bool:
+    """Say whether a text names a digit."""
+    return re.search(rb"\d", text) is not None

@@ -1,0 +1,65 @@
+"""Lines of source code that a traceback repeats below a frame: what they name did not fail there.
+
+`wandb.log({"s": smaple})` below a frame of the run's own file is no failure of wandb.
+"""
+
+import re
+from collections.abc import Sequence
+
+from watchkeeper.domain.reading.signatures.prefixes import bare
+
+_FRAME = re.compile(r"^\s*(?:[|+ ]*)File \"[^\"]+\", line \d+|^\s+\.\.\. *$")
+_CODE_INDENT = 2
+"""Source code is set in by so much more than its frame."""
+
+
+def may_be_frame(line: str) -> bool:
+    """Say whether a line has what `is_frame` needs."""
+    return 'File "' in line or "..." in line
+
+
+def is_frame(line: str) -> bool:
+    """Say whether a line is a place of a traceback, behind any prefix."""
+    if not may_be_frame(line):
+        return False
+    return _FRAME.match(line) is not None or _FRAME.match(bare(line)) is not None
+
+
+def may_be_echo(line: str) -> bool:
+    """Say whether a line is set in, as source code below a frame is."""
+    return "  " in line and _indent(line) >= _CODE_INDENT
+
+
+def is_echo(line: str, above: str) -> bool:
+    """Say whether a line is source code that stands below the frame `above`.
+
+    An error below a frame without code is none: it is set in no further than its frame.
+    """
+    if not is_frame(above) or is_frame(line):
+        return False
+    return _indent(line) >= _CODE_INDENT and _indent(line) > _indent(above)
+
+
+def frame_above(line: str, before: Sequence[str]) -> str:
+    """Return the frame below which a line stands; none where a line between is set in less.
+
+    Python repeats a statement of several lines, each with a line of carets.
+
+    Args:
+        line: A line that `may_be_echo`.
+        before: The lines before it, oldest first.
+    """
+    least = _indent(line)
+    for above in reversed(before):
+        indent = _indent(above)
+        if is_frame(above):
+            return above if indent < least else ""
+        least = min(least, indent)
+        if least < _CODE_INDENT:
+            break
+    return ""
+
+
+def _indent(line: str) -> int:
+    code = bare(line)
+    return len(code) - len(code.lstrip())

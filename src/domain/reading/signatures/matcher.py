@@ -1,0 +1,278 @@
+"""Reads lines with all signatures at once: plain texts first, expressions where one hits."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from ahocorasick_rs import Implementation
+
+from watchkeeper.domain.reading.signatures import CAUSES, GUARDS, MARKS
+from watchkeeper.domain.reading.signatures.alternatives import Alternatives
+from watchkeeper.domain.reading.signatures.echoes import is_echo, may_be_frame
+from watchkeeper.domain.reading.signatures.expressions import FLAGS, Expression, Index, finder
+from watchkeeper.domain.reading.signatures.known_lines import Known, KnownLines, folded
+from watchkeeper.domain.reading.signatures.literals import literals_of
+from watchkeeper.domain.reading.signatures.model import Rank, Scope, Signature
+from watchkeeper.domain.reading.signatures.passed_over import (
+    BEHIND,
+    COUNTS,
+    SCALES,
+    bare_number,
+    is_part,
+    needed_behind,
+    without_counters,
+)
+from watchkeeper.domain.reading.signatures.plain_errors import is_message, raised_at
+from watchkeeper.domain.reading.signatures.prefixes import texts_of
+from watchkeeper.domain.reading.signatures.shapes import Shapes
+
+WINDOW_MAX = 4_000
+"""Characters of a longer line that are read around a hit."""
+
+ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""Colours and cursor movements of a terminal (ECMA-48)."""
+
+_WARNING = re.compile(
+    r"^\W{0,3}(?:\S+ ){0,4}?\[?(?:WARN(?:ING)?|DEBUG|INFO|NOTICE)\b|^W\d{4} |^W \d\d-\d\d |\w+Warn"
+    r"ing:|"
+    r"level=(?:info|warn|debug)|\"level\": ?\"(?:info|warn|debug)",
+    FLAGS,
+)
+_WARNING_WORDS = ("warn", "debug", "info", "notice")
+_BAR = re.compile(r"\d+%\||\b\d+/\d+ \[\d+:\d+|\bit/s\b|s/it\b")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|;")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one line says.
+
+    Attributes:
+        signatures: Those that hold, the strongest first.
+        silenced: Guards that took something out of it.
+        answers: A recovery or success that answers earlier lines.
+    """
+
+    signatures: tuple[Signature, ...] = ()
+    silenced: tuple[Signature, ...] = ()
+    answers: tuple[Signature, ...] = ()
+
+
+_NOTHING = Reading()
+
+
+class Matcher:
+    """All signatures.
+
+    Args:
+        plainly: Try every expression on every line, without the plain texts: slow, and what the
+            quick way has to equal.
+
+    Raises:
+        UnreadPattern: A signature's pattern requires no plain text.
+    """
+
+    def __init__(self, plainly: bool = False) -> None:
+        """Find the texts that they need."""
+        self._plainly = plainly
+        self._all = [Expression(one) for one in (*GUARDS, *CAUSES, *MARKS)]
+        self._guards = len(GUARDS)
+        self._every = set(range(len(self._all)))
+        needed = {text for one in (*CAUSES, *MARKS) for text in literals_of(one.pattern)}
+        claims = sorted({bare_number(text) for text in needed})
+        self._numbers = {at for at, literal in enumerate(claims) if literal.isdigit()}
+        self._behind = {claims.index(text): needed_behind(text, claims) for text in BEHIND}
+        self._claims = finder(claims, Implementation.DFA)
+        # Only lines that were hit are looked at with this one.
+        self._index = Index(self._all)
+        self._exact = {at for at, one in enumerate(self._all) if not one.any_digit}
+        self._exact_claims = Index([self._all[at] for at in self._exact if at >= self._guards])
+        self._exact_all = Index([self._all[at] for at in self._exact])
+        self._shapes = Shapes(self._learnt)
+        self._known = KnownLines()
+
+    def hits(self, small: bytes) -> Iterator[int]:
+        """Return where lines stand that need a look, in a text in small letters, in order."""
+        if b"\r" in small:
+            small = small.replace(b"\r", b"\n")
+        if not small.endswith(b"\n"):
+            small += b"\n"
+        small = without_counters(small)
+        for literal, start, end in self._claims.find_matches_as_indexes(small):
+            if literal in self._numbers and is_part(small, start, end):
+                continue
+            behind = self._behind.get(literal)
+            if behind is None or behind.match(small, end):
+                yield start
+
+    def without_known(
+        self, body: bytes, small: bytes, silenced: Collection[str]
+    ) -> tuple[bytes, int]:
+        """Return a piece of a log in small letters without the lines that add nothing to it.
+
+        See `KnownLines.without`; what they are is learnt by `learn`.
+        """
+        return (small, 0) if self._plainly else self._known.without(body, small, silenced)
+
+    @cached_property
+    def _claims_by_digits(self) -> Alternatives:
+        return Alternatives([self._all[at] for at in self._exact if at >= self._guards])
+
+    @cached_property
+    def _all_by_digits(self) -> Alternatives:
+        return Alternatives([self._all[at] for at in self._exact])
+
+    def learn(self, line: str) -> None:
+        """Remember a line that was read, where lines of its shape add nothing to a log."""
+        shape = folded(line.encode("utf-8", "replace"))
+        if shape not in self._known:
+            # What a shape tells is learnt when it comes again.
+            told = self._shapes.told(line) or self._shapes.told(line)
+            self._known.learn(shape, self._adds(shape.decode(), told))
+
+    def _adds(self, shape: str, told: Reading | None) -> Known | None:
+        if told is None or told.signatures or told.answers:
+            return None
+        if told is _NOTHING:
+            alternatives = self._claims_by_digits
+        elif "raise " in shape or any(one.scope is not Scope.LINE for one in told.silenced):
+            # A line of source code is read otherwise below a frame; and where something was taken
+            # out of a line, other expressions may hold in what is left.
+            return None
+        else:
+            alternatives = self._all_by_digits
+        doubts = alternatives.doubts(shape)
+        guards = frozenset(one.id for one in told.silenced)
+        return None if doubts is None else (guards, doubts)
+
+    def read(self, line: str, before: str = "") -> Reading:
+        """Read one line.
+
+        Args:
+            line: Without colours and its end.
+            before: The line before it, or the frame of a traceback to which it belongs: below a
+                frame stands source code, which says nothing.
+        """
+        told = self._told(line) if not may_be_frame(before) else None
+        return self._read(line, before) if told is None else told
+
+    def _told(self, line: str) -> Reading | None:
+        """Return what a line says as all of its shape do; none where it has to be read."""
+        told = self._shapes.told(line) if not self._plainly else None
+        if told is None:
+            return None
+        exact = self._exact_claims if told is _NOTHING else self._exact_all
+        return None if exact.possible(_in_small_letters(line)) else told
+
+    def _learnt(self, shape: str) -> Reading | None:
+        """Return what expressions to which all digits are alike say; none where others decide."""
+        small = _in_small_letters(shape)
+        if COUNTS in small or SCALES in small or raised_at(shape):
+            return None
+        return self._read(shape, "", self._index.possible(small) - self._exact)
+
+    def _read(self, line: str, before: str, those: set[int] | None = None) -> Reading:
+        possible = sorted(self._possible(line) if those is None else those)
+        claims = [self._all[number] for number in possible if number >= self._guards]
+        if not claims:
+            return _NOTHING
+        texts = texts_of(line, line)
+        found = _without_messages([one for one in claims if one.holds(texts)], line)
+        if not found:
+            return _NOTHING
+        if is_echo(line, before):
+            return _NOTHING
+        guards = [self._all[number] for number in possible if number < self._guards]
+        # A guard of the whole line silences no answer.
+        claimed = any(one.signature.scope is not Scope.TEXT for one in found)
+        silence, silenced = _silence(guards, line, texts) if claimed else (-1, [])
+        level = int(Rank.MARK) if claimed and _may_warn(line) and _WARNING.search(line) else -1
+        masked = line
+        for one in guards:
+            taken = _taken_out(one, masked)
+            if taken != masked:
+                masked = taken
+                silenced.append(one.signature)
+        changed = masked != line
+        texts = texts_of(line, masked) if changed else texts
+        kept: list[Signature] = []
+        answers: list[Signature] = []
+        dropped = False
+        for one in found:
+            if changed and not one.holds(texts):
+                dropped = True
+                continue
+            if one.signature.scope is Scope.TEXT:
+                answers.append(one.signature)
+            elif one.signature.rank > (silence if one.signature.stated else max(silence, level)):
+                kept.append(one.signature)
+            else:
+                dropped = True
+        kept.sort(key=lambda signature: -signature.rank)
+        if dropped and not claimed:
+            silenced = [*_silence(guards, line, texts)[1], *silenced]
+        return Reading(tuple(kept), tuple(silenced) if dropped else (), tuple(answers))
+
+    def _possible(self, line: str) -> set[int]:
+        if self._plainly:
+            return self._every
+        return self._index.possible(without_counters(_in_small_letters(line)))
+
+
+def _in_small_letters(line: str) -> bytes:
+    return line.lower().encode("utf-8", "replace") + b"\n"
+
+
+def _silence(
+    guards: Sequence[Expression], line: str, texts: tuple[str, ...]
+) -> tuple[int, list[Signature]]:
+    """Return the rank up to which a line says nothing, and the guards that say so."""
+    silenced = [
+        one.signature
+        for one in guards
+        if one.signature.scope is Scope.LINE and any(one.search.search(text) for text in texts)
+    ]
+    ranks = [int(signature.rank) for signature in silenced]
+    if ("/" in line or "%|" in line) and _BAR.search(line):
+        ranks.append(Rank.SYMPTOM)
+    return max(ranks, default=-1), silenced
+
+
+def _may_warn(line: str) -> bool:
+    """Say whether a line has a word that `_WARNING` needs: it is dear where there is none."""
+    small = line.lower()
+    return small.startswith("w") or any(map(small.__contains__, _WARNING_WORDS))
+
+
+def _without_messages(found: list[Expression], line: str) -> list[Expression]:
+    """Leave out claims of infrastructure that rest on the message of a program's own error."""
+    raised = raised_at(line)
+    if raised is None:
+        return found
+    at = raised.start()
+    return [one for one in found if not is_message(one.signature, one.search, line, at)]
+
+
+def _taken_out(part: Expression, line: str) -> str:
+    if part.signature.scope is Scope.PART:
+        return part.search.sub(_blank, line)
+    if part.signature.scope is not Scope.SENTENCE:
+        return line
+    for found in reversed(list(part.search.finditer(line))):
+        ends = [at.end() for at in _SENTENCE_END.finditer(line, 0, found.start())]
+        left = ends[-1] if ends else 0
+        after = _SENTENCE_END.search(line, found.end())
+        right = after.start() if after else len(line)
+        line = line[:left] + " " * (right - left) + line[right:]
+    return line
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+@cache
+def matcher() -> Matcher:
+    """Return the one matcher of this process; it takes a tenth or two of a second to make."""
+    return Matcher()

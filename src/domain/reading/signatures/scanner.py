@@ -1,0 +1,272 @@
+"""Folds a log of any length into the few lines that matter, in memory that does not grow."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from watchkeeper.domain.reading.signatures.echoes import frame_above, may_be_echo
+from watchkeeper.domain.reading.signatures.matcher import ANSI, WINDOW_MAX, Matcher, matcher
+from watchkeeper.domain.reading.signatures.model import Label, Rank, Signature
+from watchkeeper.domain.reading.signatures.prefixes import looks_logged
+
+HITS_MAX = 4
+"""First and last lines kept of each signature."""
+
+BEFORE_LINES = 6
+"""Lines before an error that may say what it was doing."""
+
+TAIL_BYTES = 16_384
+"""End of the text that is kept, for trends of its numbers."""
+
+_PENDING_BYTES_MAX = 1_048_576
+"""A line without an end is cut here."""
+
+_WINDOWS_MAX = 16
+"""Places of a line longer than `WINDOW_MAX` that are read: a line full of alarming words costs no
+more than these, whatever its length. What stands behind the last of them is not read."""
+
+_PIECE_BYTES = 32_768
+"""Lines that need a look are found piece by piece, and what they taught helps with the next."""
+
+_CROWDED = 16
+"""Where more than one line in so many needs a look, lines that add nothing are left out first."""
+
+_CROWDED_MIN = 64
+"""Lines of a piece below which nothing is gained."""
+
+_BEFORE_BYTES_MAX = 8_192
+_ESCAPE_BYTES_MAX = 300
+_BYTE_ORDER_MARK = "\ufeff"
+
+SUCCESS = "recovered.success"
+"""The signature that states a success."""
+
+_NOISE_LINES = 60
+"""After a success so many lines of weak claims are the noise of a shutdown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A signature in a line.
+
+    Attributes:
+        signature: Which one.
+        number: The line's number, from 1.
+        line: The line.
+        before: The lines before it, oldest first, where it names an error.
+    """
+
+    signature: Signature
+    number: int
+    line: str
+    before: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Kept:
+    """The first and last hits of one signature, and how many there were."""
+
+    first: list[Hit] = field(default_factory=list[Hit])
+    last: deque[Hit] = field(default_factory=lambda: deque[Hit](maxlen=HITS_MAX))
+    count: int = 0
+
+    def add(self, hit: Hit) -> None:
+        """Keep a hit where there is room."""
+        self.count += 1
+        (self.first if len(self.first) < HITS_MAX else self.last).append(hit)
+
+
+@dataclass(slots=True)
+class Scanner:
+    """Reads a log piece by piece; give the pieces to `feed`, then call `finish` once.
+
+    Attributes:
+        kept: What was found, by the signature's id.
+        silenced: Guards that took something out of the reading, by id, with a line of each.
+        answered: Recoveries and successes, by id.
+        lines: Lines read so far.
+        logged: Some line that matters came from a log: it carries a time, a rank or an exception.
+        tail: The end of the text.
+        said: Something other than white space stood before that end.
+    """
+
+    kept: dict[str, Kept] = field(default_factory=dict[str, Kept])
+    silenced: dict[str, Hit] = field(default_factory=dict[str, Hit])
+    answered: dict[str, Hit] = field(default_factory=dict[str, Hit])
+    lines: int = 0
+    logged: bool = False
+    tail: bytes = b""
+    said: bool = False
+    _pending: bytes = b""
+    _done: int = 0
+    _held: bytes = b""
+    _succeeded: int | None = None
+    _looks: int = 0
+    _crowded: bool = False
+    _matcher: Matcher = field(default_factory=matcher)
+
+    @property
+    def held_bytes(self) -> int:
+        """How much of the log is in memory; it does not grow with the log."""
+        return len(self.tail) + len(self._pending) + len(self._held)
+
+    @property
+    def blank(self) -> bool:
+        """Whether there was nothing to read: no bytes at all, or white space only."""
+        text = self.tail.decode("utf-8", "replace")
+        return not self.said and not text.replace(_BYTE_ORDER_MARK, "").strip()
+
+    def feed(self, data: bytes) -> None:
+        """Read the next piece of the log; it may end anywhere, also inside a character."""
+        data = self._cleaned(data)
+        if not data:
+            return
+        held = self.tail + data
+        self.tail = held[-TAIL_BYTES:]
+        self.said = self.said or bool(held[:-TAIL_BYTES].strip())
+        buffer = self._pending + data
+        end = buffer.rfind(b"\n") + 1
+        if end <= self._done:
+            if len(buffer) - self._done <= _PENDING_BYTES_MAX:
+                self._pending = buffer
+                return
+            end = len(buffer)
+        self._read(buffer, end)
+
+    def finish(self) -> None:
+        """Read what is left: a last line without an end."""
+        self._pending += self._held
+        self._held = b""
+        if len(self._pending) > self._done:
+            self._read(self._pending, len(self._pending))
+
+    def _cleaned(self, data: bytes) -> bytes:
+        """Take out colours, Windows' ends of lines and NULs, also where a piece ends inside of one.
+
+        A log that was cut while it was written begins with as many NULs as it had bytes.
+        """
+        data = data.replace(b"\0", b"") if b"\0" in data else data
+        data, self._held = self._held + data, b""
+        if data.endswith(b"\r"):
+            data, self._held = data[:-1], b"\r"
+        begun = data.rfind(b"\x1b", max(len(data) - _ESCAPE_BYTES_MAX, 0))
+        if begun >= 0 and ANSI.match(data, begun) is None:
+            data, self._held = data[:begun], data[begun:] + self._held
+        if b"\x1b" in data:
+            data = ANSI.sub(b"", data)
+        return data.replace(b"\r\n", b"\n") if b"\r" in data else data
+
+    def _read(self, buffer: bytes, end: int) -> None:
+        body = buffer[:end]
+        small = body.lower()
+        wrapped = b"\r" in body
+        until = counted = self._done
+        windows, line = 0, -1
+        number = self.lines + 1
+        for start in self._starts(body, small):
+            if start < until:
+                continue
+            left, right = _bounds(body, start, wrapped)
+            number += body.count(b"\n", counted, left)
+            counted = left
+            until = right + 1
+            if right - left > WINDOW_MAX:
+                windows = windows + 1 if line == left else 1
+                line = left
+                end_of_line = right
+                left = max(left, start - WINDOW_MAX // 2)
+                right = min(right, start + WINDOW_MAX // 2)
+                until = right if windows < _WINDOWS_MAX else end_of_line + 1
+            self._take(body, left, right, number)
+        self.lines += body.count(b"\n", self._done) + (not body.endswith(b"\n"))
+        before = _lines_before(body, len(body))
+        self._pending = body[before:] + buffer[end:]
+        self._done = len(body) - before
+
+    def _starts(self, body: bytes, small: bytes) -> Iterator[int]:
+        """Return where lines stand that need a look, piece by piece."""
+        at = 0
+        while at < len(small):
+            end = small.rfind(b"\n", at, at + _PIECE_BYTES) + 1 or small.find(b"\n", at) + 1
+            end = end or len(small)
+            piece, known, looks = small[at:end], 0, self._looks
+            lines = piece.count(b"\n")
+            if self._crowded:
+                piece, known = self._matcher.without_known(body[at:end], piece, self.silenced)
+            for start in self._matcher.hits(piece):
+                yield at + start
+            self._crowded = (known + self._looks - looks) * _CROWDED > max(lines, _CROWDED_MIN)
+            at = end
+
+    def _take(self, body: bytes, left: int, right: int, number: int) -> None:
+        line = _text(body[left:right])
+        above = _text(body[body.rfind(b"\n", 0, max(left - 1, 0)) + 1 : max(left - 1, 0)])
+        if may_be_echo(line):
+            above = frame_above(line, _before(body, left)) or above
+        reading = self._matcher.read(line, above)
+        self._looks += 1
+        if self._crowded:
+            self._matcher.learn(line)
+        for signature in reading.answers:
+            self._answer(Hit(signature, number, line))
+        for signature in reading.silenced:
+            self.silenced.setdefault(signature.id, Hit(signature, number, line))
+        if not reading.signatures:
+            return
+        self.logged = self.logged or looks_logged(line)
+        before = _before(body, left)
+        answered = {label for answer in reading.answers for label in answer.cancels}
+        for signature in reading.signatures:
+            if signature.label in answered:
+                continue
+            if self._is_noise(signature, number):
+                self.silenced.setdefault(signature.id, Hit(signature, number, line))
+                continue
+            self.kept.setdefault(signature.id, Kept()).add(Hit(signature, number, line, before))
+
+    def _answer(self, hit: Hit) -> None:
+        self.answered.setdefault(hit.signature.id, hit)
+        cancels = hit.signature.cancels
+        for name in [n for n, kept in self.kept.items() if _is_answered(kept, cancels)]:
+            gone = self.kept.pop(name)
+            self.silenced.setdefault(name, gone.first[0])
+        if hit.signature.id == SUCCESS:
+            self._succeeded = hit.number
+
+    def _is_noise(self, signature: Signature, number: int) -> bool:
+        if self._succeeded is None or signature.rank > Rank.SYMPTOM:
+            return False
+        return 0 <= number - self._succeeded <= _NOISE_LINES
+
+
+def _is_answered(kept: Kept, cancels: tuple[Label, ...]) -> bool:
+    return kept.first[0].signature.label in cancels
+
+
+def _bounds(body: bytes, start: int, wrapped: bool) -> tuple[int, int]:
+    left = body.rfind(b"\n", 0, start) + 1
+    right = body.find(b"\n", start)
+    right = len(body) if right < 0 else right
+    if wrapped:
+        left = max(left, body.rfind(b"\r", left, start) + 1)
+        inner = body.find(b"\r", start, right)
+        right = inner if inner >= 0 else right
+    return left, right
+
+
+def _lines_before(body: bytes, at: int) -> int:
+    """Return where the lines before a place begin that may belong to it."""
+    begin = at
+    for _ in range(BEFORE_LINES):
+        begin = body.rfind(b"\n", 0, max(begin - 1, 0)) + 1
+        if begin == 0 or at - begin > _BEFORE_BYTES_MAX:
+            break
+    return max(begin, at - _BEFORE_BYTES_MAX)
+
+
+def _before(body: bytes, left: int) -> tuple[str, ...]:
+    return tuple(_text(body[_lines_before(body, left) : left]).split("\n")[:-1])
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r")

@@ -1,0 +1,226 @@
+"""What a check keeps of the further sources: what the rules read, and no more than that."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from watchkeeper.domain.reading.progress.bare_bars import bars_of, read_in
+from watchkeeper.domain.reading.progress.progress import progress_of
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import TERMINAL, JobFacts, JobState, SourceState, Step
+from watchkeeper.domain.values.observation.observation import Observation
+from watchkeeper.domain.values.observation.sources import (
+    AttemptFacts,
+    AttemptState,
+    CapacityFacts,
+    HostFacts,
+    NodeFacts,
+    OtherJob,
+    TelemetryFacts,
+)
+
+ATTEMPTS_MAX = 8
+"""Tries of tasks kept in a check."""
+
+NODES_MAX = 8
+"""Machines that are not alive, kept in a check."""
+
+HOSTS_MAX = 8
+"""Machines kept in a check: those with the least free disk, or a folder that is no mount."""
+
+OTHERS_MAX = 4
+"""Other jobs kept in a check."""
+
+GAUGES_MAX = 16
+"""Gauges kept in a check."""
+
+UNMET_MAX = 8
+"""Demands that nothing serves, kept in a check."""
+
+UNMET_LINE_MAX = 200
+"""Characters kept of a demand that only the reason for the wait names."""
+
+BURST = timedelta(minutes=10)
+"""Tries that failed within this of the newest failure belong to it: the first is the cause."""
+
+_FAILED = frozenset(
+    {
+        AttemptState.FAILED,
+        AttemptState.KILLED,
+        AttemptState.PREEMPTED,
+        AttemptState.WORKER_FAILED,
+    }
+)
+_UNMET = re.compile(
+    r"\b(?:Unsatisfied autoscaler demand|No workers match constraints)\b[^\n;]*", re.IGNORECASE
+)
+"""The heads by which Iris' scheduler and autoscaler say that nothing changes by waiting."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NOT_BEGUN = re.compile(r"\bProgress on:train\s+-/(?P<maximum>\d{1,15})(?=\s|$)")
+"""The bar that is printed before anything ran: no progress, and its maximum is exact."""
+
+
+def with_sources(check: CheckRecorded, run: Run, seen: Observation) -> CheckRecorded:
+    """Return the check with what it keeps of attempts, capacity, nodes, hosts, gauges, others.
+
+    Args:
+        check: Without them.
+        run: The run before the check.
+        seen: The observation.
+    """
+    fresh = {r.source for r in check.readings if r.state is SourceState.FRESH}
+    asked = {reading.source for reading in check.readings}
+    # A source that is not named among the readings came with the orchestrator's own answer.
+    told = {name for name in ("attempts", "cluster", "hosts", "telemetry") if name not in asked}
+    usable = fresh | told
+    attempts = seen.attempts if "attempts" in usable else ()
+    kept = {
+        "job": _counted(check.job, attempts),
+        "attempts": kept_attempts(attempts),
+        "capacity": _capacity(seen.capacity if "cluster" in usable else None, attempts),
+        "nodes": _nodes(seen.nodes) if "cluster" in usable else (),
+        "hosts": _hosts(seen.hosts) if "hosts" in usable else (),
+        "telemetry": _telemetry(seen.telemetry) if "telemetry" in usable else None,
+        "others": _others(seen.others),
+        "maximum_shown": _maximum(check, run, seen),
+    }
+    return check.model_copy(update=kept)
+
+
+def _counted(job: JobFacts | None, attempts: tuple[AttemptFacts, ...]) -> JobFacts | None:
+    """Return the job with the tries that failed inside it, also where only their numbers say so.
+
+    Tries are numbered from 0, so that before the newest one as many failed.
+    """
+    newest = max((one.attempt for one in attempts), default=0)
+    if job is None or newest <= job.attempts_failed:
+        return job
+    return job.model_copy(update={"attempts_failed": newest})
+
+
+def kept_attempts(attempts: tuple[AttemptFacts, ...]) -> tuple[AttemptFacts, ...]:
+    """Return the tries that failed, in time order; of many, the first ones of the newest burst.
+
+    The first task that failed is the cause; those killed after it are collateral.
+    """
+    failed = sorted((one for one in attempts if one.state in _FAILED), key=_ended)
+    if not failed:
+        return ()
+    newest = _ended(failed[-1])
+    burst = [one for one in failed if newest - _ended(one) <= BURST]
+    chosen = burst[:ATTEMPTS_MAX]
+    room = ATTEMPTS_MAX - len(chosen)
+    before = failed[: len(failed) - len(burst)]
+    return (*(before[-room:] if room else ()), *chosen)
+
+
+def _ended(attempt: AttemptFacts) -> datetime:
+    return attempt.ended_at or attempt.started_at or _EPOCH
+
+
+def _capacity(
+    told: CapacityFacts | None, attempts: tuple[AttemptFacts, ...]
+) -> CapacityFacts | None:
+    """Return what is wanted and granted; tasks that wait tell it where nobody else does."""
+    newest = {one.task: one for one in sorted(attempts, key=lambda one: one.attempt)}
+    pending = [one for one in newest.values() if one.state is AttemptState.PENDING]
+    if told is None and not pending:
+        return None
+    facts = told or CapacityFacts()
+    named = _UNMET.search(facts.pending_reason)
+    unmet = facts.unmet or ((named[0].strip()[:UNMET_LINE_MAX],) if named is not None else ())
+    changes: dict[str, object] = {"unmet": unmet[:UNMET_MAX]}
+    if pending and facts.wanted is None and facts.granted is None:
+        changes["wanted"] = len(newest)
+        changes["granted"] = len(newest) - len(pending)
+    if pending and not facts.pending_reason:
+        changes["pending_reason"] = next((one.message for one in pending if one.message), "")
+    reason = str(changes.get("pending_reason", facts.pending_reason))
+    changes["pending_reason"] = reason[:300]
+    return facts.model_copy(update=changes)
+
+
+def _nodes(nodes: tuple[NodeFacts, ...]) -> tuple[NodeFacts, ...]:
+    gone = [one for one in nodes if one.alive is False]
+    # The ones that went last are the ones that matter.
+    gone.sort(key=lambda one: (one.since is None, one.since or _EPOCH), reverse=True)
+    return tuple(one.model_copy(update={"reason": one.reason[:300]}) for one in gone[:NODES_MAX])
+
+
+def _hosts(hosts: tuple[HostFacts, ...]) -> tuple[HostFacts, ...]:
+    def order(host: HostFacts) -> tuple[bool, float]:
+        mounted = all(mount.mounted is not False for mount in host.mounts)
+        free = free_share(host)
+        return mounted, 1.0 if free is None else free
+
+    return tuple(sorted(hosts, key=order)[:HOSTS_MAX])
+
+
+def waits_again(check: CheckRecorded) -> bool:
+    """Say whether a job that is called RUNNING has no machine at all.
+
+    An orchestrator that retries by itself may keep a job RUNNING while all of its tasks wait.
+    """
+    told, job = check.capacity, check.job
+    if told is None or job is None or job.state is not JobState.RUNNING:
+        return False
+    return bool(told.wanted) and told.granted == 0
+
+
+def waits(check: CheckRecorded) -> bool:
+    """Say whether a job waits for machines, for the first time or once more."""
+    return waits_again(check) or (check.job is not None and check.job.state is JobState.PENDING)
+
+
+def free_share(host: HostFacts) -> float | None:
+    """Return which share of a machine's disk is free, 0 to 1; none where nobody could tell."""
+    if host.total_bytes is None or host.free_bytes is None or host.total_bytes <= 0:
+        return None
+    return min(host.free_bytes / host.total_bytes, 1.0)
+
+
+def _telemetry(gauges: TelemetryFacts | None) -> TelemetryFacts | None:
+    if gauges is None:
+        return None
+    names = sorted(gauges.values)[:GAUGES_MAX]
+    return gauges.model_copy(update={"values": {name: gauges.values[name] for name in names}})
+
+
+def _others(others: tuple[OtherJob, ...]) -> tuple[OtherJob, ...]:
+    living = [one for one in others if one.state not in TERMINAL]
+    known = [one for one in living if one.state is not JobState.NOT_FOUND]
+    return tuple(known[:OTHERS_MAX])
+
+
+def _maximum(check: CheckRecorded, run: Run, seen: Observation) -> Step | None:
+    """Return the largest exact maximum shown; what an instance showed once stays shown.
+
+    From 1,000 steps on bars round what they show, so that only the first lines are exact.
+    """
+    bars = _maxima(seen.log_lines, bars_of(run, check.instance, seen.log_lines))
+    tracker = [r for r in check.readings if r.source == "tracker" and not r.reason]
+    held = seen.tracker.final_step if seen.tracker is not None and tracker else None
+    last = run.last_check
+    before = None
+    if last is not None and last.event.instance == check.instance:
+        before = last.event.maximum_shown
+    known = [one for one in (*bars, held) if one is not None]
+    return max(known) if known else before
+
+
+def _maxima(lines: tuple[str, ...], bare: frozenset[Step]) -> list[Step]:
+    """Return the exact maxima of the newest progress line and of bars that have not begun."""
+    unbegun = lines if "-/" in "\n".join(lines) else ()
+    begins = (_NOT_BEGUN.search(line) for line in unbegun if "-/" in line)
+    found = [int(one["maximum"]) for one in begins if one is not None]
+    for line in reversed(lines):
+        read = read_in(line, bare)
+        shown = progress_of(read) if read is not None else None
+        if read is None or shown is None or (read.format == "composer" and not shown.maximum):
+            continue  # Composer's count stands below the line that shows its maximum.
+        # An epoch's bar counts the batches of one epoch.
+        if shown.maximum is not None and not read.in_epoch and "Epoch" not in line:
+            found.append(shown.maximum)
+        break
+    return found

@@ -1,0 +1,197 @@
+"""Where a Python error was raised: read from a traceback, so that a fix can name file and line."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+
+from watchkeeper.domain.values.contract.parts import IGNORED
+from watchkeeper.domain.values.contract.recover import TRAJECTORY, RecoverPart
+from watchkeeper.domain.values.text_evidence import Frame, Raised
+
+ERROR_MAX = 300
+"""Characters kept of a line of a traceback."""
+
+SMALL = frozenset(
+    {
+        "NameError",
+        "UnboundLocalError",
+        "ImportError",
+        "ModuleNotFoundError",
+        "SyntaxError",
+        "IndentationError",
+        "TabError",
+        "KeyError",
+    }
+)
+"""Errors of small code bugs, as the written monitoring loop lists them. Python's own subclasses of
+them count; a KeyError only where the line itself names the key."""
+
+_PREFIX = re.compile(
+    r"^(?:\s*(?:\x1b\[[0-9;]*m)?(?:\((?:[^()]*\bpid=\d+[^()]*)\)|\([Rr]ank[ =:_-]?\d+\):?"
+    r"|rank ?\d+:|\[(?:default|[Rr]ank[ =:_-]?)?\d+\]:?|\[\d+,\d+\]<std(?:err|out)>:"
+    r"|\[pod/[^\]\s]{1,120}\])(?:\x1b\[[0-9;]*m)?\s?)+"
+)
+"""What Ray, torchrun, mpirun, kubectl and launchers put before each line of a worker."""
+
+TRACEBACK = "Traceback (most recent call last)"
+"""How Python begins one."""
+
+_HEADER = re.compile(r"^\s*(?:\|\s*)?Traceback \(most recent call last\):\s*$")
+_FRAME = re.compile(
+    r'^\s*(?:\|\s*)?File "(?P<file>[^"]{1,300})", line (?P<line>\d{1,9})'
+    r"(?:, in (?P<name>\S{1,200}))?"
+)
+_ERROR = re.compile(
+    r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning))(?::|\s*$)"
+)
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3[\d.]*/|^<")
+
+
+def raised_in(lines: Iterable[str]) -> Raised | None:
+    """Return where the last whole traceback of a log was raised; none where none is whole.
+
+    Args:
+        lines: Oldest first. What Ray and torchrun put before a worker's lines is left out.
+    """
+    found: Raised | None = None
+    for kind, error, frames in _tracebacks(lines):
+        found = _raised(kind, error, frames) or found
+    return found
+
+
+def ends_in(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the line that each traceback of a log ends in; empty for one that is not whole.
+
+    Strict, since a relaunch may rest on it: a header behind words that nobody knows, and a tail
+    that begins within a traceback, count as ones that are not whole; whatever follows the frames
+    ends them, be it an error or not. Lines of several workers may stand among each other.
+
+    Args:
+        lines: As for `raised_in`.
+    """
+    by_worker: dict[str, list[str]] = {}
+    for raw in lines:
+        prefix = found[0] if (found := _PREFIX.match(raw)) else ""
+        by_worker.setdefault(prefix.strip(), []).append(raw[len(prefix) :].rstrip())
+    return tuple(end for worker in by_worker.values() for end in _ends(worker))
+
+
+def _ends(lines: Sequence[str]) -> Iterator[str]:
+    """Yield what each traceback of one worker ends in, empty where that is not to be seen."""
+    # Indented is what belongs to something above it, which the tail does not show.
+    within = bool(lines) and lines[0][:1].isspace()
+    for line in lines:
+        if TRACEBACK in line:
+            if within:
+                yield ""
+            within = _HEADER.match(line) is not None
+            if not within:
+                yield ""
+        elif within and line and not line[:1].isspace():
+            yield line
+            within = False
+    if within:
+        yield ""
+
+
+def _tracebacks(lines: Iterable[str]) -> Iterator[tuple[str, str, list[Frame]]]:
+    """Yield the class, the error's line and the frames of each traceback that is whole."""
+    frames: list[Frame] | None = None
+    for raw in lines:
+        if frames is None and "Traceback (most" not in raw and 'File "' not in raw:
+            continue  # Nearly every line of a log: nothing else is asked of it.
+        line = _PREFIX.sub("", raw, count=1).rstrip()
+        if _HEADER.match(line):
+            frames = []
+            continue
+        if place := _FRAME.match(line):
+            name = place["name"] or ""
+            frames = [] if frames is None else frames  # A syntax error has no header.
+            frame = Frame(
+                file=place["file"],
+                line=int(place["line"]),
+                name="" if name == "<module>" else name,
+            )
+            frames.append(frame)
+            continue
+        if frames is None:
+            continue
+        if error := _ERROR.match(line):
+            yield error["type"], line, frames
+            frames = None
+            continue
+        if frames and not frames[-1].code and line[:1].isspace() and line.strip(" ^~|"):
+            frames[-1] = frames[-1].model_copy(update={"code": line.strip()[:ERROR_MAX]})
+
+
+def _raised(kind: str, error: str, frames: Sequence[Frame]) -> Raised | None:
+    real = [frame for frame in frames if not frame.file.startswith("<frozen ")]
+    if not real:
+        return None
+    own = next((frame for frame in reversed(real) if not _LIBRARY.search(frame.file)), None)
+    return Raised(
+        kind=kind.rpartition(".")[2], error=error.strip()[:ERROR_MAX], frame=real[-1], own=own
+    )
+
+
+def small_bug(found: Raised | None) -> Frame | None:
+    """Return the place of a small code bug: an error of `SMALL`, raised in the run's own code.
+
+    Returns:
+        None for every other error, for one that a library raised, and for a KeyError whose line
+        does not name the key: what is not obvious is judged by a person.
+    """
+    if found is None or found.kind not in SMALL or found.own != found.frame:
+        return None
+    key = found.error.partition(":")[2].strip()
+    if found.kind == "KeyError" and (not key or key not in _quotes_alike(found.frame.code, key)):
+        return None
+    return found.frame
+
+
+def _quotes_alike(code: str, key: str) -> str:
+    quote = key[:1]
+    return code.replace('"', "'") if quote == "'" else code
+
+
+def changes_training(path: str, part: RecoverPart) -> str:
+    """Return the glob by which a file can change the training; empty where none says so.
+
+    The contract's own lists come first, then what the launch gate ignores: tests, Markdown, logs.
+    """
+    lowered = path.lower()
+    if _first(lowered, part.harmless):
+        return ""
+    named = _first(lowered, part.trajectory)
+    if named or _first(lowered, IGNORED):
+        return named
+    return _first(lowered, TRAJECTORY)
+
+
+def _first(path: str, globs: Iterable[str]) -> str:
+    parts = path.split("/")
+    for glob in globs:
+        held = (path, f"/{path}") if "/" in glob else parts
+        if any(fnmatchcase(one, glob.lower()) for one in held):
+            return glob
+    return ""
+
+
+def inside(path: str, *roots: str) -> str:
+    """Return a path of a traceback as it lies in the repository, as far as that is known.
+
+    Args:
+        path: As the traceback has it.
+        roots: Folders that may be the repository's top; without a match the last three parts of the
+            path count, since what lies above them says nothing about the code.
+
+    >>> inside("/app/run/src/grug/report.py", "/app/run")
+    'src/grug/report.py'
+    >>> inside("/home/trainer/x/y/grug/report.py")
+    'y/grug/report.py'
+    """
+    for root in roots:
+        top = root.rstrip("/") + "/"
+        if root and path.startswith(top):
+            return path.removeprefix(top)
+    return "/".join(path.split("/")[-3:]) if path.startswith("/") else path

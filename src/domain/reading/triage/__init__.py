@@ -1,0 +1,1 @@
+"""From a log or a text to causes, by signatures."""

@@ -1,0 +1,102 @@
+"""Which weak claims of a text are the marks of a stop that people had announced.
+
+A stop leaves signals, cancelled tasks, and complaints of whoever was cut off. A traceback that no
+signal ended, or an exit code of a program's own, is none of these: it is a failure, announced act
+or not.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from watchkeeper.domain.reading.signatures.prefixes import bare
+
+_STOPS = re.compile(
+    r"\bSIG(?:TERM|INT|KILL|HUP|QUIT|USR\d)\b|SignalException|KeyboardInterrupt"
+    r"|\bsignals?:? ?\(?(?:1|2|3|9|10|12|15)\b|\bclosing signal\b"
+    r"|(?:code|status|rc|SystemExit)\W{0,5}(?:129|130|131|137|138|140|143|-1|-2|-3|-9|-10|-12|-15)\b"
+    r"|\bterminat(?:ed|ing|ion)\b|\bkill(?:ed|ing)\b|\bcancel\w*|\bdrain\w*|\bpaus(?:ed|ing)\b"
+    r"|\binterrupt(?:ed|ing)?\b|\bshut(?:ting)?[- ]?down\b|\bgraceful\w*|\bjob step aborted"
+    r"|\bstopp(?:ed|ing)\b(?! (?:making|progress|advanc|respond|emit))|\basked to stop",
+    re.IGNORECASE,
+)
+_NO_STOP = re.compile(
+    r"terminate called|unexpected|abnormal|core dumped|SIG(?:ABRT|SEGV|BUS|FPE|ILL)", re.IGNORECASE
+)
+_ENDS_TRACEBACK = re.compile(r"[\w.]*(?:Signal|Interrupt|Terminat|Cancel|Shutdown|SystemExit)\w*")
+_RAISED_BY_A_SIGNAL = re.compile(
+    r"(?:[\w.]+\.)?(?:SignalException|SIGTERMException|KeyboardInterrupt)(?::|$)"
+    r"|SystemExit: (?:129|130|131|138|140|143)$"
+)
+"""Of torchrun, Lightning and Python, and an exit by 128 and the number of a signal that is caught.
+No more than these: a relaunch may rest on it, and a program's own errors bear like names."""
+
+_TRACED = ("mark.traceback", "mark.exception")
+_STANDS_STILL = "mark.hang"
+"""What was announced to stop stands still."""
+
+_FRAME_LINES = 4
+"""The last frame of a traceback stands at most so many lines above its exception."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weak:
+    """A claim that something failed, without a why.
+
+    Attributes:
+        rule: Its signature or fact.
+        number: The line's number, from 1; 0 for a fact of the context.
+        line: The line, or the fact in words.
+    """
+
+    rule: str
+    number: int
+    line: str
+
+
+def failures_in(weak: Sequence[Weak]) -> list[Weak]:
+    """Return which weak claims are no marks of an announced stop.
+
+    What comes after the first mark of a stop follows from it, and so does a traceback that ends in
+    one. A fact, such as the state `FAILED`, is explained by any mark of a stop.
+
+    Args:
+        weak: All weak claims of a text and of what is known around it.
+    """
+    marks = [one for one in weak if is_stop(one.line)]
+    known = any(one.number == 0 for one in marks)
+    stopped_at = min((one.number for one in marks if one.number), default=None)
+    traced = [one.number for one in weak if one.rule in _TRACED]
+    ended_by = max((one.number for one in marks if _ends_traceback(one, traced)), default=0)
+    said = [
+        one
+        for one in weak
+        if one.number
+        and one not in marks
+        and one.rule != _STANDS_STILL
+        and (stopped_at is None or one.number < stopped_at)
+        and not (one.rule == "mark.traceback" and one.number < ended_by)
+        and (one.rule in _TRACED or not known)
+    ]
+    if marks and not said:
+        return []
+    return [*(one for one in weak if one.number == 0 and one not in marks), *said]
+
+
+def is_stop(line: str) -> bool:
+    """Say whether a line speaks of a stop from outside: a signal, a cancelled job, a shutdown."""
+    return _STOPS.search(line) is not None and _NO_STOP.search(line) is None
+
+
+def is_stopped(errors: Sequence[str]) -> bool:
+    """Say whether all tracebacks of a log are whole, and end in what a signal raises.
+
+    Args:
+        errors: The line that each ends in, empty for one that was cut.
+    """
+    return bool(errors) and all(_RAISED_BY_A_SIGNAL.match(one) for one in errors)
+
+
+def _ends_traceback(one: Weak, traced: Sequence[int]) -> bool:
+    above = any(one.number - _FRAME_LINES <= number < one.number for number in traced)
+    return above and _ENDS_TRACEBACK.match(bare(one.line)) is not None

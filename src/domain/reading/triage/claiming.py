@@ -1,0 +1,59 @@
+"""What the lines of a log's tail claim about a cause, as a check records it."""
+
+import re
+from collections.abc import Sequence
+
+from watchkeeper.domain.reading.signatures.model import Label
+from watchkeeper.domain.reading.signatures.scanner import Scanner
+from watchkeeper.domain.reading.triage.texts import LINE_MAX, confidence_of, told_by
+from watchkeeper.domain.values.causes import CLAIMS_MAX, CauseClaim
+
+_TASK = re.compile(
+    r"^\s*(?:\[?(rank ?\d+)\]?:|[\[(](rank[ =:_-]?\d+)[\])]|\[(default\d+)\]:"
+    r"|\(([^()\s]{1,60} pid=\d+)[^()]*\))",
+    re.IGNORECASE,
+)
+
+
+def claims_in(lines: Sequence[str]) -> tuple[CauseClaim, ...]:
+    """Return what lines claim, the root first, each line and class once; at most `CLAIMS_MAX`.
+
+    Lines that only show that something failed claim no cause, and are left to the evidence.
+    """
+    scanner = Scanner()
+    text = "\n".join(lines)
+    if text.count("\n") >= len(lines):
+        text = "\n".join(line.replace("\n", " ") for line in lines)
+    scanner.feed(text.encode("utf-8", "replace"))
+    scanner.finish()
+    if not scanner.kept and not _may_run_away(scanner.tail):
+        return ()
+    claims: dict[tuple[str, str], CauseClaim] = {}
+    for one in told_by(scanner):
+        if one.label is Label.UNKNOWN:
+            continue
+        line = one.line.strip()[:LINE_MAX]
+        claim = CauseClaim(
+            label=one.label.value,
+            signature=one.rule,
+            outlook=one.outlook,
+            confidence=confidence_of(one, [one]),
+            line=line,
+            task=_task_of(one.line),
+        )
+        claims.setdefault((claim.label, line), claim)
+    return tuple(claims.values())[:CLAIMS_MAX]
+
+
+def _may_run_away(tail: bytes) -> bool:
+    """Say whether numbers may run away in a healthy tail, which costs more to find than all else.
+
+    A loss alone never says so: a gradient norm or a loss scale has to stand beside it.
+    """
+    lower = tail.lower()
+    return b"norm" in lower or b"scale" in lower
+
+
+def _task_of(line: str) -> str:
+    found = _TASK.match(line)
+    return next((part for part in found.groups() if part), "") if found else ""

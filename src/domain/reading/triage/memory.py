@@ -1,0 +1,51 @@
+"""Whether an end was for want of memory: only where a witness says so, never by a bare number.
+
+A SIGKILL may be the kernel's answer to memory, or a preemption; `RESOURCE_EXHAUSTED` may be a
+stock-out. So a word of the orchestrator, or the error that ended the program, has to name memory.
+"""
+
+import re
+
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobFacts
+
+OUT_OF_MEMORY = frozenset({"hbm_oom", "host_oom"})
+"""The causes that `policy.oom` is about: of an accelerator's memory, and of a machine's."""
+
+_SIGKILL = 9
+
+_FLAG = re.compile(r"(?:^|_)OOM(?:_|$|Killed)|OUT_OF_MEMORY", re.IGNORECASE)
+"""An orchestrator's own class of such an end, such as `OOMKilled`."""
+
+_HOST = re.compile(
+    r"\boom[- ]?kill|\bkilled due to (?:memory pressure|the node running low on memory)"
+    r"|\bcgroup out-of-memory\b|\bexceeded (?:(?:its|the) )?memory limit\b",
+    re.IGNORECASE,
+)
+"""How kernels, cgroups, Iris and Ray's memory monitor name a process that they ended for memory."""
+
+_HBM_ERROR = re.compile(
+    r"CUDA (?:error: )?out of memory|memory space hbm|program hbm requirement"
+    r"|RESOURCE_EXHAUSTED:.*(?:out of memory|\ballocat)",
+    re.IGNORECASE,
+)
+_HOST_ERROR = re.compile(r"^(?:[\w.]+\.)?(?:MemoryError|OutOfMemoryError)\b")
+
+
+def memory_cause(job: JobFacts, check: CheckRecorded, error: str) -> str:
+    """Return `hbm_oom` or `host_oom` where a witness names memory; empty where none does.
+
+    Args:
+        job: The orchestrator's last word.
+        check: The check that saw the end, with the log lines that matter.
+        error: The line of the traceback that names the exception; empty without one.
+    """
+    if _FLAG.search(job.error_type or "") or _HOST.search(job.message):
+        return "host_oom"
+    if _HBM_ERROR.search(error):
+        return "hbm_oom"
+    if _HOST_ERROR.match(error):
+        return "host_oom"
+    # Such a line alone may tell of another process; together with a SIGKILL it is the witness.
+    killed = job.signal == _SIGKILL and any(_HOST.search(line) for line in check.evidence)
+    return "host_oom" if killed else ""

@@ -1,0 +1,74 @@
+"""Which claims of a log are stronger than an orchestrator's word that a machine was taken away.
+
+A machine that goes takes its log with it in the middle of its work: what stands there then are
+settings, metrics, warnings, errors that were caught, and the noise of workers that are shut down.
+Of all that the log claims only what tells why a program ended by itself is stronger.
+"""
+
+import re
+
+from watchkeeper.domain.reading.signatures.prefixes import bare
+from watchkeeper.domain.reading.triage.classify import CLAIM_CONFIDENCE_MIN, RAISED
+from watchkeeper.domain.values.causes import NUMERICAL, CauseClaim
+
+OF_A_LOST_PEER = frozenset(
+    {"collective_hang", "network_storage_transient", "controller_failure", "node_failure"}
+)
+"""What the other tasks print once one of them is gone."""
+
+_ENDS_A_PROGRAM = frozenset({"hbm_oom", "host_oom", "disk_full", "tpu_bad_node"})
+"""Causes whose own message is proof, however the program takes it."""
+
+_NO_RIVALS = OF_A_LOST_PEER | {"preemption", "user_stopped", "unknown", "benign"}
+"""What agrees with that word, follows from it, or settles nothing by itself."""
+
+_TREND = "nan.trend"
+"""The signature of numbers that ran away over many lines."""
+
+_LOW_LEVEL = re.compile(
+    r"^(?:\S+ ){0,4}?\W{0,3}(?-i:WARN(?:ING)?|DEBUG|INFO|NOTICE)\b|^\W?(?-i:[WI])\d{4,8} "
+    r"|^\W{0,3}warning\b|\[(?:warn(?:ing)?|info|debug)\]|(?-i:\wWarning:)"
+    r"|level=(?:info|warn|debug)|\"level\": ?\"(?:info|warn|debug)",
+    re.IGNORECASE,
+)
+_ERROR_LEVEL = re.compile(r"^(?:\S+ ){0,4}?\W{0,3}(?:ERROR|CRITICAL|FATAL)\b|^\W?[EF]\d{4,8} ")
+_RAISED_NAME = re.compile(
+    r"^\s*(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Training)"
+    r"|(?:[A-Za-z_]\w*\.)+[A-Z]\w*)(?:: |:?$)"
+)
+_GOT_OVER = re.compile(
+    r"\bcaught\b(?! \w+(?:Error|Exception) in\b)|\b(?:will retry|retrying|retried)\b|\bskipp\w+"
+    r"|\bignor(?:ed|ing)\b|(?<!cannot )(?<!not )(?<!to )\bcontinu(?:e|es|ing)\b|\brecovered\b"
+    r"|\bhandled\b|\bfall(?:s|ing)? back\b|\bfell back\b|\btry(?:ing)? again\b",
+    re.IGNORECASE,
+)
+_GIVES_UP = re.compile(
+    r"(?<!early )(?<!early-)\b(?:stopping|exiting|aborting|terminating|quitting|halting|stopped"
+    r"|aborted|exited|terminated|giving up|gave up|to (?:stop|abort|exit))\b",
+    re.IGNORECASE,
+)
+
+
+def outweighs(claim: CauseClaim, traceback: bool) -> bool:
+    """Say whether a claim stands against the word that the first task lost its machine.
+
+    What agrees with that word, or follows from it, stands beside it.
+
+    Args:
+        claim: What a line of the log says.
+        traceback: A traceback stands in the log's tail: an error at a line's begin was raised.
+    """
+    if claim.label in _NO_RIVALS:
+        return True
+    if claim.confidence < CLAIM_CONFIDENCE_MIN:
+        return False
+    gives_up = _GIVES_UP.search(claim.line) is not None
+    if not gives_up and (_LOW_LEVEL.search(claim.line) or _GOT_OVER.search(claim.line)):
+        return False
+    if claim.label in _ENDS_A_PROGRAM:
+        return True
+    raised = _RAISED_NAME.match(bare(claim.line)) is not None
+    if claim.label == NUMERICAL:
+        errs = _ERROR_LEVEL.search(claim.line) is not None
+        return raised or gives_up or errs or claim.signature == _TREND
+    return claim.label in RAISED and raised and traceback

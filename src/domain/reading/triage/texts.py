@@ -1,0 +1,334 @@
+"""Names what broke from a text: the class, how sure that is, the lines it rests on, and an outlook.
+
+A signature names a cause; the strongest claim wins, and of equals the first in the text, as what
+fails first is the cause and the rest is collateral. What a guard knows as harmless is not read.
+When nothing names a cause, a text that shows a failure is `unknown` and every other is `benign`.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from watchkeeper.domain.reading.signatures.echoes import is_frame
+from watchkeeper.domain.reading.signatures.model import OUTLOOKS, Label, Rank, outlook_of
+from watchkeeper.domain.reading.signatures.prefixes import bare
+from watchkeeper.domain.reading.signatures.scanner import Hit, Scanner
+from watchkeeper.domain.reading.signatures.trends import runs_away
+from watchkeeper.domain.reading.triage.announced import Weak, failures_in
+from watchkeeper.domain.reading.triage.context import (
+    Context,
+    Fact,
+    ended_well,
+    facts_of,
+    tells_of_no_failure,
+)
+from watchkeeper.domain.reading.triage.frames import label_above
+from watchkeeper.domain.reading.triage.transient_errors import ending_of, is_own_error, may_pass
+from watchkeeper.domain.reading.triage.volatile import normalise
+from watchkeeper.domain.values.causes import Outlook
+
+EVIDENCE_MAX = 8
+LINE_MAX = 300
+
+_LIST_LINES_MAX = 60
+_LIST_LABELS_MIN = 3
+"""Documentation that names so many classes on as many lines tells of none of them."""
+
+_EXPLAINS: dict[Label, tuple[Label, ...]] = {
+    Label.PREEMPTION: (
+        Label.NODE_FAILURE,
+        Label.CONTROLLER_FAILURE,
+        Label.CAPACITY_WEDGE,
+        Label.COLLECTIVE_HANG,
+        Label.USER_STOPPED,
+        Label.NETWORK,
+    ),
+    Label.NODE_FAILURE: (Label.COLLECTIVE_HANG, Label.NETWORK, Label.CONTROLLER_FAILURE),
+    Label.DISK_FULL: (Label.CHECKPOINT_ERROR, Label.DATA_ERROR, Label.WANDB_ERROR),
+    Label.HOST_OOM: (Label.USER_STOPPED, Label.NODE_FAILURE, Label.DISK_FULL),
+    Label.HBM_OOM: (Label.COLLECTIVE_HANG, Label.CODE_BUG),
+    Label.CAPACITY_WEDGE: (Label.CONFIG_ERROR, Label.HBM_OOM, Label.HOST_OOM),
+    Label.COLLECTIVE_HANG: (Label.NETWORK,),
+    Label.WANDB_ERROR: (Label.NETWORK, Label.CONFIG_ERROR),
+    Label.TPU_BAD_NODE: (Label.CONFIG_ERROR,),
+    Label.NUMERICAL: (Label.CHECKPOINT_ERROR, Label.CODE_BUG),
+    Label.CHECKPOINT_ERROR: (Label.CONFIG_ERROR, Label.DATA_ERROR, Label.CODE_BUG),
+    Label.CONTROLLER_FAILURE: (Label.NETWORK,),
+}
+"""Which label, at the same strength, is the consequence of which other."""
+
+_CONFIDENCE = {
+    Rank.ROOT: 0.95, Rank.SPECIFIC: 0.88, Rank.SYMPTOM: 0.75, Rank.GENERIC: 0.65, Rank.MARK: 0.5,
+}  # fmt: skip
+_UNKNOWN_CONFIDENCE = 0.6
+_GOT_OVER_CONFIDENCE = 0.3
+
+_PLACES = re.compile(
+    r"\b[0-9a-f]{4}(?:[0-9a-f]{4})?:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?\b|(?:\b[a-z]+://|(?<![\w/])/)[^\s'\",;:)\]}]+|\b(?:\d{1,3}\.){3}\d{1,3}\b(?::\d+)?"
+    r"|\b[\w-]+(?:\.[\w-]+)*\.(?:internal|local|svc|compute|cluster|com|org|net)\b(?::\d+)?"
+    r"|\b(?:node|host|worker|rank|gpu|pod|ip|vm|tpu|cpu|pid|tid)[-_ ]?[\w.-]*\d[\w.-]*",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One line that a verdict rests on.
+
+    Attributes:
+        line: The line, at most 300 characters.
+        number: Its number in the text, from 1; 0 for a fact of the context.
+        rule: The signature's id.
+        also: Ids of the others that held in it.
+    """
+
+    line: str
+    number: int
+    rule: str
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Triage:
+    """What a text says about why a run broke, or that it did not.
+
+    Attributes:
+        label: The most probable cause; `unknown` is an honest answer.
+        secondary: Other readings that are defensible, the likelier first.
+        fingerprint: The same 8 digits for the same failure; empty where nothing failed, and where
+            there was nothing to read.
+        confidence: From 0 to 1: how specific the matched message is.
+        rules: Ids of the signatures that decided, the deciding one first.
+        evidence: The lines, the root first.
+        outlook: Whether trying the same again makes sense; a claim apart from the cause.
+    """
+
+    label: Label
+    secondary: tuple[Label, ...]
+    fingerprint: str
+    confidence: float
+    rules: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    outlook: Outlook
+
+
+EMPTY = "text.empty"
+"""Stands among the rules where there was nothing to read."""
+
+NOTHING_READ = Triage(Label.UNKNOWN, (), "", 0.0, (EMPTY,), (), Outlook.ASK)
+"""The verdict on an empty text: no line was read, and no failure is the same as another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one line or one fact says about the cause.
+
+    Attributes:
+        label: The class that it names.
+        rank: How close to the root it stands.
+        number: The line's number, from 1; 0 for a fact of the context.
+        rule: The signature's id.
+        line: The line.
+        outlook: Whether trying the same again makes sense.
+        also: Other readings of it.
+        got_over: Training went on after it, and broke by an error of its own.
+    """
+
+    label: Label
+    rank: Rank
+    number: int
+    rule: str
+    line: str
+    outlook: Outlook
+    also: tuple[Label, ...]
+    got_over: bool = False
+
+
+def verdict_of(told: list[Told], scanner: Scanner, context: Context | None = None) -> Triage:
+    """Sum up what `told_by` returned.
+
+    Nothing to read is `unknown`, unless what is known around it tells of an end that went well: an
+    empty answer never means that nothing failed.
+    """
+    if told:
+        return _verdict(told)
+    if scanner.blank and not tells_of_no_failure(context):
+        return NOTHING_READ
+    return _benign(scanner)
+
+
+def told_by(scanner: Scanner, context: Context | None = None) -> list[Told]:
+    """Return what the kept lines and the context say, the root first; of a harmless log nothing."""
+    scanner.finish()
+    told = [_told(hit) for kept in scanner.kept.values() for hit in (*kept.first, *kept.last)]
+    running = runs_away(scanner.tail.decode("utf-8", "replace"))
+    if running:
+        outlook = OUTLOOKS[Label.NUMERICAL]
+        number = scanner.lines
+        told.append(Told(Label.NUMERICAL, Rank.SPECIFIC, number, "nan.trend", running, outlook, ()))
+    told = [one for one in told if one.rank > _harmless_up_to(context)]
+    told += [_from_fact(fact) for fact in facts_of(context)]
+    if context is not None and context.planned_acts:
+        told = _without_stop(told)
+    told = _after_steps(told, scanner)
+    if not told or _is_enumeration(told, scanner):
+        return []
+    return _root_first(told)
+
+
+def _harmless_up_to(context: Context | None) -> int:
+    """Return the rank up to which a text's claims are none, by what is known of its end.
+
+    After a success they are the noise of a shutdown, unless a line names a cause.
+    """
+    return Rank.SYMPTOM if ended_well(context) else Rank.MARK - 1
+
+
+def _after_steps(told: list[Told], scanner: Scanner) -> list[Told]:
+    """Mark what training got over before it broke by an error of its own."""
+    passes = [one for one in told if one.number and may_pass(one.label)]
+    passing = {one.number for one in passes}
+    errors = [one for one in told if one.number and one.number not in passing]
+    if not passes or not errors:
+        return told
+    tail = scanner.tail.decode("utf-8", "replace").removesuffix("\n").split("\n")
+    ending = ending_of(tail, scanner.lines)
+    ends = [one for one in errors if ending.is_end(one.number)]
+    gone = [
+        one
+        for one in passes
+        if ending.is_got_over(one.number)
+        and any(is_own_error(end.label, end.rule, end.line, one.label) for end in ends)
+    ]
+    return [replace(one, rank=Rank.MARK, got_over=True) if one in gone else one for one in told]
+
+
+def _without_stop(told: list[Told]) -> list[Told]:
+    """Leave out the marks of a stop that was announced, in the text and around it."""
+    weak = {_weak(one): one for one in told if one.rank is Rank.MARK}
+    failed = set(failures_in(tuple(weak)))
+    return [one for one in told if one.rank is not Rank.MARK or _weak(one) in failed]
+
+
+def _weak(one: Told) -> Weak:
+    return Weak(one.rule, one.number, one.line)
+
+
+def _is_enumeration(claims: list[Told], scanner: Scanner) -> bool:
+    """Say whether a text lists what can go wrong: many causes side by side, and no log line."""
+    if scanner.lines > _LIST_LINES_MAX or scanner.logged:
+        return False
+    named = {claim.label for claim in claims if claim.number and claim.rank >= Rank.SYMPTOM}
+    lines = {claim.number for claim in claims if claim.number and claim.rank >= Rank.SYMPTOM}
+    return len(named) >= _LIST_LABELS_MIN and len(lines) >= _LIST_LABELS_MIN
+
+
+def _from_fact(fact: Fact) -> Told:
+    outlook = fact.outlook or OUTLOOKS[fact.label]
+    return Told(fact.label, fact.rank, 0, fact.rule, fact.says, outlook, fact.also)
+
+
+def _told(hit: Hit) -> Told:
+    signature = hit.signature
+    label, rank, outlook, also = (
+        signature.label,
+        signature.rank,
+        outlook_of(signature),
+        signature.also,
+    )
+    moved = label_above(hit)
+    if moved is not None and moved is not label:
+        also = (label, *also) if label is not Label.UNKNOWN else also
+        # A frame is on the way to the error, which says more where the traceback is whole.
+        least = Rank.MARK if is_frame(hit.line) else Rank.GENERIC
+        label, rank, outlook = moved, max(rank, least), OUTLOOKS[moved]
+    return Told(label, rank, hit.number, signature.id, hit.line, outlook, also)
+
+
+def _tier(rank: Rank) -> int:
+    # A kind of error and a symptom weigh the same: the first of them in the text is the cause.
+    return {Rank.MARK: 0, Rank.GENERIC: 1, Rank.SYMPTOM: 1, Rank.SPECIFIC: 2, Rank.ROOT: 3}[rank]
+
+
+def _root_first(told: list[Told]) -> list[Told]:
+    """Order what was told: the strongest first, of equals the first in the text."""
+    told.sort(
+        key=lambda one: (
+            one.got_over,
+            -_tier(one.rank),
+            one.label is Label.UNKNOWN and one.rank is Rank.MARK,
+            one.number,
+            -one.rank,
+        )
+    )
+    top = _strongest(told)
+    labels = {one.label for one in top}
+    explained = {b for a in labels for b in _EXPLAINS.get(a, ()) if a is not b}
+    root = next((one for one in top if one.label not in explained), top[0])
+    return [root, *(one for one in told if one is not root)]
+
+
+def _strongest(told: list[Told]) -> list[Told]:
+    best = max(_tier(one.rank) for one in told)
+    return [one for one in told if _tier(one.rank) == best]
+
+
+def _verdict(ordered: list[Told]) -> Triage:
+    """Sum up what was told, in its order."""
+    root, top = ordered[0], _strongest(ordered)
+    others = dict.fromkeys(
+        label
+        for claim in ordered
+        for label in (claim.label, *(claim.also if claim is root else ()))
+        if label is not root.label and label is not Label.UNKNOWN
+    )
+    return Triage(
+        label=root.label,
+        secondary=tuple(others)[:3],
+        fingerprint=fingerprint_of(root.label, root.line),
+        confidence=confidence_of(root, top),
+        rules=tuple(dict.fromkeys(claim.rule for claim in ordered))[:EVIDENCE_MAX],
+        evidence=_evidence((claim.line, claim.number, claim.rule) for claim in ordered),
+        outlook=root.outlook,
+    )
+
+
+def confidence_of(root: Told, top: list[Told]) -> float:
+    """Return how specific the matched message is, from 0 to 1; less where others contradict."""
+    if root.got_over:
+        return _GOT_OVER_CONFIDENCE
+    if root.label is Label.UNKNOWN:
+        return _UNKNOWN_CONFIDENCE
+    doubt = 0.1 if any(claim.label is not root.label for claim in top) else 0.0
+    return round(_CONFIDENCE[root.rank] - doubt, 2)
+
+
+def _benign(scanner: Scanner) -> Triage:
+    seen = [*scanner.answered.values(), *scanner.silenced.values()]
+    return Triage(
+        label=Label.BENIGN,
+        secondary=(),
+        fingerprint="",
+        confidence=0.9 if seen else 0.8,
+        rules=tuple(hit.signature.id for hit in seen)[:EVIDENCE_MAX],
+        evidence=_evidence((hit.line, hit.number, hit.signature.id) for hit in seen),
+        outlook=OUTLOOKS[Label.BENIGN],
+    )
+
+
+def _evidence(told: Iterable[tuple[str, int, str]]) -> tuple[Evidence, ...]:
+    """Return each line once, in order, with the signatures that held in it."""
+    rules: dict[tuple[str, int], dict[str, None]] = {}
+    for line, number, rule in told:
+        rules.setdefault((line.strip()[:LINE_MAX], number), {})[rule] = None
+    return tuple(
+        Evidence(line, number, first, tuple(others))
+        for (line, number), (first, *others) in list(rules.items())[:EVIDENCE_MAX]
+    )
+
+
+def fingerprint_of(label: Label, line: str) -> str:
+    """Return 8 hex digits: the same for the same failure on another host, step, path or day."""
+    plain = normalise(_PLACES.sub("<place>", bare(line))).lower()
+    return hashlib.sha256(f"{label.value}\n{plain}".encode("utf-8", "replace")).hexdigest()[:8]

@@ -1,1 +1,0 @@
-"""What to do after a bad end, or about a finding (R), and what a restart proved."""

@@ -1,0 +1,360 @@
+"""What follows from a check: findings, the end of an instance, its cause, and the decision.
+
+Everything here reads the recorded check and the run, never the observation: decisions can be
+replayed from events alone, with all evidence files deleted.
+"""
+
+from typing import TypeGuard
+
+from watchkeeper.domain.reading.named_places import bad_nodes, nodes_of_end
+from watchkeeper.domain.reading.triage.classify import classify, describe_end, witnessed
+from watchkeeper.domain.rules.ends.advised import proposed_with
+from watchkeeper.domain.rules.ends.attempt_evidence import told_by_attempts, told_by_demand
+from watchkeeper.domain.rules.ends.case import Case
+from watchkeeper.domain.rules.ends.hypotheses import judged_by_end, judged_by_progress
+from watchkeeper.domain.rules.ends.live import answer_to
+from watchkeeper.domain.rules.ends.own_tries import retried
+from watchkeeper.domain.rules.ends.recovery import newest_resumable, recover
+from watchkeeper.domain.rules.ends.repeat_failure import charged
+from watchkeeper.domain.rules.ends.resume_proof import resume_shown
+from watchkeeper.domain.rules.ends.revision import revised_by_attempts
+from watchkeeper.domain.rules.ends.success import (
+    asked_of_record,
+    asked_of_short_success,
+    has_reached_the_end,
+    told_at_success,
+    verify_end,
+    verify_success,
+)
+from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.health.freshness import cleared_by_check
+from watchkeeper.domain.rules.health.identity import announcements
+from watchkeeper.domain.rules.health.registry import (
+    WRONG_STARTS,
+    FindingChange,
+    answers_at,
+    findings_at,
+    identity_at,
+    numbers_at,
+)
+from watchkeeper.domain.rules.operator.lost import consent_words
+from watchkeeper.domain.rules.operator.planned import acts_over
+from watchkeeper.domain.rules.operator.relaunching import decide_answered, decide_asked
+from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.command import Command
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.rules.signals.receiving import cause_by_witnesses, witnesses
+from watchkeeper.domain.run.checkpoints import CheckpointRejected, CheckpointValidated
+from watchkeeper.domain.run.ends import (
+    Action,
+    DecisionMade,
+    FailureClassified,
+    RunFinished,
+    RunStopped,
+)
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.health import DRIFTED, UNACCOUNTED, FindingOpened, FindingRaised
+from watchkeeper.domain.run.launch import InstanceEnded
+from watchkeeper.domain.run.open_questions import cleared
+from watchkeeper.domain.run.phases import Interrupted
+from watchkeeper.domain.run.queries import end_at, escalation_of, source_is_fresh, stopping_point
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.run import Run, contract_of, dri_of
+from watchkeeper.domain.run.unverified_checkpoints import (
+    NOBODY_NAMES_IT,
+    is_older_than_the_run,
+    validated_since_asked,
+)
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import TERMINAL, UNACCOUNTABLE, JobFacts, JobState
+from watchkeeper.domain.values.causes import LASTING, NUMBERS_WRONG, RECORD_WRONG
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.contract.lane_policy import policy_of
+from watchkeeper.domain.values.instance import Instance
+
+
+def verdict(
+    run: Run,
+    instance: Instance,
+    check: CheckRecorded,
+    command: Command,
+    answers: tuple[Held, ...] | None = None,
+) -> list[RunEvent]:
+    """Return the events that follow from a check.
+
+    Args:
+        run: The run with the check folded in.
+        instance: The instance that was looked at, as it was before the check.
+        check: The check.
+        command: For the time and the actor.
+        answers: What the detectors say of the check, where they were asked before it was folded in;
+            none where a recorded check is judged again.
+    """
+    # An act ends after what it explains: an end in its window is still known as its own.
+    return [*_verdict(run, instance, check, command, answers), *acts_over(run, command.now)]
+
+
+def _verdict(
+    run: Run,
+    instance: Instance,
+    check: CheckRecorded,
+    command: Command,
+    answers: tuple[Held, ...] | None,
+) -> list[RunEvent]:
+    events: list[RunEvent] = [*_checkpoints(run, check), *announcements(run, check)]
+    if isinstance(run.phase, Interrupted):
+        events += cleared_by_check(run)
+        decides = _decide_again if run.phase.decision is None else _decide_on_validated
+        events += decides(foresee(run, events, command), check, command)
+        return events
+    job = check.job
+    if job is not None and (job.state in TERMINAL or _given_up(run, check, job)):
+        return events + _end(foresee(run, events, command), check, job, command)
+    if answers is None:
+        answers = answers_at(run, instance, check, command.now)
+    for change in findings_at(run, answers, command.now):
+        # What is decided about a finding stands beside it, in history and logbook.
+        events.append(change)
+        if _is_told(change):
+            events += _told(foresee(run, events, command), change, check)
+    events += judged_by_progress(run, check)
+    events += resume_shown(foresee(run, events, command), check)
+    after = foresee(run, events, command)
+    spent = len(charged(after, command.now)[0])
+    events += retried(after, instance, check, spent, command.now)
+    after = foresee(run, events, command)
+    point = stopping_point(after, check, command.now)
+    return events + end_at(after, point, check) if point else events
+
+
+def _is_told(change: FindingChange) -> TypeGuard[FindingOpened | FindingRaised]:
+    """Say whether somebody is told of a change: of a finding once, and once it is an alert."""
+    if isinstance(change, FindingRaised):
+        return change.severity is Severity.ALERT and change.before is not Severity.ALERT
+    return isinstance(change, FindingOpened)
+
+
+def _given_up(run: Run, check: CheckRecorded, job: JobFacts) -> bool:
+    """Say whether a human asked for the end of a job that the orchestrator cannot account for.
+
+    Without a human such a job is never read as ended: no answer proves that nothing runs.
+    """
+    lost = job.state in UNACCOUNTABLE
+    # The human knew that it was lost: a stop asked of a running job consents to less.
+    return lost and run.given_up == check.instance
+
+
+def _checkpoints(run: Run, check: CheckRecorded) -> list[CheckpointValidated | CheckpointRejected]:
+    made: list[CheckpointValidated | CheckpointRejected] = []
+    for found in check.new_checkpoints:
+        if found.metadata_step != found.step:
+            said = found.metadata_step
+            reason = f"its metadata says step {said}"
+            if said is None:
+                reason = NOBODY_NAMES_IT
+        elif is_older_than_the_run(run, found.written_at):
+            reason = "written before this run's first launch, so by another run"
+        else:
+            reason = ""
+        if reason:
+            # With its time, so that what is written anew under this path is judged anew.
+            made.append(
+                CheckpointRejected(
+                    step=found.step, path=found.path, reason=reason, written_at=found.written_at
+                )
+            )
+            continue
+        made.append(
+            CheckpointValidated(
+                instance=check.instance,
+                step=found.step,
+                path=found.path,
+                kind=found.kind,
+                written_at=found.written_at,
+            )
+        )
+    return made
+
+
+def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> list[RunEvent]:
+    # The check is folded in: this is the highest step that any source showed at any time.
+    step, uncertainty = run.instances[-1].step_best, run.instances[-1].step_uncertainty
+    ended = InstanceEnded(instance=check.instance, job=job, step=step, step_uncertainty=uncertainty)
+    succeeded = job.state is JobState.SUCCEEDED
+    if succeeded:
+        return _success(run, check, ended, command)
+    events: list[RunEvent] = [ended]
+    over = run.stop_requested == check.instance
+    # Findings are about a live instance; the next one is judged, and asked about, afresh. A drifted
+    # identity outlives it: the next instance would go on under it. So does all that is about the
+    # record of a run that a person stopped, which may be sealed.
+    events += [
+        cleared(run, found.kind, found.rule, f"{check.instance} ended")
+        for found in run.findings.values()
+        if found.kind != DRIFTED and not (over and found.rule in RECORD_WRONG)
+    ]
+    if over:
+        decision = DecisionMade(
+            instance=check.instance,
+            action=Action.LEAVE,
+            rule="R14",
+            because=f"not relaunched: stopped by {run.manoeuvres.stop}",
+            evidence=(describe_end(job),),
+        )
+        return [*events, decision, RunStopped(reason=f"stopped by {run.manoeuvres.stop}")]
+    planned = decide_asked(foresee(run, events, command), check)
+    if planned is not None:
+        return events + planned
+    ended_at = job.ended_at or command.now
+    wrong = _wrong_numbers(run, check, command)
+    found = told_by_attempts(classify(job, check), check, job)
+    if run.instances[-1].step_best is None:  # What has trained was not kept waiting for machines.
+        found = told_by_demand(found, check, job)
+    found = witnessed(found, check, cause_by_witnesses(run, ended_at))
+    # A short instance was perhaps never checked alive.
+    events += identity_at(run, check, command.now)
+    evidence = (*found.evidence, *(text for rule, text in wrong if rule in NUMBERS_WRONG))
+    bad = found.cause == "tpu_bad_node"
+    events.append(
+        FailureClassified(
+            instance=check.instance,
+            cause=found.cause,
+            outlook=found.outlook,
+            fingerprint=found.fingerprint,
+            evidence=(*evidence, *witnesses(run, ended_at)),
+            step=step,
+            step_uncertainty=uncertainty,
+            confidence=found.confidence,
+            rules=found.rules,
+            secondary=found.secondary,
+            task=found.task,
+            nodes=bad_nodes(check, found.evidence) if bad else nodes_of_end(check),
+            findings=tuple(sorted({rule for rule, _ in wrong})),
+        )
+    )
+    after = foresee(run, events, command)
+    return [*events, *_decide(after, check, evidence, command), *judged_by_end(after)]
+
+
+def _success(
+    run: Run, check: CheckRecorded, ended: InstanceEnded, command: Command
+) -> list[RunEvent]:
+    """Verify a success (R15); what is wrong about record or numbers outlives it, and is asked."""
+    answers = answers_at(run, run.instances[-1], check, command.now)
+    events: list[RunEvent] = [*numbers_at(run, answers, LASTING)]
+    run = foresee(run, events, command)
+    events += told_at_success(run, check, ended.job)
+    events += asked_of_record(foresee(run, events, command), check)
+    asked = foresee(run, events, command)
+    return [
+        *events,
+        ended,
+        *(
+            cleared(run, found.kind, found.rule, f"{check.instance} ended")
+            for found in run.findings.values()
+            if found.rule not in LASTING
+        ),
+        verify_success(check.instance, ended.job),
+        RunFinished(instance=check.instance, step=ended.step),
+        *asked_of_short_success(asked, check, ended.job),
+    ]
+
+
+def _wrong_numbers(run: Run, check: CheckRecorded, command: Command) -> list[tuple[str, str]]:
+    """Return what was open as it ended, or would open at its last check: rules and their words."""
+    answers = answers_at(run, run.instances[-1], check, command.now)
+    opened = [one for one in numbers_at(run, answers) if isinstance(one, FindingOpened)]
+    return [
+        (found.rule, f"{found.rule} open: {found.summary}")
+        for found in (*run.findings.values(), *opened)
+    ]
+
+
+def _decide_again(run: Run, check: CheckRecorded, command: Command) -> list[RunEvent]:
+    """Decide on an end whose decision had to wait for a source."""
+    planned = decide_asked(run, check)
+    if planned is not None:
+        return planned
+    if not run.failures or run.failures[-1].instance != check.instance:
+        return []
+    revised: list[RunEvent] = [*revised_by_attempts(run, check)]
+    if revised:
+        run = foresee(run, revised, command)
+    evidence = (f"decided late: a source was unavailable since event {run.failures[-1].version}",)
+    return revised + _decide(run, check, evidence, command)
+
+
+def is_over(check: CheckRecorded) -> bool:
+    """Say whether the orchestrator says at a check that the instance ended badly."""
+    ended = check.job is not None and check.job.state in (JobState.FAILED, JobState.STOPPED)
+    return ended and source_is_fresh(check, "orchestrator")
+
+
+def _decide_on_validated(run: Run, check: CheckRecorded, command: Command) -> list[RunEvent]:
+    """Decide again on an end that R10 asked about, since a checkpoint is there after all.
+
+    Its metadata was read late, say. What a human asked for goes on from it; else all rules are
+    asked anew. Nothing is decided while the orchestrator does not repeat the end.
+    """
+    chosen = newest_resumable(run, check) if source_is_fresh(check, "checkpoints") else None
+    if chosen is None or chosen not in validated_since_asked(run) or not is_over(check):
+        return []
+    asked = decide_answered(run)
+    if asked is not None:
+        return [] if isinstance(asked, Refused) else asked
+    if not run.failures or run.failures[-1].instance != check.instance:
+        return []
+    since = f"decided again: step-{chosen.step} was validated since event {run.judgement.decided}"
+    return _decide(run, check, (since,), command)
+
+
+def _decide(
+    run: Run, check: CheckRecorded, evidence: tuple[str, ...], command: Command
+) -> list[RunEvent]:
+    instance = run.instances[-1]
+    if instance.end is not None and has_reached_the_end(run, check):
+        # Whatever the orchestrator calls it: the seal's verification says what is missing.
+        verified = verify_end(run, check.instance, instance.end)
+        return [verified, RunFinished(instance=check.instance, step=instance.step_best)]
+    decision = recover(Case(run, run.failures[-1], evidence, check, command.now))
+    if decision is None:
+        return []
+    return [decision, *escalation_of(run, decision), *proposed_with(run, decision)]
+
+
+def _told(run: Run, found: FindingOpened | FindingRaised, check: CheckRecorded) -> list[RunEvent]:
+    """Decide who is told of a finding of a live instance, and ask where it is an alert (R17)."""
+    decision = answer_to(found, check)
+    if decision.action is not Action.ALERT:
+        return [decision]
+    return [decision, *_ask(run, found.rule, found.summary, found, decision.proposes)]
+
+
+def _ask(
+    run: Run, rule: str, summary: str, finding: FindingOpened | FindingRaised, first: str
+) -> list[EscalationRaised]:
+    wrong = finding.kind in WRONG_STARTS
+    ends = wrong and policy_of(contract_of(run)).startup_forbidden == "end_with_consent"
+    asks = _what_now(run, summary, first)
+    if ends:
+        asks = f"{summary}. Nothing was done; {_end_it(run)}?"
+    if finding.kind == UNACCOUNTED:
+        asks = f"{summary}. Nothing was done; {consent_words(run)}; or {_end_it(run)} for good"
+    question = EscalationRaised(
+        question=f"q-{run.questions_raised + 1}",
+        rule=rule,
+        to=dri_of(run),
+        asks=asks,
+        evidence=finding.evidence,
+    )
+    return [question]
+
+
+def _what_now(run: Run, summary: str, first: str) -> str:
+    if not first:
+        return f"{summary}. Nothing was done; what now?"
+    return f"{summary}. {first}; nothing was done: {_end_it(run)}?"
+
+
+def _end_it(run: Run) -> str:
+    return f"end it with `watchkeeper stop {run.slug} --reason ...`"

@@ -1,0 +1,1 @@
+"""R rules: why an instance ended, and what to do about it."""

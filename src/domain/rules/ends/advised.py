@@ -1,0 +1,41 @@
+"""Guarded actions that a decision advises: proposed with it, consented to and done by people."""
+
+from datetime import datetime
+
+from watchkeeper.domain.rules.permits.guarded import (
+    GuardedAction,
+    live_consent,
+    open_proposals,
+    proposal_of,
+)
+from watchkeeper.domain.rules.permits.permissions import PROPOSALS_OPEN_MAX
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.permits import ActProposed, ConsentUsed
+from watchkeeper.domain.run.phases import Interrupted
+from watchkeeper.domain.run.run import Run
+
+
+def proposed_with(run: Run, decision: DecisionMade) -> list[ActProposed]:
+    """Return the proposal of the guarded action that a decision advises; a waiting one stands."""
+    if not decision.guarded:
+        return []
+    action, waiting = GuardedAction(decision.guarded), open_proposals(run)
+    same = any((one.action, one.target) == (action, decision.target) for one in waiting)
+    if same or len(waiting) >= PROPOSALS_OPEN_MAX:
+        return []
+    return [proposal_of(run, action, decision.target, decision.because)]
+
+
+def consent_behind(run: Run, now: datetime) -> list[ConsentUsed]:
+    """Return the use of the consent that a decision waited for, once a human answers it so.
+
+    The answer says that what was consented to was done: watchkeeper does not do it itself.
+    """
+    decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
+    if decided is None or not decided.guarded:
+        return []
+    found = live_consent(run, GuardedAction(decided.guarded), decided.target, now)
+    if found is None:
+        return []
+    action, target = found.action, found.target
+    return [ConsentUsed(consent=found.name, action=action, target=target, digest=found.digest)]

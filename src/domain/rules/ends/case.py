@@ -1,0 +1,69 @@
+"""What every R rule looks at, and how it answers."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from watchkeeper.domain.rules.permits.guarded import GuardedAction
+from watchkeeper.domain.run.ends import Action, DecisionMade, Failure
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.causes import Outlook, cautious
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the rules look at.
+
+    Attributes:
+        run: The run, with the failure folded in as its newest.
+        failure: The end to answer.
+        evidence: The failure's own evidence.
+        check: The newest check of the instance that ended.
+        now: The time of the decision.
+    """
+
+    run: Run
+    failure: Failure
+    evidence: tuple[str, ...]
+    check: CheckRecorded
+    now: datetime
+
+    @property
+    def outlook(self) -> Outlook:
+        """Whether trying again makes sense: never bolder than the cause allows."""
+        return cautious(self.failure.cause, self.failure.outlook)
+
+
+def answer(
+    case: Case, action: Action, rule: str, because: str, *more: str, proposes: str = ""
+) -> DecisionMade:
+    """Return a decision about an end, which cites the event that classified it.
+
+    Args:
+        case: The end.
+        action: What follows.
+        rule: The rule that chose it.
+        because: One sentence.
+        more: What it cites beside the failure's own evidence.
+        proposes: What a person is advised to do, as the last sentence of the question.
+    """
+    revised = (f"event {case.failure.revised}",) if case.failure.revised else ()
+    cited = (f"event {case.failure.version}", *revised, *case.evidence, *more)
+    return DecisionMade(
+        instance=case.failure.instance,
+        action=action,
+        rule=rule,
+        because=because,
+        evidence=tuple(dict.fromkeys(cited)),
+        proposes=proposes,
+    )
+
+
+def guarded(decision: DecisionMade, action: GuardedAction, target: str) -> DecisionMade:
+    """Return a decision that goes with the proposal of a guarded action."""
+    return decision.model_copy(update={"guarded": action.value, "target": target})
+
+
+def place(failure: Failure) -> str:
+    """Say where an end was, such as `~1100`."""
+    return "an unknown step" if failure.step is None else f"~{failure.step}"

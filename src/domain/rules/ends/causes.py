@@ -1,0 +1,261 @@
+"""R4 to R8, R12, R14, R16 and R19: what follows from what an end was caused by."""
+
+from watchkeeper.domain.reading.named_places import bad_nodes, full_disk
+from watchkeeper.domain.reading.tracebacks import changes_training, inside, small_bug
+from watchkeeper.domain.reading.triage.memory import OUT_OF_MEMORY
+from watchkeeper.domain.rules.ends.case import Case, answer, guarded
+from watchkeeper.domain.rules.permits.guarded import GuardedAction, open_proposals
+from watchkeeper.domain.run.bad_numbers import last_good
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.run import contract_of
+from watchkeeper.domain.values.causes import NUMBERS_WRONG, NUMERICAL, Outlook
+from watchkeeper.domain.values.contract.lane_policy import policy_of
+from watchkeeper.domain.values.text_evidence import Frame
+
+
+def supersede_words(run: str) -> str:
+    """Return the command by which a run goes on under a new id."""
+    return f"`watchkeeper supersede {run} NEW-CONTRACT --reason ...`"
+
+
+def r4(case: Case) -> DecisionMade | None:
+    """R4: the numbers went wrong, by the end's own lines or by a finding that was open then."""
+    wrong = sorted(NUMBERS_WRONG & set(case.failure.findings))
+    if case.failure.cause != NUMERICAL and not wrong:
+        return None
+    why = f"numerical instability ({', '.join([case.failure.cause, *wrong])})"
+    because = f"{why}: no matter of infrastructure, so nothing starts it again by rule"
+    good = last_good(case.run)
+    step = f"step-{good.step}" if good is not None else "step-N"
+    proposes = (
+        "Look at loss and gradient norm before its end; go back with `watchkeeper rollback "
+        f"{case.run.slug} --to {step} --reason ...`, or change it as a new run with "
+        f"{supersede_words(case.run.slug)}?"
+    )
+    return answer(case, Action.ESCALATE, "R4", because, proposes=proposes)
+
+
+def r8(case: Case) -> DecisionMade | None:
+    """R8: no machines were to be had. The cluster is left as it is."""
+    if case.failure.cause != "capacity_wedge":
+        return None
+    because = "no capacity: the DRI is told, and nothing is done to the cluster"
+    proposes = (
+        f"Once there is capacity: `watchkeeper relaunch {case.run.slug} --reason ...`; other "
+        f"hardware is another plan: {supersede_words(case.run.slug)}"
+    )
+    return answer(case, Action.NOTIFY, "R8", because, proposes=proposes)
+
+
+# --- R5 and R6: code, memory, data ---------------------------------------------------------------
+
+
+def r5(case: Case) -> DecisionMade | None:
+    """R5: a small code bug outside of what trains: the fix is proposed, by file and line."""
+    found = fixable(case)
+    if found is None:
+        return None
+    raised = case.check.raised
+    assert raised is not None, "what is fixable was raised somewhere"
+    where = f"{found.file}:{found.line}"
+    code = f", in `{found.code}`" if found.code else ""
+    because = f"a small code bug outside model, loop, optimizer and data: {where}: {raised.error}"
+    proposes = (
+        f"Mend {where}{code} ({_advice(raised.kind)}), push it to the run's branch, then "
+        f"`watchkeeper fix {case.run.slug} --sha SHA --reason ...`: the run goes on at that "
+        "commit where it changes nothing that trains."
+    )
+    return answer(case, Action.ESCALATE, "R5", because, proposes=proposes)
+
+
+def fixable(case: Case) -> Frame | None:
+    """Return the place of a small bug that may be fixed under the run's own approval."""
+    if case.failure.cause not in ("code_bug", "unknown"):
+        return None
+    found = small_bug(case.check.raised)
+    return None if found is None or _trains(case, found) else found
+
+
+def _trains(case: Case, frame: Frame) -> str:
+    contract = contract_of(case.run)
+    path = inside(frame.file, contract.working_dir, contract.code.worktree)
+    return changes_training(path, contract.recover)
+
+
+def _advice(kind: str) -> str:
+    match kind:
+        case "ImportError" | "ModuleNotFoundError":
+            return "a name or package that is not there"
+        case "SyntaxError" | "IndentationError" | "TabError":
+            return "a line that Python cannot read"
+        case "KeyError":
+            return "a key that is not there"
+        case _:
+            return "a name that is not defined"
+
+
+def r6(case: Case) -> DecisionMade | None:
+    """R6: memory, data, a distributed failure, an unclear trace, code that trains: a human's."""
+    failure = case.failure
+    if failure.cause in OUT_OF_MEMORY:
+        return _memory(case)
+    if failure.cause == "data_error":
+        because = "a failure of data loading, which can change what is trained on"
+    elif failure.cause == "collective_hang" and case.outlook is Outlook.ASK:
+        because = "a distributed failure that does not pass by itself"
+    elif failure.cause == "collective_hang" and _asks_of_distributed(case):
+        because = "a distributed failure, which is not retried unasked (policy.distributed is ask)"
+    elif failure.cause == "code_bug" or _unclear(case):
+        because = _traced(case)
+    else:
+        return None
+    return answer(case, Action.ESCALATE, "R6", because, proposes=_changed_words(case))
+
+
+def _asks_of_distributed(case: Case) -> bool:
+    return policy_of(contract_of(case.run)).distributed == "ask"
+
+
+def _unclear(case: Case) -> bool:
+    asks = case.outlook is Outlook.ASK
+    return case.failure.cause == "unknown" and asks and case.check.traceback
+
+
+def _changed_words(case: Case) -> str:
+    return (
+        f"What changes the trajectory goes on as a new run ({supersede_words(case.run.slug)}); "
+        "relaunch as it is, or leave it?"
+    )
+
+
+def _traced(case: Case) -> str:
+    raised = case.check.raised
+    if raised is None:
+        known = case.failure.cause
+        return f"cause {known}, outlook {case.outlook.value}: a trace without a clear place"
+    if case.check.traceback_of_stop:
+        return f"{raised.error}: a signal ended it, and nobody on record sent one"
+    frame = raised.own or raised.frame
+    where = f"{frame.file}:{frame.line}"
+    glob = _trains(case, frame)
+    if glob and raised.own is not None:
+        return f"{raised.error}, raised at {where}, which can change the trajectory ({glob})"
+    return f"{raised.error}, raised at {where}: no small bug that a fix is proposed for"
+
+
+def _memory(case: Case) -> DecisionMade | None:
+    """Out of memory: the DRI is asked, at once or after the one attempt that `policy.oom` allows.
+
+    The attempt changes nothing: another batch size or mesh is another trajectory.
+    """
+    cause, proposes = case.failure.cause, _changed_words(case)
+    if policy_of(contract_of(case.run)).oom == "ask":
+        because = f"out of memory ({cause}), which is never retried unasked (policy.oom is ask)"
+        return answer(case, Action.ESCALATE, "R6", because, proposes=proposes)
+    earlier = [f for f in case.run.failures[:-1] if f.cause in OUT_OF_MEMORY]
+    if not earlier:
+        return None
+    because = (
+        f"out of memory again ({cause}): the one attempt that policy.oom allows was made after "
+        f"{earlier[-1].instance}"
+    )
+    cited = f"event {earlier[-1].version}"
+    return answer(case, Action.ESCALATE, "R12", because, cited, proposes=proposes)
+
+
+# --- R7 and R16: a machine that a human lets be mended -------------------------------------------
+
+
+def r7(case: Case) -> DecisionMade | None:
+    """R7: a bad TPU node: named, deleted by a human, then relaunched.
+
+    watchkeeper cannot delete it, and a relaunch onto the same node fails again: so it asks, also
+    where the contract's exception spares the consent.
+    """
+    if case.failure.cause != "tpu_bad_node":
+        return None
+    nodes = nodes_of(case)
+    repeated = sorted(set(nodes) & _bad_before(case))
+    if len(nodes) != 1 or repeated:
+        return answer(
+            case,
+            Action.ESCALATE,
+            "R7",
+            _why_asked(nodes, repeated),
+            *(f"node {name}" for name in nodes),
+            proposes="Nothing was deleted: relaunch, or leave it?",
+        )
+    target = GuardedAction.NODE_DELETION, nodes[0]
+    because = f"bad TPU node {nodes[0]}: it has to be replaced before a relaunch can help"
+    region = contract_of(case.run).hardware.region
+    vm = f"delete the TPU VM {nodes[0]}{f' in {region}' if region else ''} by hand"
+    if contract_of(case.run).recover.bad_node == "exception":
+        proposes = f"The bad-node exception needs no consent: {vm}, then answer: relaunch?"
+        return answer(case, Action.ESCALATE, "R7", because, f"node {nodes[0]}", proposes=proposes)
+    proposes = (
+        f"Consent to its deletion with {consent_words(case, target)}, {vm}, then answer: relaunch?"
+    )
+    decision = answer(case, Action.ESCALATE, "R7", because, f"node {nodes[0]}", proposes=proposes)
+    return guarded(decision, *target)
+
+
+def nodes_of(case: Case) -> tuple[str, ...]:
+    """Return the bad machines that an end names: as classified, else by its check's lines."""
+    return case.failure.nodes or bad_nodes(case.check, case.failure.evidence)
+
+
+def _bad_before(case: Case) -> set[str]:
+    earlier = [f for f in case.run.failures[:-1] if f.cause == case.failure.cause]
+    return {name for one in earlier for name in one.nodes}
+
+
+def _why_asked(nodes: tuple[str, ...], repeated: list[str]) -> str:
+    if repeated:
+        return f"the same TPU node is bad again: {', '.join(repeated)}"
+    if not nodes:
+        return "a bad TPU node, and no line names it: nothing is deleted on a guess"
+    return f"{len(nodes)} TPU nodes are bad at once: {', '.join(nodes)}"
+
+
+def r16(case: Case) -> DecisionMade | None:
+    """R16: a disk is full: host and path are named, its clean-up is proposed, then relaunched."""
+    if case.failure.cause != "disk_full":
+        return None
+    host, path = full_disk(case.check, case.failure.evidence)
+    where = f"{path or 'a path that no line names'} on {host or 'a host that no line names'}"
+    because = f"disk full: {where}"
+    target = GuardedAction.HOST_CLEANUP, f"{host}:{path}" if path else host
+    if not host:
+        proposes = "Find the host and make room on it, then answer: relaunch?"
+        quota = next((line for line in case.failure.evidence if "quota" in line.lower()), "")
+        if quota:
+            because = f"a quota suspends writes: {quota}"
+            proposes = "Raise the quota, or make room below it, then answer: relaunch?"
+        return answer(case, Action.ESCALATE, "R16", because, proposes=proposes)
+    proposes = (
+        f"Consent to its clean-up with {consent_words(case, target)} and make room, never by "
+        "deleting checkpoints; then answer: relaunch?"
+    )
+    decision = answer(case, Action.ESCALATE, "R16", because, f"host {host}", proposes=proposes)
+    return guarded(decision, *target)
+
+
+def consent_words(case: Case, act: tuple[GuardedAction, str]) -> str:
+    """Return the command that consents to a guarded action, by the name that it is proposed as."""
+    waiting = (one.name for one in open_proposals(case.run) if (one.action, one.target) == act)
+    name = next(waiting, f"p-{len(case.run.proposals) + 1}")
+    return f"`watchkeeper consent {case.run.slug} {name}`"
+
+
+# --- What no other rule knows --------------------------------------------------------------------
+
+
+def r19_outlook(case: Case) -> DecisionMade | None:
+    """R19: nothing says that trying again makes sense."""
+    may_pass = case.outlook in (Outlook.RETRY, Outlook.RETRY_ONCE)
+    if may_pass or case.failure.cause in OUT_OF_MEMORY:
+        return None
+    because = (
+        f"cause {case.failure.cause}, outlook {case.outlook.value}: the next step needs judgement"
+    )
+    return answer(case, Action.ESCALATE, "R19", because)

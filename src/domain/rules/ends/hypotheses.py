@@ -1,0 +1,124 @@
+"""What a relaunch shows about the failure before it: what is ruled out, and what is left.
+
+A relaunch runs the same code on the same data over the same fabric. So training past the place of
+the failure rules out what is deterministic there, and the same failure again on other machines
+rules out the machines before and their allocation. Nothing rules the fabric out: it stays the same,
+and its faults pass by themselves.
+"""
+
+from watchkeeper.domain.rules.ends.case import place
+from watchkeeper.domain.run.ends import (
+    WINDOW_STEPS,
+    Failure,
+    HypothesesJudged,
+    Stake,
+    in_same_window,
+    is_past,
+)
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.causes import UNKNOWN, Hypothesis
+
+_DETERMINISTIC = frozenset({Hypothesis.CODE, Hypothesis.DATA})
+"""What fails again at the same place, whatever runs it."""
+
+_PLACED = frozenset({Hypothesis.NODE, Hypothesis.ALLOCATION})
+"""What stays behind where the next instance gets other machines."""
+
+_NONE: frozenset[Hypothesis] = frozenset()
+
+
+def judged_by_progress(run: Run, check: CheckRecorded) -> list[HypothesesJudged]:
+    """Return what is known once an instance trains past the place of the failure before it.
+
+    Args:
+        run: The run with the check folded in.
+        check: Of a live instance.
+    """
+    stake, failure = run.judgement.stake, _at_stake(run)
+    if stake is None or failure is None or failure.step is None or check.progress is None:
+        return []
+    if check.instance == stake.after:
+        return []
+    seen = check.progress.step - check.progress.uncertainty
+    # Beyond its whole window: a few steps past it may still be the same place.
+    if seen <= failure.step + failure.step_uncertainty + WINDOW_STEPS:
+        return []
+    because = f"training is well past the place of {failure.instance}'s end ({place(failure)})"
+    shown = f"{check.instance} at ~{check.progress.step}"
+    return [_judged(stake, failure, check.instance, (_DETERMINISTIC, _NONE), because, shown)]
+
+
+def judged_by_end(run: Run) -> list[HypothesesJudged]:
+    """Return what the end of a relaunched instance says.
+
+    Args:
+        run: The run with its newest failure folded in.
+    """
+    stake, before = run.judgement.stake, _at_stake(run)
+    if stake is None or before is None or not run.failures:
+        return []
+    newest = run.failures[-1]
+    if newest.version == before.version:
+        return []
+    shown = f"{newest.instance} ended at {place(newest)}: {newest.cause}"
+    near = in_same_window(newest, before)
+    if is_past(newest, before) and not near:
+        because = f"it got well past the place of {before.instance}'s end ({place(before)})"
+        return [_judged(stake, before, newest.instance, (_DETERMINISTIC, _NONE), because, shown)]
+    if newest.fingerprint != before.fingerprint and not (near and _may_be_alike(newest, before)):
+        because = f"it ended otherwise, before it came past {place(before)}: nothing is settled"
+        return [_judged(stake, before, newest.instance, (_NONE, _NONE), because, shown)]
+    return [_same_again(stake, before, newest, shown)]
+
+
+def _may_be_alike(newest: Failure, before: Failure) -> bool:
+    """Say whether two ends at one place may be one failure: not where each has its own cause."""
+    known = {newest.cause, before.cause} - UNKNOWN
+    return len(known) <= 1
+
+
+def _same_again(stake: Stake, before: Failure, newest: Failure, shown: str) -> HypothesesJudged:
+    old, new = set(before.nodes), set(newest.nodes)
+    because = f"the same came back at {place(newest)}"
+    out, seen = _NONE, frozenset(Hypothesis) - _PLACED
+    if old & new:
+        because += f", on the same machine ({', '.join(sorted(old & new))})"
+        seen = frozenset(Hypothesis)
+    elif old and new:
+        because += f" in another allocation, on another machine ({', '.join(sorted(new))})"
+        out = _PLACED
+    else:
+        because += "; where both ran is not known"
+    return _judged(stake, before, newest.instance, (out, seen), because, shown)
+
+
+def _judged(
+    stake: Stake,
+    before: Failure,
+    instance: str,
+    tells: tuple[frozenset[Hypothesis], frozenset[Hypothesis]],
+    because: str,
+    shown: str,
+) -> HypothesesJudged:
+    """Record an outcome by what it rules out, and by what it would be that was seen again."""
+    out, seen = tells
+    gone = tuple(one for one in stake.hypotheses if one in out)
+    left = tuple(one for one in stake.hypotheses if one not in out)
+    # Of several that are left nobody knows which; one that nothing was held against is no finding.
+    alone = left if len(left) == 1 and (gone or left[0] in seen) else ()
+    return HypothesesJudged(
+        instance=instance,
+        decision=stake.decision,
+        ruled_out=gone,
+        ruled_in=alone,
+        because=because,
+        evidence=(f"event {before.version}", shown),
+    )
+
+
+def _at_stake(run: Run) -> Failure | None:
+    stake = run.judgement.stake
+    if stake is None:
+        return None
+    return next((one for one in reversed(run.failures) if one.instance == stake.after), None)

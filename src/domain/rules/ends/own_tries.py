@@ -1,0 +1,188 @@
+"""R2 and R3 inside one job: failures that the orchestrator itself retries.
+
+The orchestrator keeps such a job alive, so no end is seen however often it fails.
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from watchkeeper.domain.reading.triage.classify import fingerprint
+from watchkeeper.domain.rules.ends.attempt_evidence import attempt_line, first_failed, lost_by
+from watchkeeper.domain.rules.ends.case import Case, answer
+from watchkeeper.domain.run.ends import WINDOW_STEPS, Action, DecisionMade
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.retries import is_same
+from watchkeeper.domain.run.run import Run, contract_of, dri_of
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobFacts, JobState
+from watchkeeper.domain.values.durations import render_duration
+from watchkeeper.domain.values.exits import exit_facts
+from watchkeeper.domain.values.instance import Instance, Tried
+from watchkeeper.domain.values.observation.sources import AttemptFacts
+
+_TOLD = 4
+"""Failed tries that a decision cites: the newest."""
+
+
+class Repeats(NamedTuple):
+    """Why repeated failures inside a job need a person.
+
+    Attributes:
+        rule: R2 for the same failure again, R3 for too many.
+        because: One sentence.
+        evidence: The tries that it rests on.
+    """
+
+    rule: str
+    because: str
+    evidence: tuple[str, ...]
+
+
+def charged_tries(run: Run, now: datetime) -> list[Tried]:
+    """Return the failed tries of the window that ended without a newer complete checkpoint."""
+    instance, window = run.instances[-1], contract_of(run).retries.window
+    before = instance.launched_at
+    charged: list[Tried] = []
+    for one in instance.tries:
+        if one.at > now - window and not _saved_between(run, before, one.at):
+            charged.append(one)
+        before = one.at
+    return charged
+
+
+def repeats_at_end(case: Case) -> Repeats | None:
+    """R2: return why the try that ended a job is an earlier one of its own again."""
+    first, instance = first_failed(case.check), case.run.instances[-1]
+    if first is None:
+        return None
+    ended = case.failure
+    last = Tried(ended.ended_at or ended.at, first, ended.step, ended.step_uncertainty)
+    # The try that ended the job may have been seen before its end was.
+    known = (one for one in instance.tries if one.facts is not None and not is_same(one, last))
+    return _same_again(case.run, (*known, last))
+
+
+def ask_at_end(case: Case, repeats: Repeats) -> DecisionMade:
+    """Return the question about an end after failures inside the job."""
+    return answer(case, Action.ESCALATE, repeats.rule, repeats.because, *repeats.evidence)
+
+
+def retried(
+    run: Run, before: Instance, check: CheckRecorded, spent: int, now: datetime
+) -> list[RunEvent]:
+    """Return what follows from a further failed try of a live job (R2, R3, R13).
+
+    Args:
+        run: The run with the check folded in.
+        before: The instance as it was before the check.
+        check: The check.
+        spent: Restarts by a rule that are charged already.
+        now: The time of the decision.
+    """
+    job, instance = check.job, run.instances[-1]
+    counted = job is not None and job.attempts_failed > before.attempts_failed
+    if job is None or (not counted and instance.tries == before.tries):
+        return []
+    asked = any(q.instance == check.instance for q in run.questions.values() if q.rule in _RULES)
+    found = None if asked else _same_again(run, instance.tries) or _too_many(run, spent, now)
+    left = "unknown" if job.attempts_left is None else str(job.attempts_left)
+    decision = DecisionMade(
+        instance=check.instance,
+        action=Action.WAIT,
+        rule="R13",
+        because=f"the orchestrator retries by itself; retries left: {left}",
+        evidence=(f"{job.attempts_failed} attempts failed inside the job",),
+    )
+    if found is None:
+        return [decision]
+    proposes = (
+        "The orchestrator goes on retrying and nothing was done: end it with "
+        f"`watchkeeper stop {run.slug} --reason ...`, or leave it?"
+    )
+    asks = EscalationRaised(
+        question=f"q-{run.questions_raised + 1}",
+        rule=found.rule,
+        to=dri_of(run),
+        asks=f"{check.instance}: {found.because}. {proposes}",
+        evidence=found.evidence,
+    )
+    alert = {
+        "action": Action.ALERT,
+        "rule": found.rule,
+        "because": found.because,
+        "evidence": (*decision.evidence, *found.evidence),
+        "proposes": proposes,
+    }
+    return [decision.model_copy(update=alert), asks]
+
+
+_RULES = ("R2", "R3")
+
+
+def _same_again(run: Run, tries: tuple[Tried, ...]) -> Repeats | None:
+    """R2: return why the newest try is an earlier one again, with no checkpoint between them."""
+    for earlier in reversed(tries[:-1]):
+        last = tries[-1]
+        if _saved_between(run, earlier.at, last.at):
+            return None
+        same = _alike(earlier, last)
+        if same:
+            since = f"{earlier.at:%Y-%m-%d %H:%M} UTC"
+            because = (
+                f"a try inside the job failed with {same} as the one at {since}, without a newer "
+                "complete checkpoint between them"
+            )
+            return Repeats("R2", because, tuple(_line(one) for one in (earlier, last)))
+    return None
+
+
+def _too_many(run: Run, spent: int, now: datetime) -> Repeats | None:
+    retries, tries = contract_of(run).retries, charged_tries(run, now)
+    if not tries or len(tries) + spent < retries.budget:
+        return None
+    because = (
+        f"{len(tries)} tries inside the job ended without a newer complete checkpoint in "
+        f"{render_duration(retries.window)}, beside {spent} charged restarts: the budget is "
+        f"{retries.budget}"
+    )
+    return Repeats("R3", because, tuple(_line(one) for one in tries[-_TOLD:]))
+
+
+def _saved_between(run: Run, after: datetime | None, until: datetime) -> bool:
+    """Return whether a complete checkpoint came between two times."""
+    came = (one.came_at for one in run.checkpoints.values())
+    return any(at <= until and (after is None or at > after) for at in came if at is not None)
+
+
+def _alike(earlier: Tried, last: Tried) -> str:
+    """Name what two failed tries have in common; empty for nothing."""
+    one, other = earlier.facts, last.facts
+    if one is not None and other is not None:
+        if one.node and one.node == other.node:
+            return f"the same node ({one.node})"
+        # A lost machine always leaves the same words: only the same machine is a repeat.
+        if not lost_by(one) and _print(one) == _print(other):
+            return "the same fingerprint"
+    if earlier.step is None or last.step is None:
+        return ""
+    coarse = max(WINDOW_STEPS, earlier.uncertainty + last.uncertainty)
+    return f"the same step (~{last.step})" if abs(last.step - earlier.step) <= coarse else ""
+
+
+def _print(facts: AttemptFacts) -> str:
+    code, signal = exit_facts(facts.exit_code)
+    job = JobFacts(
+        submission_id=facts.task,
+        state=JobState.FAILED,
+        exit_code=code,
+        signal=facts.signal if facts.signal is not None else signal,
+    )
+    said = facts.message.strip().splitlines()[-1:]
+    return fingerprint(job, " ".join((facts.state.value, "oom" if facts.oom else "", *said)))
+
+
+def _line(tried: Tried) -> str:
+    step = f" at ~{tried.step}" if tried.step is not None else ""
+    told = attempt_line(tried.facts) if tried.facts is not None else "nobody says how"
+    return f"{tried.at:%Y-%m-%d %H:%M} UTC{step}: {told}"

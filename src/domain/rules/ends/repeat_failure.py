@@ -1,0 +1,118 @@
+"""R2, R3, R12 and R19: the same failure again, and too many of them without progress."""
+
+from datetime import datetime
+
+from watchkeeper.domain.rules.ends.case import Case, answer, place
+from watchkeeper.domain.rules.ends.own_tries import ask_at_end, charged_tries, repeats_at_end
+from watchkeeper.domain.run.ends import (
+    Action,
+    DecisionMade,
+    Failure,
+    Restart,
+    in_same_window,
+    is_past,
+)
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.values.causes import Outlook
+from watchkeeper.domain.values.contract.contract import Lane
+from watchkeeper.domain.values.durations import render_duration
+
+
+def charged(run: Run, now: datetime) -> tuple[list[Restart], list[Restart]]:
+    """Return the restarts of the window that count against the budget, and those that do not.
+
+    A restart that brought a new complete, validated checkpoint beyond the one it resumed from is
+    no charge: training went on. Nor is one whose failure was excused by later evidence.
+    """
+    window = contract_of(run).retries.window
+    excused = {one.instance for one in run.failures if one.excused}
+    # What a human asked for, or answered with, is no restart by rule.
+    recent = [one for one in run.restarts if one.at > now - window]
+    free = [one for one in recent if one.gained is not None or one.after in excused]
+    return [one for one in recent if one not in free], free
+
+
+def r3(case: Case) -> DecisionMade | None:
+    """R3: as many restarts as the contract allows brought no progress in its window."""
+    retries = contract_of(case.run).retries
+    spent, free = charged(case.run, case.now)
+    own = charged_tries(case.run, case.now)
+    if len(spent) + len(own) < retries.budget:
+        return None
+    gained = [one for one in free if one.gained is not None]
+    because = (
+        f"the restart budget is used up: {len(spent)} of {retries.budget} "
+        f"in {render_duration(retries.window)} brought no new checkpoint, {len(gained)} brought one"
+    )
+    if own:
+        because = f"{because}; {len(own)} tries inside {case.failure.instance} brought none either"
+    if retries.budget == 0:
+        because = "the restart budget is 0 (retries.budget): no rule restarts it"
+    told = [_told(one) for one in (*spent, *free)[-4:]]
+    return answer(case, Action.ESCALATE, "R3", because, *told)
+
+
+def _told(restart: Restart) -> str:
+    start = "the start" if restart.resume_step is None else f"step-{restart.resume_step}"
+    if restart.gained is not None:
+        return f"{restart.instance} from {start} brought step-{restart.gained}"
+    return f"{restart.instance} from {start} brought no new checkpoint"
+
+
+def r2(case: Case) -> DecisionMade | None:
+    """R2: the same failure without progress past it, or any second one in the same window."""
+    for earlier in reversed(_counting(case)):
+        same = earlier.fingerprint == case.failure.fingerprint
+        if same and not is_past(case.failure, earlier):
+            because = f"the same failure came back without progress past {place(earlier)}"
+            return _again(case, earlier, because)
+        if in_same_window(case.failure, earlier):
+            because = f"a second failure in the same window as {earlier.instance}'s"
+            return _again(case, earlier, because)
+    repeats = repeats_at_end(case)
+    return ask_at_end(case, repeats) if repeats is not None else None
+
+
+def r12(case: Case) -> DecisionMade | None:
+    """R12: one fix was made already, and the error is there again; on daily any further error."""
+    fixes = case.run.judgement.fixes
+    if not fixes or case.failure.cause != "code_bug":
+        return None
+    daily = contract_of(case.run).lane is Lane.DAILY
+    same = [f for f in _counting(case) if f.fingerprint == case.failure.fingerprint]
+    if not same and not daily:
+        return None
+    again = f"the same error as {same[-1].instance}'s" if same else "a code bug"
+    because = f"{again} after one fix attempt ({fixes[-1][:8]}): one bounded attempt was made"
+    return answer(case, Action.ESCALATE, "R12", because, *(f"event {f.version}" for f in same[-1:]))
+
+
+def r19_retried(case: Case) -> DecisionMade | None:
+    """R1 retries such an end once: what comes back, though later on, needs judgement."""
+    failure = case.failure
+    seen = [f for f in _counting(case) if f.fingerprint == failure.fingerprint]
+    if case.outlook is not Outlook.RETRY_ONCE or not seen:
+        return None
+    because = (
+        f"the same failure as {seen[-1].instance}'s came back, though with progress past "
+        f"{place(seen[-1])}: it was to be retried once"
+    )
+    return _again(case, seen[-1], because).model_copy(update={"rule": "R19"})
+
+
+def earlier_failures(run: Run, failure: Failure) -> list[Failure]:
+    """Return the failures before one that speak of the run itself: not those that were excused."""
+    return [one for one in run.failures if one.version < failure.version and not one.excused]
+
+
+def _counting(case: Case) -> list[Failure]:
+    return earlier_failures(case.run, case.failure)
+
+
+def _again(case: Case, earlier: Failure, because: str) -> DecisionMade:
+    compared = (
+        f"{earlier.instance} and {case.failure.instance} ended at {place(earlier)} and "
+        f"{place(case.failure)} with fingerprints {earlier.fingerprint} and "
+        f"{case.failure.fingerprint} (events {earlier.version} and {case.failure.version})"
+    )
+    return answer(case, Action.ESCALATE, "R2", because, compared)

@@ -1,0 +1,158 @@
+"""A cause that is seen anew: by a signal that came late, an attempt's own word, or a person.
+
+What was recorded of an end stays as it is; a new event says what it is taken for from here on, and
+later decisions, budgets and comparisons read that.
+"""
+
+import hashlib
+from datetime import datetime
+
+from watchkeeper.domain.rules.ends.advised import proposed_with
+from watchkeeper.domain.rules.ends.attempt_evidence import attempt_line, first_failed, lost_by
+from watchkeeper.domain.rules.ends.case import Case
+from watchkeeper.domain.rules.ends.commands import Revise, SuggestCause
+from watchkeeper.domain.rules.ends.recovery import recover
+from watchkeeper.domain.rules.permits.permissions import not_a_human
+from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.rules.signals.commands import ReceiveSignal
+from watchkeeper.domain.rules.signals.receiving import cause_by_witnesses, receive, witnesses
+from watchkeeper.domain.run.ends import Action, CauseSuggested, Failure, FailureRevised
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.phases import Interrupted
+from watchkeeper.domain.run.queries import asked_of, escalation_of
+from watchkeeper.domain.run.questions import EscalationAcknowledged
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.causes import CAUSES, INFRASTRUCTURE, UNKNOWN
+
+Outcome = list[RunEvent] | Refused
+
+
+def revise(run: Run, command: Revise) -> Outcome:
+    """Take an end for what a person says that it was."""
+    if command.actor.kind != "human":
+        return not_a_human(run, command)
+    if not command.reason.strip():
+        return Refused(Refusal.TEXT_EMPTY)
+    failure = next((one for one in run.failures if one.version == command.failure), None)
+    if failure is None:
+        return Refused(Refusal.FAILURE_UNKNOWN, f"event {command.failure}")
+    if command.cause not in CAUSES:
+        return Refused(Refusal.CAUSE_UNKNOWN, f"{command.cause}; one of {', '.join(CAUSES)}")
+    if command.cause == failure.cause:
+        return Refused(Refusal.CAUSE_SAME, command.cause)
+    who = command.actor.principal
+    because = f"{who} says that it was {command.cause}: {command.reason.strip()}"
+    revised = _revised(failure, command.cause, because, (f"the word of {who}",))
+    return [revised, *_decided_anew(foresee(run, [revised], command), command.now)]
+
+
+def suggest(run: Run, command: SuggestCause) -> Outcome:
+    """Record what a second reader thinks of an end; nothing is decided, and nothing changes."""
+    failure = next((one for one in run.failures if one.version == command.failure), None)
+    if failure is None:
+        return Refused(Refusal.FAILURE_UNKNOWN, f"event {command.failure}")
+    told = CauseSuggested(
+        instance=failure.instance,
+        failure=failure.version,
+        source=command.source,
+        hypotheses=command.hypotheses,
+        failed=command.failed,
+    )
+    return [told]
+
+
+def _decided_anew(run: Run, now: datetime) -> list[RunEvent]:
+    """Decide again on the newest end, which nobody has acted on yet."""
+    if not isinstance(run.phase, Interrupted) or run.phase.decision is None:
+        return []
+    before = run.phase.decision
+    by_rule = before.action in (Action.RELAUNCH, Action.ESCALATE, Action.NOTIFY)
+    mine = run.failures[-1].instance == before.instance == run.instances[-1].plan.instance
+    if not by_rule or not mine or asked_of(run) is not None or run.last_check is None:
+        return []
+    failure = run.failures[-1]
+    case = Case(run, failure, failure.evidence, run.last_check.event, now)
+    decision = recover(case)
+    if decision is None or (decision.action, decision.rule) == (before.action, before.rule):
+        return []
+    about = [q.name for q in run.questions.values() if q.asks.startswith(f"{before.instance}: ")]
+    answered: list[RunEvent] = []
+    if decision.action is Action.RELAUNCH:
+        answered = [
+            EscalationAcknowledged(
+                question=name, answer="relaunch", note=failure.cause, closed_by="revised cause"
+            )
+            for name in about
+        ]
+    return [*answered, decision, *escalation_of(run, decision), *proposed_with(run, decision)]
+
+
+def receive_and_revise(run: Run, command: ReceiveSignal) -> list[RunEvent]:
+    """Record a signal; and where it names what an end of nobody-knows-what was, say so.
+
+    It starts nothing: what was decided stands, and later decisions read the new cause.
+    """
+    events = receive(run, command)
+    if not events:
+        return events
+    after = foresee(run, events, command)
+    return [*events, *_by_witnesses(after)]
+
+
+def _by_witnesses(run: Run) -> list[RunEvent]:
+    made: list[RunEvent] = []
+    for failure in run.failures:
+        if failure.cause not in UNKNOWN or failure.revised:
+            continue
+        if any("Traceback" in line for line in failure.evidence) or failure.traced:
+            continue  # A traceback in its own lines is stronger than any witness.
+        cause = cause_by_witnesses(run, failure.ended_at or failure.at)
+        if cause:
+            told = witnesses(run, failure.ended_at or failure.at)
+            because = f"a signal that came later names {cause}"
+            made.append(_revised(failure, cause, because, told))
+    return made
+
+
+def revised_by_attempts(run: Run, check: CheckRecorded) -> list[FailureRevised]:
+    """Return what the orchestrator's own word on the tries says of an end that nobody understood.
+
+    Args:
+        run: The run, interrupted.
+        check: A later check of the instance that ended.
+    """
+    failure = run.failures[-1] if run.failures else None
+    if failure is None or failure.instance != check.instance or failure.cause not in UNKNOWN:
+        return []
+    if failure.traced or check.traceback:
+        return []
+    first = first_failed(check)
+    cause = lost_by(first) if first is not None else ""
+    if first is None or not cause:
+        return []
+    because = f"the orchestrator calls its first failed attempt {first.state.value}"
+    return [_revised(failure, cause, because, (attempt_line(first),))]
+
+
+def _revised(
+    failure: Failure, cause: str, because: str, evidence: tuple[str, ...]
+) -> FailureRevised:
+    return FailureRevised(
+        instance=failure.instance,
+        failure=failure.version,
+        before=failure.cause,
+        cause=cause,
+        outlook=CAUSES[cause].outlook,
+        fingerprint=_print(failure, cause),
+        because=because,
+        evidence=evidence,
+    )
+
+
+def _print(failure: Failure, cause: str) -> str:
+    """Return what the end is compared by: two of one fingerprint, revised alike, are the same."""
+    if cause in INFRASTRUCTURE and failure.cause in INFRASTRUCTURE:
+        return failure.fingerprint
+    return hashlib.sha256(f"{failure.fingerprint}\n{cause}".encode()).hexdigest()[:8]

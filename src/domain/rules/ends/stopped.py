@@ -1,0 +1,56 @@
+"""R14: an end that somebody may have wanted, though no stop is on record."""
+
+from datetime import timedelta
+
+from watchkeeper.domain.rules.ends.attempt_evidence import machine_was_taken
+from watchkeeper.domain.rules.ends.case import Case, answer
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.run import contract_of
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.contract.lane_policy import policy_of
+from watchkeeper.domain.values.durations import render_duration
+
+AFTER_SUBMIT = timedelta(minutes=2)
+"""A stop this soon after a submit is as a rule its author's own second thought."""
+
+_SAID_MAX = 200
+
+
+def r14_by_its_words(case: Case) -> DecisionMade | None:
+    """R14: its lines or its signal say that somebody stopped it, and no stop is on record."""
+    if case.failure.cause != "user_stopped":
+        return None
+    because = (
+        "its lines or its signal say that somebody stopped it, and nobody on record did: such "
+        "signs mislead at times, and what a person stopped is not relaunched"
+    )
+    return answer(case, Action.ESCALATE, "R14", because)
+
+
+def r14_stopped(case: Case) -> DecisionMade | None:
+    """R14: the orchestrator calls the job stopped, and nobody on record asked for that.
+
+    A cancel by API, a stopped parent and a person leave the same state, mostly without a word. A
+    machine that the orchestrator says was taken is another matter, and so is a contract that
+    states `policy.stopped: failure`.
+    """
+    instance = case.run.instances[-1]
+    end = instance.end
+    if end is None or end.state is not JobState.STOPPED or machine_was_taken(case.check, end):
+        return None
+    if policy_of(contract_of(case.run)).stopped == "failure":
+        return None
+    said = f" ({end.message.strip().splitlines()[0][:_SAID_MAX]})" if end.message.strip() else ""
+    ended_at, began = end.ended_at or case.failure.at, instance.launched_at
+    if began is not None and ended_at - began <= AFTER_SUBMIT:
+        because = (
+            f"it was stopped within {render_duration(AFTER_SUBMIT)} of its submit{said}: a planned "
+            "stop to confirm, not an incident"
+        )
+    else:
+        because = f"the orchestrator calls it stopped{said}, and no stop is on record"
+    proposes = (
+        f"If the stop was meant: `watchkeeper stop {case.run.slug} --reason ...`; if not: "
+        f"`watchkeeper relaunch {case.run.slug} --reason ...`"
+    )
+    return answer(case, Action.ESCALATE, "R14", because, proposes=proposes)

@@ -1,0 +1,188 @@
+"""What follows from a success: its artefacts are verified, and wrong numbers are told before (R4).
+
+The orchestrator only says that the program ended with exit code 0. A run whose loss is NaN does so.
+"""
+
+from watchkeeper.domain.reading.triage.classify import describe_end
+from watchkeeper.domain.rules.ends.causes import supersede_words
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.health import DRIFTED, FindingCleared, FindingOpened
+from watchkeeper.domain.run.open_questions import cleared
+from watchkeeper.domain.run.queries import MISSING_ARTEFACTS, source_is_fresh
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.run import Run, contract_of, dri_of
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobFacts
+from watchkeeper.domain.values.causes import (
+    IDENTITY,
+    LINEAGE,
+    NUMBERS_WRONG,
+    RECORD_WRONG,
+    WRONG_NUMBERS,
+)
+from watchkeeper.domain.values.check import Severity
+
+_PROOFS = ("checkpoints", "tracker")
+"""The sources that show how far a success came."""
+
+
+def wrong_numbers(run: Run) -> list[FindingOpened]:
+    """Return the findings about wrong numbers that are open."""
+    return [found for found in run.findings.values() if found.rule in NUMBERS_WRONG]
+
+
+def wrong_record(run: Run) -> list[FindingOpened]:
+    """Return the findings about identity and lineage that are open."""
+    return [found for found in run.findings.values() if found.rule in RECORD_WRONG]
+
+
+def told_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
+    """Alert and ask of wrong numbers that a success leaves open; nothing where none are.
+
+    It is asked though the finding was asked about before: then the run lived, and was not to be
+    sealed.
+
+    Args:
+        run: The run with the findings of its last check.
+        check: That check.
+        job: The orchestrator's last word.
+    """
+    wrong = wrong_numbers(run)
+    if not wrong:
+        return []
+    first = wrong[0]
+    named = ", ".join(found.rule for found in wrong)
+    because = f"numerical instability ({named}): {check.instance} ended by success with it"
+    proposes = (
+        f"Look at loss and gradient norm before its end. Nothing is sealed before a human lets it "
+        f"pass with `watchkeeper seal {run.slug} --waive '{WRONG_NUMBERS}' --reason ...`; or "
+        f"change it as a new run with {supersede_words(run.slug)}?"
+    )
+    decision = DecisionMade(
+        instance=check.instance,
+        action=Action.ALERT,
+        rule="R4",
+        because=f"{because}; the DRI is asked, and nothing is sealed before a human lets it pass",
+        evidence=(describe_end(job), *(f"{one.rule} open: {one.summary}" for one in wrong)),
+        proposes=proposes,
+    )
+    question = EscalationRaised(
+        question=f"q-{run.questions_raised + 1}",
+        rule=first.rule,
+        to=dri_of(run),
+        asks=f"{first.summary}. {check.instance} ended by success with it. {proposes}",
+        evidence=decision.evidence,
+    )
+    return [decision, question]
+
+
+def asked_of_record(run: Run, check: CheckRecorded) -> list[EscalationRaised]:
+    """Ask of what a success leaves open about its identity or lineage, unless a question waits."""
+    waits = {one.finding for one in run.questions.values()}
+    doubted = [one for one in wrong_record(run) if one.kind not in waits]
+    return [
+        EscalationRaised(
+            question=f"q-{number}",
+            rule=found.rule,
+            to=dri_of(run),
+            asks=f"{found.summary}. {check.instance} ended by success with it. Nothing is sealed "
+            f"before a human lets it pass with `watchkeeper seal {run.slug} --waive "
+            f"{IDENTITY if found.kind == DRIFTED else LINEAGE} --reason ...`",
+            evidence=found.evidence,
+        )
+        for number, found in enumerate(doubted, run.questions_raised + 1)
+    ]
+
+
+def short_of_success(run: Run, check: CheckRecorded) -> str:
+    """Return what a success lacks by its last check alone: its final step, or any trace at all.
+
+    A step that the tracker counts from 0 may be one less than the final one. A source without an
+    answer proves nothing.
+    """
+    instance, final = run.instances[-1], contract_of(run).final_step.known
+    kept = [run.checkpoints[at].step for at in check.checkpoints_complete if at in run.checkpoints]
+    shown = [] if instance.step_best is None else [instance.step_best + instance.step_uncertainty]
+    reached = max([*kept, *shown], default=None)
+    answering = [name for name in _PROOFS if source_is_fresh(check, name)]
+    if reached is None:
+        listed = "checkpoints" in answering
+        return "no checkpoint, and no step of it was ever shown" if listed else ""
+    if answering and final is not None and reached + 1 < final:
+        return f"it shows step {reached} of {final}"
+    return ""
+
+
+def asked_of_short_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:
+    """Open H11 and ask, where a success is short of what it should be; in every lane."""
+    lack = short_of_success(run, check)
+    if not lack:
+        return []
+    summary = f"success with missing artefacts: {lack}"
+    proposes = (
+        f"Look at its log with its exit in mind. `watchkeeper seal {run.slug}` names all that is "
+        f"missing; to go on, {supersede_words(run.slug)}"
+    )
+    return [
+        FindingOpened(
+            kind=MISSING_ARTEFACTS,
+            rule="H11",
+            severity=Severity.NOTIFY,
+            summary=summary,
+            evidence=(describe_end(job), lack),
+        ),
+        EscalationRaised(
+            question=f"q-{run.questions_raised + 1}",
+            rule="H11",
+            to=dri_of(run),
+            asks=f"{check.instance}: {summary}. Nothing is sealed. {proposes}",
+            evidence=(describe_end(job), lack),
+        ),
+    ]
+
+
+def verify_success(instance: str, job: JobFacts) -> DecisionMade:
+    """Return what follows from a success: its artefacts are verified (R15)."""
+    return DecisionMade(
+        instance=instance,
+        action=Action.VERIFY,
+        rule="R15",
+        because="the orchestrator says success; the artefacts are verified before any seal",
+        evidence=(describe_end(job),),
+    )
+
+
+def has_reached_the_end(run: Run, check: CheckRecorded) -> bool:
+    """Return whether an instance ended at or beyond the contract's final step.
+
+    By the highest step that any source showed, or by a complete checkpoint.
+    """
+    final = contract_of(run).final_step.known
+    if final is None:
+        return False
+    shown = run.instances[-1].step_best
+    written = [
+        run.checkpoints[at].step for at in check.checkpoints_complete if at in run.checkpoints
+    ]
+    return max([*written, shown if shown is not None else -1]) >= final
+
+
+def verify_end(run: Run, instance: str, job: JobFacts) -> DecisionMade:
+    """Return what follows from an end at the final step that is no success (R15)."""
+    final = contract_of(run).final_step.value
+    return DecisionMade(
+        instance=instance,
+        action=Action.VERIFY,
+        rule="R15",
+        because=f"it ended as {job.state.value} at or beyond the final step {final}: nothing is "
+        "relaunched there, and the artefacts are verified before any seal",
+        evidence=(describe_end(job),),
+    )
+
+
+def passed_by_seal(run: Run) -> list[FindingCleared]:
+    """Return the end of the findings that a human let pass for a seal."""
+    reason = "a human let the run be sealed with it"
+    left = (*wrong_numbers(run), *wrong_record(run))
+    return [cleared(run, one.kind, one.rule, reason) for one in left]

@@ -1,0 +1,1 @@
+"""H rules: what a check finds wrong with a run."""

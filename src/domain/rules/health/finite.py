@@ -1,0 +1,95 @@
+"""H7: a metric of training that is no number."""
+
+import math
+
+from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.contract.metric_names import recognise
+from watchkeeper.domain.values.observation.measured import (
+    FINITE_AGAIN,
+    FINITE_AGAIN_CHECKS,
+    NotFinite,
+)
+
+NOT_FINITE = "not_finite"
+"""The finding that a metric of training is NaN or infinite."""
+
+LINES_MAX = 2
+"""Lines of the output shown with a finding."""
+
+
+def no_number(check: CheckRecorded) -> Held:
+    """H7: a metric of training is NaN or infinite; at any time, and from its first point on."""
+    measured = check.measured
+    found = measured.not_finite
+    if not found:
+        # Without a point nobody can tell; a finding that is open stays so.
+        holds = False if measured.points else None
+        return Held(NOT_FINITE, "H7", Severity.ALERT, holds, "")
+    holds = any(one.new or one.finite_since < _again(one, check) for one in found)
+    first = min(found, key=lambda one: one.first_step)
+    still = any(one.finite_since == 0 for one in found)
+    summary = f"{first.metric} is not a finite number since step {first.first_step}"
+    if not still:
+        summary = f"{first.metric} was not a finite number at step {first.last_step}"
+    if _is_nowhere(check):
+        summary = f"{first.metric} {'is' if still else 'was'} not a finite number"
+    lines = tuple(_bad_line(one, check) for one in found)
+    if any(_is_printed(one, check) for one in found):
+        lines += _printed_lines(check)
+    return Held(NOT_FINITE, "H7", Severity.ALERT, holds, summary, lines)
+
+
+def _again(one: NotFinite, check: CheckRecorded) -> int:
+    by_points = check.measured.source == "history" and not _is_gauged(one, check)
+    return FINITE_AGAIN if by_points or _is_printed(one, check) else FINITE_AGAIN_CHECKS
+
+
+def _is_printed(one: NotFinite, check: CheckRecorded) -> bool:
+    """Say whether the lines of the output are its points; of them a check shows many."""
+    of_lines = check.measured.source == "logs" and "loss" in recognise((one.metric,))
+    return one.line or of_lines
+
+
+def _is_gauged(one: NotFinite, check: CheckRecorded) -> bool:
+    return check.telemetry is not None and one.metric in check.telemetry.values
+
+
+def _is_nowhere(check: CheckRecorded) -> bool:
+    """Say whether nothing shows a step: the one on record is only the newest that was known."""
+    return check.progress is None and not check.measured.points
+
+
+def _bad_line(one: NotFinite, check: CheckRecorded) -> str:
+    where = _where(one, check)
+    where = "by the job's own gauge" if _is_gauged(one, check) and not one.line else where
+    steps = (
+        f"step {one.first_step}"
+        if one.first_step == one.last_step
+        else f"{one.count} points from step {one.first_step} to {one.last_step}"
+    )
+    if _is_nowhere(check):
+        steps = "nothing shows its step"
+    return f"{one.metric} is NaN or infinite {where}: {steps}; {_since(one.finite_since)}"
+
+
+def _printed_lines(check: CheckRecorded) -> tuple[str, ...]:
+    """Return the lines of the output that say so, as far as the check kept them."""
+    said = (one.line for one in check.claims if one.label == "numerical_instability")
+    return tuple(f"the output says: {line}" for line in said)[:LINES_MAX]
+
+
+def _where(one: NotFinite, check: CheckRecorded) -> str:
+    told = check.metrics.get(one.metric)
+    if one.line or (_is_printed(one, check) and told is None):
+        return "in the output"
+    # Of the two, which stand in for a history, nobody knows any more which one it was.
+    either = _is_printed(one, check) and told is not None and math.isfinite(told)
+    return "at the tracker or in the output" if either else "at the tracker"
+
+
+def _since(finite: int) -> str:
+    if not finite:
+        return "still so at its newest point"
+    return f"{finite} finite point{'s' if finite > 1 else ''} since"

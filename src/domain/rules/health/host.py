@@ -1,0 +1,63 @@
+"""H15: a machine's disk runs full, or a folder that is to be a mount is none."""
+
+from watchkeeper.domain.reading.source_summaries import free_share
+from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.contract.live_limits import live_limits_of
+from watchkeeper.domain.values.observation.sources import HostFacts
+
+DISK_LOW = "disk_low"
+MOUNT_MISSING = "mount_missing"
+
+HYSTERESIS = 0.02
+"""An open finding clears this share above its limit, so that it does not come and go."""
+
+HOSTS_NAMED = 3
+"""Machines named in a summary."""
+
+
+def disk_low(run: Run, check: CheckRecorded) -> Held:
+    """H15: less of a disk is free than the limits say; below the lower one it is an alert."""
+    limits = live_limits_of(contract_of(run))
+    known = [(one, share) for one in check.hosts if (share := free_share(one)) is not None]
+    if not known:
+        return Held(DISK_LOW, "H15", Severity.NOTIFY, None, "")
+    is_open = DISK_LOW in run.findings
+    limit = limits.disk_warn + (HYSTERESIS if is_open else 0)
+    low = sorted(((one, share) for one, share in known if share < limit), key=lambda two: two[1])
+    alarming = any(share < limits.disk_alert for _, share in low)
+    named = ", ".join(f"{one.host} {one.path}" for one, _ in low[:HOSTS_NAMED])
+    below = limits.disk_alert if alarming else limits.disk_warn
+    return Held(
+        DISK_LOW,
+        "H15",
+        Severity.ALERT if alarming else Severity.NOTIFY,
+        bool(low),
+        f"less than {below:.0%} of the disk is free: {named}".replace("%", " %"),
+        tuple(_disk_line(one, share) for one, share in low),
+    )
+
+
+def _disk_line(host: HostFacts, share: float) -> str:
+    free, total = (host.free_bytes or 0) / 1e9, (host.total_bytes or 0) / 1e9
+    return f"{host.host} {host.path}: {share:.1%} free, {free:.1f} of {total:.1f} GB".replace(
+        "%", " %"
+    )
+
+
+def mount_missing(check: CheckRecorded) -> Held:
+    """H15: a folder that is to be a mount is none: what is written there fills the disk."""
+    told = [(one.host, m) for one in check.hosts for m in one.mounts if m.mounted is not None]
+    bare = [f"{host} {mount.path}" for host, mount in told if mount.mounted is False]
+    named = ", ".join(bare[:HOSTS_NAMED])
+    return Held(
+        MOUNT_MISSING,
+        "H15",
+        Severity.NOTIFY,
+        bool(bare) if told else None,
+        f"no mount where one is to be: {named}",
+        tuple(f"{one} is not a mount, so what is written there fills the disk" for one in bare[:8]),
+        named,
+    )

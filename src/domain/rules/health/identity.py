@@ -1,0 +1,142 @@
+"""H2, tracker identity drift: does the run log under the identity that was agreed?
+
+Whether what is logged under it fits the run is compared in `tracker_fit`, and answered here.
+
+A wrong identity is found by what says so, never by silence: a tracker without an answer, or without
+anything newer than the launch, can neither open the finding nor clear it.
+"""
+
+from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.run.watch import CheckRecorded, TrackerAnnounced
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.contract.detect_limits import limits_of
+from watchkeeper.domain.values.contract.plan import tracked
+from watchkeeper.domain.values.contract.tracker import TrackerPart
+
+MISFIT = "tracker_lineage"
+"""The finding that what the tracker shows does not fit the run, though its identity does."""
+
+EVIDENCE_MAX = 8
+"""Lines of evidence kept with the finding."""
+
+
+def identity_drift(run: Run, check: CheckRecorded) -> tuple[str, ...] | None:
+    """Say how the identity that the run logs under differs from the agreed one.
+
+    Args:
+        run: With the contract.
+        check: What was seen of an instance.
+
+    Returns:
+        One line for each difference, with where it was seen; empty when what was seen fits; none
+        when nothing was seen that could tell.
+    """
+    lines = (*_announced(run, check), *_shown(run, check), *_resumed(run, check))
+    if lines:
+        return lines[:EVIDENCE_MAX]
+    # Either witness that fits is enough; the others did not contradict it.
+    return () if check.tracker_id or check.tracker_links else None
+
+
+def drift_summary(run: Run, lines: tuple[str, ...]) -> str:
+    """Say the whole in one sentence."""
+    wanted = run.instances[-1].plan.tracker_id
+    more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
+    return f"the tracker identity is not the agreed {wanted}: {lines[0]}{more}" if lines else ""
+
+
+def lineage_misfit(run: Run, check: CheckRecorded) -> Held:
+    """H2: the tracker's state, time, step or loss does not fit the recorded lineage.
+
+    It ends with its instance, unlike a drifted identity: the next one is compared afresh. What
+    nobody could compare at this check neither opens nor clears it.
+    """
+    needed = limits_of(contract_of(run)).tracker_checks
+    fit = check.tracker_fit
+    told = [one for one in fit.doubts if one.checks >= needed]
+    seen = [one for one in told if one.seen]
+    # A doubt that is young, or that nobody could look at now, is no sign that all fits again.
+    holds = True if seen else None if fit.doubts or not fit.compared else False
+    lines = tuple(f"{one.line}, {one.checks} checks in a row" for one in told)
+    more = f", and {len(told) - 1} more" if len(told) > 1 else ""
+    summary = f"the tracker does not fit the run: {told[0].line}{more}" if told else ""
+    return Held(MISFIT, "H2", Severity.ALERT, holds, summary, lines[:EVIDENCE_MAX])
+
+
+def announcements(run: Run, check: CheckRecorded) -> list[TrackerAnnounced]:
+    """Return what is to be told of the tracker runs that the output names: each once.
+
+    A relaunch under the same id tells nothing new; one that starts another tracker run does.
+    """
+    told: list[TrackerAnnounced] = []
+    for link in check.tracker_links:
+        known = run.tracker_links.get(link.tracker_id)
+        if known is None or (link.url and link.url != known.url):
+            told.append(TrackerAnnounced(instance=check.instance, link=link))
+    return told
+
+
+def _announced(run: Run, check: CheckRecorded) -> list[str]:
+    tracker = tracked(contract_of(run), run.instances[-1].plan).tracker
+    lines: list[str] = []
+    for link in check.tracker_links:
+        if tracker.id and link.tracker_id != tracker.id:
+            lines.append(f"{check.instance} announced id {link.tracker_id}: {link.line}")
+        elif link.url and _project(tracker) not in link.url:
+            lines.append(
+                f"{check.instance} announced a link outside {_project(tracker)}: {link.line}"
+            )
+        elif tracker.display_name and link.display_name not in ("", tracker.display_name):
+            lines.append(
+                f"{check.instance} announced the name {link.display_name}, agreed is "
+                f"{tracker.display_name}: {link.line}"
+            )
+    return lines
+
+
+def _project(tracker: TrackerPart) -> str:
+    """Return the part of each link that is the same for all runs of the agreed project."""
+    if tracker.kind != "wandb" or not (tracker.entity and tracker.project):
+        return "/runs/"
+    return f"/{tracker.entity}/{tracker.project}/runs/"
+
+
+def _shown(run: Run, check: CheckRecorded) -> list[str]:
+    tracker = tracked(contract_of(run), run.instances[-1].plan).tracker
+    lines: list[str] = []
+    if check.tracker_id and tracker.id and check.tracker_id != tracker.id:
+        lines.append(f"the tracker shows id {check.tracker_id}")
+    named = check.display_name and tracker.display_name
+    if named and check.display_name != tracker.display_name:
+        lines.append(
+            f"the tracker shows the name {check.display_name}, agreed is {tracker.display_name}"
+        )
+    # An earlier instance's own run may count as running for a while after its end.
+    mine = {one.plan.tracker_id for one in run.instances}
+    twins = [twin for twin in check.tracker_twins if twin not in mine]
+    if twins:
+        others = ", ".join(twins)
+        lines.append(f"the tracker shows another live run under the same name: {others}")
+    return lines
+
+
+def _resumed(run: Run, check: CheckRecorded) -> list[str]:
+    """`never` means that each start logs to a tracker run of its own, `must` that none begins one.
+
+    W&B itself refuses such a start; a script that sets another policy than agreed is not refused.
+    """
+    policy = contract_of(run).tracker.resume
+    lines: list[str] = []
+    for link in check.tracker_links:
+        if policy == "never" and link.resumed:
+            lines.append(
+                f"{check.instance} resumed tracker run {link.tracker_id}, and the resume policy "
+                "is `never`"
+            )
+        if policy == "must" and link.begun:
+            lines.append(
+                f"{check.instance} began tracker run {link.tracker_id} anew, and the resume "
+                "policy is `must`"
+            )
+    return lines

@@ -1,0 +1,86 @@
+"""H13: the log of a live job shows the signature of a failure."""
+
+import math
+import re
+
+from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.health.liveness import moves
+from watchkeeper.domain.run.monitor_accuracy import LOG_SIGNATURE
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobState, SourceState
+from watchkeeper.domain.values.causes import CauseClaim
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.contract.metric_names import recognise
+
+CONFIDENCE_MIN = 0.5
+"""A claim below this is a hint, and opens nothing on a job that lives."""
+
+TOLD_NEVER = frozenset({"benign", "unknown", "user_stopped"})
+"""Labels that are no failure of a live job."""
+
+GRAVE = frozenset(
+    {
+        "hbm_oom",
+        "host_oom",
+        "code_bug",
+        "config_error",
+        "data_error",
+        "numerical_instability",
+        "checkpoint_error",
+        "tpu_bad_node",
+        "disk_full",
+        "collective_hang",
+    }
+)
+"""Classes that do not pass by themselves: an alert where no step comes, else told at once."""
+
+
+_PERPLEXITY = re.compile(r"(?<![a-z])(?:ppl|perplexity)[\"']?\s{0,4}[:=]\s{0,4}\W?inf", re.I)
+_NO_NUMBER = re.compile(r"(?<![a-z])(?:nan|inf|infinity)(?![a-z])", re.I)
+
+
+def log_signature(check: CheckRecorded) -> Held:
+    """H13: lines of a failure's class, also without the words that people grep for.
+
+    What steps went on after was retried and passed: of that only what is grave is told.
+    """
+    going_on = moves(check.liveness)
+    counted = [one for one in check.claims if _counts(one) and not _is_overflow(one, check)]
+    claims = [one for one in counted if one.label in GRAVE or not going_on]
+    alive = check.job is not None and check.job.state is JobState.RUNNING
+    holds: bool | None = None
+    if claims and alive:
+        holds = True
+    elif going_on and _is_read(check):
+        holds = False
+    grave = any(one.label in GRAVE for one in claims)
+    labels = ", ".join(sorted({one.label for one in claims}))
+    after = "while steps still come" if going_on else "and no step came since"
+    lines = tuple(f"{one.label} ({one.signature}): {one.line}" for one in claims)
+    return Held(
+        LOG_SIGNATURE,
+        "H13",
+        Severity.ALERT if grave and not going_on else Severity.NOTIFY,
+        holds,
+        f"the log of the live job shows {labels}, {after}",
+        lines[:8],
+        labels,
+    )
+
+
+def _is_read(check: CheckRecorded) -> bool:
+    # Steps that another source shows do not say that the lines are gone.
+    return any(r.source == "logs" and r.state is SourceState.FRESH for r in check.readings)
+
+
+def _counts(claim: CauseClaim) -> bool:
+    return claim.label not in TOLD_NEVER and claim.confidence >= CONFIDENCE_MIN
+
+
+def _is_overflow(claim: CauseClaim, check: CheckRecorded) -> bool:
+    """Say whether a line only shows an infinite exp() of a loss that is itself a number."""
+    if not _PERPLEXITY.search(claim.line) or len(_NO_NUMBER.findall(claim.line)) > 1:
+        return False
+    name = recognise(check.metrics).get("loss")
+    known = bool(check.measured.points) if name is None else math.isfinite(check.metrics[name])
+    return known and not check.measured.not_finite

@@ -1,0 +1,86 @@
+"""H17 below a try that failed: the orchestrator's own retry resumes from the newest checkpoint."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from watchkeeper.domain.run.check_history import is_listed
+from watchkeeper.domain.run.retries import with_retries
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.instance import Retried
+
+
+class _Known(NamedTuple):
+    """A complete checkpoint: when it was written, and since when it is known to be there."""
+
+    written_at: datetime | None
+    came_at: datetime | None
+
+
+def own_retries(run: Run, check: CheckRecorded) -> tuple[Retried, ...]:
+    """Return the tries of the newest instance that failed and were followed by another."""
+    before = run.last_check.at if run.last_check is not None else None
+    newest = run.instances[-1]
+    return with_retries(newest.retried, newest.attempts_failed, check, before)
+
+
+def retry_mismatch(run: Run, check: CheckRecorded, retries: tuple[Retried, ...]) -> str | None:
+    """Say how a retry resumed elsewhere than from the newest complete checkpoint of its time.
+
+    Args:
+        run: Before or after the check is folded in: the answer is the same.
+        check: The check; it says which step was resumed from.
+        retries: The tries that failed before; the log does not say which of them was followed by
+            that resume, so one that it fits will do.
+
+    Returns:
+        Empty where it fits, none where nobody can tell.
+    """
+    said = check.startup.resumed_step
+    known = _known(run, check)
+    fits = [_fits(said, retried, known, check) for retried in retries] if said is not None else []
+    if True in fits:
+        return ""
+    if None in fits or not fits:
+        return None
+    newest = newest_then(run, check, retries[-1])
+    wanted = f"instead of step {newest}" if newest is not None else "which nobody listed"
+    return f"resumed from step {said} after a try that failed, {wanted}"
+
+
+def newest_then(run: Run, check: CheckRecorded, retried: Retried) -> int | None:
+    """Return the newest checkpoint that was known to be complete when a try failed."""
+    there = [step for step, one in _known(run, check).items() if _came_by(one, retried.since)]
+    return max(there, default=None)
+
+
+def _known(run: Run, check: CheckRecorded) -> Mapping[int, _Known]:
+    # What this check lists for the first time is validated behind it.
+    new = {
+        one.step: _Known(one.written_at, one.written_at)
+        for one in check.new_checkpoints
+        if one.metadata_step == one.step
+    }
+    return new | {
+        step: _Known(one.written_at, one.came_at) for step, one in run.checkpoints.items()
+    }
+
+
+def _fits(
+    said: int, retried: Retried, known: Mapping[int, _Known], check: CheckRecorded
+) -> bool | None:
+    if any(step > said and _came_by(one, retried.since) for step, one in known.items()):
+        return False
+    own = known.get(said)
+    if own is None:
+        # What was replaced since is listed no more; what is above all that is there never was.
+        above_all = said > max(known, default=-1)
+        return False if above_all and is_listed(check) else None
+    if retried.until is None or own.written_at is None:
+        return True
+    return own.written_at <= retried.until
+
+
+def _came_by(one: _Known, at: datetime) -> bool:
+    return one.came_at is not None and one.came_at <= at

@@ -1,0 +1,69 @@
+"""Which checkpoints came, whose they are, and from which no rule may resume."""
+
+from collections.abc import Mapping
+
+from watchkeeper.domain.run.checkpoints import Checkpoint
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.unverified_checkpoints import ONLY_UNNAMED, is_older_than_the_run
+from watchkeeper.domain.values.basic import CheckpointFacts
+from watchkeeper.domain.values.contract.contract import Contract, checkpoint_root_of
+from watchkeeper.domain.values.places import contract_root
+
+
+def came_so_far(run: Run) -> Mapping[int, Checkpoint]:
+    """Return by step the complete checkpoints that came, as far as they are known to be the run's.
+
+    One of which nobody says which step its metadata names is not resumed from; it came all the
+    same, and is no sign that none comes.
+    """
+    if not run.unnamed:
+        return run.checkpoints
+    own = {
+        step: one
+        for step, one in run.unnamed.items()
+        if not is_older_than_the_run(run, one.written_at)
+    }
+    return {**own, **run.checkpoints}
+
+
+def is_named_since(run: Run, found: CheckpointFacts) -> bool:
+    """Say whether a checkpoint shows its metadata that was rejected for the lack of it alone.
+
+    It is then judged as if it were new. Its time need not be a newer one: the listing may have
+    lacked the metadata, and not the checkpoint. A person's rejection of it, or one for another
+    reason, has its own words and stays; after a rollback none above the step is remembered here.
+    """
+    if found.metadata_step is None or run.rejected.get(found.path) not in ONLY_UNNAMED:
+        return False
+    seen = next((one for one in run.unnamed.values() if one.path == found.path), None)
+    # A listing without times does not make another run's checkpoint this one's.
+    return seen is not None and not is_older_than_the_run(run, found.written_at or seen.written_at)
+
+
+def is_rejected(run: Run, found: CheckpointFacts) -> bool:
+    """Say whether a checkpoint must not be resumed from, as it stands there now.
+
+    After a rollback the paths above its step are written anew: what is written later than the
+    rejected one, and after the rejection, is the new lineage's. What only lacked its metadata, and
+    shows it now, is judged anew, whatever its time.
+    """
+    written = found.written_at
+    if found.path in run.rejected and not is_named_since(run, found):
+        known = run.manoeuvres.rejected_at.get(found.path)
+        if known is None or written is None or written <= known:
+            return True
+    left = [one for one in run.manoeuvres.lineages if found.step > one.above_step]
+    return any(written is None or written <= one.at for one in left)
+
+
+def is_own_checkpoint(contract: Contract, found: CheckpointFacts) -> bool:
+    """Say whether a checkpoint lies directly below the run's own root.
+
+    A store may list another prefix by mistake; only this run's root counts as lineage.
+    """
+    return lies_in(contract_root(checkpoint_root_of(contract)), found)
+
+
+def lies_in(root: str, found: CheckpointFacts) -> bool:
+    """Say whether a checkpoint lies directly below a root."""
+    return contract_root(found.path).rpartition("/")[0] == root

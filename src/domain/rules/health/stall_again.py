@@ -1,0 +1,69 @@
+"""Gives the verdict on a recorded check's clocks once more, under other limits of a standstill.
+
+A check keeps what each clock showed, since when, and over how many checks: all that is asked once
+no step is excused. What excuses one, such as a line about compiling, it keeps as its outcome only.
+"""
+
+from datetime import datetime
+
+from watchkeeper.domain.rules.health.checkpoint_pace import expected_time
+from watchkeeper.domain.rules.health.stall import Scene, standing_verdict
+from watchkeeper.domain.run.run import Run, contract_of, end_asked
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.contract.live_limits import live_limits_of, stall_limit
+from watchkeeper.domain.values.instance import Instance
+from watchkeeper.domain.values.observation.liveness import Liveness, Moves, Quiet, Witness
+
+_CLOCKS = ("logs", "output", "tracker", "checkpoints", "telemetry")
+
+_OF_A_STANDSTILL = frozenset({Quiet.RUN_HUNG, Quiet.MONITOR_BLIND, Quiet.NOT_JUDGED})
+"""Verdicts that go by how long nothing moved; the others hold under any limit."""
+
+
+def liveness_again(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Liveness:
+    """Return a recorded check's liveness as the run's limits have it.
+
+    Args:
+        run: The run before the check, under the contract that is to count.
+        instance: The instance that was looked at.
+        check: The check.
+        now: When it was made.
+    """
+    live = check.liveness
+    if live.since is None or not _stood(run, instance, check):
+        return live
+    contract = contract_of(run)
+    shown = {one.name: one for one in live.witnesses}
+    scene = Scene(
+        contract=contract,
+        limits=live_limits_of(contract),
+        stall=stall_limit(contract),
+        state=check.job.state if check.job is not None else None,
+        phase=live.phase,
+        phase_since=live.phase_since or live.since,
+        since=live.since,
+        excused_at=live.excused_at,
+        checks=live.checks,
+        # One that the run never had is not kept.
+        witnesses=tuple(
+            shown.get(name, Witness(name=name, moves=Moves.SILENT)) for name in _CLOCKS
+        ),
+        busy="",
+        waits_again=False,
+        final=False,
+        # While no step is seen to come the pace stays what it was.
+        checkpoint_every=expected_time(run, live.rate),
+        now=now,
+    )
+    quiet, because = standing_verdict(scene)
+    return live.model_copy(update={"quiet": quiet, "because": because})
+
+
+def _stood(run: Run, instance: Instance, check: CheckRecorded) -> bool:
+    """Say whether a step was to come at a check, and none was seen."""
+    state = check.job.state if check.job is not None else None
+    if state not in (JobState.RUNNING, None) or not check.liveness.witnesses:
+        return False
+    asked = end_asked(run, instance.plan.instance)
+    return check.liveness.quiet in _OF_A_STANDSTILL and not asked

@@ -1,0 +1,55 @@
+"""What the clocks of a run show and how long it waits, in words for people."""
+
+from datetime import datetime, timedelta
+
+from watchkeeper.domain.values.durations import render_duration
+from watchkeeper.domain.values.observation.liveness import Liveness, Moves, Witness
+
+
+def witness_lines(liveness: Liveness) -> tuple[str, ...]:
+    """Say for each clock that was looked at what it shows, for people."""
+    return tuple(_line(one) for one in liveness.witnesses if is_worth_telling(one))
+
+
+def is_worth_telling(witness: Witness) -> bool:
+    """Say whether a clock is one that the run has or has had."""
+    # Gauges that a run has never had, and checkpoints that it has none of, are no news.
+    return witness.since is not None or witness.why not in ("no gauges", "not asked")
+
+
+def _line(witness: Witness) -> str:
+    near = f"~{witness.step}" if witness.uncertainty else f"{witness.step}"
+    shown = f"step {near}" if witness.step is not None else "no step"
+    what = {"output": "the output's tail", "logs": "steps in the output"}.get(
+        witness.name, f"the {witness.name}"
+    )
+    since = f"since {clock_of(witness.since)}" if witness.since is not None else ""
+    match witness.moves:
+        case Moves.MOVED:
+            return f"{what}: moved" + (f", {shown}" if witness.step is not None else "")
+        case Moves.STOOD if witness.name == "output":
+            return f"{what}: the same {since}, at {_times(witness.checks)}"
+        case Moves.STOOD:
+            return f"{what}: {shown} {since}, the same at {_times(witness.checks)}"
+        case Moves.TOO_SOON | Moves.CATCHING_UP:
+            return f"{what}: {shown} {since}; {witness.why}"
+        case Moves.SILENT:
+            last = f", last {shown} {since}" if witness.step is not None else ""
+            return f"{what}: cannot tell ({witness.why}){last}"
+
+
+def _times(checks: int) -> str:
+    return f"{checks} check{'s' if checks != 1 else ''} in a row"
+
+
+def words_of(length: timedelta) -> str:
+    """Say how long a wait is, in whole minutes from ten on."""
+    minutes = int(length.total_seconds() // 60)
+    if minutes < 10:
+        return render_duration(timedelta(seconds=round(length.total_seconds(), 1)))
+    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
+
+
+def clock_of(at: datetime | None) -> str:
+    """Say since when something stands; without a time, since the launch."""
+    return f"{at:%H:%M} UTC" if at is not None else "the launch"

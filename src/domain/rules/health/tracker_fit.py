@@ -1,0 +1,295 @@
+"""H2, the tracker against the run: do its state, time, step and loss fit the recorded lineage?
+
+A tracker that lags is normal: uploads are buffered, an offline client sends nothing, and after a
+resume nothing new is shown until the old high-water step is passed. A tracker that is ahead of what
+the job prints, that falls back, or that shows other losses, is the tracker of something else. Only
+fresh answers are compared, and a doubt counts once several checks in a row saw it.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from watchkeeper.domain.reading.progress.progress import Progress, parse_progress
+from watchkeeper.domain.rules.health.tracker_losses import loss_fits
+from watchkeeper.domain.rules.health.tracker_scene import STEPS_MIN, Asked, Scene
+from watchkeeper.domain.run.run import Run, contract_of, end_asked
+from watchkeeper.domain.values.basic import JobState, Reading, SourceState, Step, TrackerFacts
+from watchkeeper.domain.values.contract.contract import cadence_of
+from watchkeeper.domain.values.contract.detect_limits import limits_of
+from watchkeeper.domain.values.instance import Instance
+from watchkeeper.domain.values.observation.liveness import Liveness, Witness, witness_of
+from watchkeeper.domain.values.observation.observation import Observation
+from watchkeeper.domain.values.observation.tracker_doubts import Doubt, Ground, TrackerFit, doubt_of
+
+ENDED_STATES = frozenset({"finished", "failed", "killed", "crashed"})
+"""A tracker's words for a run that is over. `unknown`, and whatever else it says, is no claim."""
+
+CLOCKS_APART = timedelta(minutes=10)
+"""How far a tracker's newest time may lie ahead, or fall back: twice what clocks may differ."""
+
+MISSED_CADENCES = 2.0
+"""Cadences of steps that an earlier instance may have logged after its last check."""
+
+OFTEN_MAX = 5.0
+"""How many times more often than each cadence a start is looked at: 120 s against 570 s."""
+
+SAME_COUNT = 0.1
+"""Share by which two ratios of steps may differ to count as the same."""
+
+OTHER_COUNT_MIN = 1.5
+"""How many times faster a tracker counts, at least, that counts calls or micro-batches."""
+
+
+def fit_of(
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    tracker: TrackerFacts | None,
+    readings: tuple[Reading, ...],
+    now: datetime,
+) -> TrackerFit:
+    """Compare what a tracker shows with what the run's other sources show.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that was looked at.
+        seen: The observation.
+        tracker: The tracker's facts where they are fresh.
+        readings: The state of each source, a tracker without anything new called stale.
+        now: When the check is made.
+    """
+    last = run.last_check.event if run.last_check is not None else None
+    same = last is not None and last.instance == instance.plan.instance
+    was = last.tracker_fit if same and last is not None else TrackerFit()
+    shown = _shown(seen) if _is_fresh(readings, "logs") else None
+    steps = (was.step_logged, shown.step if shown is not None else None)
+    logged = max((step for step in steps if step is not None), default=None)
+    job = seen.job
+    if tracker is None or job is None or job.state is not JobState.RUNNING:
+        kept = {"compared": False, "step_logged": logged, "doubts": _kept(was)}
+        return was.model_copy(update=kept)
+    clocks = last.liveness if same and last is not None else Liveness()
+    earlier = [one.step_best for one in run.instances[:-1] if one.step_best is not None]
+    whole = _is_fresh(readings, "history", unasked=True)
+    scene = Scene(
+        run=run,
+        instance=instance,
+        seen=seen if whole else seen.model_copy(update={"history": None}),
+        limits=limits_of(contract_of(run)),
+        was=was,
+        clocks=clocks,
+        tracker=tracker,
+        shown=shown,
+        printed=_moved(witness_of(clocks, "logs"), shown.step if shown is not None else None),
+        had=max(earlier, default=None),
+        attempts=job.attempts_failed,
+        stopping=end_asked(run, instance.plan.instance),
+        now=now,
+    )
+    doubts: list[Doubt] = []
+    compared = False
+    for ground, ask in GROUNDS.items():
+        said = ask(scene)
+        before = doubt_of(was, ground)
+        if said is None and before is not None:
+            doubts.append(before.model_copy(update={"seen": False}))
+        if isinstance(said, str):
+            checks = before.checks + 1 if before is not None else 1
+            doubts.append(Doubt(ground=ground, line=said[:300], checks=checks))
+        compared = compared or said is not None
+    newest = tracker.heartbeat_at
+    return TrackerFit(
+        doubts=tuple(doubts),
+        compared=compared,
+        step=tracker.step if tracker.step is not None else was.step,
+        step_best=_floor(scene),
+        step_logged=logged,
+        # What is yet to come would make every true time after it look old.
+        at=max((min(at, now) for at in (was.at, newest) if at is not None), default=None),
+        attempts=job.attempts_failed,
+    )
+
+
+def disbelieved(run: Run, fit: TrackerFit) -> str:
+    """Say why the tracker's step is not to be taken for the run's; empty where it may be."""
+    ahead = doubt_of(fit, "step_ahead")
+    if ahead is None:
+        return ""
+    # Seen once and unseen since, it is no reason to lose the only step that is shown.
+    kept = ahead.seen or ahead.checks >= limits_of(contract_of(run)).tracker_checks
+    return ahead.line if kept else ""
+
+
+def _kept(was: TrackerFit) -> tuple[Doubt, ...]:
+    return tuple(one.model_copy(update={"seen": False}) for one in was.doubts)
+
+
+def _is_fresh(readings: tuple[Reading, ...], source: str, *, unasked: bool = False) -> bool:
+    found = next((one for one in readings if one.source == source), None)
+    return unasked if found is None else found.state is SourceState.FRESH
+
+
+def _shown(seen: Observation) -> Progress | None:
+    lines = (parse_progress(line) for line in reversed(seen.log_lines))
+    return next((shown for shown in lines if shown is not None), None)
+
+
+def _moved(was: Witness | None, step: Step | None) -> int | None:
+    if was is None or was.step is None or step is None or step == was.step:
+        return None
+    return abs(step - was.step)
+
+
+# --- State and time ------------------------------------------------------------------------------
+
+
+def _state(scene: Scene) -> Asked:
+    """The tracker says that the run is over, while steps go on."""
+    state = scene.tracker.state
+    if state == "running":
+        return False
+    # An offline client's run counts as over after each sync; one that is stopped is over soon.
+    offline = contract_of(scene.run).tracker.mode == "offline"
+    if state not in ENDED_STATES or offline or scene.stopping:
+        return None
+    gauges = scene.seen.telemetry
+    gauged = _moved(witness_of(scene.clocks, "telemetry"), gauges.step if gauges else None)
+    # A first sight of steps counts as well: the next check has to see them move.
+    fresh = scene.shown is not None and _step_logged(scene) is None
+    if scene.printed is None and gauged is None and not fresh:
+        return None
+    begun = scene.instance.plan.resume_step or 0
+    if scene.shown is not None and scene.shown.step - scene.shown.uncertainty <= begun:
+        return None
+    final = contract_of(scene.run).final_step.known
+    newest = max(scene.shown.step if scene.shown else 0, scene.tracker.step or 0)
+    if state == "finished" and final is not None and newest >= final - 1 - STEPS_MIN:
+        return None
+    if scene.shown is not None:
+        how = f"its output went on to step {scene.shown.step}"
+    else:
+        how = "the job's gauge of steps went on"
+    return f"the tracker says {state} while the job runs and {how}"
+
+
+def _time(scene: Scene) -> Asked:
+    """The tracker's newest time lies ahead of now, or before what it showed already."""
+    newest = scene.tracker.heartbeat_at
+    if newest is None:
+        return None
+    if newest > max(scene.now, scene.seen.at) + CLOCKS_APART:
+        return f"the tracker's newest time is {newest:%Y-%m-%d %H:%M:%S} UTC, which is yet to come"
+    if scene.was.at is not None and newest < scene.was.at - CLOCKS_APART:
+        before = f"{scene.was.at:%Y-%m-%d %H:%M:%S}"
+        return f"the tracker's newest time went back from {before} to {newest:%Y-%m-%d %H:%M:%S}"
+    return False
+
+
+# --- Steps ---------------------------------------------------------------------------------------
+
+
+def _floor(scene: Scene) -> Step | None:
+    """Return the step that the tracker may not fall behind from here on."""
+    step, was = scene.tracker.step, scene.was
+    # Steps of an attempt that failed may be done, and logged, again at any later check.
+    floor = None if scene.restarted else was.step_best
+    if step is None:
+        return floor
+    if floor is not None and step < floor:
+        return step if _is_restart(scene, step) else floor
+    if floor is not None:
+        return step if doubt_of(was, "step_ahead") is None else floor
+    # After a resume it may show for a while what an earlier instance or attempt logged.
+    first = scene.had is None and not scene.attempts
+    moved = was.step is not None and step > max(was.step, scene.had or 0)
+    return step if first or moved else None
+
+
+def _is_restart(scene: Scene, step: Step) -> bool:
+    """Say whether steps are done again, so that a tracker may show lower ones."""
+    if scene.restarted:
+        return True
+    if scene.shown is not None:
+        # The output tells: it is there as well, or its restart is.
+        return scene.shown.step - scene.shown.uncertainty <= step + STEPS_MIN
+    listing = scene.seen.checkpoints
+    done = [one.step for one in listing.checkpoints if one.complete] if listing is not None else []
+    # Whoever prints no steps may have resumed from the newest checkpoint inside the job.
+    return bool(done) and step >= max(done)
+
+
+def _step_back(scene: Scene) -> Asked:
+    """The tracker shows a lower step than it showed, and no step was done again."""
+    step, floor = scene.tracker.step, scene.was.step_best
+    if step is None or floor is None:
+        return None
+    if step >= floor - STEPS_MIN or _is_restart(scene, step):
+        return False
+    logged = f", and the output is at step {scene.shown.step}" if scene.shown is not None else ""
+    return f"the tracker fell back from step {floor} to {step} without a restart{logged}"
+
+
+def _step_ahead(scene: Scene) -> Asked:
+    """The tracker shows a step that the output cannot have reached yet."""
+    step, shown = scene.tracker.step, scene.shown
+    if step is None or shown is None:
+        return None
+    begun = scene.instance.plan.resume_step or 0
+    if scene.printed is None and _step_logged(scene) is not None:
+        # An output that stands still may be a pipe that is dark: it is no witness.
+        return False if step <= shown.step + shown.uncertainty + STEPS_MIN else None
+    moved = max(shown.step - begun, 0) if scene.printed is None else _in_a_cadence(scene)
+    unprinted = scene.limits.tracker_ahead * moved + shown.uncertainty + STEPS_MIN
+    # Steps that an earlier instance or attempt printed may be logged and are done again.
+    reached = max(scene.had or 0, scene.was.step_logged or 0, shown.step)
+    if scene.had is not None and scene.clocks.rate is not None:
+        cadence = cadence_of(contract_of(scene.run)).total_seconds()
+        missed = MISSED_CADENCES * scene.clocks.rate * cadence
+        reached = max(reached, scene.had + int(missed))
+    if step <= reached + unprinted or _counts_otherwise(scene, step, shown.step):
+        return False
+    if scene.had is not None and scene.was.step is None:
+        return None
+    return f"the tracker shows step {step}, the output {shown.step}: progress goes by the output"
+
+
+def _step_logged(scene: Scene) -> Step | None:
+    """Return the step that the output showed at the check before; none at a first sight."""
+    before = witness_of(scene.clocks, "logs")
+    return before.step if before is not None else None
+
+
+def _in_a_cadence(scene: Scene) -> float:
+    """Return how many steps the output prints in a cadence, as it moved since the check before.
+
+    While a start is looked at often, output that comes some minutes late is no less late.
+    """
+    before = witness_of(scene.clocks, "logs")
+    printed = float(scene.printed or 0)
+    if before is None or before.since is None:
+        return printed
+    cadence = cadence_of(contract_of(scene.run)).total_seconds()
+    seconds = (scene.now - before.since).total_seconds()
+    return printed * min(max(cadence / seconds, 1.0), OFTEN_MAX) if seconds > 0 else printed
+
+
+def _counts_otherwise(scene: Scene, step: Step, logged: Step) -> bool:
+    """Say whether a tracker counts something else than steps, such as calls or micro-batches."""
+    before = witness_of(scene.clocks, "logs")
+    if before is None or before.step is None or scene.was.step is None or not scene.printed:
+        return False
+    if logged <= before.step or not before.step:
+        return False
+    ratio = step / logged
+    pace = (step - scene.was.step) / (logged - before.step)
+    return ratio >= OTHER_COUNT_MIN and abs(pace - ratio) <= SAME_COUNT * ratio
+
+
+GROUNDS: dict[Ground, Callable[[Scene], Asked]] = {
+    "state": _state,
+    "time": _time,
+    "step_back": _step_back,
+    "step_ahead": _step_ahead,
+    "loss": loss_fits,
+}
+"""By name, in the order in which they are told."""

@@ -1,0 +1,1 @@
+"""How an instance starts: gate, plan, output roots, adoption."""

@@ -1,0 +1,44 @@
+"""The finding that a relaunch's configuration drifted (H14)."""
+
+from datetime import datetime
+
+from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.health.registry import FindingChange, changes_of
+from watchkeeper.domain.rules.launch.gate.base import CANNOT_TELL
+from watchkeeper.domain.rules.launch.gate.gate import blocks
+from watchkeeper.domain.run.launch import PreflightRecorded
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.check import Severity
+
+CONFIG_DRIFT = "config_drift"
+"""The finding that a relaunch would be another training than the instance before."""
+
+
+EVIDENCE_MAX = 8
+"""Lines of evidence kept with a finding."""
+
+
+def drift_at_gate(run: Run, checked: PreflightRecorded, now: datetime) -> list[FindingChange]:
+    """H14: the gate blocks a relaunch since its configuration drifted (L14).
+
+    Args:
+        run: The run that is to be relaunched.
+        checked: What the gate says.
+        now: When it said so: an act may expect this.
+    """
+    held = [finding for finding in blocks(checked.findings) if finding.rule == "L14"]
+    drifted = [finding for finding in held if not finding.says.startswith(CANNOT_TELL)]
+    lines = tuple(line for one in drifted for line in (one.says, one.fix) if line)
+    instance = checked.plan.instance
+    summary = f"{instance} would be another training than the instance before it"
+    found = Held(
+        CONFIG_DRIFT,
+        "H14",
+        Severity.NOTIFY,
+        # A configuration that nobody could read is neither another nor the same again.
+        bool(drifted) if drifted or not held else None,
+        summary,
+        lines[:EVIDENCE_MAX],
+        drifted[0].says if drifted else "",
+    )
+    return changes_of(run, (found,), now)

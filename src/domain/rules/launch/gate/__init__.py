@@ -1,0 +1,1 @@
+"""L rules: the launch gate."""

@@ -1,0 +1,205 @@
+"""What every launch rule looks at, and the ways in which it can answer."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from watchkeeper.domain.rules.launch.gate.lanes import verdict_on
+from watchkeeper.domain.rules.permits.guarded import GuardedAction, is_live
+from watchkeeper.domain.run.permits import Approval, Consent, Waiver
+from watchkeeper.domain.values.basic import Reading, SourceState
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import (
+    GateFinding,
+    LaunchPlan,
+    Verdict,
+    identity_digest,
+    plan_digest,
+)
+from watchkeeper.domain.values.observation.observation import GateFacts, gate_reading_of
+from watchkeeper.domain.values.people import Actor
+
+CANNOT_TELL = "cannot tell"
+"""How a finding begins whose source gave no answer."""
+
+TRY_AGAIN = "try again when it answers; no answer is never read as missing or as clean"
+
+DIRTY_TREE = GuardedAction.DIRTY_LAUNCH.value
+"""The guarded action that a consent to a dirty tree names; its target is the patch's identity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """The instance before, which a relaunch is compared with.
+
+    Attributes:
+        config: The configuration that it was launched with, flattened; empty where none was read.
+        patch: What was not committed at its launch; empty for a clean tree.
+    """
+
+    contract: Contract
+    plan: LaunchPlan
+    config: dict[str, str]
+    patch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What the launch rules look at.
+
+    Attributes:
+        approvals: Those that were given to the run.
+        launcher: Who asks for the first launch; none for a relaunch.
+        prior: The instance before; none for the first.
+        consents: Humans' permissions for guarded actions.
+        now: The time, against which consents expire; without it none counts.
+        waivers: Those that hold now, standing ones included.
+        adopts: The job runs already, so what it wrote and its id are there.
+        fix: The commit of a small fix that the approval was widened to (R5); empty for none.
+    """
+
+    contract: Contract
+    plan: LaunchPlan
+    facts: GateFacts
+    approvals: tuple[Approval, ...]
+    launcher: Actor | None = None
+    prior: Prior | None = None
+    consents: tuple[Consent, ...] = ()
+    now: datetime | None = None
+    waivers: tuple[Waiver, ...] = ()
+    adopts: bool = False
+    fix: str = ""
+
+    @property
+    def is_relaunch(self) -> bool:
+        """Whether an instance went before."""
+        return self.plan.instance != "i1"
+
+
+def covering_approval(approvals: tuple[Approval, ...], plan: LaunchPlan) -> Approval | None:
+    """Return the approval that a plan rests on: of itself, or of an earlier one it stays true to.
+
+    The first instance needs its own; a relaunch keeps run id, tracker id, output root and command.
+    A revoked approval covers nothing.
+    """
+    for approval in reversed(approvals):
+        if approval.revoked:
+            continue
+        if approval.digest == plan_digest(plan):
+            return approval
+        identities = (approval.identity, *approval.also)
+        if plan.instance != "i1" and identity_digest(plan) in identities:
+            return approval
+    return None
+
+
+def is_allowed(
+    approvals: tuple[Approval, ...], waivers: tuple[Waiver, ...], plan: LaunchPlan
+) -> bool:
+    """Say whether a human approved a plan, or waived the approval (L11)."""
+    waived = any(waiver.rule == "L11" for waiver in waivers)
+    return waived or covering_approval(approvals, plan) is not None
+
+
+def consent_to(gate: Gate, action: str, target: str) -> Consent | None:
+    """Return a live consent to one action on one target; none without one."""
+    for consent in gate.consents:
+        live = gate.now is not None and is_live(consent, gate.now)
+        if live and consent.action == action and consent.target == target:
+            return consent
+    return None
+
+
+def passed(
+    rule: str,
+    subject: str,
+    says: str,
+    provenance: Literal["stated", "inferred", "missing"] = "stated",
+) -> GateFinding:
+    """Return that a rule holds."""
+    return GateFinding(
+        rule=rule, verdict=Verdict.PASS, provenance=provenance, subject=subject, says=says
+    )
+
+
+def warned(rule: str, subject: str, says: str, fix: str) -> GateFinding:
+    """Return that a rule holds, with something that a person should know."""
+    return GateFinding(
+        rule=rule,
+        verdict=Verdict.WARN,
+        provenance="stated",
+        subject=subject,
+        says=says,
+        fix=fix,
+    )
+
+
+def blocked(rule: str, subject: str, says: str, fix: str) -> GateFinding:
+    """Return that what is stated breaks a rule, whatever the lane."""
+    return GateFinding(
+        rule=rule,
+        verdict=Verdict.BLOCK,
+        provenance="stated",
+        subject=subject,
+        says=says,
+        fix=fix,
+    )
+
+
+def missing(gate: Gate, rule: str, subject: str, says: str, fix: str) -> GateFinding:
+    """Return that a value is missing; the lane says what that means."""
+    return _by_lane(gate, rule, "missing", (subject, says, fix))
+
+
+def inferred(gate: Gate, rule: str, subject: str, says: str, fix: str) -> GateFinding:
+    """Return that a value was inferred; the lane says what that means."""
+    return _by_lane(gate, rule, "inferred", (subject, says, fix))
+
+
+def _by_lane(
+    gate: Gate, rule: str, provenance: Literal["inferred", "missing"], words: tuple[str, str, str]
+) -> GateFinding:
+    subject, says, fix = words
+    verdict = verdict_on(gate.contract.lane, rule, provenance)
+    return GateFinding(
+        rule=rule,
+        verdict=verdict,
+        provenance=provenance,
+        subject=subject,
+        says=says,
+        fix="" if verdict is Verdict.PASS else fix,
+    )
+
+
+def cannot_tell(gate: Gate, rule: str, subject: str, source: str) -> GateFinding | None:
+    """Return the block of a source that gave no answer; none where it answered."""
+    reading = gate_reading_of(gate.facts, source)
+    if reading.state is SourceState.FRESH:
+        return None
+    return unanswered(rule, subject, reading.reason)
+
+
+def unanswered(rule: str, subject: str, reason: str, fix: str = TRY_AGAIN) -> GateFinding:
+    """Return the block of what nobody could tell, whatever the lane: the answer is missing."""
+    finding = blocked(rule, subject, f"{CANNOT_TELL}: {reason}", fix)
+    return finding.model_copy(update={"provenance": "missing"})
+
+
+def asked(gate: Gate, source: str) -> Reading | None:
+    """Return how a source answered; none where it was not asked, as older facts show it."""
+    return next((one for one in gate.facts.readings if one.source == source), None)
+
+
+def has_answered(gate: Gate, source: str) -> bool:
+    """Say whether a source gave an answer."""
+    return gate_reading_of(gate.facts, source).state is SourceState.FRESH
+
+
+def option_value(command: tuple[str, ...], option: str) -> str | None:
+    """Return the value that a command gives to an option, when the option stands in it."""
+    for position, word in enumerate(command):
+        if word == option and position + 1 < len(command):
+            return command[position + 1]
+        if word.startswith(f"{option}="):
+            return word.removeprefix(f"{option}=")
+    return None

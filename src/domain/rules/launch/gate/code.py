@@ -1,0 +1,220 @@
+"""L2 and L8: which code is launched, and that it is the code which runs."""
+
+import re
+
+from watchkeeper.domain.rules.launch.gate.base import (
+    CANNOT_TELL,
+    DIRTY_TREE,
+    TRY_AGAIN,
+    Gate,
+    asked,
+    blocked,
+    cannot_tell,
+    consent_to,
+    has_answered,
+    inferred,
+    missing,
+    passed,
+    unanswered,
+    warned,
+)
+from watchkeeper.domain.values.basic import SourceState
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import GateFinding, Verdict, short
+from watchkeeper.domain.values.observation.gate_facts import (
+    BUNDLE,
+    GIT,
+    WORKTREE,
+    RepositoryFacts,
+    WorktreeFacts,
+)
+from watchkeeper.domain.values.observation.observation import gate_reading_of
+from watchkeeper.domain.values.places import lies_below
+
+_DIGEST = re.compile(r"@sha256:([0-9a-f]{64})\b")
+_IMAGE = re.compile(r"[\w.-]+(?:[:/][\w.-]+)*/[\w./-]+(?::[\w.-]+)?@sha256:[0-9a-f]{64}\b")
+_SHOWN_MAX = 5
+"""Changed files that a finding names."""
+
+
+def checkout_of(contract: Contract) -> str:
+    """Return the checkout that is held against the commit; empty for none."""
+    if contract.code.worktree:
+        return contract.code.worktree
+    return contract.working_dir if contract.orchestrator.kind == "local" else ""
+
+
+def l2(gate: Gate) -> GateFinding:
+    """L2: the commit is on the remote's branch, and the checkout is at it and clean."""
+    folder = gate.contract.working_dir if gate.contract.orchestrator.kind == "ray" else ""
+    if folder and not folder.startswith("/"):
+        says = f"working_dir {folder} is no absolute path on the cluster's machines"
+        fix = "state the folder of the code there; a URL or package cannot be entered"
+        return blocked("L2", "working_dir", says, fix)
+    tree = _worktree(gate)
+    if tree is not None and tree.verdict is Verdict.BLOCK:
+        return tree
+    pushed = _pushed(gate)
+    found = pushed if pushed.verdict is not Verdict.PASS or tree is None else tree
+    if not folder or found.verdict is Verdict.BLOCK:
+        return found
+    unseen = f"{folder} on the cluster's machines was not looked at"
+    return found.model_copy(update={"says": f"{found.says}; {unseen}"})
+
+
+def _pushed(gate: Gate) -> GateFinding:
+    code = gate.contract.code
+    sha = code.git_sha[:8]
+    found = gate.facts.repository
+    if not has_answered(gate, GIT) or found is None:
+        silent = cannot_tell(gate, "L2", "code lineage", GIT)
+        known = gate.prior is not None and gate.prior.plan.git_sha == gate.plan.git_sha
+        if known and gate.prior is not None:
+            reason = gate_reading_of(gate.facts, GIT).reason
+            says = (
+                f"{sha} was on its branch at {gate.prior.plan.instance}; not asked again: {reason}"
+            )
+            fix = "nothing, where the remote is only down: the commit is the same"
+            return warned("L2", "code lineage", says, fix)
+        if silent is not None:
+            return silent
+        return unanswered("L2", "code lineage", "no answer")
+    if not found.commit_found:
+        says = f"commit {sha} is not on any remote branch"
+        return blocked("L2", "code lineage", says, f"git push origin {code.branch}")
+    if not found.on_branch:
+        return _wrong_branch(gate, found)
+    if code.dirty and checkout_of(gate.contract) == "":
+        says = "the tree is dirty, and no checkout is named to read the patch's identity from"
+        fix = "state code.worktree; or commit, push, and launch that commit"
+        return missing(gate, "L2", "code lineage", says, fix)
+    return passed("L2", "code lineage", f"{sha} is on {code.branch}")
+
+
+def _wrong_branch(gate: Gate, found: RepositoryFacts) -> GateFinding:
+    code = gate.contract.code
+    elsewhere = ", ".join(found.branches[:_SHOWN_MAX]) or "no branch, only on a tag"
+    at = f"at {found.branch_head[:8]}" if found.branch_head else "not there"
+    says = f"commit {code.git_sha[:8]} is on {elsewhere}; {code.branch} is {at}"
+    return blocked("L2", "code lineage", says, "state the branch that holds it, or push it there")
+
+
+def _worktree(gate: Gate) -> GateFinding | None:
+    """Judge the checkout; none where there is none to judge."""
+    path, code = checkout_of(gate.contract), gate.contract.code
+    if not path:
+        return None
+    reading = gate_reading_of(gate.facts, WORKTREE)
+    if reading.state is not SourceState.FRESH:
+        return cannot_tell(gate, "L2", "checkout", WORKTREE)
+    tree = gate.facts.worktree
+    if tree is None:
+        if not code.worktree:
+            return None  # The job's folder is no checkout: then only the commit tells.
+        says = f"{path} is no checkout of git"
+        return blocked("L2", "checkout", says, "state code.worktree as the folder of the checkout")
+    if tree.head != code.git_sha:
+        says = f"{tree.path} is at {tree.head[:8]}, not at {code.git_sha[:8]}"
+        fix = f"git -C {tree.path} checkout {code.git_sha[:12]}, or launch what is there"
+        return blocked("L2", "checkout", says, fix)
+    followed = tree.upstream.partition("/")[2]
+    if tree.branch and code.branch not in (tree.branch, followed):
+        says = f"{tree.path} is on branch {tree.branch}, the contract says {code.branch}"
+        return blocked("L2", "checkout", says, f"git -C {tree.path} checkout {code.branch}")
+    if tree.changed_total:
+        return _dirty(gate, tree)
+    if tree.behind:
+        says = f"{tree.path} is {tree.behind} behind {tree.upstream}"
+        return warned("L2", "checkout", says, "make sure that nothing newer should be launched")
+    rest = (
+        f"; {tree.ignored_total} changed that cannot affect training" if tree.ignored_total else ""
+    )
+    says = f"{code.git_sha[:8]} is on {code.branch}, and {tree.path} is clean at it{rest}"
+    return passed("L2", "code lineage", says)
+
+
+def _dirty(gate: Gate, tree: WorktreeFacts) -> GateFinding:
+    names = ", ".join(tree.changed[:_SHOWN_MAX])
+    more = tree.changed_total - min(len(tree.changed), _SHOWN_MAX)
+    what = f"{names}{f' and {more} more' if more > 0 else ''}"
+    consent = consent_to(gate, DIRTY_TREE, tree.patch)
+    if consent is not None:
+        says = f"dirty by consent {consent.name}: {what}, patch {short(tree.patch)}"
+        finding = warned(
+            "L2", "dirty tree", says, "the patch's identity is recorded with the launch"
+        )
+        return finding.model_copy(update={"consent": consent.name})
+    if gate.prior is not None and gate.prior.patch == tree.patch:
+        says = f"dirty as at {gate.prior.plan.instance}: the same patch {short(tree.patch)}"
+        return warned("L2", "dirty tree", says, "the patch's identity is recorded with the launch")
+    says = f"not committed: {what} (patch {short(tree.patch)})"
+    fix = (
+        "commit and push, and launch that commit; or "
+        f"watchkeeper propose {gate.plan.run} {DIRTY_TREE} {tree.patch} --reason WHY"
+    )
+    return blocked("L2", "dirty tree", says, fix)
+
+
+def l8(gate: Gate) -> GateFinding:
+    """L8: bundle or container is identified, and was built from the launch commit."""
+    code = gate.contract.code
+    if code.built_from and code.built_from != code.git_sha:
+        says = f"built from {code.built_from[:8]}, and {code.git_sha[:8]} is launched"
+        return blocked("L8", "bundle", says, "build it again from the launch commit")
+    named = _named_digests(gate)
+    stated = _DIGEST.search(code.container)
+    if code.container and stated is None:
+        says = f"{code.container} has no digest, so what it is can change"
+        fix = "state code.container with its digest: name@sha256:..."
+        return missing(gate, "L8", "container", says, fix)
+    others = {digest: place for digest, place in named.items() if not stated or digest != stated[1]}
+    if stated is not None and others:
+        digest, place = next(iter(others.items()))
+        says = f"{place} names sha256:{digest[:12]}, the contract sha256:{stated[1][:12]}"
+        return blocked("L8", "container", says, "make them agree; digests are compared, not tags")
+    if stated is not None:
+        built = f", built from {code.built_from[:8]}" if code.built_from else ""
+        return passed("L8", "container", f"sha256:{stated[1][:12]}{built}")
+    if code.bundle:
+        return _bundle(gate, code.bundle)
+    if others:
+        digest, place = next(iter(others.items()))
+        fix = "state it as code.container"
+        return inferred(gate, "L8", "container", f"sha256:{digest[:12]} from {place}", fix)
+    tree = gate.facts.worktree
+    if tree is not None and tree.head == code.git_sha and tree.path:
+        if gate.contract.orchestrator.kind == "local":
+            return passed("L8", "bundle", f"the job starts in the checkout {tree.path}")
+        if gate.contract.working_dir and lies_below(gate.contract.working_dir, tree.path):
+            fix = "state code.bundle or code.container to be sure"
+            says = f"the checkout {tree.path}, if the cluster's machines see the same folder"
+            return inferred(gate, "L8", "bundle", says, fix)
+    fix = "state code.bundle or code.container, and code.built_from"
+    says = "neither bundle nor container is identified, and either can differ from the commit"
+    return missing(gate, "L8", "bundle", says, fix)
+
+
+def _bundle(gate: Gate, stated: str) -> GateFinding:
+    """Judge a stated bundle by the orchestrator's own word, where it keeps bundles of its kind."""
+    reading = asked(gate, BUNDLE)
+    if reading is None:
+        return passed("L8", "bundle", stated)
+    if gate.facts.bundle is None:
+        says = f"{CANNOT_TELL}: {reading.reason}"
+        return missing(gate, "L8", "bundle", says, TRY_AGAIN)
+    if not gate.facts.bundle.there:
+        kind = gate.contract.orchestrator.kind
+        says = f"the {kind} orchestrator does not hold {stated}"
+        return warned("L8", "bundle", says, "make sure that it is what the job runs")
+    return passed("L8", "bundle", f"{stated}, which the orchestrator holds")
+
+
+def _named_digests(gate: Gate) -> dict[str, str]:
+    """Return the digests of the images that command and environment name, with their places."""
+    texts = {f"command[{n}]": word for n, word in enumerate(gate.plan.command)}
+    texts |= {f"env.{name}": value for name, value in gate.plan.env.items()}
+    found: dict[str, str] = {}
+    for place, text in texts.items():
+        for image in _IMAGE.findall(text):
+            found.setdefault(image.rpartition("@sha256:")[2], place)
+    return found

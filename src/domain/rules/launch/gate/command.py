@@ -1,0 +1,101 @@
+"""L1 and L7: what is run, and until when."""
+
+import re
+
+from watchkeeper.domain.rules.launch.gate.base import (
+    Gate,
+    blocked,
+    inferred,
+    missing,
+    option_value,
+    passed,
+)
+from watchkeeper.domain.rules.launch.gate.configured import config_silence, source_is_nowhere
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import GateFinding
+from watchkeeper.domain.values.secrets.scrubbing import find_secrets, has_mark, sensitive_name
+
+_PROGRESS_BAR = re.compile(r"progress|tqdm|\bbar\b", re.IGNORECASE)
+_GUESSED = re.compile(
+    r"\b(?:inferred|guess\w*|estimat\w*|assum\w*|about|roughly)\b|~", re.IGNORECASE
+)
+"""How people say that a number was not read anywhere."""
+
+_REFERENCE = re.compile(r"^\$\{?\w+\}?$")
+
+
+def secret_places(contract: Contract) -> tuple[str, ...]:
+    """Name each place of a contract that holds a literal secret, such as `command[3]`."""
+    texts = {f"command[{n}]": text for n, text in enumerate(contract.command)}
+    texts |= {f"env.{name}": value for name, value in contract.env.items()}
+    texts |= {
+        "orchestrator.address": contract.orchestrator.address,
+        "code.remote": contract.code.remote,
+        "code.container": contract.code.container,
+        "logbook.remote": contract.logbook.remote,
+        "tracker.url": contract.tracker.url,
+        "tracker.base_url": contract.tracker.base_url,
+        "output_root": contract.output_root,
+        "initialize_from": contract.initialize_from,
+        "issue": contract.issue,
+        **{f"ancestors[{n}]": root for n, root in enumerate(contract.ancestors)},
+    }
+    found = [place for place, text in texts.items() if find_secrets(text) or has_mark(text)]
+    # A secret may stand alone under a telling name: `--api-key abc`, or API_KEY: abc.
+    for name, value in contract.env.items():
+        if sensitive_name(name) and value and not _REFERENCE.match(value):
+            found.append(f"env.{name}")
+    whole = " ".join(contract.command)
+    if find_secrets(whole) and not any(place.startswith("command") for place in found):
+        found.append("command")
+    return tuple(dict.fromkeys(found))
+
+
+def l1(gate: Gate) -> GateFinding:
+    """L1: the exact command is stated, and no secret stands in it."""
+    if not gate.plan.command or not "".join(gate.plan.command).strip():
+        fix = "state the exact command line under `command`"
+        return missing(gate, "L1", "command", "no command line", fix)
+    places = secret_places(gate.contract)
+    if places:
+        fix = "name the variable under env_from instead; watchkeeper does not store its value"
+        return blocked("L1", "secrets", f"a literal secret stands in {', '.join(places)}", fix)
+    if gate.facts.env_missing:
+        names = ", ".join(gate.facts.env_missing)
+        says = f"not set where the submit happens: {names}"
+        fix = f"export {names} where the watch runs, or here without a watch; launch again"
+        return blocked("L1", "environment", says, fix)
+    return passed("L1", "command", "exact command line, no literal secret")
+
+
+def l7(gate: Gate) -> GateFinding:
+    """L7: the final step is resolved from config or code, and all that name it agree."""
+    final = gate.contract.final_step
+    if not final.source:
+        fix = "state final_step.source: the config key or code that says so"
+        return missing(gate, "L7", "final step", f"{final.value}, source unknown", fix)
+    if _PROGRESS_BAR.search(final.source):
+        fix = "resolve it from the launched config or code; progress bars round"
+        return blocked("L7", "final step", f"{final.value} is taken from a progress bar", fix)
+    shown = option_value(gate.contract.command, final.source)
+    if shown is not None and shown != str(final.value):
+        fix = "make the command and final_step.value agree"
+        says = f"the contract says {final.value}, {final.source} in the command says {shown}"
+        return blocked("L7", "final step", says, fix)
+    silence = config_silence(gate)
+    if silence and shown is None:
+        fix = "try again when the configuration can be read"
+        return missing(gate, "L7", "final step", silence, fix)
+    read = gate.facts.config.get(final.source)
+    if read is not None and read != str(final.value):
+        fix = "make the configuration and final_step.value agree"
+        says = f"the contract says {final.value}, {final.source} in the configuration says {read}"
+        return blocked("L7", "final step", says, fix)
+    if source_is_nowhere(gate.contract, gate.facts.config, final.source):
+        fix = "name the configuration's own key, or the line of code that says so"
+        says = f"{final.value}, from {final.source}, which no configuration that was read holds"
+        return inferred(gate, "L7", "final step", says, fix)
+    if _GUESSED.search(final.source):
+        fix = "name the config key or the line of code that says so"
+        return inferred(gate, "L7", "final step", f"{final.value}, from {final.source}", fix)
+    return passed("L7", "final step", f"{final.value}, from {final.source}")

@@ -1,0 +1,142 @@
+"""What the launched configuration and the command say of retention and retries themselves."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from watchkeeper.domain.rules.launch.gate.base import CANNOT_TELL, Gate, option_value
+from watchkeeper.domain.values.basic import SourceState
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.json_text import parse_json
+from watchkeeper.domain.values.observation.gate_facts import CONFIG
+from watchkeeper.domain.values.observation.observation import gate_reading_of
+
+RETENTION: Mapping[str, tuple[str, ...]] = {
+    "permanent_every_steps": ("permanent_every_steps", "permanent_interval", "keep"),
+    "temporary_every": ("temporary_every", "temporary_interval", "save_interval", "save_every"),
+    "keep_last": ("keep_last", "keep_last_n", "max_to_keep", "num_to_keep"),
+}
+"""Names under which training code gives what `checkpoints.*` states; Levanter's are `save_interval`
+and `keep`, a list of `every` and `until`. Only keys that speak of checkpoints are looked at."""
+
+RETRIES = ("max_restarts", "max_retries_failure", "max_retries_preemption", "max_task_retries")
+"""Options by which a job starts itself again: torchrun's, Iris's and Ray's."""
+
+_SPAN = re.compile(
+    r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*"
+    r"(?P<unit>s|sec|seconds?|m|mins?|minutes?|h|hours?|d|days?|steps?)?",
+    re.IGNORECASE,
+)
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+Found = tuple[str, str]
+"""Where a value stands, and the value."""
+
+
+def config_silence(gate: Gate) -> str:
+    """Return why the configuration gave no answer; empty where it did, or where none is named."""
+    if not gate.contract.code.config:
+        return ""
+    reading = gate_reading_of(gate.facts, CONFIG)
+    if reading.state is SourceState.FRESH:
+        return ""
+    return f"{CANNOT_TELL}: {reading.reason}"
+
+
+def retention_read(gate: Gate, name: str) -> Found | None:
+    """Return one part of the checkpoint policy as command or configuration give it."""
+    forms = RETENTION[name]
+    for place, key, value in _values(gate):
+        if "checkpoint" in key.lower() and _last(key) in forms:
+            read = _every(value) if _last(key) == "keep" else value
+            if read:
+                return place, read
+    return None
+
+
+def retries_read(gate: Gate) -> Found | None:
+    """Return the option by which the job would start itself again; none where it does not."""
+    for place, key, value in _values(gate):
+        if _last(key) in RETRIES and value.isdigit() and int(value):
+            return place, value
+    return None
+
+
+def differs(stated: object, read: str) -> bool:
+    """Say whether two values of one part differ; what cannot be compared does not.
+
+    >>> differs("15m", "900s"), differs("15 min", "10m"), differs(10, "10"), differs(10, "2")
+    (False, True, False, True)
+    >>> differs("15m", "100 steps"), differs("100 steps", "100"), differs("often", "15m")
+    (True, False, False)
+    """
+    one, other = _span(str(stated)), _span(read)
+    if one is None or other is None:
+        return False
+    # A bare number may count steps or seconds: then only the number tells.
+    if "" in (one[1], other[1]):
+        return one[0] != other[0]
+    return one != other
+
+
+def source_is_nowhere(contract: Contract, config: Mapping[str, str], source: str) -> bool:
+    """Say whether a name that looks like a key is in no configuration that was read.
+
+    >>> from watchkeeper.domain.rules.launch.gate.configured import _KEY
+    >>> [bool(_KEY.fullmatch(name)) for name in ("trainer.num_train_steps", "train.py:40", "steps")]
+    [True, False, False]
+    """
+    if not config or _KEY.fullmatch(source) is None or source.endswith(_CODE):
+        return False
+    return source not in config and option_value(contract.command, source) is None
+
+
+_KEY = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_CODE = (".py", ".yaml", ".yml", ".toml", ".json")
+
+
+def _values(gate: Gate) -> Iterable[tuple[str, str, str]]:
+    """Yield place, key and value of each option and configuration value, options first."""
+    command = gate.contract.command
+    for position, word in enumerate(command):
+        name, separator, value = word.partition("=")
+        if separator:
+            yield name, name, value
+        elif word.startswith("-") and position + 1 < len(command):
+            yield word, word, command[position + 1]
+    for key, value in gate.facts.config.items():
+        yield f"{key} in the configuration", key, value
+
+
+def _last(key: str) -> str:
+    """Return what a key is called, without its place and without the word checkpoint before it.
+
+    >>> _last("--checkpoint-keep-last"), _last("trainer.checkpointer.save_interval")
+    ('keep_last', 'save_interval')
+    """
+    name = key.lstrip("-").rpartition(".")[2].replace("-", "_").lower()
+    return re.sub(r"^checkpoint(?:s|er|ing)?_", "", name)
+
+
+def _every(value: str) -> str:
+    """Return the interval that holds in the end, of Levanter's list."""
+    try:
+        listed: Any = parse_json(value)
+    except ValueError:
+        return ""
+    steps = cast("list[object]", listed) if isinstance(listed, list) else []
+    last = steps[-1] if steps else None
+    found = cast("dict[str, object]", last).get("every") if isinstance(last, dict) else None
+    return str(found) if isinstance(found, int) else ""
+
+
+def _span(text: str) -> tuple[float, str] | None:
+    found = _SPAN.fullmatch(text.strip())
+    if found is None:
+        return None
+    number, unit = float(found["number"]), (found["unit"] or "").lower()
+    if not unit:
+        return number, ""
+    if unit.startswith("step"):
+        return number, "steps"
+    return number * _SECONDS[unit[0]], "seconds"

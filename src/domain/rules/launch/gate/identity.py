@@ -1,0 +1,254 @@
+"""L4, L5, L15 and L17: under which identity, what is kept, who retries, and what it costs."""
+
+import re
+from collections.abc import Mapping
+
+from watchkeeper.domain.rules.launch.gate.base import (
+    Gate,
+    blocked,
+    cannot_tell,
+    covering_approval,
+    inferred,
+    missing,
+    option_value,
+    passed,
+    warned,
+)
+from watchkeeper.domain.rules.launch.gate.configured import (
+    config_silence,
+    differs,
+    retention_read,
+    retries_read,
+)
+from watchkeeper.domain.values.contract.contract import Contract, Lane
+from watchkeeper.domain.values.contract.intervals import read_interval
+from watchkeeper.domain.values.contract.lane_policy import policy_of
+from watchkeeper.domain.values.contract.plan import GateFinding
+from watchkeeper.domain.values.observation.gate_facts import TRACKER
+
+HERO_FLOPS = 1e22
+"""Runs of this many model FLOPs or more are hero runs by the written procedure's rule of thumb."""
+
+FLOPS_PER_PARAMETER_AND_TOKEN = 6
+"""Of a forward and a backward pass: the 6ND heuristic."""
+
+TRACKER_ID_MAX = 128
+"""The longest run id that W&B takes."""
+
+KEEP_DEEP = 10
+KEEP_SHALLOW = 5
+"""Temporary checkpoints kept: what the written procedure suggests, and what storage allows."""
+
+_COST_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "parameters": ("parameters", "num_parameters", "num_params", "n_params"),
+    "tokens": ("tokens", "num_tokens", "train_tokens", "num_train_tokens"),
+    "batch_size": ("batch_size", "train_batch_size", "global_batch_size"),
+    "sequence_length": ("sequence_length", "seq_len", "seq_length", "max_seq_len"),
+}
+"""Names under which configurations give what the cost is made of."""
+
+_NUMBER = re.compile(
+    r"(?P<number>[0-9][0-9_]*(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)(?P<unit>[kmbt]?)", re.I
+)
+_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+
+
+def l4(gate: Gate) -> GateFinding:
+    """L4: the tracker's identity is stated, and means this run alone."""
+    tracker = gate.contract.tracker
+    stated = {"id": tracker.id, "display_name": tracker.display_name, "resume": tracker.resume}
+    lacking = [f"tracker.{name}" for name, value in stated.items() if not value]
+    if lacking:
+        fix = "state id, display_name and resume (allow, never or must)"
+        return missing(gate, "L4", "tracker", f"missing: {', '.join(lacking)}", fix)
+    if policy_of(gate.contract).tracker_id == "per_attempt" and tracker.resume != "never":
+        says = f"each instance has an id of its own, and the resume policy is {tracker.resume}"
+        fix = "state tracker.resume: never, or policy.tracker_id: per_run"
+        return blocked("L4", "tracker", says, fix)
+    fixed = _fixed_for_all(gate)
+    if fixed:
+        says = f"each instance has an id of its own, and {fixed}"
+        return blocked("L4", "tracker", says, "leave it out, or state policy.tracker_id: per_run")
+    identity = f"{gate.plan.tracker_id} (resume: {tracker.resume})"
+    asked = any(reading.source == TRACKER for reading in gate.facts.readings)
+    if gate.is_relaunch:
+        return passed("L4", "tracker", identity)
+    if not asked:
+        fix = "look for the name in the tracker"
+        says = f"{identity}; this tracker cannot be asked whether the name is another run's"
+        return inferred(gate, "L4", "tracker", says, fix)
+    return _ambiguity(gate, identity)
+
+
+def _fixed_for_all(gate: Gate) -> str:
+    """Say what keeps instances from having ids of their own; empty where nothing does."""
+    plan = gate.plan
+    if len(plan.tracker_id) > TRACKER_ID_MAX:
+        return f"{plan.tracker_id} is longer than {TRACKER_ID_MAX} characters"
+    named = [name for name in plan.tracker_env if name in plan.env or name in plan.env_from]
+    return f"{named[0]} is set for all of them" if named else ""
+
+
+def _ambiguity(gate: Gate, identity: str) -> GateFinding:
+    tracker, names = gate.contract.tracker, gate.facts.names
+    unanswered = cannot_tell(gate, "L4", "tracker", TRACKER)
+    if unanswered is not None:
+        return unanswered
+    if names is not None and names.others:
+        says = f"{tracker.display_name} is also the name of {', '.join(names.others[:3])}"
+        return blocked("L4", "tracker", says, "choose a display name that no other run bears")
+    shown = names.shown_name if names is not None else ""
+    if shown and shown != tracker.display_name:
+        own = gate.plan.tracker_id
+        says = f"{own} is known as {shown}, the contract says {tracker.display_name}"
+        return blocked("L4", "tracker", says, "correct the id or the display name")
+    if shown and tracker.resume == "never":
+        says = f"{gate.plan.tracker_id} exists already, and the resume policy is never"
+        return blocked("L4", "tracker", says, "choose a new id, or tracker.resume: allow")
+    return passed("L4", "tracker", identity)
+
+
+def l5(gate: Gate) -> GateFinding:
+    """L5: what is kept for recovery and for good was chosen."""
+    part = gate.contract.checkpoints
+    stated = {
+        "permanent_every_steps": part.permanent_every_steps,
+        "temporary_every": part.temporary_every,
+        "keep_last": part.keep_last,
+    }
+    silence = config_silence(gate)
+    read = {name: retention_read(gate, name) for name in stated}
+    for name, value in stated.items():
+        found = read[name]
+        if value and found is not None and differs(value, found[1]):
+            says = f"the contract says {value} for checkpoints.{name}, {found[0]} says {found[1]}"
+            fix = "make them agree: what is launched decides what is kept"
+            return blocked("L5", "checkpoint policy", says, fix)
+    lacking = [f"checkpoints.{name}" for name, value in stated.items() if not value]
+    guessed = {name: found for name, found in read.items() if found and not stated[name]}
+    if silence:
+        fix = "try again when the configuration can be read"
+        return missing(gate, "L5", "checkpoint policy", silence, fix)
+    if lacking and len(guessed) == len(lacking):
+        places = ", ".join(f"{name} {value} ({place})" for name, (place, value) in guessed.items())
+        says = f"not stated, read from what is launched: {places}"
+        fix = "state it under checkpoints to be sure"
+        return inferred(gate, "L5", "checkpoint policy", says, fix)
+    if lacking:
+        default = "rolling temporary ones for recovery, only the final one permanent"
+        says = f"missing: {', '.join(lacking)}; taken as {default}"
+        fix = "choose them; usual are permanent every 1e5 steps, temporary every 15 min, keep 10"
+        return missing(gate, "L5", "checkpoint policy", says, fix)
+    if read_interval(part.temporary_every) == (None, None):
+        says = f"checkpoints.temporary_every {part.temporary_every!r} says no time and no steps"
+        fix = "write it as 15m or 500 steps: a checkpoint that does not come is told by it (H5)"
+        return warned("L5", "checkpoint policy", says, fix)
+    wanted, keep = policy_of(gate.contract).temporary_retention, part.keep_last or 0
+    says = f"keeps {keep} temporary checkpoints, policy.temporary_retention is {wanted}"
+    if wanted == "ten_or_more" and keep < KEEP_DEEP:
+        fix = f"keep {KEEP_DEEP} for rollback, or choose another policy.temporary_retention"
+        return warned("L5", "checkpoint policy", says, fix)
+    if wanted == "up_to_five" and keep > KEEP_SHALLOW:
+        fix = f"keep {KEEP_SHALLOW} at most, or choose another policy.temporary_retention"
+        return warned("L5", "checkpoint policy", says, fix)
+    says = f"permanent every {part.permanent_every_steps} steps, temporary every "
+    return passed("L5", "checkpoint policy", f"{says}{part.temporary_every}, keep {keep}")
+
+
+def l15(gate: Gate) -> GateFinding:
+    """L15: exactly one owner of retries is named, and it can do them."""
+    owner = gate.contract.retries.owner
+    kind = gate.contract.orchestrator.kind
+    if owner is None:
+        fix = "state retries.owner: watchkeeper or orchestrator, never both"
+        return missing(gate, "L15", "retry owner", "nobody is named", fix)
+    if owner == "orchestrator":
+        fix = "state retries.owner: watchkeeper"
+        return blocked("L15", "retry owner", f"the {kind} orchestrator retries nothing itself", fix)
+    silence = config_silence(gate)
+    if silence:
+        fix = "try again when the configuration can be read: it may name a second owner"
+        return missing(gate, "L15", "retry owner", silence, fix)
+    second = retries_read(gate)
+    if second is not None:
+        says = f"{owner} relaunches, and {second[0]} lets the job start itself again {second[1]}x"
+        fix = "set it to 0: a failure that restarts itself is not seen, judged or counted"
+        return warned("L15", "retry owner", says, fix)
+    return passed("L15", "retry owner", owner)
+
+
+def l17(gate: Gate) -> GateFinding:
+    """L17: a run that costs as much as a hero run is launched as one, or the DRI says why not."""
+    cost, stated = estimated_flops(gate.contract, gate.facts.config)
+    lane = gate.contract.lane
+    silence = config_silence(gate)
+    if silence and not stated:
+        fix = "state model.parameters and model.tokens, or try again"
+        return missing(gate, "L17", "lane", f"{lane.value}; {silence}", fix)
+    if cost is None:
+        fix = "state model.parameters and model.tokens"
+        return missing(gate, "L17", "lane", f"{lane.value}; the cost is not known", fix)
+    how = "6ND of the contract" if stated else "6ND, inferred from the configuration"
+    says = f"{lane.value}, {cost:.1e} FLOPs ({how})"
+    if lane is Lane.HERO or cost < HERO_FLOPS:
+        return passed("L17", "lane", says, "stated" if stated else "inferred")
+    approval = covering_approval(gate.approvals, gate.plan)
+    if approval is not None and approval.by == gate.contract.dri:
+        says = f"{says}: acknowledged by {approval.by} with {approval.name}"
+        return passed("L17", "lane", says, "stated" if stated else "inferred")
+    says = f"{says}: {HERO_FLOPS:.0e} or more is a hero run"
+    fix = "state lane: hero; the DRI's own approval acknowledges this"
+    if not stated:
+        return inferred(gate, "L17", "lane", says, fix)
+    return warned("L17", "lane", says, fix)
+
+
+def estimated_flops(contract: Contract, config: Mapping[str, str]) -> tuple[float | None, bool]:
+    """Return the model FLOPs of a run by 6ND, and whether the contract states all of it.
+
+    Args:
+        contract: The run's contract.
+        config: The launched configuration, flattened.
+    """
+    part = contract.model
+    stated: dict[str, float | None] = {
+        "parameters": part.parameters,
+        "tokens": part.tokens,
+        "batch_size": part.batch_size,
+        "sequence_length": part.sequence_length,
+    }
+    known = {
+        name: value if value is not None else _configured(contract, config, name)
+        for name, value in stated.items()
+    }
+    tokens = known["tokens"]
+    used: tuple[str, ...] = ("parameters", "tokens")
+    batch, length = known["batch_size"], known["sequence_length"]
+    if tokens is None and batch is not None and length is not None:
+        tokens = batch * length * contract.final_step.value
+        used = ("parameters", "batch_size", "sequence_length")
+    parameters = known["parameters"]
+    if tokens is None or parameters is None:
+        return None, False
+    cost = FLOPS_PER_PARAMETER_AND_TOKEN * parameters * tokens
+    return cost, all(stated[name] is not None for name in used)
+
+
+def _configured(contract: Contract, config: Mapping[str, str], name: str) -> float | None:
+    """Return a number of the configuration or the command; none where neither gives it."""
+    for option in _COST_OPTIONS[name]:
+        for form in (f"--{option}", f"--{option.replace('_', '-')}", option):
+            value = option_value(contract.command, form)
+            if value is not None and (number := _number(value)) is not None:
+                return number
+        for key, value in config.items():
+            if key.rpartition(".")[2] == option and (number := _number(value)) is not None:
+                return number
+    return None
+
+
+def _number(text: str) -> float | None:
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        return None
+    return float(found["number"].replace("_", "")) * _UNITS[found["unit"].lower()]

@@ -1,0 +1,1 @@
+"""What a person asks of a run: acts, relaunches, rollbacks, successors."""

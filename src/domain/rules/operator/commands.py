@@ -1,0 +1,119 @@
+"""Requests about who watches, about planned acts, and for manoeuvres."""
+
+from typing import Literal
+
+from pydantic import AwareDatetime, PositiveInt
+
+from watchkeeper.domain.rules.shared.command import Command
+from watchkeeper.domain.run.operator import ActKind
+from watchkeeper.domain.values.basic import Slug, Step
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.observation.observation import GateFacts
+
+
+class AnnounceAct(Command):
+    """Announce something that is done on purpose, before it begins.
+
+    Attributes:
+        starts_at: When its window begins.
+        ends_at: When its window is over.
+        expects: Rules whose findings are expected.
+    """
+
+    kind: ActKind
+    starts_at: AwareDatetime
+    ends_at: AwareDatetime
+    expects: tuple[str, ...]
+    reason: str
+
+
+class EndAct(Command):
+    """Say that a planned act is over before its window is."""
+
+    act: str
+    reason: str
+
+
+class RequestRelaunch(Command):
+    """End the live instance on purpose, and relaunch from the newest complete checkpoint."""
+
+    reason: str
+
+
+class PlanRollback(Command):
+    """Plan an instance that starts from an earlier checkpoint; it needs an approval of its own.
+
+    Attributes:
+        step: Whose checkpoint to go back to.
+        submission_id: Fixed by the caller.
+        accept_bad: Go there although its numbers are NaN or infinite; the plan's reason says so.
+    """
+
+    step: Step
+    submission_id: str
+    facts: GateFacts
+    reason: str
+    accept_bad: bool = False
+
+
+class Supersede(Command):
+    """Close a run in favour of one of another name that goes on from its checkpoint.
+
+    Attributes:
+        successor: The contract of the run that goes on.
+    """
+
+    successor: Contract
+    reason: str
+
+
+class NameAncestor(Command):
+    """Say which run a drafted one goes on from.
+
+    Attributes:
+        ancestors: The whole chain, oldest first; the run that was superseded is the last.
+        checkpoint: Path of the checkpoint that it starts from.
+    """
+
+    ancestors: tuple[Slug, ...]
+    checkpoint: str
+    step: Step
+    reason: str
+
+
+class Acknowledge(Command):
+    """Take an open question."""
+
+    question: str
+    note: str = ""
+    answer: Literal["noted", "relaunch", "needless"] = "noted"
+
+
+class AddNote(Command):
+    """Add a remark."""
+
+    text: str
+
+
+class Correct(Command):
+    """Say what is true where an earlier entry was wrong."""
+
+    corrects: PositiveInt
+    text: str
+
+
+class Stop(Command):
+    """End the live instance, or the run when nothing lives.
+
+    Attributes:
+        consent: The consent to use, such as `c-1`; empty for a live one, or a human's own.
+    """
+
+    reason: str
+    consent: str = ""
+
+
+class Abandon(Command):
+    """Give the run up; its record stays."""
+
+    reason: str

@@ -1,0 +1,61 @@
+"""Planned acts: what is done on purpose and announced beforehand raises no alarm."""
+
+from datetime import datetime, timedelta
+
+from watchkeeper.domain.rules.operator.commands import AnnounceAct, EndAct
+from watchkeeper.domain.rules.permits.permissions import not_a_human
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.operator import PlannedActAnnounced, PlannedActEnded
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.durations import utc_minute
+
+WINDOW_MAX = timedelta(days=7)
+"""The longest window: what is expected for longer than a week is a matter of the contract."""
+
+LATE_MAX = timedelta(minutes=5)
+"""An act that began this long ago may still be announced: people type while it begins."""
+
+EXPECTABLE = tuple(f"H{number}" for number in range(1, 18))
+"""The rules of detectors. Decisions and the launch gate are never switched off."""
+
+
+def announce(run: Run, command: AnnounceAct) -> list[RunEvent] | Refused:
+    """Announce an act; only a human decides which alarms are expected."""
+    if command.actor.kind != "human":
+        return not_a_human(run, command)
+    if not command.reason.strip():
+        return Refused(Refusal.TEXT_EMPTY)
+    if command.starts_at < command.now - LATE_MAX:
+        return Refused(Refusal.ACT_TOO_LATE, utc_minute(command.starts_at))
+    if not timedelta(0) < command.ends_at - command.starts_at <= WINDOW_MAX:
+        return Refused(Refusal.ACT_WINDOW, f"{command.ends_at - command.starts_at}")
+    wrong = [rule for rule in command.expects if rule not in EXPECTABLE]
+    if wrong:
+        return Refused(Refusal.RULE_NOT_EXPECTABLE, ", ".join(wrong))
+    return [
+        PlannedActAnnounced(
+            act=f"act-{run.manoeuvres.acts_announced + 1}",
+            kind=command.kind,
+            starts_at=command.starts_at,
+            ends_at=command.ends_at,
+            expects=tuple(dict.fromkeys(command.expects)),
+            reason=command.reason.strip(),
+        )
+    ]
+
+
+def end_act(run: Run, command: EndAct) -> list[RunEvent] | Refused:
+    """End an act before its window is over: from here on every finding opens again."""
+    if command.act not in run.manoeuvres.acts:
+        return Refused(Refusal.ACT_UNKNOWN, command.act)
+    return [PlannedActEnded(act=command.act, reason=command.reason.strip() or "over")]
+
+
+def acts_over(run: Run, now: datetime) -> list[PlannedActEnded]:
+    """Return the ends of the acts whose window has passed."""
+    return [
+        PlannedActEnded(act=act.act, reason="its window is over")
+        for act in run.manoeuvres.acts.values()
+        if act.ends_at <= now
+    ]

@@ -1,0 +1,377 @@
+"""Manoeuvres on one run: a planned relaunch, and a rollback to a named checkpoint.
+
+Both end the live instance on a human's word, and go on only after the orchestrator called it
+terminal (R18): then no second writer can be on the output root. A job that the orchestrator cannot
+account for is the one exception; see `lost`.
+"""
+
+from watchkeeper.domain.reading.triage.classify import describe_end
+from watchkeeper.domain.rules.ends.recovery import (
+    bad_checkpoints,
+    newest_resumable,
+    refused_checkpoints,
+)
+from watchkeeper.domain.rules.ends.store_silence import PROPOSES, silent_too_long
+from watchkeeper.domain.rules.launch.commands import ApproveLaunch
+from watchkeeper.domain.rules.launch.gate.gate import Gate, blocks, preflight
+from watchkeeper.domain.rules.launch.launching import prior_of
+from watchkeeper.domain.rules.operator.commands import PlanRollback, RequestRelaunch
+from watchkeeper.domain.rules.operator.lost import end_lost, is_lost, lost_words
+from watchkeeper.domain.rules.permits.guarded import GuardedAction
+from watchkeeper.domain.rules.permits.permissions import not_a_human, permit
+from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.run.bad_numbers import bad_from, last_good
+from watchkeeper.domain.run.checkpoints import Checkpoint, CheckpointRejected
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.health import DRIFTED
+from watchkeeper.domain.run.launch import LaunchApproved
+from watchkeeper.domain.run.operator import (
+    LineageRejected,
+    RelaunchRequested,
+    RollbackApproved,
+    RollbackPlanned,
+)
+from watchkeeper.domain.run.phases import Interrupted
+from watchkeeper.domain.run.queries import asked_of, escalation_of, source_is_fresh
+from watchkeeper.domain.run.questions import EscalationAcknowledged
+from watchkeeper.domain.run.run import Run, contract_of, end_asked
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import UNACCOUNTABLE
+from watchkeeper.domain.values.contract.lane_policy import forbids_resuming
+from watchkeeper.domain.values.contract.plan import (
+    DIGEST_SHOWN,
+    identity_digest,
+    make_plan,
+    names_plan,
+    plan_digest,
+)
+
+Outcome = list[RunEvent] | Refused
+
+
+# --- Relaunch ------------------------------------------------------------------------------------
+
+
+def request_relaunch(run: Run, command: RequestRelaunch) -> Outcome:
+    """Ask for a relaunch: of a live instance after its end, of one that has ended at once."""
+    refused = _refused(run, command)
+    if refused is not None:
+        return refused
+    newest = run.instances[-1].plan.instance
+    if is_lost(run):
+        return _relaunch_of_lost(run, command)
+    # Where nothing lives, nothing is ended: going on is not guarded.
+    if isinstance(run.phase, Interrupted):
+        asked = RelaunchRequested(instance=newest, reason=command.reason.strip(), consent="")
+        events: list[RunEvent] = [asked, *_answered(run, "relaunch", asked.reason)]
+        after = foresee(run, events, command)
+        return events + _relaunch_of_ended(after, asked)
+    leave = permit(run, GuardedAction.STOP, newest, command.reason, command)
+    if isinstance(leave, Refused):
+        return leave
+    reason = command.reason.strip()
+    return [
+        *leave.events,
+        RelaunchRequested(instance=newest, reason=reason, consent=leave.consent),
+        *_answered(run, "relaunch", reason),
+    ]
+
+
+def _relaunch_of_lost(run: Run, command: RequestRelaunch) -> Outcome:
+    """End a lost instance by a human's consent, and decide where the run goes on."""
+    answered = _answered(run, "relaunch", command.reason.strip())
+    ended = end_lost(foresee(run, answered, command), command)
+    if isinstance(ended, Refused):
+        return ended
+    asked = next(one for one in ended if isinstance(one, RelaunchRequested))
+    events = [*answered, *ended]
+    return events + _relaunch_of_ended(foresee(run, events, command), asked)
+
+
+def _answered(run: Run, by: str, reason: str) -> list[EscalationAcknowledged]:
+    """Close what was asked about the newest instance: going on answers it.
+
+    A wrong identity outlives the instance, and so does the question about it.
+    """
+    newest = run.instances[-1].plan.instance
+    about = [q.name for q in run.questions.values() if q.instance == newest]
+    return [
+        EscalationAcknowledged(question=name, answer="relaunch", note=reason, closed_by=by)
+        for name in about
+        if run.questions[name].finding != DRIFTED
+    ]
+
+
+def _refused(run: Run, command: RequestRelaunch | PlanRollback) -> Refused | None:
+    """Return the rule that forbids a relaunch by a human's word."""
+    if command.actor.kind != "human":
+        return not_a_human(run, command)
+    if not command.reason.strip():
+        return Refused(Refusal.TEXT_EMPTY)
+    if forbids_resuming(contract_of(run)):
+        return Refused(Refusal.RESUME_NEVER, run.slug)
+    newest = run.instances[-1].plan.instance
+    if is_lost(run) and run.stop_requested != newest:
+        # What was asked of it before it was lost leads nowhere.
+        is_relaunch = isinstance(command, RequestRelaunch)
+        return None if is_relaunch else Refused(Refusal.JOB_LOST, lost_words(run))
+    if _under_way(run):
+        return Refused(Refusal.RELAUNCH_DECIDED, newest)
+    if not isinstance(run.phase, Interrupted):
+        return Refused(Refusal.STOP_ASKED, newest) if end_asked(run, newest) else None
+    decided = run.phase.decision
+    if decided is None or decided.action is not Action.RELAUNCH:
+        return None
+    # A rollback may replace a relaunch that was decided; the same again may not.
+    return None if isinstance(command, PlanRollback) else Refused(Refusal.RELAUNCH_DECIDED, newest)
+
+
+def _under_way(run: Run) -> bool:
+    """Say whether what a human asked for is still to be done: not where the gate or R10 held it."""
+    if asked_of(run) is None:
+        return False
+    decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
+    return decided is None or decided.action is Action.RELAUNCH
+
+
+def decide_answered(run: Run) -> Outcome | None:
+    """Decide again on what a human asked for and what was held, since they answered: relaunch.
+
+    Returns:
+        The decision, from what is on record; the gate looks again at where it starts from. None
+        where nothing was asked for.
+    """
+    asked = asked_of(run)
+    if asked is None:
+        return None
+    if _under_way(run):
+        return Refused(Refusal.RELAUNCH_DECIDED, asked.instance)
+    if isinstance(asked, RelaunchRequested):
+        return _relaunch_of_ended(run, asked)
+    assert run.last_check is not None, "a rollback goes to a checkpoint that a check validated"
+    return _from(run, asked, run.checkpoints.get(asked.step), run.last_check.event)
+
+
+def _relaunch_of_ended(run: Run, asked: RelaunchRequested) -> list[RunEvent]:
+    instance = run.instances[-1]
+    plan = instance.plan
+    if instance.end is None:
+        # The orchestrator never took it, so it wrote nothing: it starts from where it was to.
+        return [
+            _decision(asked, plan.resume_from, plan.resume_step, (f"{plan.instance} never ran",))
+        ]
+    assert run.last_check is not None, "an instance that ended was checked"
+    check = run.last_check.event
+    if source_is_fresh(check, "checkpoints"):
+        chosen = newest_resumable(run, check)
+    else:
+        # The gate finds it there and complete before anything is launched, or asks again.
+        chosen = last_good(run)
+    return _from(run, asked, chosen, check)
+
+
+def _from(
+    run: Run,
+    asked: RelaunchRequested | RollbackApproved,
+    chosen: Checkpoint | None,
+    check: CheckRecorded,
+) -> list[RunEvent]:
+    end = run.instances[-1].end
+    ended = (describe_end(end),) if end is not None else ()
+    if chosen is None:
+        nothing = DecisionMade(
+            instance=asked.instance,
+            action=Action.ESCALATE,
+            rule="R10",
+            because="a relaunch was asked for, and there is no complete, validated checkpoint",
+            evidence=(*ended, *refused_checkpoints(check, -1)) or (asked.reason,),
+        )
+        return [nothing, *escalation_of(run, nothing)]
+    cited = (*ended, f"checkpoint: event {chosen.version}")
+    refused: tuple[str, ...] = ()
+    if isinstance(asked, RelaunchRequested):
+        refused = (*refused_checkpoints(check, chosen.step), *bad_checkpoints(run))
+    decided = _decision(asked, chosen.path, chosen.step, cited)
+    if end is not None and end.state in UNACCOUNTABLE:
+        why = f"a human declared that no process of {asked.instance} lives ({asked.consent})"
+        decided = decided.model_copy(update={"recoverable": why})
+    return [decided.model_copy(update={"refused": refused})]
+
+
+def _decision(
+    asked: RelaunchRequested | RollbackApproved,
+    path: str,
+    step: int | None,
+    evidence: tuple[str, ...],
+) -> DecisionMade:
+    what = "rollback" if isinstance(asked, RollbackApproved) else "relaunch"
+    where = f"step-{step}" if path else "the start"
+    return DecisionMade(
+        instance=asked.instance,
+        action=Action.RELAUNCH,
+        rule="R18",
+        because=f"a human asked for a {what}: {asked.reason}; from {where}",
+        evidence=(*evidence, f"consent {asked.consent}"),
+        resume_path=path,
+        resume_step=step,
+        recoverable=f"the end was asked for: a planned {what}",
+    )
+
+
+# --- Rollback ------------------------------------------------------------------------------------
+
+
+def plan_rollback(run: Run, command: PlanRollback) -> Outcome:
+    """Plan an instance from a named checkpoint; nothing is done before a human approves it."""
+    refused = _refused(run, command)
+    if refused is not None:
+        return refused
+    chosen = run.checkpoints.get(command.step)
+    if chosen is None:
+        return Refused(Refusal.CHECKPOINT_UNKNOWN, f"step-{command.step}")
+    reason, since = command.reason.strip(), bad_from(run, chosen)
+    if since is not None:
+        good = last_good(run)
+        named = f"the last good one is step-{good.step}" if good is not None else "none is good"
+        says = f"step-{chosen.step} holds NaN since step {since}, {named}"
+        if not command.accept_bad:
+            return Refused(Refusal.CHECKPOINT_BAD, says)
+        reason = f"{reason} (accepted by {command.actor.principal}: {says})"
+    plan = make_plan(
+        contract_of(run),
+        number=len(run.instances) + 1,
+        submission_id=command.submission_id,
+        resume_from=chosen.path,
+        resume_step=chosen.step,
+        carried=run.instances[-1].plan.carried,
+    )
+    gate = Gate(
+        contract_of(run),
+        plan,
+        command.facts,
+        run.approvals,
+        prior=prior_of(run),
+        consents=run.consents,
+        now=command.now,
+    )
+    findings = preflight(gate)
+    blocked = [f"{f.rule} {f.says}" for f in blocks(findings) if f.rule != "L11"]
+    if blocked:
+        return Refused(Refusal.PLAN_BLOCKED, "; ".join(blocked))
+    return [
+        RollbackPlanned(
+            plan=plan,
+            digest=plan_digest(plan),
+            step=chosen.step,
+            checkpoint=chosen.path,
+            reason=reason,
+        )
+    ]
+
+
+def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
+    """Approve the rollback that was planned last: it needs an approval of its own."""
+    if command.actor.kind != "human":
+        return not_a_human(run, command)
+    planned = run.manoeuvres.rollback
+    if planned is None:
+        return Refused(Refusal.ALREADY_LAUNCHED, run.slug)
+    # Another instance since then makes it another plan.
+    stale = planned.plan.instance != f"i{len(run.instances) + 1}"
+    if stale or not names_plan(command.digest, planned.digest):
+        waits = "" if stale else f"; the plan that waits is {planned.digest[:DIGEST_SHOWN]}"
+        return Refused(Refusal.ROLLBACK_UNKNOWN, f"{command.digest}{waits}")
+    newest = run.instances[-1].plan.instance
+    if is_lost(run):
+        return Refused(Refusal.JOB_LOST, lost_words(run))
+    if _under_way(run) or run.stop_requested == newest:
+        return Refused(Refusal.RELAUNCH_DECIDED, newest)
+    chosen = run.checkpoints.get(planned.step)
+    if chosen is None or chosen.path != planned.checkpoint:
+        return Refused(Refusal.CHECKPOINT_UNKNOWN, f"step-{planned.step}")
+    why = command.note.strip() or planned.reason
+    leave = permit(run, GuardedAction.LINEAGE_CHANGE, planned.checkpoint, why, command)
+    if isinstance(leave, Refused):
+        return leave
+    approval = LaunchApproved(
+        approval=f"a-{run.approvals_given + 1}",
+        digest=planned.digest,
+        identity=identity_digest(planned.plan),
+        note=command.note,
+    )
+    approved = RollbackApproved(
+        instance=newest,
+        approval=approval.approval,
+        consent=leave.consent,
+        step=planned.step,
+        checkpoint=planned.checkpoint,
+        reason=planned.reason,
+    )
+    events: list[RunEvent] = [approval, *leave.events, approved]
+    if isinstance(run.phase, Interrupted):
+        events += _answered(run, "rollback", planned.reason)
+    if run.instances[-1].end is None and isinstance(run.phase, Interrupted):
+        # It never ran, so there is no listing to wait for: what it wrote is on record.
+        after = foresee(run, events, command)
+        return events + _rolled_back(after, approved, None)
+    return events
+
+
+def decide_asked(run: Run, check: CheckRecorded) -> list[RunEvent] | None:
+    """Decide on the end of an instance that was asked for as a part of a manoeuvre.
+
+    Args:
+        run: The run with the end folded in.
+        check: The check that saw the end, or a later one.
+
+    Returns:
+        The decision and what goes with it; none of it while the store's answer is awaited, and a
+        question once it is overdue. None when nothing was asked for.
+    """
+    asked = asked_of(run)
+    if asked is None:
+        return None
+    if not source_is_fresh(check, "checkpoints"):
+        return _silent(run, asked, check)
+    if isinstance(asked, RollbackApproved):
+        return _rolled_back(run, asked, check)
+    return _from(run, asked, newest_resumable(run, check), check)
+
+
+def _silent(
+    run: Run, asked: RelaunchRequested | RollbackApproved, check: CheckRecorded
+) -> list[RunEvent]:
+    assert run.last_check is not None, "the check is folded in"
+    because = silent_too_long(run, check, run.last_check.at)
+    if not because:
+        return []
+    decision = DecisionMade(
+        instance=asked.instance,
+        action=Action.ESCALATE,
+        rule="R19",
+        because=because,
+        evidence=(f"asked for: {asked.reason}",),
+        proposes=PROPOSES,
+    )
+    return [decision, *escalation_of(run, decision)]
+
+
+def _rolled_back(run: Run, asked: RollbackApproved, check: CheckRecorded | None) -> list[RunEvent]:
+    """Reject all that was written beyond the step, then relaunch from it."""
+    reason = f"rolled back to step-{asked.step} ({asked.consent}): {asked.reason}"
+    rejected: list[RunEvent] = [
+        LineageRejected(through=asked.instance, above_step=asked.step, reason=reason)
+    ]
+    rejected += [
+        CheckpointRejected(step=one.step, path=one.path, reason=reason, written_at=one.written_at)
+        for one in sorted(run.checkpoints.values(), key=lambda one: one.step)
+        if one.step > asked.step
+    ]
+    chosen = run.checkpoints.get(asked.step)
+    if check is not None:
+        return [*rejected, *_from(run, asked, chosen, check)]
+    assert chosen is not None, "an approved rollback names a validated checkpoint"
+    cited = (f"{asked.instance} never ran", f"checkpoint: event {chosen.version}")
+    return [*rejected, _decision(asked, chosen.path, chosen.step, cited)]

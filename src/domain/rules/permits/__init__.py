@@ -1,0 +1,1 @@
+"""Proposals, consents, waivers and approvals."""

@@ -1,0 +1,162 @@
+"""Standing waivers: a human's word ahead of scheduled launches. One stream for all runs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from watchkeeper.domain.rules.permits.commands import (
+    GrantStandingWaiver,
+    PeopleCommand,
+    RevokeStandingWaiver,
+)
+from watchkeeper.domain.rules.permits.permissions import ATTEMPTS_MAX
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.events import PeopleEvent
+from watchkeeper.domain.run.permits import (
+    ATTEMPT_AGAIN,
+    StandingAttemptRefused,
+    StandingWaiverGranted,
+    StandingWaiverRevoked,
+    Waiver,
+    attempt_key,
+)
+from watchkeeper.domain.values.contract.contract import Lane
+from watchkeeper.domain.values.observation.observation import StandingWaiver
+
+PEOPLE = "people"
+"""The name of the one stream."""
+
+STANDING_RULES: Mapping[str, frozenset[Lane]] = MappingProxyType(
+    # What is dear or published is approved plan by plan.
+    {"L11": frozenset({Lane.CANARY, Lane.ORDINARY})}
+)
+"""Which launch rules may be waived ahead, and for which lanes; every other block is looked at."""
+
+STANDING_LIFE_MAX = timedelta(days=180)
+"""The longest, and the usual, life of a standing waiver: then somebody looks at it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """What holds for no single run, folded from its stream.
+
+    Attributes:
+        waivers: All that were ever granted and not revoked, by name.
+        granted: How many were ever granted; names the next one.
+        attempts: When each refused attempt was recorded last, by actor, command and target.
+    """
+
+    version: int = 0
+    waivers: Mapping[str, StandingWaiver] = field(default_factory=lambda: MappingProxyType({}))
+    granted: int = 0
+    attempts: Mapping[str, datetime] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def evolve_people(people: People, event: Event) -> People:
+    """Apply one event of the stream."""
+    now = replace(people, version=event.version)
+    match event.data:
+        case StandingWaiverGranted() as data:
+            made = StandingWaiver(
+                name=data.waiver,
+                lane=data.lane,
+                rule=data.rule,
+                requester=data.requester,
+                reason=data.reason,
+                by=event.envelope.actor.principal,
+                until=data.until,
+            )
+            waivers = {**people.waivers, data.waiver: made}
+            return replace(now, waivers=waivers, granted=people.granted + 1)
+        case StandingWaiverRevoked(waiver=name):
+            left = {known: one for known, one in people.waivers.items() if known != name}
+            return replace(now, waivers=left)
+        case StandingAttemptRefused() as data:
+            key = attempt_key(data.principal, data.command, data.target)
+            since = event.at - ATTEMPT_AGAIN
+            kept = {known: at for known, at in people.attempts.items() if at > since}
+            return replace(now, attempts={**kept, key: event.at})
+        case _:
+            return now
+
+
+def decide_people(
+    people: People, command: PeopleCommand
+) -> list[PeopleEvent] | tuple[Refused, list[PeopleEvent]]:
+    """Decide what is asked of the stream.
+
+    Returns:
+        The events; or the refusal, and what is recorded of the attempt.
+    """
+    if command.actor.kind != "human":
+        return _not_a_human(people, command)
+    match command:
+        case GrantStandingWaiver():
+            answer = _grant(people, command)
+        case RevokeStandingWaiver():
+            answer = _revoke(people, command)
+    return (answer, []) if isinstance(answer, Refused) else [answer]
+
+
+def _grant(people: People, command: GrantStandingWaiver) -> PeopleEvent | Refused:
+    if not command.reason.strip():
+        return Refused(Refusal.TEXT_EMPTY)
+    rule = command.rule.upper()
+    lanes = STANDING_RULES.get(rule, frozenset())
+    if command.lane not in lanes:
+        may = ", ".join(f"{r} for {', '.join(sorted(ls))}" for r, ls in STANDING_RULES.items())
+        about = f"{rule} of the {command.lane.value} lane (only {may}, may be waived ahead)"
+        return Refused(Refusal.WAIVER_FORBIDDEN, about)
+    latest = command.now + STANDING_LIFE_MAX
+    until = command.until or latest
+    if not command.now < until <= latest:
+        return Refused(Refusal.TIME_WRONG, f"at most {STANDING_LIFE_MAX.days} days")
+    return StandingWaiverGranted(
+        waiver=f"sw-{people.granted + 1}",
+        lane=command.lane,
+        rule=rule,
+        requester=command.requester or command.actor.principal,
+        reason=command.reason.strip(),
+        until=until,
+    )
+
+
+def _revoke(people: People, command: RevokeStandingWaiver) -> PeopleEvent | Refused:
+    if command.name not in people.waivers:
+        return Refused(Refusal.NAME_UNKNOWN, command.name)
+    return StandingWaiverRevoked(waiver=command.name, reason=command.reason.strip())
+
+
+def _not_a_human(people: People, command: PeopleCommand) -> tuple[Refused, list[PeopleEvent]]:
+    who = command.actor.principal
+    match command:
+        case GrantStandingWaiver():
+            name, target = "waive", command.rule
+        case RevokeStandingWaiver():
+            name, target = "revoke", command.name
+    recent = {key for key, at in people.attempts.items() if command.now - at < ATTEMPT_AGAIN}
+    refused = Refused(Refusal.NOT_A_HUMAN, who)
+    if attempt_key(who, name, target) in recent or len(recent) >= ATTEMPTS_MAX:
+        return refused, []
+    tried = StandingAttemptRefused(
+        principal=who, command=name, target=target, rule=Refusal.NOT_A_HUMAN.name
+    )
+    return refused, [tried]
+
+
+def standing_waivers(people: People, now: datetime) -> tuple[StandingWaiver, ...]:
+    """Return the standing waivers that hold now, by name."""
+    return tuple(one for one in people.waivers.values() if now < one.until)
+
+
+def waivers_for(
+    standing: Iterable[StandingWaiver], lane: Lane, requester: str, now: datetime
+) -> tuple[Waiver, ...]:
+    """Return the standing waivers that cover a launch of a lane that a principal asks for."""
+    return tuple(
+        Waiver(one.name, one.rule, "", one.reason, one.by, one.until)
+        for one in standing
+        if one.lane is lane and one.requester == requester and now < one.until
+    )

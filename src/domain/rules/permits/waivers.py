@@ -1,0 +1,86 @@
+"""Waivers: what a human may let pass at the gate and at the seal, and what nobody may."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+
+from watchkeeper.domain.run.permits import Waiver
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.contract.plan import GateFinding, Verdict
+
+NEVER_WAIVED: Mapping[str, str] = MappingProxyType(
+    {
+        "L1": "a secret in a plan would be known to everybody who can read its job",
+        "L2": "a dirty tree takes a consent to its very patch, and another commit an amendment",
+        "L3": "two writers on one output root destroy each other's checkpoints",
+        "L4": "every check compares with the tracker's identity, so it must be stated",
+        "L6": "an incomplete checkpoint, or one that cannot be seen, is never resumed from",
+        "L15": "two retriers make two writers on one output root",
+    }
+)
+"""Launch rules that no waiver lifts, each with the reason."""
+
+LACKS_NEVER_WAIVED: Mapping[str, str] = MappingProxyType(
+    {
+        "tracker identity": "these are the metrics of another run",
+        "launch commit": "a tag on a commit that nobody can fetch proves nothing",
+        "seal tag": "a tag that others hold already is never moved",
+    }
+)
+"""What a seal may never lack, each with the reason; others are waived by a consent."""
+
+
+def block_text(finding: GateFinding) -> str:
+    """Return a block in its own words, which is what a waiver names."""
+    return f"{finding.subject}: {finding.says}"
+
+
+def is_live_waiver(waiver: Waiver, now: datetime) -> bool:
+    """Say whether a waiver still holds."""
+    return not waiver.revoked and (waiver.until is None or now < waiver.until)
+
+
+def live_waivers(run: Run, now: datetime) -> tuple[Waiver, ...]:
+    """Return the waivers of a run that hold now, oldest first."""
+    return tuple(waiver for waiver in run.waivers if is_live_waiver(waiver, now))
+
+
+def waive_blocks(
+    findings: Iterable[GateFinding], waivers: tuple[Waiver, ...]
+) -> tuple[GateFinding, ...]:
+    """Turn the blocks that a live waiver names into warnings that name the waiver."""
+    return tuple(_waived(finding, waivers) for finding in findings)
+
+
+def _waived(finding: GateFinding, waivers: tuple[Waiver, ...]) -> GateFinding:
+    if finding.verdict is not Verdict.BLOCK or finding.rule in NEVER_WAIVED:
+        return finding
+    said = block_text(finding)
+    for waiver in waivers:
+        if waiver.rule == finding.rule and waiver.waives in ("", said):
+            says = f"{finding.says}; waived by {waiver.by} ({waiver.name}): {waiver.reason}"
+            changes = {"verdict": Verdict.WARN, "says": says, "fix": "", "waiver": waiver.name}
+            return finding.model_copy(update=changes)
+    return finding
+
+
+def lack_named(missing: Iterable[str], name: str) -> str:
+    """Return what a seal lacks by its name, such as `tracker state`; empty when it lacks no such.
+
+    A name is what stands before the colon, in any case, with spaces or hyphens, or the whole text.
+    """
+    wanted = _plain(name)
+    for lack in missing:
+        if wanted in (_plain(lack.partition(":")[0]), _plain(lack)):
+            return lack
+    return ""
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.lower().replace("-", " ").split())
+
+
+def lack_never_waived(lack: str) -> str:
+    """Return why a lack is never waived; empty when a human may waive it."""
+    name = lack.partition(":")[0]
+    return next((why for never, why in LACKS_NEVER_WAIVED.items() if name.startswith(never)), "")

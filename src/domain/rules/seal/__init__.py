@@ -1,0 +1,1 @@
+"""What must be proven before a run or a milestone is sealed."""

@@ -1,0 +1,203 @@
+"""Why a command is refused: one member for each rule, with a sentence that says what to do."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from watchkeeper.domain.run.events import RunEvent
+
+ADOPTABLE = (
+    "`ray` adopts any job of its cluster that a relaunch can repeat, `local` adopts only jobs of "
+    "its own folder, and no process that was started by hand"
+)
+"""Which orchestrators can adopt what."""
+
+
+class Refusal(Enum):
+    """A rule that refuses a command. The value is the sentence that a person reads."""
+
+    RUN_EXISTS = "This run has a history already: choose another slug, or go on with this one."
+    RUN_UNKNOWN = "No run of this name is in the ledger: see `watchkeeper status --all`."
+    RUN_UNREADABLE = (
+        "This run's history cannot be read, so nothing is added: see `watchkeeper verify`."
+    )
+    RUN_SEALED = "The run is sealed and its history is closed: nothing can be added."
+    RUN_OVER = "The run was stopped or abandoned for good: launch a new run."
+    NOT_A_HUMAN = (
+        "Only a human may do this: ask the DRI. `watchkeeper note RUN TEXT` leaves a message in "
+        "the record."
+    )
+    PLAN_UNKNOWN = "This is not the plan that was last checked: run `watchkeeper launch` again."
+    PLAN_BLOCKED = "The plan has blocks that an approval does not lift: mend them, launch again."
+    ALREADY_CLEARED = "The plan is approved already: run `watchkeeper launch`."
+    ALREADY_LAUNCHED = "The run is launched already: see `watchkeeper status RUN`."
+    CONTRACT_FIXED = (
+        "The contract of a launched run is fixed: launch what must differ as a run of its own and "
+        "close this one with `watchkeeper supersede`; `watchkeeper relaunch` goes on under the "
+        "contract as it is."
+    )
+    NOT_LAUNCHED = "No instance was launched yet: run `watchkeeper launch CONTRACT` first."
+    NOT_LAUNCHING = "No launch is under way: see `watchkeeper status RUN`."
+    STILL_LAUNCHING = "A launch is under way: wait until the orchestrator has answered."
+    STILL_LIVE = "The instance is not known to have ended: wait, or stop it."
+    WRONG_INSTANCE = "This is not the run's newest instance: read the run again."
+    WATCH_HELD = (
+        "Another holder has the watch: wait for the end of its lease, or take it with "
+        "`watchkeeper watch RUN --force`."
+    )
+    WATCH_SUPERSEDED = "Another holder took the watch since: this one must stop."
+    NO_RELAUNCH_DECIDED = "No relaunch was decided for this run: see its last decision."
+    QUESTION_NOT_OPEN = "No such question is open: `watchkeeper status RUN` lists the open ones."
+    ANSWER_NOT_POSSIBLE = (
+        "A relaunch can be answered only while the run is interrupted by a failure and its resume "
+        "policy allows one: acknowledge without it."
+    )
+    EVENT_UNKNOWN = "There is no such event: `watchkeeper events RUN` numbers them."
+    TEXT_EMPTY = "The text is empty: say in a sentence what is true."
+    STOP_ASKED = "The stop was asked for already: the orchestrator is being told."
+    NOT_FINISHED = (
+        "Only a finished run is sealed: wait for the orchestrator's success, or seal one "
+        "checkpoint with `--milestone step-N`."
+    )
+    ALREADY_FINISHED = "The last instance finished: what is left is the seal."
+    SEAL_VERIFIED = "The seal is verified already: its tag is being pushed."
+    SEAL_NOT_VERIFIED = (
+        "The seal is not verified yet, and nothing is tagged: run `watchkeeper seal`."
+    )
+    ROOT_TAKEN = "Another live run writes to this output root, above or below it: choose another."
+
+    CONSENT_NEEDED = "This needs a human's consent, by name; once it is given, ask again."
+    CONSENT_UNKNOWN = "There is no such consent: `watchkeeper status RUN` lists the live ones."
+    CONSENT_EXPIRED = "The consent has expired: propose the act again."
+    CONSENT_USED = "The consent is used up, it permits one act: propose the act again."
+    CONSENT_REVOKED = "The consent was taken back: ask the human who did it, or propose again."
+    CONSENT_FOR_OTHER = "The consent is for another act or another target: propose this one."
+    PROPOSAL_CHANGED = (
+        "This is not what was consented to: ask for it in the same words, or propose it anew."
+    )
+    PROPOSAL_NOT_OPEN = "No such proposal is open: `watchkeeper status RUN` lists the open ones."
+    PROPOSAL_DECLINED = "A human declined exactly this: say what is new about it, or ask them."
+    PROPOSALS_TOO_MANY = "Too many proposals wait for a human already: have them answered first."
+    ACT_NOT_POSSIBLE = "This cannot be done to the run as it stands: see `watchkeeper status RUN`."
+    TIME_WRONG = "The time is past, or further away than this may be allowed for: name another."
+    WAIVER_FORBIDDEN = "This is never waived: mend what it names."
+    NOTHING_TO_WAIVE = (
+        "Nothing of this name is missing or blocked now: see what `watchkeeper launch` or "
+        "`watchkeeper seal` says."
+    )
+    ALREADY_WAIVED = "This is waived already: go on with the launch or the seal."
+    NAME_UNKNOWN = "There is nothing of this name to take back: see `watchkeeper status RUN`."
+    ALREADY_REVOKED = "It permits nothing any more: there is nothing to take back."
+    WATCH_NOT_YOURS = (
+        "Another holder has the watch: let it hand over, wait for the end of its lease, or use "
+        "`watchkeeper handover RUN --to PRINCIPAL --force`."
+    )
+    WATCH_KEPT = (
+        "The watch was handed to somebody else and is kept for them: wait until then, or take it "
+        "with `watchkeeper watch RUN --force`."
+    )
+    WATCH_ENDED = (
+        "The watch over this run has ended: a human takes it up again with "
+        "`watchkeeper watch RUN --force`."
+    )
+    MONITOR_NOT_STALE = "Checks are on time, or none is due: there is nothing to report."
+    REPORT_BY_HOLDER = "A holder cannot report its own silence: another process has to."
+    ACT_TOO_LATE = "An act is announced before it begins: choose a later --from."
+    ACT_WINDOW = "A window is longer than nothing and at most 7 days: choose another --for."
+    ACT_UNKNOWN = "No such act is announced: `watchkeeper status RUN` lists them."
+    RULE_NOT_EXPECTABLE = (
+        "Only findings of the detectors can be expected: name rules such as H1, H3 or H6."
+    )
+    JOB_DIFFERS = (
+        "The job is not what the contract says: correct the contract and adopt again. Launch "
+        "nothing on its output root while the job lives."
+    )
+    JOB_NOT_LIVE = (
+        f"Only a job that waits or runs is adopted, by its id at the orchestrator: {ADOPTABLE}."
+    )
+    ADOPTION_BLOCKED = (
+        "The job cannot be adopted as it is: correct what is named, then adopt again."
+    )
+    RELAUNCH_DECIDED = "A relaunch is decided or under way already: see `watchkeeper status RUN`."
+    JOB_LOST = (
+        "The orchestrator cannot account for the job, and that proves no end: a human checks that "
+        "no process of it lives, consents, and relaunches."
+    )
+    JOB_MAY_LIVE = (
+        "Metrics and checkpoints must be silent for two checks of a lost job: wait for the next "
+        "check, then run `watchkeeper relaunch` again."
+    )
+    RESUME_NEVER = (
+        "The resume policy is `never`: going on needs a new run id, see `watchkeeper supersede`."
+    )
+    ROLLBACK_UNKNOWN = (
+        "This is not the rollback that was planned last: run `watchkeeper rollback` again."
+    )
+    CHECKPOINT_UNKNOWN = (
+        "This is no complete, validated checkpoint of the run: `watchkeeper checkpoints RUN` "
+        "lists them."
+    )
+    CHECKPOINT_BAD = (
+        "Training cannot go on from weights that are NaN: name the last good checkpoint with "
+        "`watchkeeper rollback RUN --to step-N --reason ...`, or add `--accept-bad`."
+    )
+    SUCCESSOR_NOT_APART = (
+        "A successor has a run id, a tracker id and an output root of its own: change them."
+    )
+    ALREADY_SUPERSEDED = "The run was superseded for good: its successor goes on."
+    FAILURE_UNKNOWN = "This event classifies no end: `watchkeeper events RUN` names those."
+    CAUSE_UNKNOWN = "This is no class of failure: choose one that is listed."
+    CAUSE_SAME = "It is taken for that already: there is nothing to revise."
+    NOT_FIXABLE = (
+        "Only a small code bug that the newest decision proposes a fix for (R5) is fixed under the "
+        "run's approval: launch what must differ as a run of its own with `watchkeeper supersede`."
+    )
+    FIX_NOT_PUSHED = "The fix is not on the run's branch of its remote: push it, then report it."
+    FIX_TRAINS = (
+        "The fix changes what can change the training: launch it as a run of its own with "
+        "`watchkeeper supersede`, or name the file under recover.harmless before the next run."
+    )
+    FIX_UNREAD = "The remote gives no answer, so nobody can tell what the fix changes: try again."
+    FIX_NOT_COVERED = (
+        "No approval that holds covers the launch that this fix goes on from: ask the DRI."
+    )
+    FIX_WITHOUT_BUILD = (
+        "What runs is built from the commit: name what was built from the fix, with --bundle or "
+        "--container."
+    )
+    MILESTONE_BLOCKED = "The milestone is not sealed: mend what is missing, then try again."
+
+
+MISTAKES = frozenset(
+    {
+        Refusal.TEXT_EMPTY,
+        Refusal.TIME_WRONG,
+        Refusal.ACT_TOO_LATE,
+        Refusal.ACT_WINDOW,
+        Refusal.RULE_NOT_EXPECTABLE,
+        Refusal.CAUSE_UNKNOWN,
+    }
+)
+"""Refusals of what was typed, whatever is on record: the command line calls them bad input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A command that a rule forbids.
+
+    Attributes:
+        refusal: The rule.
+        detail: What it is about here, such as the holder's name.
+        records: What is recorded of the attempt itself; nothing of what was asked happened.
+    """
+
+    refusal: Refusal
+    detail: str = ""
+    records: tuple[RunEvent, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What a person reads."""
+        return f"{self.detail}: {self.refusal.value}" if self.detail else self.refusal.value
+
+
+Outcome = list[RunEvent] | Refused

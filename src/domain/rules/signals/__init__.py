@@ -1,0 +1,1 @@
+"""Which run a signal is about, and what its claim changes."""

@@ -1,0 +1,145 @@
+"""What a bound signal does to a run: it is remembered as a claim, and may bring a check forward.
+
+It ends no instance, starts nothing and stops nothing: the check that follows asks the sources.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from watchkeeper.domain.rules.signals.commands import ReceiveSignal
+from watchkeeper.domain.run.checkpoints import Checkpoint
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.signals import CHECK_GAP, SignalReceived
+from watchkeeper.domain.values.observation.signals import (
+    RECORDED_A_MINUTE,
+    Claim,
+    Signal,
+    SignalKind,
+    absorb,
+    claim_of,
+    in_minute,
+    subject_key,
+)
+
+WITNESS_BEFORE = timedelta(minutes=15)
+WITNESS_AFTER = timedelta(minutes=15)
+"""How far from an end of a job a claim about its machines may lie and still speak of it."""
+
+WITNESSES_MAX = 4
+
+_OF_MACHINES = frozenset(
+    {
+        SignalKind.NODE_LOST,
+        SignalKind.NODE_PREEMPTED,
+        SignalKind.HARDWARE_FAILED,
+        SignalKind.MAINTENANCE_STARTED,
+        SignalKind.CAPACITY_LOST,
+        SignalKind.PROCESS_DIED,
+    }
+)
+
+_CAUSES: Mapping[SignalKind, str] = MappingProxyType(
+    {
+        SignalKind.NODE_PREEMPTED: "preemption",
+        SignalKind.HARDWARE_FAILED: "hardware",
+        SignalKind.MAINTENANCE_STARTED: "maintenance",
+        SignalKind.CAPACITY_LOST: "preemption",
+        SignalKind.NODE_LOST: "node_failure",
+    }
+)
+"""What a claim about machines means as a cause, the most telling first."""
+
+
+def receive(run: Run, command: ReceiveSignal) -> list[RunEvent]:
+    """Record a signal that says something newer than what is known; else nothing.
+
+    What says who runs where is recorded and is no claim: signals are bound by it, also those that
+    came before, and nothing about the run is concluded from it.
+    """
+    if not _says_more(run, command.signal) or over_limit(run, command):
+        return []
+    return [
+        SignalReceived(
+            signal=command.signal,
+            instance=command.instance,
+            bound_by=command.bound_by,
+            coalesced=command.coalesced,
+        )
+    ]
+
+
+def _says_more(run: Run, signal: Signal) -> bool:
+    if signal.kind is SignalKind.IDENTITY:
+        return True
+    return absorb(run.claims, claim_of(signal)) is not run.claims
+
+
+def over_limit(run: Run, command: ReceiveSignal) -> bool:
+    """Say whether a signal is only counted: its source has had its share of this minute.
+
+    The last place is for the one that counts for all of these. What says who runs where is no
+    claim, and others are bound by it; what a human binds is always recorded.
+    """
+    signal = command.signal
+    if signal.kind is SignalKind.IDENTITY or command.actor.kind == "human":
+        return False
+    most = RECORDED_A_MINUTE if command.coalesced else RECORDED_A_MINUTE - 1
+    full = in_minute(run.heard, signal.source, command.now) >= most
+    return full and _says_more(run, signal)
+
+
+def urged(run: Run, due: datetime, began: datetime, now: datetime) -> datetime:
+    """Return when to look again after a check that signals may have overtaken.
+
+    Args:
+        run: The run before the check is recorded.
+        due: When the next check would be due.
+        began: When the check began to read the sources; what was heard since, it may not have seen.
+        now: When the check is recorded.
+    """
+    if run.urged_at is None or run.urged_at < began:
+        return due
+    return min(due, now + CHECK_GAP)
+
+
+def doubted(run: Run, checkpoint: Checkpoint) -> str:
+    """Say why a checkpoint must not be resumed from although it was validated; empty when it may.
+
+    Deleting a folder is neither atomic nor ordered: data may be gone while the metadata still
+    stands. Only writing it anew lifts the doubt.
+    """
+    claim = _about(run, checkpoint.path)
+    if claim is None or claim.kind is not SignalKind.CHECKPOINT_GONE:
+        return ""
+    written = checkpoint.written_at
+    if written is not None and written > claim.at:
+        return ""
+    return f"{claim.source} says that objects of it were deleted at {claim.at.isoformat()}"
+
+
+def _about(run: Run, path: str) -> Claim | None:
+    return run.claims.get(subject_key(SignalKind.CHECKPOINT_GONE, path.rstrip("/")))
+
+
+def witnesses(run: Run, ended_at: datetime) -> tuple[str, ...]:
+    """Return what others say happened to the run's machines around an end of its job."""
+    return tuple(f"{claim.source}: {claim.summary}" for claim in _near(run, ended_at))
+
+
+def cause_by_witnesses(run: Run, ended_at: datetime) -> str:
+    """Return the cause that others name for an end around that time; empty when none does."""
+    named = {claim.kind for claim in _near(run, ended_at)}
+    return next((cause for kind, cause in _CAUSES.items() if kind in named), "")
+
+
+def _near(run: Run, ended_at: datetime) -> list[Claim]:
+    near = [
+        claim
+        for claim in run.claims.values()
+        if claim.kind in _OF_MACHINES
+        and ended_at - WITNESS_BEFORE <= claim.at <= ended_at + WITNESS_AFTER
+    ]
+    near.sort(key=lambda claim: (abs(claim.at - ended_at), claim.source, claim.key))
+    return near[:WITNESSES_MAX]

@@ -1,0 +1,1 @@
+"""Who watches a run, and what a check records."""

@@ -1,0 +1,370 @@
+"""Turns one observation into the one event that holds every number the rules read."""
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+
+from watchkeeper.domain.reading.metrics.clocks import NOTHING_LOGGED, is_left_over
+from watchkeeper.domain.reading.metrics.latest_metrics import kept_metrics, of_the_newest, told_now
+from watchkeeper.domain.reading.metrics.measuring import measure
+from watchkeeper.domain.reading.progress.bare_bars import bars_of
+from watchkeeper.domain.reading.progress.progress import Progress as Shown
+from watchkeeper.domain.reading.progress.progress import StartupProof, parse_progress, parse_startup
+from watchkeeper.domain.reading.progress.startup_lines import startup_shown
+from watchkeeper.domain.reading.source_summaries import with_sources
+from watchkeeper.domain.reading.tracebacks import TRACEBACK, ends_in, raised_in
+from watchkeeper.domain.reading.tracker_links import merged_links, parse_tracker_links
+from watchkeeper.domain.reading.triage.announced import is_stopped
+from watchkeeper.domain.reading.triage.claiming import claims_in
+from watchkeeper.domain.reading.triage.tail_words import ALARMING, RAISING, STARTING, words_in
+from watchkeeper.domain.rules.health.detection import Held
+from watchkeeper.domain.rules.health.liveness import MONITOR_BLIND, OF_THE_MONITOR, TRACKER_SILENT
+from watchkeeper.domain.rules.health.registry import (
+    FindingChange,
+    answers_at,
+    expected_at,
+    findings_at,
+    numbers_at,
+)
+from watchkeeper.domain.rules.health.resume import health_by_proof
+from watchkeeper.domain.rules.health.seen_checkpoints import is_rejected, lies_in
+from watchkeeper.domain.rules.health.stall import liveness_of
+from watchkeeper.domain.rules.health.tracker_fit import disbelieved, fit_of
+from watchkeeper.domain.rules.signals.receiving import urged
+from watchkeeper.domain.rules.watch.commands import RecordCheck
+from watchkeeper.domain.run.checkpoints import CHECKPOINTS_KEPT
+from watchkeeper.domain.run.health import FindingCleared
+from watchkeeper.domain.run.phases import Interrupted, Stabilizing
+from watchkeeper.domain.run.queries import is_recovering, sooner
+from watchkeeper.domain.run.run import Run, contract_of, end_asked
+from watchkeeper.domain.run.unverified_checkpoints import awaits_metadata
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import (
+    TERMINAL,
+    UNACCOUNTABLE,
+    CheckpointFacts,
+    JobFacts,
+    JobState,
+    Reading,
+    SourceState,
+    TrackerFacts,
+)
+from watchkeeper.domain.values.causes import LASTING
+from watchkeeper.domain.values.check import Health, Progress, Startup
+from watchkeeper.domain.values.contract.contract import Contract, cadence_of, checkpoint_root_of
+from watchkeeper.domain.values.instance import Instance, is_moving
+from watchkeeper.domain.values.observation.liveness import Quiet
+from watchkeeper.domain.values.observation.observation import Observation, reading_of
+from watchkeeper.domain.values.observation.tracker_doubts import TrackerFit
+from watchkeeper.domain.values.places import contract_root
+from watchkeeper.domain.values.text_evidence import TrackerLink
+
+EVIDENCE_MAX = 8
+"""Log lines kept in a check."""
+
+LINE_MAX = 300
+"""Characters kept of a log line."""
+
+CHECKPOINTS_MAX = 32
+"""Complete checkpoints named in a check: the newest."""
+
+INCOMPLETE_MAX = 8
+"""Incomplete checkpoints named in a check: the newest."""
+
+RUNNING = "running"
+"""Why a run is called healthy that runs, and of which nothing is found."""
+
+LEASE_SLACK = timedelta(seconds=60)
+"""A lease lasts two cadences and this."""
+
+STOPPING = timedelta(seconds=5)
+"""Wait between checks of an instance that was asked to stop; orchestrators take some seconds."""
+
+_ALARMING = re.compile(
+    r"Traceback \(most recent call last\)|\b[\w.]*(?:Error|Exception)\b|\bERROR\b|\bKilled\b"
+    r"|RESOURCE_EXHAUSTED|(?i:segmentation fault|core dumped|out of memory|no space left)"
+    r"|(?<![\w/.-])(?i:error):"
+)
+"""Lines worth keeping. A metric's name such as `eval/error` is none of them."""
+_RAISING = frozenset(RAISING)
+
+
+def summarise(
+    run: Run, instance: Instance, command: RecordCheck
+) -> tuple[CheckRecorded, tuple[Held, ...]]:
+    """Return the check that an observation amounts to, and what the detectors say of it.
+
+    Args:
+        run: The run before the check.
+        instance: The instance that was looked at.
+        command: The observation, with the time and the watch's token.
+    """
+    seen = command.observation
+    contract = contract_of(run)
+    readings = _aged(seen, instance)
+    fresh = {reading.source for reading in readings if reading.state is SourceState.FRESH}
+    tracker = seen.tracker if "tracker" in fresh else None
+    fit = fit_of(run, instance, seen, tracker, readings, command.now)
+    progress = _progress(run, instance, seen, tracker, fit)
+    complete, incomplete, new = _checkpoints(run, contract, seen)
+    words = words_in(seen.log_lines)
+    due = command.now + _wait(run, contract, progress, instance, seen.job)
+    due = urged(run, sooner(contract, due, command.now), seen.at, command.now)
+    check = CheckRecorded(
+        instance=seen.instance,
+        token=command.token,
+        health=run.health,
+        because="",
+        readings=readings,
+        job=_shortened(seen.job),
+        progress=progress,
+        metrics=_metrics(run, instance, seen, of_the_newest(run, instance, tracker)),
+        tracker_id=tracker.tracker_id if tracker else "",
+        tracker_state=tracker.state if tracker else "",
+        startup=_startup(run, seen, words),
+        display_name=tracker.display_name if tracker else "",
+        tracker_twins=tracker.twins if tracker else (),
+        tracker_links=_links(run, seen),
+        evidence=_evidence(seen, words),
+        claims=claims_in(seen.log_lines),
+        raised=raised_in(seen.log_lines) if words & _RAISING else None,
+        traceback=bool(words & _RAISING) and any(TRACEBACK in line for line in seen.log_lines),
+        traceback_of_stop=bool(words & _RAISING) and is_stopped(ends_in(seen.log_lines)),
+        checkpoints_complete=complete,
+        checkpoints_incomplete=incomplete,
+        new_checkpoints=new,
+        observation=command.digest,
+        next_due=due,
+        lease_until=command.now + 2 * cadence_of(contract) + LEASE_SLACK,
+        measured=measure(run, instance, seen, tracker, progress),
+        tracker_fit=fit,
+    )
+    check = with_sources(check, run, seen)
+    liveness = liveness_of(run, instance, check, seen, command.now)
+    check = check.model_copy(update={"liveness": liveness})
+    answers = answers_at(run, instance, check, command.now)
+    # Findings of this very check count, so that none opens under a check that says healthy.
+    # After an end no finding opens; the next instance is judged afresh.
+    over = isinstance(run.phase, Interrupted)
+    open_kinds = _open_kinds(run.findings, () if over else findings_at(run, answers, command.now))
+    known = [kind for kind, one in run.findings.items() if one.rule in LASTING]
+    wrong = _open_kinds(known, numbers_at(run, answers, LASTING))
+    health, because = _health(run, seen.job, readings, open_kinds, wrong)
+    if because == RUNNING and liveness.quiet is Quiet.WAITING_FOR_CAPACITY:
+        # Nobody can tell how well that is which has no machine, as of a job that is pending.
+        health, because = Health.UNKNOWN, f"waiting for machines: {liveness.because}"
+    health, because = health_by_proof(run, check, seen.job, health, because)
+    expected = expected_at(run, answers, command.now)
+    told = {"health": health, "because": because, "expected": expected}
+    return check.model_copy(update=told), answers
+
+
+def _open_kinds(known: Iterable[str], changes: Iterable[FindingChange]) -> list[str]:
+    kinds = set(known)
+    for change in changes:
+        if isinstance(change, FindingCleared):
+            kinds.discard(change.kind)
+        else:
+            kinds.add(change.kind)
+    return sorted(kinds)
+
+
+def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
+    """Call a tracker stale that shows nothing since the launch: that is an older instance's."""
+    launched = instance.launched_at
+    heartbeat = seen.tracker.heartbeat_at if seen.tracker else None
+    readings: list[Reading] = []
+    for reading in seen.readings:
+        newest = heartbeat if reading.source == "tracker" else reading.clock
+        old = newest is None or (launched is not None and newest < launched)
+        tracked = reading.source in ("tracker", "history")
+        if tracked and reading.state is SourceState.FRESH and old:
+            stale = {"state": SourceState.STALE, "reason": NOTHING_LOGGED}
+            reading = reading.model_copy(update=stale)
+        readings.append(reading)
+    return tuple(readings)
+
+
+def _shown(run: Run, instance: Instance, seen: Observation) -> Shown | None:
+    """Return the newest progress line of the output."""
+    bars = bars_of(run, instance.plan.instance, seen.log_lines)
+    lines = (parse_progress(line, bars) for line in reversed(seen.log_lines))
+    return next((shown for shown in lines if shown is not None), None)
+
+
+def _metrics(
+    run: Run, instance: Instance, seen: Observation, tracker: TrackerFacts | None
+) -> dict[str, float]:
+    told = told_now(run, seen, tracker)
+    if told or tracker is not None:
+        return kept_metrics(told)
+    # An offline tracker buffers for as long as the run lives: the output has the newest loss.
+    offline = contract_of(run).tracker.mode == "offline"
+    shown = _shown(run, instance, seen) if offline else None
+    return {"loss": shown.loss} if shown is not None and shown.loss is not None else {}
+
+
+def _progress(
+    run: Run,
+    instance: Instance,
+    seen: Observation,
+    tracker: TrackerFacts | None,
+    fit: TrackerFit,
+) -> Progress | None:
+    shown = _shown(run, instance, seen)
+    tracked = tracker.step if tracker else None
+    ended = seen.job is not None and seen.job.state in TERMINAL
+    if tracked is not None and is_left_over(run, instance, tracked, shown, ended=ended):
+        tracked = None
+    doubt = disbelieved(run, fit)
+    if doubt:
+        # What runs ahead of the output is another's: the output has the step, or nobody has.
+        tracked = None
+    if shown is None and tracked is None:
+        return None
+    if shown is None or (tracked is not None and tracked >= shown.step - shown.uncertainty):
+        assert tracked is not None, "one of the two shows a step"
+        return Progress(step=tracked, source="tracker")
+    # In catch-up after a resume the tracker may be silent: live progress lines suffice.
+    return Progress(step=shown.step, uncertainty=shown.uncertainty, source="logs", doubt=doubt)
+
+
+def _checkpoints(
+    run: Run, contract: Contract, seen: Observation
+) -> tuple[tuple[int, ...], tuple[CheckpointFacts, ...], tuple[CheckpointFacts, ...]]:
+    if seen.checkpoints is None:
+        return (), (), ()
+    root = contract_root(checkpoint_root_of(contract))
+    here = [c for c in seen.checkpoints.checkpoints if lies_in(root, c)]
+    usable = [c for c in here if c.complete and not is_rejected(run, c)]
+    done = sorted(usable, key=lambda c: c.step)
+    half = sorted((c for c in here if not c.complete), key=lambda c: c.step)
+    # What is older than all that a full state remembers was validated, and would be again for ever.
+    full = len(run.checkpoints) >= CHECKPOINTS_KEPT
+    oldest = min(run.checkpoints) if full else -1
+    # What was validated is looked at again where its metadata names another step by now.
+    told_else = [c for c in done if c.metadata_step not in (None, c.step)]
+    new = [c for c in done if c.step not in run.checkpoints or c in told_else]
+    new = [c for c in new if c.step > oldest]
+    return (
+        tuple(c.step for c in done[-CHECKPOINTS_MAX:]),
+        tuple(half[-INCOMPLETE_MAX:]),
+        tuple(new[-CHECKPOINTS_MAX:]),
+    )
+
+
+def _health(
+    run: Run,
+    job: JobFacts | None,
+    readings: tuple[Reading, ...],
+    open_kinds: list[str],
+    wrong: list[str],
+) -> tuple[Health, str]:
+    worse = [kind for kind in open_kinds if kind not in OF_THE_MONITOR]
+    blind = MONITOR_BLIND in open_kinds
+    if job is None:
+        reason = next((r.reason for r in readings if r.source == "orchestrator"), "not asked")
+        # Where nobody can tell any more, nobody can call it well either.
+        said = Health.DEGRADED if worse else Health.UNKNOWN
+        was_well = run.health is Health.HEALTHY or is_recovering(run)
+        health = said if (worse or blind) and was_well else run.health
+        return health, f"orchestrator unavailable: {reason}"
+    match job.state:
+        case JobState.SUCCEEDED:
+            if wrong:
+                return Health.DEGRADED, f"ended successfully; open findings: {', '.join(wrong)}"
+            return Health.HEALTHY, "ended successfully"
+        case JobState.FAILED | JobState.STOPPED:
+            return Health.UNHEALTHY, f"ended: {job.state.value}"
+        case JobState.PENDING:
+            return Health.UNKNOWN, "waiting for the orchestrator to start it"
+        case JobState.UNKNOWN | JobState.NOT_FOUND:
+            found = any(kind != TRACKER_SILENT for kind in run.findings)
+            doubtful = run.health is Health.HEALTHY and found
+            health = Health.UNKNOWN if doubtful else run.health
+            return health, f"the orchestrator cannot account for the job: {job.state.value}"
+        case JobState.RUNNING if isinstance(run.phase, Interrupted):
+            return Health.UNKNOWN, "its end is on record, and the orchestrator calls it running"
+        case JobState.RUNNING:
+            # That nobody can tell says nothing about the run: it is neither well nor worse.
+            if worse:
+                return Health.DEGRADED, "open findings: " + ", ".join(worse)
+            if blind:
+                return Health.UNKNOWN, "monitor blind: too few sources tell whether it moves"
+            return Health.HEALTHY, RUNNING
+
+
+def _wait(
+    run: Run,
+    contract: Contract,
+    progress: Progress | None,
+    instance: Instance,
+    job: JobFacts | None,
+) -> timedelta:
+    lost = job is not None and job.state in UNACCOUNTABLE
+    # Nobody ends a lost job, so there is nothing to look for every few seconds.
+    if end_asked(run, instance.plan.instance) and not lost:
+        return min(STOPPING, cadence_of(contract))
+    ended = job is not None and job.state in TERMINAL
+    if awaits_metadata(run):
+        return cadence_of(contract)  # A human was asked, and may take as long.
+    if ended or isinstance(run.phase, Interrupted):
+        # The decision waits for a source: look again soon, yet no faster than after a submit.
+        return min(contract.watch.after_submit, cadence_of(contract))
+    if isinstance(run.phase, Stabilizing) and not is_moving(instance.plan, progress):
+        return min(contract.watch.stabilizing, cadence_of(contract))
+    return cadence_of(contract)
+
+
+def _shortened(job: JobFacts | None) -> JobFacts | None:
+    if job is None:
+        return None
+    message = job.message.strip().splitlines()[0][:LINE_MAX] if job.message.strip() else ""
+    # What the submit carried names run and instance, and is the same at each check.
+    return job.model_copy(update={"message": message, "metadata": {}})
+
+
+def _startup(run: Run, seen: Observation, words: frozenset[str]) -> Startup:
+    proof = StartupProof() if words.isdisjoint(STARTING) else parse_startup(seen.log_lines)
+    before = Startup()
+    if run.last_check is not None and run.last_check.event.instance == seen.instance:
+        before = run.last_check.event.startup
+    # The first lines leave the tail after a while; what they said stays true.
+    resumed = proof.resumed_step if proof.resumed_step is not None else before.resumed_step
+    known = before.model_copy(
+        update={
+            "resumed_step": resumed,
+            "scratch": proof.from_scratch or before.scratch,
+            "checkpoint": (proof.checkpoint or before.checkpoint)[:1_000],
+            "output_path": (proof.output_path or before.output_path)[:1_000],
+        }
+    )
+    return startup_shown(run, seen, known)
+
+
+def _links(run: Run, seen: Observation) -> tuple[TrackerLink, ...]:
+    named = parse_tracker_links(seen.log_lines)
+    if run.last_check is None or run.last_check.event.instance != seen.instance:
+        return named
+    return merged_links(run.last_check.event.tracker_links, named)
+
+
+def _alarming(lines: tuple[str, ...], words: frozenset[str]) -> list[str]:
+    # A healthy tail is passed over at a hundredth of what the pattern costs.
+    if words.isdisjoint(ALARMING):
+        return []
+    return [line for line in lines if _ALARMING.search(line)]
+
+
+def _evidence(seen: Observation, words: frozenset[str]) -> tuple[str, ...]:
+    ended = seen.job is not None and seen.job.state in TERMINAL
+    alarming = _alarming(seen.log_lines, words)
+    # A job that ended without a word shows its last lines instead.
+    chosen = alarming or (list(seen.log_lines) if ended else [])
+    return tuple(line.rstrip()[:LINE_MAX] for line in chosen[-EVIDENCE_MAX:])
+
+
+def unavailable_reason(observation: Observation, source: str) -> str:
+    """Return why a source is not fresh; empty when it is."""
+    reading = reading_of(observation, source)
+    return "" if reading.state is SourceState.FRESH else reading.reason or reading.state.value

@@ -1,0 +1,335 @@
+"""What would have changed a decision: single facts altered, and the same rules asked again.
+
+Nothing here is told from a table of excuses: each sentence is one altered fact, and it is kept only
+where the rules, asked with it, answer otherwise.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import pairwise
+
+from watchkeeper.domain.rules.after_check import verdict
+from watchkeeper.domain.rules.shared.command import Command
+from watchkeeper.domain.rules.whatif.counterfactual_facts import limits_otherwise, seen_otherwise
+from watchkeeper.domain.run.check_history import past_check
+from watchkeeper.domain.run.checkpoints import Checkpoint
+from watchkeeper.domain.run.ends import WINDOW_STEPS, Action, DecisionMade
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.health import DRIFTED, FindingOpened, FindingRaised
+from watchkeeper.domain.run.operator import ActKind, PlannedActAnnounced
+from watchkeeper.domain.run.phases import Interrupted
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import CheckpointKind, Reading, SourceState
+from watchkeeper.domain.values.causes import CauseClaim, Outlook
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.lane_policy import policy_of
+from watchkeeper.domain.values.instance import Instance
+
+_FAR = 1_000_000
+"""Steps that no earlier failure came near to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What the rules were asked with.
+
+    Attributes:
+        run: The run with the check folded in.
+        instance: The instance as it was before the check.
+        check: The check.
+        command: For the time and the actor.
+    """
+
+    run: Run
+    instance: Instance
+    check: CheckRecorded
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """One altered fact under which the rules answer otherwise.
+
+    Attributes:
+        fact: What had to be otherwise, such as `progress had passed step 2971`.
+        decision: What would have been decided; none where nothing would.
+    """
+
+    fact: str
+    decision: DecisionMade | None
+
+
+Finding = FindingOpened | FindingRaised
+
+_Alteration = Callable[[Scene], tuple[str, Scene] | None]
+
+
+def answered_by(decision: DecisionMade, before: object) -> Finding | None:
+    """Return the finding that a decision answers; none for one about the instance, as of its end.
+
+    Args:
+        decision: The decision.
+        before: The event before it: what is decided about a finding stands right beside it.
+    """
+    told = decision.action in (Action.ALERT, Action.NOTIFY)
+    return before if told and isinstance(before, FindingOpened | FindingRaised) else None
+
+
+def decided_otherwise(
+    scene: Scene, decision: DecisionMade, found: Finding | None = None
+) -> list[Otherwise]:
+    """Return the single facts that would have changed a decision, with what it would have been.
+
+    Args:
+        scene: What the rules were asked with.
+        decision: The decision.
+        found: The finding that it answers, see `answered_by`: one check may make several decisions,
+            and each is held against the one about the same.
+    """
+    kind = found.kind if found is not None else ""
+    altered = _altered(scene, decision.rule)
+    if found is not None:
+        altered = [*_seen(scene), *_altered(scene, found.rule)]
+    # What the rules of today do not decide anyway, no single fact brought about.
+    if not _same(_decision(scene, kind), decision):
+        return []
+    told = [Otherwise(fact, _decision(other, kind)) for fact, other in altered]
+    # Another step to resume from is no other decision: it would read as what was decided.
+    return [one for one in told if not _same(one.decision, decision)]
+
+
+def found_otherwise(scene: Scene, finding: Finding) -> list[str]:
+    """Return the single facts under which a finding would not have opened, or got louder."""
+    # What the rules of today do not find anyway, no single fact kept closed.
+    if not _is_found(scene, finding.kind):
+        return []
+    altered = (*_seen(scene), *_altered(scene, finding.rule))
+    return [fact for fact, other in altered if not _is_found(other, finding.kind)]
+
+
+def _verdict(scene: Scene) -> list[RunEvent]:
+    return verdict(scene.run, scene.instance, scene.check, scene.command)
+
+
+def _is_found(scene: Scene, kind: str) -> bool:
+    return any(
+        isinstance(event, FindingOpened | FindingRaised) and event.kind == kind
+        for event in _verdict(scene)
+    )
+
+
+def _same(made: DecisionMade | None, decision: DecisionMade) -> bool:
+    return made is not None and (made.action, made.rule) == (decision.action, decision.rule)
+
+
+def _decision(scene: Scene, kind: str) -> DecisionMade | None:
+    """Return the decision about a finding of a kind; without one, that about the instance."""
+    for before, event in pairwise((None, *_verdict(scene))):
+        if isinstance(event, DecisionMade):
+            found = answered_by(event, before)
+            if kind == (found.kind if found is not None else ""):
+                return event
+    return None
+
+
+def _altered(scene: Scene, rule: str) -> list[tuple[str, Scene]]:
+    made = [alter(scene) for alter in _ALTERATIONS]
+    made += [_expected(scene, rule), *(_switched(scene, *switch) for switch in _SWITCHES)]
+    return [one for one in made if one is not None]
+
+
+def _seen(scene: Scene) -> list[tuple[str, Scene]]:
+    """Return the scene with one fact of its check, or one limit, otherwise each."""
+    seen = seen_otherwise(scene.run, scene.instance, scene.check)
+    facts = [(words, _with_check(scene, check)) for words, check in seen]
+    limits = [(words, _with_contract(scene, part)) for words, part in limits_otherwise(scene.run)]
+    return facts + limits
+
+
+# --- Alterations ---------------------------------------------------------------------------------
+
+
+def _past_the_failure(scene: Scene) -> tuple[str, Scene] | None:
+    steps = [f.step + f.step_uncertainty for f in scene.run.failures if f.step is not None]
+    if not steps:
+        return None
+    far = replace(scene.run.instances[-1], step_best=max(steps) + _FAR, step_uncertainty=0)
+    return f"progress had passed step {max(steps) + WINDOW_STEPS}", _with_instance(scene, far)
+
+
+def _first_of_its_kind(scene: Scene) -> tuple[str, Scene] | None:
+    if not scene.run.failures:
+        return None
+    words = "no earlier instance had failed"
+    return words, replace(scene, run=replace(scene.run, failures=()))
+
+
+def _budget_left(scene: Scene) -> tuple[str, Scene] | None:
+    budget = contract_of(scene.run).retries.budget
+    more = len(scene.run.restarts) + budget + 1
+    words = f"the restart budget were larger than {budget} (retries.budget)"
+    return words, _with_contract(scene, {"retries": {"budget": more}})
+
+
+def _owned_here(scene: Scene) -> tuple[str, Scene] | None:
+    if contract_of(scene.run).retries.owner == "watchkeeper":
+        return None
+    words = "watchkeeper owned the retries (retries.owner)"
+    return words, _with_contract(scene, {"retries": {"owner": "watchkeeper"}})
+
+
+def _known_infrastructure(scene: Scene) -> tuple[str, Scene] | None:
+    claim = CauseClaim(
+        label="preemption", signature="altered", outlook=Outlook.RETRY, confidence=1.0
+    )
+    job = scene.check.job
+    if job is None:
+        return None
+    lost = job.model_copy(
+        update={"error_type": "JOB_SUPERVISOR_ACTOR_DIED", "exit_code": None, "signal": None}
+    )
+    check = scene.check.model_copy(
+        update={"claims": (claim,), "evidence": (), "traceback": False, "job": lost}
+    )
+    return "its supervisor or its machine was known to be lost", _with_check(scene, check)
+
+
+def _no_traceback(scene: Scene) -> tuple[str, Scene] | None:
+    if not scene.check.traceback and not scene.check.claims:
+        return None
+    check = scene.check.model_copy(update={"claims": (), "evidence": (), "traceback": False})
+    return "its log had shown no error", _with_check(scene, check)
+
+
+def _store_silent(scene: Scene) -> tuple[str, Scene] | None:
+    silent = tuple(
+        Reading(source="checkpoints", state=SourceState.UNAVAILABLE, reason="altered")
+        if reading.source == "checkpoints"
+        else reading
+        for reading in scene.check.readings
+    )
+    if silent == scene.check.readings:
+        return None
+    check = scene.check.model_copy(update={"readings": silent})
+    return "the checkpoint store had given no answer", _with_check(scene, check)
+
+
+def _one_more_checkpoint(scene: Scene) -> tuple[str, Scene] | None:
+    newest = max(scene.run.checkpoints, default=-1)
+    step = max((scene.run.instances[-1].step_best or 0), newest + 1)
+    there = Checkpoint(step, "altered", CheckpointKind.TEMPORARY, scene.run.version)
+    run = replace(scene.run, checkpoints={**scene.run.checkpoints, step: there})
+    complete = (*scene.check.checkpoints_complete, step)
+    check = scene.check.model_copy(update={"checkpoints_complete": complete})
+    words = "a complete, validated checkpoint had been there"
+    # Where there was one, only its step would be another.
+    return None if scene.run.checkpoints else (words, _with_check(replace(scene, run=run), check))
+
+
+def _no_drift(scene: Scene) -> tuple[str, Scene] | None:
+    if DRIFTED not in scene.run.findings:
+        return None
+    left = {kind: found for kind, found in scene.run.findings.items() if kind != DRIFTED}
+    words = "it had logged under the agreed tracker identity"
+    return words, replace(scene, run=replace(scene.run, findings=left))
+
+
+def _no_act(scene: Scene) -> tuple[str, Scene] | None:
+    if not scene.run.manoeuvres.acts:
+        return None
+    aside = replace(scene.run.manoeuvres, acts={})
+    return "no planned act had been announced", replace(
+        scene, run=replace(scene.run, manoeuvres=aside)
+    )
+
+
+def _stop_asked(scene: Scene) -> tuple[str, Scene] | None:
+    asked = scene.instance.plan.instance
+    if scene.run.stop_requested == asked:
+        words = "nobody had asked for its stop"
+        return words, replace(scene, run=replace(scene.run, stop_requested=""))
+    words = "a human had asked for its stop"
+    return words, replace(scene, run=replace(scene.run, stop_requested=asked))
+
+
+def _expected(scene: Scene, rule: str) -> tuple[str, Scene] | None:
+    if not rule.startswith("H"):
+        return None
+    now, hour = scene.command.now, timedelta(hours=1)
+    act = PlannedActAnnounced(
+        act="act-altered",
+        kind=ActKind.DRILL,
+        starts_at=now - hour,
+        ends_at=now + hour,
+        expects=(rule,),
+        reason="altered",
+    )
+    acts = {**scene.run.manoeuvres.acts, act.act: act}
+    run = replace(scene.run, manoeuvres=replace(scene.run.manoeuvres, acts=acts))
+    return f"a planned act that expects {rule} had been announced", replace(scene, run=run)
+
+
+_ALTERATIONS: tuple[_Alteration, ...] = (
+    _past_the_failure,
+    _first_of_its_kind,
+    _budget_left,
+    _owned_here,
+    _known_infrastructure,
+    _no_traceback,
+    _one_more_checkpoint,
+    _store_silent,
+    _no_drift,
+    _no_act,
+    _stop_asked,
+)
+
+_SWITCHES = (
+    ("oom", "ask"),
+    ("oom", "one_bounded_fix"),
+    ("distributed", "ask"),
+    ("distributed", "retry_once"),
+    ("approvals", "standing"),
+    ("approvals", "each"),
+    ("startup_forbidden", "alert"),
+    ("tracker_id", "per_attempt"),
+)
+"""Policy switches that a check's verdict reads, with each value."""
+
+
+def _switched(scene: Scene, name: str, value: str) -> tuple[str, Scene] | None:
+    contract = contract_of(scene.run)
+    if getattr(policy_of(contract), name) == value:
+        return None
+    altered = _with_contract(scene, {"policy": {name: value}})
+    return f"policy.{name} were {value}", altered
+
+
+# --- Parts of a scene ----------------------------------------------------------------------------
+
+
+def _with_contract(scene: Scene, parts: dict[str, dict[str, object]]) -> Scene:
+    contract: Contract = contract_of(scene.run)
+    changed = {
+        name: getattr(contract, name).model_copy(update=values) for name, values in parts.items()
+    }
+    return replace(scene, run=replace(scene.run, contract=contract.model_copy(update=changed)))
+
+
+def _with_check(scene: Scene, check: CheckRecorded) -> Scene:
+    last = scene.run.last_check
+    assert last is not None, "the check is folded in"
+    newest = replace(last, event=check)
+    past = past_check(check, last.at, last.version)
+    run = replace(scene.run, last_check=newest, trail=(*scene.run.trail[:-1], past))
+    return replace(scene, run=run, check=check)
+
+
+def _with_instance(scene: Scene, instance: Instance) -> Scene:
+    instances = (*scene.run.instances[:-1], instance)
+    run = replace(scene.run, instances=instances)
+    if isinstance(run.phase, Interrupted) and run.failures:
+        newest = replace(run.failures[-1], step=instance.step_best, step_uncertainty=0)
+        run = replace(run, failures=(*run.failures[:-1], newest))
+    return replace(scene, run=run)

@@ -1,0 +1,40 @@
+"""What an observation alone shows of a success: which artefacts of it are missing (H11).
+
+A seal is verified on more, such as the launch commit on its remote; nobody asks there for `judge`.
+"""
+
+from watchkeeper.domain.rules.seal.findings import artefacts_at_seal
+from watchkeeper.domain.rules.seal.seal import missing_for_seal
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.phases import Finished
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.run.seal import SealBlocked
+from watchkeeper.domain.values.basic import SourceState
+from watchkeeper.domain.values.causes import FOUND_LACKS
+from watchkeeper.domain.values.observation.observation import Observation, SealFacts, reading_of
+
+_LATE = ("tracker state: running", "tracker state: unknown")
+"""What a tracker says for a while after an end: it is no lack yet."""
+
+
+def lacking(run: Run, seen: Observation) -> list[RunEvent]:
+    """Return the finding of a success that lacks what the observation ought to show of it.
+
+    Args:
+        run: The run after the check that saw its success.
+        seen: The observation. A source that gave no answer, or was not asked, lacks nothing.
+    """
+    if not isinstance(run.phase, Finished) or contract_of(run).final_step.known is None:
+        return []
+    facts = SealFacts(observation=seen, commit_found=True)
+    missing = tuple(one for one in missing_for_seal(run, facts) if _is_seen(seen, one))
+    blocked = SealBlocked(missing=missing) if missing else None
+    return [*artefacts_at_seal(run, blocked, seen.at)]
+
+
+def _is_seen(seen: Observation, lack: str) -> bool:
+    if lack.startswith(FOUND_LACKS):
+        return False  # A finding of its own tells of it.
+    source = "tracker" if lack.startswith("tracker") else "checkpoints"
+    answered = reading_of(seen, source).state is SourceState.FRESH
+    return answered and not lack.startswith(_LATE)

@@ -1,0 +1,69 @@
+"""Which decision holds after a check that made none: that of the end, or of what is open."""
+
+from watchkeeper.domain.rules.after_check import is_over
+from watchkeeper.domain.rules.ends.live import answer_to
+from watchkeeper.domain.rules.ends.success import verify_success
+from watchkeeper.domain.rules.health.capacity import writers_beside
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.phases import Finished, Interrupted
+from watchkeeper.domain.run.queries import source_is_fresh
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.check import Severity
+from watchkeeper.domain.values.observation.observation import source_reading
+
+
+def standing(run: Run, check: CheckRecorded) -> DecisionMade | None:
+    """Return the decision that still holds; none where nothing is open.
+
+    A live run may have several findings: that of the loudest is told, of equals the first.
+
+    Args:
+        run: The run after the check.
+        check: The check.
+    """
+    if isinstance(run.phase, Interrupted):
+        decided = run.phase.decision
+        if decided is not None and decided.action is Action.RELAUNCH:
+            why = _why_held(run, decided, check)
+            return _held_back(decided, why) if why else decided
+        return decided or _awaited(run, check)
+    if isinstance(run.phase, Finished):
+        return verify_success(check.instance, check.job) if check.job is not None else None
+    found = sorted(run.findings.values(), key=lambda one: one.severity is not Severity.ALERT)
+    return answer_to(found[0], check) if found else None
+
+
+def _why_held(run: Run, decided: DecisionMade, check: CheckRecorded) -> str:
+    """Say why a relaunch that was decided waits; empty where it may be carried out."""
+    if not is_over(check):
+        return f"the orchestrator does not say now that {decided.instance} is over: {check.because}"
+    writers = writers_beside(run, run.instances[-1], check)
+    named = ", ".join(one.job for one in writers)
+    return f"another live job writes to its output root: {named}" if writers else ""
+
+
+def _held_back(decided: DecisionMade, why: str) -> DecisionMade:
+    """Say that a relaunch waits: the job may live, or somebody may have relaunched it since."""
+    return DecisionMade(
+        instance=decided.instance,
+        action=Action.WAIT,
+        rule="R18",
+        because=f"a relaunch was decided ({decided.rule}), and {why}",
+        evidence=decided.evidence,
+    )
+
+
+def _awaited(run: Run, check: CheckRecorded) -> DecisionMade | None:
+    """Say what an end waits for that nothing was decided about: a listing of the checkpoints."""
+    if not run.failures or source_is_fresh(check, "checkpoints"):
+        return None
+    reading = source_reading(check.readings, "checkpoints")
+    why = reading.reason or reading.state.value
+    return DecisionMade(
+        instance=check.instance,
+        action=Action.WAIT,
+        rule="R10",
+        because=f"no listing of the checkpoints ({why}): nothing is relaunched on a guess",
+        evidence=run.failures[-1].evidence or (f"event {run.failures[-1].version}",),
+    )

@@ -1,0 +1,1 @@
+"""A run: its events and its state, one page for each subject."""

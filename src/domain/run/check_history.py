@@ -1,0 +1,132 @@
+"""What a run's state remembers of its newest checks: as much as the checks after them look at.
+
+A whole check takes some 30 kB, and a run remembers 64 of them. Only the newest is kept whole, as
+`Run.last_check`; what the others showed stays in their events.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import UNACCOUNTABLE, SourceState
+from watchkeeper.domain.values.earlier import PastCheck
+from watchkeeper.domain.values.observation.measured import Level, Measured
+
+TRAIL_MAX = 64
+"""Checks remembered in state: what detectors over several cadences look back on."""
+
+
+def past_check(check: CheckRecorded, at: datetime, version: int) -> PastCheck:
+    """Return what is remembered of the newest check."""
+    measured, pace = check.measured, check.measured.pace
+    half, new = check.checkpoints_incomplete, check.new_checkpoints
+    return PastCheck(
+        at=at,
+        version=version,
+        instance=check.instance,
+        listed=is_listed(check),
+        incomplete=tuple([one.path for one in half]) if half else (),
+        left=left_by(check),
+        new_steps=tuple([one.step for one in new]) if new else (),
+        capacity=check.capacity,
+        step=check.progress.step if check.progress is not None else None,
+        metrics=check.metrics,
+        source=measured.source,
+        segment=measured.segment,
+        losses=measured.losses,
+        measured=measured,
+        levels=levels_of(measured),
+        pace=pace if pace is not None and pace.baseline is not None else None,
+        lost=check.job is not None and check.job.state in UNACCOUNTABLE,
+        tracked=_is_tracked(check),
+        clocks=tuple([r.clock for r in check.readings if r.source in ("tracker", "checkpoints")]),
+    )
+
+
+def levels_of(measured: Measured) -> dict[str, Level]:
+    """Return the levels that were measured, by their field."""
+    found: dict[str, Level] = {}
+    if measured.loss is not None:
+        found["loss"] = measured.loss
+    if measured.grad_norm is not None:
+        found["grad_norm"] = measured.grad_norm
+    if measured.z_loss is not None:
+        found["z_loss"] = measured.z_loss
+    if measured.router is not None:
+        found["router"] = measured.router
+    return found
+
+
+def with_checks(trail: tuple[PastCheck, ...], newest: Sequence[PastCheck]) -> tuple[PastCheck, ...]:
+    """Add checks to those remembered, and forget of them what nobody looks at any more.
+
+    Args:
+        trail: What is remembered, oldest first.
+        newest: The checks after them, oldest first; of more than `TRAIL_MAX` the newest will do.
+    """
+    kept = list(trail[max(0, len(trail) + len(newest) - TRAIL_MAX) :])
+    for newer in newest[-TRAIL_MAX:]:
+        for place in reversed(range(len(kept))):
+            one = kept[place]
+            if one.measured is not None and (newer.source or not one.source):
+                kept[place] = _outdated(one, newer)
+            # Before it there is none that is kept whole.
+            if one.source:
+                break
+        kept.append(newer)
+    return tuple(kept)
+
+
+def _outdated(one: PastCheck, newest: PastCheck) -> PastCheck:
+    """Return a check without what was measured again: by role and metric the newest counts."""
+    left = {
+        role: level
+        for role, level in one.levels.items()
+        if (again := newest.levels.get(role)) is None or again.metric != level.metric
+    }
+    pace = one.pace
+    if pace is not None and newest.pace is not None and newest.pace.metric == pace.metric:
+        pace = None
+    return one._replace(measured=None, levels=left or _NO_LEVELS, pace=pace)
+
+
+_NO_LEVELS: Mapping[str, Level] = {}
+
+
+def is_listed(check: CheckRecorded) -> bool:
+    """Say whether the checkpoints' store answered at a check."""
+    for reading in check.readings:
+        if reading.source == "checkpoints" and reading.state is SourceState.FRESH:
+            return True
+    return False
+
+
+def _is_tracked(check: CheckRecorded) -> bool:
+    """Say whether the tracker answered at a check, though perhaps with nothing new."""
+    for reading in check.readings:
+        if reading.source == "tracker" and reading.state is not SourceState.UNAVAILABLE:
+            return True
+    return False
+
+
+def left_by(check: CheckRecorded) -> int:
+    """Count the complete checkpoints, and the one being written, which takes a place."""
+    left, half = len(check.checkpoints_complete), check.checkpoints_incomplete
+    if not half:
+        return left
+    newest = max(check.checkpoints_complete, default=-1)
+    return left + any(one.step > newest for one in half)
+
+
+def checks_before(run: Run, check: CheckRecorded) -> tuple[PastCheck, ...]:
+    """Return the remembered checks before one, oldest first.
+
+    Detectors are asked before a check is folded in, so that it can say how healthy the run is, and
+    after, when a recorded check is judged again. Both must give the same answer: of a full trail
+    the oldest check is left out as well, which folding one in pushes out.
+    """
+    last = run.last_check
+    if last is not None and last.event == check:
+        return run.trail[:-1]
+    return run.trail[1 - TRAIL_MAX :]

@@ -1,0 +1,123 @@
+"""The envelope that every stored event has, and the bytes that it becomes."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, Generic, TypeVar, cast
+from uuid import UUID
+
+from pydantic import AwareDatetime, ValidationError
+
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.registry import UPCASTS, UnknownTopic, Upcast, current, type_of
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import Value
+from watchkeeper.domain.values.people import Actor
+
+Data = TypeVar("Data", bound=Fact, covariant=True)
+
+
+class Envelope(Value, Generic[Data]):
+    """What stands around an event's own data, the same for every event.
+
+    Attributes:
+        event_id: Unique, made when the event is recorded.
+        occurred_at: When it was true outside.
+        recorded_at: When it was stored, by our clock.
+        actor: Who caused it.
+        cause: The signal or event that caused it; none for a person's own act.
+        correlation: What belongs together: the run's slug, for most.
+        key: Idempotency key of the append.
+        data: The event itself.
+    """
+
+    event_id: UUID
+    occurred_at: AwareDatetime
+    recorded_at: AwareDatetime
+    actor: Actor
+    cause: str | None
+    correlation: str
+    key: str | None
+    data: Data
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One recorded event at its place in its stream.
+
+    Attributes:
+        stream: Such as `run/<slug>`.
+        version: From 1.
+        envelope: Who, when and why.
+    """
+
+    stream: str
+    version: int
+    envelope: Envelope[Fact]
+
+    @property
+    def data(self) -> Fact:
+        """The event itself."""
+        return self.envelope.data
+
+    @property
+    def at(self) -> datetime:
+        """When it was true outside."""
+        return self.envelope.occurred_at
+
+
+class Undecodable(Exception):
+    """Stored bytes that this code cannot read: a newer version, or not an event."""
+
+
+@cache
+def _model(topic: str) -> type[Envelope[Fact]]:
+    # The parameter is known at run time only, so it is not a type that a checker can follow.
+    return cast(type[Envelope[Fact]], Envelope.__class_getitem__(type_of[topic]))
+
+
+def encode(envelope: Envelope[Any]) -> tuple[str, bytes]:
+    """Return the topic of an envelope's event and the bytes to store.
+
+    NaN and infinities become strings, so that any JSON reader can read what is stored. A check is
+    stored without the fields that hold their defaults; so a default of a check, or of what it
+    holds, is for ever, as its fields are.
+    """
+    # By what the event is, not by what the envelope was declared to hold: no field is lost.
+    if not isinstance(envelope.data, CheckRecorded):
+        return envelope.data.topic, envelope.model_dump_json(serialize_as_any=True).encode()
+    # Nine in ten events are checks, and most of their fields hold nothing most of the time.
+    around = envelope.model_dump_json(exclude={"data"})
+    data = envelope.data.model_dump_json(exclude_defaults=True)
+    return envelope.data.topic, f'{around[:-1]},"data":{data}}}'.encode()
+
+
+def decode(
+    stream: str, version: int, topic: str, state: bytes, upcasts: Mapping[str, Upcast] = UPCASTS
+) -> Event:
+    """Read one stored event.
+
+    Raises:
+        Undecodable: The topic is unknown or newer, or the bytes do not fit it.
+    """
+    try:
+        if topic in type_of:
+            return Event(stream, version, _model(topic).model_validate_json(state))
+        document = json.loads(state)
+        today, data = current(topic, document["data"], upcasts)
+        text = json.dumps({**document, "data": data})
+        return Event(stream, version, _model(today).model_validate_json(text))
+    except UnknownTopic as error:
+        raise Undecodable(str(error)) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        says = first["msg"]
+        if first["type"] == "extra_forbidden":
+            # A later release may add an optional field to a topic: it is never dropped unread.
+            says = "this field is newer than this code; a newer release reads it"
+        raise Undecodable(f"{topic}: {where}: {says}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise Undecodable(f"{topic}: the bytes are not an event: {error}") from error

@@ -1,0 +1,1 @@
+"""How each event changes a run; never raises."""

@@ -1,0 +1,159 @@
+"""Folds revised causes, and what relaunches have shown, into a run. Nothing is refused here."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import assert_never
+
+from watchkeeper.domain.run.checkpoints import CheckpointValidated
+from watchkeeper.domain.run.ends import (
+    CauseSuggested,
+    Failure,
+    FailureClassified,
+    FailureRevised,
+    FixPushed,
+    HypothesesJudged,
+    Judgement,
+    Restart,
+    ResumeProven,
+    Stake,
+)
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.events import JudgementEvent
+from watchkeeper.domain.run.phases import Interrupted
+from watchkeeper.domain.run.run import Misfit, Run, contract_of
+from watchkeeper.domain.values.causes import INFRASTRUCTURE
+from watchkeeper.domain.values.contract.plan import LaunchPlan
+from watchkeeper.domain.values.lineage import highest_before
+
+
+def evolve_judgement(run: Run, data: JudgementEvent, event: Event) -> Run:
+    """Apply one of these events.
+
+    Raises:
+        Misfit: It revises what is no failure of this run.
+    """
+    match data:
+        case CauseSuggested():
+            return run  # A thought of somebody else: no rule may read it.
+        case FailureRevised():
+            return _revised(run, data, event)
+        case HypothesesJudged():
+            return replace(run, judgement=replace(run.judgement, stake=None))
+        case ResumeProven():
+            return replace(run, judgement=replace(run.judgement, proof=data.verdict))
+        case FixPushed():
+            return _fixed(run, data)
+        case _:
+            assert_never(data)
+
+
+def _revised(run: Run, data: FailureRevised, event: Event) -> Run:
+    if all(one.version != data.failure for one in run.failures):
+        raise Misfit(f"event {data.failure} classifies no end")
+    # Nothing was known of it, and now somebody else is behind it: the run was charged wrongly.
+    excused = data.cause in INFRASTRUCTURE and data.before not in INFRASTRUCTURE
+    failures = tuple(
+        replace(
+            one,
+            cause=data.cause,
+            outlook=data.outlook,
+            fingerprint=data.fingerprint,
+            evidence=data.evidence,
+            revised=event.version,
+            excused=excused or (one.excused and data.cause in INFRASTRUCTURE),
+        )
+        if one.version == data.failure
+        else one
+        for one in run.failures
+    )
+    return replace(run, failures=failures)
+
+
+def _fixed(run: Run, data: FixPushed) -> Run:
+    contract = contract_of(run)
+    changes: dict[str, object] = {"git_sha": data.git_sha}
+    changes |= {"bundle": data.bundle} if data.bundle else {}
+    changes |= {"container": data.container} if data.container else {}
+    changes |= {"built_from": data.git_sha} if contract.code.built_from else {}
+    code = contract.code.model_copy(update=changes)
+    approvals = tuple(
+        replace(one, also=(*one.also, data.identity)) if one.name == data.approval else one
+        for one in run.approvals
+    )
+    return replace(
+        run,
+        contract=contract.model_copy(update={"code": code}),
+        approvals=approvals,
+        judgement=replace(run.judgement, fixes=(*run.judgement.fixes, data.git_sha)),
+    )
+
+
+def failure_of(run: Run, data: FailureClassified, event: Event) -> Failure:
+    """Return an end as it is remembered."""
+    end = run.instances[-1].end if run.instances else None
+    last = run.last_check.event if run.last_check is not None else None
+    return Failure(
+        instance=data.instance,
+        cause=data.cause,
+        outlook=data.outlook,
+        fingerprint=data.fingerprint,
+        step=data.step,
+        step_uncertainty=data.step_uncertainty,
+        at=event.at,
+        version=event.version,
+        evidence=data.evidence,
+        nodes=data.nodes,
+        findings=data.findings,
+        traced=last is not None and last.instance == data.instance and last.traceback,
+        ended_at=end.ended_at if end is not None else None,
+    )
+
+
+def at_stake(run: Run, plan: LaunchPlan) -> Judgement:
+    """Return what a launch that is asked for now puts to the test."""
+    before = run.judgement
+    decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
+    stake = None
+    if run.instances and decided is not None and decided.hypotheses:
+        stake = Stake(before.decided, run.instances[-1].plan.instance, decided.hypotheses)
+    resumes = bool(run.instances) and plan.resume_step is not None
+    return Judgement(
+        decided=before.decided,
+        stake=stake,
+        resumed=plan.instance if resumes else "",
+        high_water=highest_before(run, plan.instance),
+        fixes=before.fixes,
+    )
+
+
+def accepted(judgement: Judgement, rule: str) -> Judgement:
+    """Return a judgement after a human took a question of a rule."""
+    taken = rule == "H9" and judgement.proof == "differs"
+    return replace(judgement, proof="accepted") if taken else judgement
+
+
+def gained(run: Run, data: CheckpointValidated) -> tuple[Restart, ...]:
+    """Return the restarts, with what a newly validated checkpoint says of the newest.
+
+    Only what the restarted instance wrote itself is progress: one that its predecessor wrote late
+    is stamped before the launch, or was seen before it without its metadata.
+    """
+    newest = run.restarts[-1] if run.restarts else None
+    if newest is None or newest.instance != data.instance:
+        return run.restarts
+    launched = run.instances[-1].launched_at
+    since = data.written_at or seen_unnamed_at(run, data)
+    inherited = since is not None and launched is not None and since <= launched
+    if inherited or (newest.resume_step is not None and data.step <= newest.resume_step):
+        return run.restarts
+    better = max(data.step, newest.gained if newest.gained is not None else data.step)
+    return (*run.restarts[:-1], replace(newest, gained=better))
+
+
+def seen_unnamed_at(run: Run, data: CheckpointValidated) -> datetime | None:
+    """Return when this very checkpoint was seen first, without its metadata; none for any other."""
+    seen = next((one for one in run.unnamed.values() if one.path == data.path), None)
+    if seen is None:
+        return None
+    before, now = seen.written_at, data.written_at
+    return None if before is not None and now is not None and now > before else seen.came_at

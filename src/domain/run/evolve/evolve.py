@@ -1,0 +1,290 @@
+"""Folds a run's events into its state. Nothing is refused here: it has happened."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TypeGuard, assert_never, get_args
+
+from watchkeeper.domain.run.ends import (
+    DecisionMade,
+    FailureClassified,
+    FixPushed,
+    RunAbandoned,
+    RunFinished,
+    RunStopped,
+    failed_again,
+)
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.events import (
+    EndEvent,
+    HandoverEvent,
+    JudgementEvent,
+    LaunchEvent,
+    ManoeuvreEvent,
+    RunEvent,
+    WatchEvent,
+)
+from watchkeeper.domain.run.evolve.ends import accepted, evolve_judgement, failure_of
+from watchkeeper.domain.run.evolve.launch import evolve_launch
+from watchkeeper.domain.run.evolve.operator import evolve_aside
+from watchkeeper.domain.run.evolve.permits import permitted
+from watchkeeper.domain.run.evolve.signals import received
+from watchkeeper.domain.run.evolve.watch import SeenCheck, checked, evolve_watch
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.health import UNACCOUNTED
+from watchkeeper.domain.run.launch import (
+    ContractAmended,
+    InstanceEnded,
+    InstanceLaunched,
+    LaunchApproved,
+    LaunchRefused,
+    LaunchRequested,
+    RunDrafted,
+)
+from watchkeeper.domain.run.monitor_accuracy import counted
+from watchkeeper.domain.run.open_questions import acknowledged, question_of
+from watchkeeper.domain.run.operator import (
+    AncestorNamed,
+    CorrectionRecorded,
+    NoteAdded,
+    RelaunchRequested,
+    RollbackApproved,
+    RollbackPlanned,
+    RunSuperseded,
+    StopRequested,
+)
+from watchkeeper.domain.run.phases import (
+    PHASES,
+    Abandoned,
+    Cleared,
+    Draft,
+    Finished,
+    Interrupted,
+    Launching,
+    Phase,
+    Running,
+    Sealed,
+    Stabilizing,
+    Stopped,
+    Unborn,
+    phase_name,
+)
+from watchkeeper.domain.run.questions import EscalationAcknowledged, EscalationRaised
+from watchkeeper.domain.run.run import (
+    Misfit,
+    Run,
+    Unreadable,
+    finished_or_misfit,
+    last_instance_or_misfit,
+)
+from watchkeeper.domain.run.seal import MilestoneVerified, RunSealed, SealBlocked, SealVerified
+from watchkeeper.domain.run.signals import SignalReceived
+from watchkeeper.domain.run.watch import CheckRecorded, Watch
+from watchkeeper.domain.values.replacing import copied
+
+_FITS: Mapping[type[RunEvent], tuple[type[Phase], ...]] = MappingProxyType(
+    {
+        RunDrafted: (Unborn,),
+        ContractAmended: (Draft, Cleared),
+        # While it lives or is interrupted, what is approved is a rollback or a relaunch.
+        LaunchApproved: (Draft, Cleared, Stabilizing, Running, Interrupted),
+        LaunchRequested: (Draft, Cleared, Interrupted),
+        InstanceLaunched: (Launching,),
+        LaunchRefused: (Launching,),
+        CheckRecorded: (Stabilizing, Running, Interrupted),
+        InstanceEnded: (Stabilizing, Running),
+        StopRequested: (Launching, Stabilizing, Running),
+        RunFinished: (Interrupted,),
+        SealBlocked: (Finished, Stopped),
+        SealVerified: (Finished, Stopped),
+        RunSealed: (Finished,),
+        RunStopped: (Draft, Cleared, Interrupted),
+        RunAbandoned: (Draft, Cleared, Interrupted, Finished),
+        RelaunchRequested: (Stabilizing, Running, Interrupted),
+        RollbackPlanned: (Stabilizing, Running, Interrupted),
+        RollbackApproved: (Stabilizing, Running, Interrupted),
+        RunSuperseded: (Interrupted, Finished, Stopped, Abandoned),
+        AncestorNamed: (Draft, Cleared),
+        MilestoneVerified: (Stabilizing, Running, Interrupted, Finished),
+        FixPushed: (Interrupted,),
+    }
+)
+"""Where an event that moves a run on can have happened; so terminal facts are there once."""
+
+
+_BORN = tuple(phase for phase in PHASES if phase is not Unborn)
+_RUN_EVENTS: frozenset[type[Fact]] = frozenset(get_args(RunEvent))
+
+
+def _is_of_a_run(data: Fact) -> TypeGuard[RunEvent]:
+    return type(data) in _RUN_EVENTS
+
+
+def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
+    """Apply one recorded event.
+
+    An event that does not fit makes the run `Unreadable` from there on; this never raises.
+    """
+    if isinstance(run, Unreadable):
+        return run
+    data = event.data
+    if isinstance(data, CheckRecorded):
+        return evolve_checks(run, (SeenCheck(event.version, event.at, data),))
+    if event.version != run.version + 1:
+        return Unreadable(run.slug, run.version, f"event {run.version + 1} is missing")
+    if not _is_of_a_run(data):
+        return Unreadable(run.slug, run.version, f"{data.topic} is not an event of a run")
+    why = _misplaced(run, type(data))
+    if why:
+        return Unreadable(run.slug, run.version, why)
+    try:
+        after = _apply(run, data, event)
+        moved = type(after.phase) is not type(run.phase)
+        since = event.at if moved else run.since
+        again = isinstance(data, FailureClassified) and failed_again(run.failures, after.failures)
+        keeper = counted(run.keeper, data, event.version, again=again)
+        if after is run:
+            return copied(run, version=event.version, since=since, keeper=keeper)
+        # Nobody else has seen this copy yet, so it is completed in place: a second one would double
+        # what folding costs.
+        object.__setattr__(after, "version", event.version)
+        object.__setattr__(after, "since", since)
+        object.__setattr__(after, "keeper", keeper)
+        return after
+    except Misfit as misfit:
+        return Unreadable(run.slug, run.version, f"{data.topic}: {misfit}")
+
+
+def evolve_checks(run: Run | Unreadable, checks: Sequence[SeenCheck]) -> Run | Unreadable:
+    """Apply checks that were recorded one right after another, as if one by one, and faster.
+
+    A long history is mostly checks, and of hundreds in a row most leave nothing in the state that
+    the last of them does not leave.
+
+    Args:
+        run: The run before the first.
+        checks: At least one, oldest first.
+    """
+    if isinstance(run, Unreadable):
+        return run
+    if checks[0].version != run.version + 1:
+        return Unreadable(run.slug, run.version, f"event {run.version + 1} is missing")
+    why = _misplaced(run, CheckRecorded)
+    if why:
+        return Unreadable(run.slug, run.version, why)
+    try:
+        return checked(run, checks)
+    except Misfit as misfit:
+        if len(checks) == 1:
+            return Unreadable(run.slug, run.version, f"{CheckRecorded.topic}: {misfit}")
+    # Only the first that does not fit is named, and what came before it is kept.
+    after: Run | Unreadable = run
+    for one in checks:
+        after = evolve_checks(after, (one,))
+    return after
+
+
+def _misplaced(run: Run, kind: type[RunEvent]) -> str:
+    """Say why an event of a kind cannot have happened where a run stands; empty when it can."""
+    if isinstance(run.phase, Sealed):
+        return "an event follows the seal"
+    if not isinstance(run.phase, _FITS.get(kind, _BORN)):
+        return f"{kind.topic} does not fit a run that is {phase_name(run.phase)}"
+    return ""
+
+
+def fold(slug: str, events: Iterable[Event]) -> Run | Unreadable:
+    """Fold a run's whole history."""
+    run: Run | Unreadable = Run(slug)
+    for event in events:
+        run = evolve(run, event)
+    return run
+
+
+def _apply(run: Run, data: RunEvent, event: Event) -> Run:
+    if isinstance(data, WatchEvent):
+        return evolve_watch(run, data, event)
+    if isinstance(data, LaunchEvent):
+        return evolve_launch(run, data, event)
+    if isinstance(data, HandoverEvent | ManoeuvreEvent):
+        return evolve_aside(run, data, event)
+    if isinstance(data, JudgementEvent):
+        return evolve_judgement(run, data, event)
+    if isinstance(data, EndEvent):
+        return _ended(run, data)
+    if isinstance(data, SignalReceived):
+        return received(run, data, event.envelope.recorded_at)
+    at = event.at
+    match data:
+        case FailureClassified():
+            return replace(run, failures=(*run.failures, failure_of(run, data, event)))
+        case DecisionMade():
+            if isinstance(run.phase, Interrupted):
+                judgement = replace(run.judgement, decided=event.version)
+                return replace(run, phase=replace(run.phase, decision=data), judgement=judgement)
+            return run
+        case EscalationRaised():
+            return replace(
+                run,
+                questions={**run.questions, data.question: question_of(run, data, at)},
+                questions_raised=run.questions_raised + 1,
+            )
+        case EscalationAcknowledged():
+            if data.question not in run.questions:
+                raise Misfit(f"{data.question} is not open")
+            answered = accepted(run.judgement, run.questions[data.question].rule)
+            return replace(acknowledged(run, data.question, event.version), judgement=answered)
+        case NoteAdded() | CorrectionRecorded():
+            return run
+        case StopRequested():
+            consents = tuple(
+                replace(c, used=True) if c.name == data.consent else c for c in run.consents
+            )
+            # The end is looked for at once, not at the next cadence, though the watch has ended.
+            live = isinstance(run.phase, Stabilizing | Running)
+            watch = replace(run.watch, next_due=at) if live else run.watch
+            lost = UNACCOUNTED in run.findings
+            who = event.envelope.actor.principal
+            allowed = next((c.by for c in consents if c.name == data.consent), who)
+            who += f" (allowed by {allowed})" if allowed != who else ""
+            return replace(
+                run,
+                stop_requested=data.instance,
+                given_up=data.instance if lost else run.given_up,
+                consents=consents,
+                watch=watch,
+                manoeuvres=replace(run.manoeuvres, stop=f"{who}: {data.reason}"),
+            )
+        case _:
+            return permitted(run, data, event)
+
+
+def _ended(run: Run, data: EndEvent) -> Run:
+    quiet = replace(run.watch, next_due=None)
+    match data:
+        case RunFinished():
+            instance = last_instance_or_misfit(run)
+            return replace(run, phase=Finished(instance.plan, None))
+        case SealBlocked():
+            return replace(run, seal_missing=data.missing)
+        case SealVerified():
+            # A stopped run that a human lets be sealed goes the way of a finished one.
+            stopped = isinstance(run.phase, Stopped)
+            if stopped and not data.waived:
+                raise Misfit("the run was stopped, and nothing is waived")
+            plan = last_instance_or_misfit(run).plan
+            phase = Finished(plan, None) if stopped else finished_or_misfit(run)
+            verified = replace(phase, verified=data)
+            return replace(run, phase=verified, seal_missing=(), watch=quiet)
+        case RunSealed():
+            verified_seal = finished_or_misfit(run).verified
+            if verified_seal is None:
+                raise Misfit("the seal was not verified")
+            sealed = Sealed(data.tag, data.commit, verified_seal.final_step)
+            return replace(run, phase=sealed, watch=Watch(token=run.watch.token))
+        case RunStopped():
+            return replace(run, phase=Stopped(data.reason), watch=quiet)
+        case RunAbandoned():
+            return replace(run, phase=Abandoned(data.reason), watch=quiet)
+        case _:
+            assert_never(data)

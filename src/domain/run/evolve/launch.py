@@ -1,0 +1,144 @@
+"""Folds what brings instances into the world, and their ends, into a run's state."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import assert_never
+
+from watchkeeper.domain.run.ends import Restart
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.events import LaunchEvent
+from watchkeeper.domain.run.evolve.ends import at_stake
+from watchkeeper.domain.run.health import DRIFTED
+from watchkeeper.domain.run.launch import (
+    ContractAmended,
+    InstanceEnded,
+    InstanceLaunched,
+    LaunchApproved,
+    LaunchRefused,
+    LaunchRequested,
+    PreflightRecorded,
+    RunDrafted,
+)
+from watchkeeper.domain.run.monitor_accuracy import BY_A_HUMAN
+from watchkeeper.domain.run.permits import Approval
+from watchkeeper.domain.run.phases import Cleared, Draft, Interrupted, Launching, Stabilizing
+from watchkeeper.domain.run.run import Misfit, Run, last_instance_or_misfit
+from watchkeeper.domain.values.causes import RECORD_WRONG
+from watchkeeper.domain.values.instance import Instance
+from watchkeeper.domain.values.people import Actor
+
+
+def evolve_launch(run: Run, data: LaunchEvent, event: Event) -> Run:
+    """Apply one event of a contract or of an instance.
+
+    Raises:
+        Misfit: It names another instance than the newest, or nobody cleared it.
+    """
+    at = event.at
+    match data:
+        case RunDrafted():
+            return replace(run, phase=Draft(), contract=data.contract)
+        case ContractAmended():
+            # What was cleared, or waived, was so for other words.
+            void = tuple(replace(waiver, revoked=True) for waiver in run.waivers)
+            return replace(
+                run,
+                phase=Draft(),
+                contract=data.contract,
+                preflight=None,
+                approvals=(),
+                waivers=void,
+            )
+        case PreflightRecorded():
+            return replace(run, preflight=data, preflight_version=event.version)
+        case LaunchApproved():
+            by = event.envelope.actor.principal
+            approval = Approval(data.approval, data.digest, data.identity, by)
+            phase = Cleared() if isinstance(run.phase, Draft) else run.phase
+            return replace(
+                run,
+                approvals=(*run.approvals, approval),
+                approvals_given=run.approvals_given + 1,
+                phase=phase,
+            )
+        case LaunchRequested():
+            return _requested(run, data, at, event.envelope.actor)
+        case InstanceLaunched() | LaunchRefused() | InstanceEnded():
+            return _instance(run, data, at)
+        case _:
+            assert_never(data)
+
+
+def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> Run:
+    again = (at,) if run.instances else ()
+    by_rule = _restart(run, data, at) if data.reason not in BY_A_HUMAN else ()
+    if isinstance(run.phase, Draft) and not data.waiver:
+        raise Misfit("nobody cleared it")
+    facts = run.preflight.facts if run.preflight is not None else None
+    config = facts.config if facts is not None else {}
+    tree = facts.worktree if facts is not None else None
+    patch, kept = (tree.patch, tree.kept) if tree is not None else ("", "")
+    if patch and run.instances and run.instances[-1].patch == patch:
+        kept = kept or run.instances[-1].patch_kept  # It was kept at that launch.
+    newest = Instance(data.plan, config=config, patch=patch, patch_kept=kept, contract=run.contract)
+    return replace(
+        run,
+        phase=Launching(data.plan, at),
+        instances=(*run.instances, newest),
+        asked_by=run.asked_by or (actor.principal if actor.kind == "human" else ""),
+        relaunches=run.relaunches + again,
+        restarts=run.restarts + by_rule,
+        cleared_by=data.approval or data.waiver,
+        requester=run.requester or data.requester,
+        judgement=at_stake(run, data.plan),
+        # The next check waits for the job; launching itself is never late.
+        watch=replace(run.watch, next_due=None),
+    )
+
+
+def _restart(run: Run, data: LaunchRequested, at: datetime) -> tuple[Restart, ...]:
+    if not run.instances:
+        return ()
+    after = run.instances[-1].plan.instance
+    return (Restart(at, data.plan.instance, after, data.plan.resume_step),)
+
+
+def _instance(
+    run: Run, data: InstanceLaunched | LaunchRefused | InstanceEnded, at: datetime
+) -> Run:
+    instance = last_instance_or_misfit(run)
+    if instance.plan.instance != data.instance:
+        raise Misfit(f"{data.instance} is not the newest instance")
+    before = run.instances[:-1]
+    match data:
+        case InstanceLaunched():
+            contract = run.contract
+            assert contract is not None, "an instance is launched under a contract"
+            launched = replace(instance, launched_at=data.launched_at)
+            try:
+                due = at + contract.watch.after_submit
+            except OverflowError as error:
+                raise Misfit(f"{at.isoformat()} is at the end of the calendar") from error
+            return replace(
+                run,
+                phase=Stabilizing(instance.plan, data.launched_at),
+                instances=(*before, launched),
+                watch=replace(run.watch, next_due=due),
+            )
+        case LaunchRefused():
+            return replace(run, phase=Interrupted(instance.plan, at, None))
+        case InstanceEnded():
+            # An identity that drifted stays open itself, until the agreed one is seen again.
+            doubts = tuple(
+                f"{one.rule} open as {data.instance} ended: {one.summary}"
+                for one in run.findings.values()
+                if one.rule in RECORD_WRONG and one.kind != DRIFTED
+            )
+            ended = replace(instance, end=data.job, doubts=doubts)
+            return replace(
+                run,
+                phase=Interrupted(instance.plan, at, None),
+                instances=(*before, ended),
+            )
+        case _:
+            assert_never(data)

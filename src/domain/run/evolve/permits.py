@@ -1,0 +1,143 @@
+"""Folds proposals, consents, waivers and what was taken back into a run's state."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import assert_never
+
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.permits import (
+    ATTEMPT_AGAIN,
+    ActProposed,
+    ApprovalRevoked,
+    AttemptRefused,
+    Consent,
+    ConsentGiven,
+    ConsentRevoked,
+    ConsentUsed,
+    Proposal,
+    ProposalDeclined,
+    Waiver,
+    WaiverGranted,
+    WaiverRevoked,
+    attempt_key,
+)
+from watchkeeper.domain.run.phases import Cleared, Draft
+from watchkeeper.domain.run.run import Misfit, Run
+
+Permission = (
+    ActProposed
+    | ProposalDeclined
+    | ConsentGiven
+    | ConsentUsed
+    | ConsentRevoked
+    | ApprovalRevoked
+    | WaiverGranted
+    | WaiverRevoked
+    | AttemptRefused
+)
+
+
+def permitted(run: Run, data: Permission, event: Event) -> Run:
+    """Apply one event of a permission.
+
+    Raises:
+        Misfit: It names something that is not there, or is used up.
+    """
+    by, at = event.envelope.actor.principal, event.at
+    match data:
+        case ActProposed():
+            proposal = Proposal(
+                data.proposal, data.action, data.target, data.reason, data.digest, by, at
+            )
+            return replace(run, proposals=(*run.proposals, proposal))
+        case ProposalDeclined():
+            _known(data.proposal, run.proposals)
+            declined = tuple(
+                replace(one, declined=by) if one.name == data.proposal else one
+                for one in run.proposals
+            )
+            return replace(run, proposals=declined)
+        case ConsentGiven():
+            return _given(run, data, by)
+        case ConsentUsed():
+            return _used(run, data)
+        case ConsentRevoked():
+            _known(data.consent, run.consents)
+            consents = tuple(
+                replace(one, revoked=True) if one.name == data.consent else one
+                for one in run.consents
+            )
+            return replace(run, consents=consents)
+        case ApprovalRevoked():
+            return _approval_revoked(run, data)
+        case WaiverGranted():
+            waiver = Waiver(data.waiver, data.rule, data.waives, data.reason, by, data.until)
+            return replace(run, waivers=(*run.waivers, waiver))
+        case WaiverRevoked():
+            _known(data.waiver, run.waivers)
+            waivers = tuple(
+                replace(one, revoked=True) if one.name == data.waiver else one
+                for one in run.waivers
+            )
+            return replace(run, waivers=waivers)
+        case AttemptRefused():
+            return _attempted(run, data, at)
+        case _:
+            assert_never(data)
+
+
+def _known(name: str, among: tuple[Proposal | Consent | Waiver, ...]) -> None:
+    if not any(one.name == name for one in among):
+        raise Misfit(f"there is no {name}")
+
+
+def _given(run: Run, data: ConsentGiven, by: str) -> Run:
+    consent = Consent(
+        data.consent,
+        data.action,
+        data.target,
+        data.expires_at,
+        proposal=data.proposal,
+        digest=data.digest,
+        by=by,
+    )
+    if data.proposal:
+        _known(data.proposal, run.proposals)
+    proposals = tuple(
+        replace(one, consent=data.consent) if one.name == data.proposal else one
+        for one in run.proposals
+    )
+    return replace(run, consents=(*run.consents, consent), proposals=proposals)
+
+
+def _used(run: Run, data: ConsentUsed) -> Run:
+    found = next((one for one in run.consents if one.name == data.consent), None)
+    if found is None or found.used or found.revoked:
+        raise Misfit(f"{data.consent} permits nothing")
+    if (found.action, found.target) != (data.action, data.target):
+        raise Misfit(f"{data.consent} is for {found.action} {found.target}")
+    consents = tuple(
+        replace(one, used=True) if one.name == data.consent else one for one in run.consents
+    )
+    return replace(run, consents=consents)
+
+
+def _approval_revoked(run: Run, data: ApprovalRevoked) -> Run:
+    if not any(one.name == data.approval for one in run.approvals):
+        raise Misfit(f"there is no {data.approval}")
+    approvals = tuple(
+        replace(one, revoked=True) if one.name == data.approval else one for one in run.approvals
+    )
+    lost = isinstance(run.phase, Cleared) and all(one.revoked for one in approvals)
+    return replace(run, approvals=approvals, phase=Draft() if lost else run.phase)
+
+
+def _attempted(run: Run, data: AttemptRefused, at: datetime) -> Run:
+    key = attempt_key(data.principal, data.command, data.target)
+    try:
+        since = at - ATTEMPT_AGAIN
+    except OverflowError as error:
+        raise Misfit(f"{at.isoformat()} is at the start of the calendar") from error
+    # What is older than that limits nothing any more.
+    kept = {known: then for known, then in run.attempts.items() if then > since}
+    return replace(run, attempts={**kept, key: at})

@@ -1,0 +1,39 @@
+"""How a signal changes a run."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from watchkeeper.domain.run.phases import Interrupted, Running, Stabilizing
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.signals import CHECK_GAP, SignalReceived
+from watchkeeper.domain.values.observation.signals import URGENT, SignalKind, absorb, claim_of, hear
+
+
+def received(run: Run, data: SignalReceived, at: datetime) -> Run:
+    """Fold a signal in.
+
+    Args:
+        run: The run.
+        data: The event.
+        at: When it was recorded.
+    """
+    if data.signal.kind is SignalKind.IDENTITY:
+        return run
+    run = replace(run, heard=hear(run.heard, data.signal.source, at))
+    claims = absorb(run.claims, claim_of(data.signal))
+    if claims is run.claims or data.signal.kind not in URGENT:
+        return replace(run, claims=claims)
+    watch = replace(run.watch, next_due=_sooner(run, at))
+    return replace(run, claims=claims, watch=watch, urged_at=at)
+
+
+def _sooner(run: Run, at: datetime) -> datetime | None:
+    due = run.watch.next_due
+    live = isinstance(run.phase, Stabilizing | Running) or (
+        isinstance(run.phase, Interrupted) and run.phase.decision is None
+    )
+    if due is None or not live:
+        return due
+    last = run.last_check
+    earliest = at if last is None else max(at, last.at + CHECK_GAP)
+    return min(due, earliest)

@@ -1,0 +1,214 @@
+"""Folds what a watch saw, and who held it, into a run's state."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple, assert_never
+
+from watchkeeper.domain.run.bad_numbers import nan_since
+from watchkeeper.domain.run.check_history import TRAIL_MAX, past_check, with_checks
+from watchkeeper.domain.run.checkpoints import (
+    CHECKPOINTS_KEPT,
+    Checkpoint,
+    CheckpointRejected,
+    CheckpointValidated,
+)
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.events import WatchEvent
+from watchkeeper.domain.run.evolve.ends import gained, seen_unnamed_at
+from watchkeeper.domain.run.evolve.operator import with_rejection
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised
+from watchkeeper.domain.run.losses import with_losses
+from watchkeeper.domain.run.open_questions import answered_by_clearing, asked_anew, closed
+from watchkeeper.domain.run.phases import Running, Stabilizing
+from watchkeeper.domain.run.retries import with_retries, with_tries
+from watchkeeper.domain.run.run import Misfit, Run, last_instance_or_misfit
+from watchkeeper.domain.run.watch import (
+    CheckRecorded,
+    HistoryLimitPassed,
+    LastCheck,
+    TrackerAnnounced,
+    Watch,
+    WatchReleased,
+    WatchTaken,
+)
+from watchkeeper.domain.values.basic import JobState
+from watchkeeper.domain.values.instance import is_moving
+from watchkeeper.domain.values.observation.sources import TrainingPhase
+from watchkeeper.domain.values.replacing import copied
+
+
+class SeenCheck(NamedTuple):
+    """A check at its place in a run's history.
+
+    Attributes:
+        version: From 1.
+        at: When it was true outside.
+        data: The check, or what has all of its fields with the same values.
+    """
+
+    version: int
+    at: datetime
+    data: CheckRecorded
+
+
+def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
+    """Apply one event of a watch.
+
+    Raises:
+        Misfit: It names another instance than the newest, or its token was given before.
+    """
+    match data:
+        case CheckRecorded():
+            return checked(run, (SeenCheck(event.version, event.at, data),))
+        case WatchTaken():
+            if data.token <= run.watch.token:
+                raise Misfit(f"token {data.token} was given before")
+            watch = Watch(data.holder, data.token, data.lease_until, data.next_due)
+            return replace(run, watch=watch)
+        case WatchReleased():
+            return replace(run, watch=replace(run.watch, holder=None, lease_until=None))
+        case TrackerAnnounced():
+            links = {**run.tracker_links, data.link.tracker_id: data.link}
+            return replace(run, tracker_links=links)
+        case FindingOpened():
+            return asked_anew(replace(run, findings={**run.findings, data.kind: data}), data.kind)
+        case FindingRaised():
+            louder = replace(run, findings={**run.findings, data.kind: _louder(data)})
+            return asked_anew(louder, data.kind)
+        case FindingCleared():
+            left = {kind: found for kind, found in run.findings.items() if kind != data.kind}
+            run = closed(replace(run, findings=left), data.closes, event.version)
+            return answered_by_clearing(run, data.kind, event.at)
+        case CheckpointValidated():
+            came = seen_unnamed_at(run, data) or event.at
+            checkpoint = Checkpoint(
+                data.step, data.path, data.kind, event.version, data.written_at, came
+            )
+            kept = {**run.checkpoints, data.step: checkpoint}
+            newest = sorted(kept)[-CHECKPOINTS_KEPT:]
+            # Written anew after a rollback, a path stands for the new lineage.
+            rejected = {path: why for path, why in run.rejected.items() if path != data.path}
+            return replace(
+                run,
+                checkpoints={s: kept[s] for s in newest},
+                rejected=rejected,
+                unnamed=_without(run.unnamed, data.path),
+                restarts=gained(run, data),
+            )
+        case CheckpointRejected():
+            rejected = {**run.rejected, data.path: data.reason}
+            return replace(
+                run,
+                checkpoints=_without(run.checkpoints, data.path),
+                rejected=rejected,
+                unnamed=_with_unnamed(run, data, event),
+                manoeuvres=with_rejection(run.manoeuvres, data),
+            )
+        case HistoryLimitPassed():
+            return replace(run, history_limit=data.limit)
+        case _:
+            assert_never(data)
+
+
+def _without(known: Mapping[int, Checkpoint], path: str) -> Mapping[int, Checkpoint]:
+    return {step: one for step, one in known.items() if one.path != path}
+
+
+def _with_unnamed(run: Run, data: CheckpointRejected, event: Event) -> Mapping[int, Checkpoint]:
+    """Remember what was refused only since nothing says which step its metadata names."""
+    left = _without(run.unnamed, data.path)
+    found = run.last_check.event.new_checkpoints if run.last_check is not None else ()
+    for one in found:
+        if one.path == data.path and one.complete and one.metadata_step is None:
+            seen = Checkpoint(one.step, one.path, one.kind, event.version, one.written_at, event.at)
+            kept = {**left, one.step: seen}
+            return {step: kept[step] for step in sorted(kept)[-CHECKPOINTS_KEPT:]}
+    return left
+
+
+def _louder(data: FindingRaised) -> FindingOpened:
+    """Return a finding as it stands from here on."""
+    return FindingOpened(
+        kind=data.kind,
+        rule=data.rule,
+        severity=data.severity,
+        summary=data.summary,
+        evidence=data.evidence,
+        about=data.about,
+    )
+
+
+def _trained_since(known: datetime | None, check: CheckRecorded, at: datetime) -> datetime | None:
+    """Return since when an instance trains, over the retries of the orchestrator.
+
+    While it waits for machines no checkpoint is due.
+    """
+    phase, since = check.liveness.phase, check.liveness.phase_since
+    if phase is TrainingPhase.NOT_STARTED:
+        return None
+    return known or ((since or at) if phase is TrainingPhase.TRAINING else None)
+
+
+def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
+    """Apply checks that were recorded one right after another; at least one.
+
+    Raises:
+        Misfit: One of them is of another instance than the newest, or one is missing between them.
+    """
+    instance = last_instance_or_misfit(run)
+    name, plan = instance.plan.instance, instance.plan
+    best, slack, failed = instance.step_best, instance.step_uncertainty, instance.attempts_failed
+    retried, unsure, nan_from = instance.retried, instance.unsure, instance.nan_from
+    tries, trained = instance.tries, instance.trained_since
+    looked = run.last_check.at if run.last_check is not None else None
+    phase, since, progress = run.phase, run.since, run.progress
+    for _, at, data in checks:
+        if data.instance != name:
+            raise Misfit(f"{data.instance} is not the newest instance")
+        shown, job = data.progress, data.job
+        tries = with_tries(tries, failed, data, at, progress)
+        trained = _trained_since(trained, data, at)
+        if shown is not None:
+            progress = shown
+            # Of two readings of one step, the closer one counts.
+            closer = shown.step == best and shown.uncertainty < slack
+            if best is None or shown.step > best or closer:
+                best, slack = shown.step, shown.uncertainty
+            if isinstance(phase, Stabilizing) and is_moving(plan, shown):
+                phase, since = Running(phase.plan, phase.launched_at), at
+        nan_from = nan_since(nan_from, data)
+        retried, looked = with_retries(retried, failed, data, looked), at
+        if job is not None:
+            failed, unsure = max(failed, job.attempts_failed), job.state is JobState.UNKNOWN
+    version = checks[-1].version
+    if version != run.version + len(checks):
+        raise Misfit("an event is missing between checks")
+    newest = checks[-1].data
+    seen = instance
+    if best != instance.step_best or slack != instance.step_uncertainty:
+        seen = copied(seen, step_best=best, step_uncertainty=slack)
+    if failed != seen.attempts_failed:
+        seen = copied(seen, attempts_failed=failed)
+    if retried is not seen.retried or unsure is not seen.unsure:
+        seen = copied(seen, retried=retried, unsure=unsure)
+    if tries is not seen.tries or trained != seen.trained_since:
+        seen = copied(seen, tries=tries, trained_since=trained)
+    if nan_from != seen.nan_from:
+        seen = copied(seen, nan_from=nan_from)
+    return copied(
+        run,
+        version=version,
+        since=since,
+        phase=phase,
+        instances=(*run.instances[:-1], seen),
+        health=newest.health,
+        progress=progress,
+        last_check=LastCheck(newest, checks[-1].at, version),
+        # Older ones of these would be forgotten again at once.
+        trail=with_checks(
+            run.trail, [past_check(data, at, place) for place, at, data in checks[-TRAIL_MAX:]]
+        ),
+        losses=with_losses(run.losses, [one.data for one in checks]),
+        watch=copied(run.watch, lease_until=newest.lease_until, next_due=newest.next_due),
+    )

@@ -1,0 +1,189 @@
+"""What is recorded from a contract to a running instance, and its end."""
+
+from typing import ClassVar
+
+from pydantic import AwareDatetime, PositiveInt
+
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.values.basic import JobFacts, Step
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import GateFinding, LaunchPlan
+from watchkeeper.domain.values.durations import Duration
+from watchkeeper.domain.values.observation.observation import GateFacts
+
+# --- Contract and gate ----------------------------------------------------------------------------
+
+
+class RunDrafted(Fact):
+    """A run was given its contract; nothing is launched yet."""
+
+    topic: ClassVar[str] = "run.drafted.1"
+    contract: Contract
+
+
+class ContractAmended(Fact):
+    """The contract was changed before anything was launched; what was cleared is void.
+
+    Attributes:
+        contract: The whole contract from here on.
+        changed: Keys whose values differ, such as `final_step.value`.
+    """
+
+    topic: ClassVar[str] = "run.contract_amended.1"
+    contract: Contract
+    changed: tuple[str, ...]
+
+
+class PreflightRecorded(Fact):
+    """A launch plan was held against the launch rules.
+
+    Attributes:
+        plan: The exact instance that was judged.
+        digest: The plan's identity, which an approval names.
+        findings: One answer for each rule.
+        facts: What was read outside and judged; none in events of earlier releases.
+    """
+
+    topic: ClassVar[str] = "run.preflight_recorded.1"
+    plan: LaunchPlan
+    digest: str
+    findings: tuple[GateFinding, ...]
+    facts: GateFacts | None = None
+
+
+class LaunchApproved(Fact):
+    """A human allowed one plan, and the relaunches of it that keep its identity.
+
+    Attributes:
+        approval: Its short name, such as `a-1`.
+        digest: The plan that was approved.
+        identity: What a relaunch must keep to be covered.
+        note: The approver's words.
+    """
+
+    topic: ClassVar[str] = "run.launch_approved.1"
+    approval: str
+    digest: str
+    identity: str
+    note: str
+
+
+# --- Instances ------------------------------------------------------------------------------------
+
+
+class LaunchRequested(Fact):
+    """An instance is to be submitted under an id fixed here, before anything is submitted.
+
+    Attributes:
+        plan: The exact instance.
+        approval: The approval it rests on; empty when it rests on a waiver of L11.
+        preflight: The preflight's version in this stream.
+        reason: `launch`, or the rule that decided a relaunch.
+        waiver: The waiver of L11 that it rests on; empty when a human approved.
+        requester: Who wanted the first launch, where that was not its actor.
+    """
+
+    topic: ClassVar[str] = "run.launch_requested.1"
+    plan: LaunchPlan
+    digest: str
+    approval: str
+    preflight: PositiveInt
+    reason: str
+    waiver: str = ""
+    requester: str = ""
+
+
+class InstanceLaunched(Fact):
+    """The orchestrator confirmed that it has the job.
+
+    Attributes:
+        instance: `i1`, `i2` and so on.
+        submission_id: The id fixed in `LaunchRequested`.
+        launched_at: When the orchestrator took it, or when it was first seen there.
+        dri: Who is responsible.
+        command: Scrubbed.
+        script: The experiment's script, when the command shows one.
+        hardware: Type of the machines, as the contract names it.
+        topology: How they hang together, as the contract says.
+        patch: Identity of the changes of a dirty tree; empty while none is recorded.
+        patch_kept: SHA-256 of that patch, scrubbed, under `evidence/`; empty where none was kept.
+        dirty_consent: The consent by which a dirty tree was launched; empty without one.
+        initialize_from: The contract's own; `resume_from` is what this instance starts from.
+        checkpoint_policy: In words.
+        watch_holder: Who watches.
+        adopted: It was launched elsewhere, and its identity was held against the contract.
+        watch_cadence: How often.
+    """
+
+    topic: ClassVar[str] = "run.instance_launched.1"
+    instance: str
+    submission_id: str
+    launched_at: AwareDatetime
+    dri: str
+    command: tuple[str, ...]
+    script: str
+    orchestrator: str
+    cluster: str
+    git_sha: str
+    branch: str
+    dirty: bool
+    patch: str = ""
+    patch_kept: str = ""
+    dirty_consent: str = ""
+    bundle: str
+    hardware: str
+    topology: str
+    initialize_from: str
+    tracker_id: str
+    display_name: str
+    output_root: str
+    resume_from: str
+    resume_step: Step | None
+    final_step: Step
+    checkpoint_policy: str
+    watch_holder: str
+    watch_cadence: Duration
+    adopted: bool = False
+
+
+class LaunchRefused(Fact):
+    """The orchestrator definitely did not take the job; nothing runs under this id."""
+
+    topic: ClassVar[str] = "run.launch_refused.1"
+    instance: str
+    submission_id: str
+    reason: str
+
+
+class InstanceEnded(Fact):
+    """The orchestrator called the instance terminal. Only its word ends one.
+
+    Attributes:
+        job: Its last word, whole.
+        step: The last step seen by any source; none when none was.
+    """
+
+    topic: ClassVar[str] = "run.instance_ended.1"
+    instance: str
+    job: JobFacts
+    step: Step | None
+    step_uncertainty: int = 0
+
+
+class OutputRootClaimed(Fact):
+    """A run's instance is the only one that may write below a root."""
+
+    topic: ClassVar[str] = "roots.claimed.1"
+    root: str
+    run: str
+    instance: str
+
+
+class OutputRootReleased(Fact):
+    """The instance that held a root is proven ended."""
+
+    topic: ClassVar[str] = "roots.released.1"
+    root: str
+    run: str
+    instance: str
+    why: str

@@ -1,0 +1,143 @@
+"""Open questions in words: one that events have answered is no call to act on what runs now."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from watchkeeper.domain.run.ends import Action
+from watchkeeper.domain.run.health import FindingCleared
+from watchkeeper.domain.run.phases import Interrupted, Running, phase_name
+from watchkeeper.domain.run.queries import health_now, is_recovering
+from watchkeeper.domain.run.questions import EscalationRaised, Question
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.check import Health
+from watchkeeper.domain.values.instance import is_moving
+
+_COMMAND = "`watchkeeper "
+
+
+# --- What is remembered of them ------------------------------------------------------------------
+
+
+def question_of(run: Run, data: EscalationRaised, at: datetime) -> Question:
+    """Return a question as it is remembered, with the open finding that it is about."""
+    newest = run.instances[-1].plan.instance if run.instances else ""
+    question = Question(data.question, data.rule, data.asks, at, newest)
+    of_rule = [found for found in run.findings.values() if found.rule == data.rule]
+    for found in of_rule:
+        if data.asks.removeprefix(f"{newest}: ").startswith(f"{found.summary}."):
+            return replace(question, finding=found.kind, summary=found.summary)
+    return question
+
+
+def acknowledged(run: Run, name: str, version: int) -> Run:
+    """Return a run after a human took one of its open questions."""
+    taken, run = run.questions[name], closed(run, (name,), version)
+    if taken.finding not in run.findings:
+        return run
+    return replace(run, acknowledged={**run.acknowledged, taken.finding: name})
+
+
+def cleared(run: Run, kind: str, rule: str, reason: str) -> FindingCleared:
+    """Return the end of a finding, which closes the open questions about it."""
+    closes = tuple(name for name, q in run.questions.items() if q.finding == kind)
+    return FindingCleared(kind=kind, rule=rule, reason=reason, closes=closes)
+
+
+def closed(run: Run, names: tuple[str, ...], version: int) -> Run:
+    """Return a run without questions that an event closed."""
+    left = {name: q for name, q in run.questions.items() if name not in names}
+    return replace(run, questions=left, closed={**run.closed, **dict.fromkeys(names, version)})
+
+
+def asked_anew(run: Run, kind: str) -> Run:
+    """Return a run whose finding is another one now: earlier answers are not about it."""
+    if kind not in run.acknowledged:
+        return run
+    return replace(run, acknowledged={k: q for k, q in run.acknowledged.items() if k != kind})
+
+
+def answered_by_clearing(run: Run, kind: str, at: datetime) -> Run:
+    """Return a run whose finding was cleared; older releases left the questions about it open."""
+    run = asked_anew(run, kind)
+    about = [
+        name for name, q in run.questions.items() if q.finding == kind and q.cleared_at is None
+    ]
+    if not about:
+        return run
+    answered = {name: replace(run.questions[name], cleared_at=at) for name in about}
+    return replace(run, questions={**run.questions, **answered})
+
+
+# --- How they are worded -------------------------------------------------------------------------
+
+
+def is_decided_since(run: Run, question: Question) -> bool:
+    """Say whether a relaunch was decided since R10 asked: a checkpoint is there after all."""
+    decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
+    relaunches = decided is not None and decided.action is Action.RELAUNCH
+    return question.rule == "R10" and relaunches
+
+
+def is_answered(run: Run, question: Question) -> bool:
+    """Say whether events answered a question.
+
+    Its finding was cleared, its instance is followed by another, or that was decided since.
+    """
+    if question.cleared_at is not None or is_decided_since(run, question):
+        return True
+    newest = run.instances[-1].plan.instance if run.instances else ""
+    return question.instance not in ("", newest)
+
+
+def what_asks(run: Run, question: Question) -> str:
+    """Return what a question asks; of one that events answered only what it was about."""
+    if not is_answered(run, question):
+        return question.asks
+    if question.summary:
+        return question.summary
+    told = question.asks
+    # Its last sentences say what might be done, and it would be done to what runs now.
+    while ". " in told and (told.endswith("?") or _COMMAND in told):
+        told = told.rpartition(". ")[0]
+    return told
+
+
+def since_then(run: Run, question: Question) -> str:
+    """Return what became of the instance that a question was about, and what runs now.
+
+    Returns:
+        Such as `i1 ended; i2 trains`; empty where no instance is known.
+    """
+    if not run.instances:
+        return ""
+    newest = run.instances[-1].plan.instance
+    if is_decided_since(run, question):
+        return f"{newest} is to be relaunched"
+    before = f"{question.instance} ended; " if question.instance not in ("", newest) else ""
+    return f"{before}{newest} {_now(run)}"
+
+
+def answer_of(run: Run, question: Question) -> str:
+    """Return the whole answer in words; empty for a question that is open in truth."""
+    if not is_answered(run, question):
+        return ""
+    at = question.cleared_at
+    cleared = f"cleared {at.astimezone(UTC):%Y-%m-%d %H:%M UTC}" if at is not None else ""
+    told = "; ".join(part for part in (cleared, since_then(run, question)) if part)
+    close = f'close it with `watchkeeper ack {run.slug} {question.name} --note "..."`'
+    return f"answered by events: {told}; {close}"
+
+
+def describe_question(run: Run, question: Question) -> str:
+    """Return a question in one line, with its name and its rule."""
+    told = f"{question.name} ({question.rule}): {what_asks(run, question)}"
+    answer = answer_of(run, question)
+    return f"{told}; {answer}" if answer else told
+
+
+def _now(run: Run) -> str:
+    plan = run.instances[-1].plan
+    healthy = run.health is Health.HEALTHY or is_recovering(run)
+    if isinstance(run.phase, Running) and healthy and is_moving(plan, run.progress):
+        return "trains"
+    return f"is {phase_name(run.phase)}, health {health_now(run).value}"

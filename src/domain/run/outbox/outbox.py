@@ -1,0 +1,335 @@
+"""The outbox: what the record asks to be done outside, and how far each of it has come.
+
+There is no table of it. What is requested follows from the run's events, and how far it has come
+from `effects/<run>`, so the outbox cannot disagree with the record and no crash can lose a line of
+it. Every effect has a key that the other side can be asked about, since one that was tried without
+an answer is never simply tried again.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from watchkeeper.domain.run.effects import (
+    EffectAttempted,
+    EffectFailed,
+    EffectRecovered,
+    EffectRejected,
+    EffectUnknown,
+)
+from watchkeeper.domain.run.ends import Action
+from watchkeeper.domain.run.outbox.effects import EFFECTS, Effects, Trouble
+from watchkeeper.domain.run.outbox.policy import (
+    OUTBOUND,
+    Act,
+    milestone_waiting,
+    waits,
+    wanted_acts,
+)
+from watchkeeper.domain.run.phases import (
+    Abandoned,
+    Finished,
+    Interrupted,
+    Launching,
+    Sealed,
+    Stabilizing,
+    Stopped,
+    Superseded,
+)
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.values.contract.contract import Contract, logbook_path_of, logbook_remote_of
+
+BACKOFF_FIRST = timedelta(seconds=2)
+BACKOFF_LONGEST = timedelta(minutes=10)
+"""Longest waits between tries of a failed effect: they double from the first to the longest."""
+
+BACKOFF_LEAST = timedelta(milliseconds=500)
+"""No wait is shorter, however the dice fall."""
+
+REASON_MAX = 500
+"""Characters kept of a reason."""
+
+_DOUBLINGS_MAX = 20
+"""The exponent is capped, so that days of failures do not overflow."""
+
+
+class EffectState(StrEnum):
+    """How far an effect has come. What is confirmed is requested no longer.
+
+    `attempted` is told from the record alone: whoever finds it there and is not at it himself
+    knows no more than `unknown`.
+    """
+
+    REQUESTED = "requested"
+    ATTEMPTED = "attempted"
+    UNKNOWN = "unknown"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One thing that the record asks to be done outside.
+
+    Attributes:
+        run: The run's slug.
+        act: What it is.
+        key: What the other side can be asked about; the same whenever it is asked.
+        target: The serial queue that it stands in: one effect of a queue is tried at a time.
+        at_once: Somebody waits for it, so it does not wait for company.
+        state: How far it has come.
+    """
+
+    run: str
+    act: Act
+    key: str
+    target: str
+    at_once: bool
+    state: EffectState
+
+
+def requested(run: Run, effects: Effects) -> tuple[Effect, ...]:
+    """Return what the record asks to be done outside and no result confirms yet.
+
+    Args:
+        run: The run as recorded.
+        effects: What became of its effects.
+    """
+    if run.contract is None:
+        return ()
+    wanted = [act for act in wanted_acts(run, effects) if act in OUTBOUND]
+    return tuple(
+        Effect(
+            run=run.slug,
+            act=act,
+            key=key_of(run, effects, act),
+            target=target_of(run.contract, act),
+            at_once=act is not Act.LOGBOOK or _is_waited_for(run, effects),
+            state=state_of(effects, act.value),
+        )
+        for act in wanted
+    )
+
+
+def due(wanted: Iterable[Effect], effects: Effects, now: datetime) -> tuple[Effect, ...]:
+    """Return those of a run's effects whose next try has come."""
+    return tuple(effect for effect in wanted if not waits(effects, effect.act, now))
+
+
+def state_of(effects: Effects, effect: str) -> EffectState:
+    """Return how far an effect has come that is not confirmed."""
+    if effect in effects.attempted:
+        return EffectState.ATTEMPTED
+    match effects.failing.get(effect):
+        case EffectUnknown():
+            return EffectState.UNKNOWN
+        case EffectRejected():
+            return EffectState.REJECTED
+        case _:
+            return EffectState.REQUESTED
+
+
+def key_of(run: Run, effects: Effects, act: Act) -> str:
+    """Return the key of an effect of a run: what the other side can be asked about."""
+    contract = contract_of(run)
+    match act:
+        case Act.SUBMIT | Act.STOP if run.instances:
+            return f"{act.value}/{run.instances[-1].plan.submission_id}"
+        case Act.TAG if isinstance(run.phase, Finished) and run.phase.verified is not None:
+            return f"tag/{contract.code.remote}#{run.phase.verified.tag}"
+        case Act.MILESTONE if (waiting := milestone_waiting(run, effects)) is not None:
+            return f"tag/{contract.code.remote}#{waiting.tag}"
+        case Act.LOGBOOK:
+            return logbook_key(contract, run.version)
+        case _:
+            return f"{act.value}/{run.slug}"
+
+
+def logbook_key(contract: Contract, version: int) -> str:
+    """Return the key of a logbook as rendered at an event."""
+    where = f"{logbook_remote_of(contract)}#{contract.logbook.branch}"
+    return f"logbook/{where}:{logbook_path_of(contract)}@{version}"
+
+
+def target_of(contract: Contract, act: Act) -> str:
+    """Return the serial queue that an effect stands in; empty for an act that sends nothing."""
+    match act:
+        case Act.SUBMIT | Act.STOP:
+            part = contract.orchestrator
+            return f"orchestrator {part.kind} {part.address}".rstrip()
+        case Act.LOGBOOK:
+            return f"git {logbook_remote_of(contract)}#{contract.logbook.branch}"
+        case Act.TAG | Act.MILESTONE:
+            return f"git {contract.code.remote}#{contract.code.branch}"
+        case _:
+            return ""
+
+
+def _is_waited_for(run: Run, effects: Effects) -> bool:
+    """Say whether a tag or a launch waits for the logbook, or nothing follows that it could join.
+
+    A launch is on the remote from its decision to its first check, before anybody asks.
+    """
+    if milestone_waiting(run, effects) is not None:
+        return True
+    match run.phase:
+        case Launching() | Sealed() | Stopped() | Abandoned() | Superseded():
+            return True
+        case Finished(verified=verified):
+            return verified is not None
+        case Interrupted(decision=decision):
+            return decision is not None and decision.action is Action.RELAUNCH
+        case Stabilizing(plan=plan):
+            checked = run.last_check
+            return checked is None or checked.event.instance != plan.instance
+        case _:
+            return False
+
+
+# --- One commit for all runs of a branch ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A logbook that waits for its branch's next commit."""
+
+    effect: Effect
+    effects: Effects
+
+
+def commit_now(
+    waiting: Iterable[Waiting], last: datetime | None, now: datetime, every: timedelta
+) -> tuple[str, ...]:
+    """Return the runs whose logbooks go into a branch's commit now; none while it has to wait.
+
+    Args:
+        waiting: The logbooks of one branch that are behind.
+        last: When a commit of ours on the branch was last recorded; none before the first.
+        now: The time.
+        every: A branch gets at most one commit in this time, unless somebody waits for one.
+    """
+    # What is wrong with one run's file says nothing about the others; a silent remote is silent
+    # for all of them, so that they wait for it together.
+    asked = [one for one in waiting if not _holds(one, now)]
+    if any(_is_silent(one, now) for one in asked):
+        return ()
+    quiet = last is None or now - last >= every
+    if not quiet and not any(one.effect.at_once for one in asked):
+        return ()
+    return tuple(one.effect.run for one in asked)
+
+
+def _trouble(one: Waiting, now: datetime) -> Trouble | None:
+    failed = one.effects.failing.get(one.effect.act.value)
+    return failed if failed is not None and failed.retry_at > now else None
+
+
+def _holds(one: Waiting, now: datetime) -> bool:
+    """Say whether a run's own trouble holds it back: its file, or a fault of ours."""
+    failed = _trouble(one, now)
+    return failed is not None and (isinstance(failed, EffectRejected) or not failed.target)
+
+
+def _is_silent(one: Waiting, now: datetime) -> bool:
+    failed = _trouble(one, now)
+    return failed is not None and not isinstance(failed, EffectRejected) and bool(failed.target)
+
+
+# --- What is recorded of a try --------------------------------------------------------------------
+
+
+def attempted(run: Run, effects: Effects, act: Act, key: str = "") -> EffectAttempted:
+    """Return the event that stands before a try."""
+    return EffectAttempted(
+        effect=act.value,
+        key=key or key_of(run, effects, act),
+        target=target_of(contract_of(run), act),
+        attempt=_tries(effects, act.value) + 1,
+    )
+
+
+def wait_before(attempt: int, draw: float, retry_after: timedelta | None = None) -> timedelta:
+    """Return how long to wait after a failure: full jitter below a limit that doubles.
+
+    Many that failed at one moment do not come back at one moment. Source of the rule: the
+    architecture blog of AWS, "Exponential Backoff And Jitter" (2015).
+
+    Args:
+        attempt: How many times in a row it failed, from 1.
+        draw: A random number from 0 to 1; recorded times carry what came of it.
+        retry_after: What the other side asked for; never undercut.
+    """
+    doublings = min(attempt - 1, _DOUBLINGS_MAX)
+    longest = min(BACKOFF_FIRST * (1 << doublings), BACKOFF_LONGEST)
+    wait = max(BACKOFF_LEAST, longest * draw)
+    return max(wait, retry_after) if retry_after is not None else wait
+
+
+def troubled(
+    effects: Effects, act: str, reason: str, retry_at: datetime, *, target: str = ""
+) -> EffectFailed | EffectUnknown:
+    """Return the event of a try without a result.
+
+    Args:
+        effects: What became of the run's effects so far: a try that stands there without a result
+            may have landed.
+        act: Which effect.
+        reason: Why.
+        retry_at: When it is looked at again.
+        target: Its serial queue; empty where the other side has no part in the trouble.
+    """
+    tries, tried = _tries(effects, act) + 1, effects.attempted.get(act)
+    if tried is not None:
+        return EffectUnknown(
+            effect=act,
+            key=tried.key,
+            target=target,
+            attempt=tries,
+            reason=reason[:REASON_MAX],
+            retry_at=retry_at,
+        )
+    return EffectFailed(
+        effect=act, attempt=tries, reason=reason[:REASON_MAX], retry_at=retry_at, target=target
+    )
+
+
+def rejected(
+    effects: Effects, act: str, reason: str, retry_at: datetime, *, target: str, final: bool = False
+) -> EffectRejected:
+    """Return the event of a definite no."""
+    tried = effects.attempted.get(act)
+    return EffectRejected(
+        effect=act,
+        key=tried.key if tried is not None else "",
+        target=target,
+        attempt=_tries(effects, act) + 1,
+        reason=reason[:REASON_MAX],
+        retry_at=retry_at,
+        final=final,
+    )
+
+
+def next_attempt(effects: Mapping[str, Effects], act: str) -> int:
+    """Return the highest count of failures among runs that fail together, this one included."""
+    return max((_tries(one, act) + 1 for one in effects.values()), default=1)
+
+
+def no_longer_asked(run: Run, effects: Effects) -> list[EffectRecovered]:
+    """Return the ends of effects that are under way on record though nothing asks for them.
+
+    So it is after a job ended by itself that was to be stopped, or where a run was given up: then
+    the human's reason closes its logbook.
+    """
+    wanted = {act.value for act in wanted_acts(run, effects)}
+    open_ones = {*effects.failing, *effects.attempted}
+    reason = run.phase.reason or "abandoned" if isinstance(run.phase, Abandoned) else ""
+    return [
+        EffectRecovered(effect=name, reason=reason if name == Act.LOGBOOK.value else "")
+        for name in EFFECTS
+        if name in open_ones and name not in wanted
+    ]
+
+
+def _tries(effects: Effects, act: str) -> int:
+    failed = effects.failing.get(act)
+    return failed.attempt if failed is not None else 0

@@ -1,0 +1,142 @@
+"""The phases of a run: one type each, so that what cannot be true cannot be written."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from watchkeeper.domain.run.ends import DecisionMade
+from watchkeeper.domain.run.seal import SealVerified
+from watchkeeper.domain.values.contract.plan import LaunchPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Unborn:
+    """No event yet. Ends by RunDrafted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A contract, and not cleared. Ends by LaunchApproved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Approved, nothing submitted. Ends by LaunchRequested."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """A submission id is fixed; the job may or may not be there.
+
+    Ends by InstanceLaunched or LaunchRefused.
+    """
+
+    plan: LaunchPlan
+    requested_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stabilizing:
+    """The job is there; no step beyond its start was seen. Ends by a step or by InstanceEnded."""
+
+    plan: LaunchPlan
+    launched_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Training moves. Ends by InstanceEnded."""
+
+    plan: LaunchPlan
+    launched_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The instance ended badly. Ends by LaunchRequested, RunStopped or RunAbandoned.
+
+    Attributes:
+        plan: The instance that ended.
+        ended_at: When its end was recorded.
+        decision: What was decided; none while a source that the decision needs is unavailable.
+    """
+
+    plan: LaunchPlan
+    ended_at: datetime
+    decision: DecisionMade | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The orchestrator says success; artefacts are being verified. Ends by RunSealed."""
+
+    plan: LaunchPlan
+    verified: SealVerified | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Verified, tagged, closed: nothing follows. `step` is that of the sealed checkpoint."""
+
+    tag: str
+    commit: str
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Ended by a human on record: nothing relaunches it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """Given up: nothing relaunches it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """Another run goes on in its place: nothing relaunches it."""
+
+    successor: str
+    reason: str
+
+
+Phase = (
+    Unborn
+    | Draft
+    | Cleared
+    | Launching
+    | Stabilizing
+    | Running
+    | Interrupted
+    | Finished
+    | Sealed
+    | Stopped
+    | Abandoned
+    | Superseded
+)
+Live = Stabilizing | Running
+"""The phases in which a job is known to exist and is not known to have ended."""
+
+PHASES: tuple[type[Phase], ...] = (
+    Unborn,
+    Draft,
+    Cleared,
+    Launching,
+    Stabilizing,
+    Running,
+    Interrupted,
+    Finished,
+    Sealed,
+    Stopped,
+    Abandoned,
+    Superseded,
+)
+
+
+def phase_name(phase: Phase) -> str:
+    """Return the name of a phase as people write it."""
+    return type(phase).__name__.lower()

@@ -1,0 +1,190 @@
+"""Questions about a whole run that several subjects ask."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from watchkeeper.domain.run.ends import (
+    NOT_RECOVERED,
+    RECOVERING,
+    Action,
+    DecisionMade,
+    is_recovered,
+)
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.operator import (
+    ActKind,
+    PlannedActAnnounced,
+    RelaunchRequested,
+    RollbackApproved,
+)
+from watchkeeper.domain.run.phases import Launching, Running, Stabilizing
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.run import Run, contract_of, dri_of
+from watchkeeper.domain.run.watch import CheckRecorded, WatchEnded
+from watchkeeper.domain.values.basic import SourceState
+from watchkeeper.domain.values.check import Health
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.durations import utc_minute
+
+MISSING_ARTEFACTS = "missing_artefacts"
+"""The finding that a run ended well and lacks what proves it (H11)."""
+
+
+_LIVE = (Launching, Stabilizing, Running)
+
+
+def health_now(run: Run) -> Health:
+    """Return a run's health after all that is on record.
+
+    A check's own findings are in its health. What a success lacks (H11) is found after the check
+    that saw it end: a run that lacks its final checkpoint is not well. What resumed is not well
+    before that is proven, whatever was said of the instance before it.
+    """
+    if run.health is not Health.HEALTHY or not isinstance(run.phase, _LIVE):
+        return Health.DEGRADED if is_belied(run) else run.health
+    proof = run.judgement.proof
+    return Health.HEALTHY if is_recovered(run.judgement) else unproven_health(proof)
+
+
+def unproven_health(proof: str) -> Health:
+    """Return the health of what trains well and is not recovered, by the verdict so far."""
+    return Health.DEGRADED if proof == "differs" else Health.UNKNOWN
+
+
+def is_unproven(check: CheckRecorded) -> bool:
+    """Say whether a check saw training of which nothing but the proof of its resume is open.
+
+    Its reason tells; checks that were recorded before a proof was asked for never say so.
+    """
+    return check.health is Health.UNKNOWN and f"; {RECOVERING}:" in check.because
+
+
+def health_words(check: CheckRecorded) -> str:
+    """Return a check's health as people read it: what resumed is `recovering` until proven."""
+    if is_unproven(check):
+        return RECOVERING
+    differs = f"; {NOT_RECOVERED}:" in check.because
+    return f"{check.health.value}, {NOT_RECOVERED}" if differs else check.health.value
+
+
+def is_recovering(run: Run) -> bool:
+    """Say whether nothing but the proof that is due keeps a live run from being called healthy."""
+    due = not is_recovered(run.judgement) and not run.judgement.proof
+    live = isinstance(run.phase, _LIVE)
+    return live and due and run.health is Health.UNKNOWN and not run.findings
+
+
+def is_belied(run: Run) -> bool:
+    """Say whether a finding that is open since contradicts the health of the newest check."""
+    return run.health is Health.HEALTHY and MISSING_ARTEFACTS in run.findings
+
+
+def escalation_of(run: Run, decision: DecisionMade) -> list[RunEvent]:
+    """Return the question that goes with a decision to escalate."""
+    if decision.action is not Action.ESCALATE:
+        return []
+    question = EscalationRaised(
+        question=f"q-{run.questions_raised + 1}",
+        rule=decision.rule,
+        to=dri_of(run),
+        asks=f"{decision.instance}: {decision.because}. {_what_now(decision)}",
+        evidence=decision.evidence,
+    )
+    return [question]
+
+
+def _what_now(decision: DecisionMade) -> str:
+    if decision.proposes:
+        return decision.proposes
+    if decision.rule == "R10":
+        return "Nothing can be resumed from: abandon it, and launch a new run?"
+    return "Relaunch, or leave it?"
+
+
+def stopping_point(run: Run, check: CheckRecorded, now: datetime) -> str:
+    """Return the stopping point that a check reached, in words; empty for none.
+
+    One that was reached once is not reached again, so that a human may go on watching.
+    """
+    point = contract_of(run).stopping
+    reached: list[str] = []
+    progress = check.progress
+    if point.step and progress is not None and progress.step - progress.uncertainty >= point.step:
+        reached.append(f"step {point.step}")
+    if point.at is not None and now >= point.at:
+        reached.append(f"{point.at.isoformat(timespec='seconds')}")
+    if point.event == "first_checkpoint" and run.checkpoints:
+        reached.append(f"first complete checkpoint, step-{min(run.checkpoints)}")
+    if run.manoeuvres.stopped_at:
+        return ""
+    return reached[0] if reached else ""
+
+
+def end_at(run: Run, point: str, check: CheckRecorded) -> list[RunEvent]:
+    """End the watch at the point that was agreed, and tell the DRI that nobody watches."""
+    reason = f"the agreed stopping point is reached: {point}"
+    asks = (
+        f"{check.instance}: {reason}, so the watch ended. The job was not stopped and goes on "
+        "unwatched; watch on, stop it, or leave it?"
+    )
+    return [
+        WatchEnded(token=check.token, reason=reason, stopping_point=point),
+        EscalationRaised(
+            question=f"q-{run.questions_raised + 1}",
+            rule="R19",
+            to=contract_of(run).dri,
+            asks=asks,
+            evidence=(f"stopping point of the contract: {point}", f"health {check.health.value}"),
+        ),
+    ]
+
+
+def sooner(contract: Contract, due: datetime, now: datetime) -> datetime:
+    """Return when the next check falls due, no later than a stopping time that is still ahead."""
+    at = contract.stopping.at
+    if at is None or not now < at < due:
+        return due
+    return max(at, now + timedelta(seconds=1))
+
+
+HOLDING = frozenset({ActKind.PAUSE, ActKind.SWAP, ActKind.MAINTENANCE})
+"""Acts in whose window an end is expected, so that nothing relaunches by itself. A drill is held
+to see the recovery, so it is recovered from as ever."""
+
+
+def acts_at(run: Run, at: datetime) -> list[PlannedActAnnounced]:
+    """Return the announced acts whose window holds at a time."""
+    return [act for act in run.manoeuvres.acts.values() if act.starts_at <= at < act.ends_at]
+
+
+def expecting(run: Run, rule: str, at: datetime) -> PlannedActAnnounced | None:
+    """Return the act that expects a rule's findings at a time; none where none does."""
+    return next((act for act in acts_at(run, at) if rule in act.expects), None)
+
+
+def holding(run: Run, times: Iterable[datetime | None]) -> PlannedActAnnounced | None:
+    """Return the act in whose window an end is expected at one of these times."""
+    for at in times:
+        found = [act for act in acts_at(run, at) if act.kind in HOLDING] if at is not None else []
+        if found:
+            return found[0]
+    return None
+
+
+def describe_act(act: PlannedActAnnounced) -> str:
+    """Write an act in one line; times in UTC."""
+    window = f"{utc_minute(act.starts_at)} to {utc_minute(act.ends_at)}"
+    expects = f", expects {', '.join(act.expects)}" if act.expects else ""
+    return f"{act.act} {act.kind.value} {window}{expects}: {act.reason}"
+
+
+def source_is_fresh(check: CheckRecorded, source: str) -> bool:
+    """Say whether a source gave a fresh answer at a check."""
+    return any(r.source == source and r.state is SourceState.FRESH for r in check.readings)
+
+
+def asked_of(run: Run) -> RelaunchRequested | RollbackApproved | None:
+    """Return what a human asked for of the newest instance; none when it was done, or nothing."""
+    asked = run.manoeuvres.asked
+    newest = run.instances[-1].plan.instance if run.instances else ""
+    return asked if asked is not None and asked.instance == newest else None

@@ -1,0 +1,60 @@
+"""Questions to the DRI: raised, acknowledged, open."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from watchkeeper.domain.run.fact import Fact
+
+
+class EscalationRaised(Fact):
+    """A question to the DRI, open until a human acknowledges it.
+
+    Attributes:
+        question: Its short name, such as `q-1`.
+        to: The DRI.
+    """
+
+    topic: ClassVar[str] = "run.escalation_raised.1"
+    question: str
+    rule: str
+    to: str
+    asks: str
+    evidence: tuple[str, ...]
+
+
+class EscalationAcknowledged(Fact):
+    """A human took a question.
+
+    Attributes:
+        answer: `noted`, `relaunch` when the human decided on one, or `needless` when nobody had to
+            be asked.
+        closed_by: The command or the event that closed it, such as `relaunch`; empty for `ack`.
+    """
+
+    topic: ClassVar[str] = "run.escalation_acknowledged.1"
+    question: str
+    answer: Literal["noted", "relaunch", "needless"]
+    note: str
+    closed_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An open question to the DRI.
+
+    Attributes:
+        instance: The newest instance as it was asked; empty before the first.
+        finding: Kind of the open finding that it is about; empty for none.
+        summary: That finding's sentence.
+        cleared_at: When that finding was cleared; none while it is open.
+    """
+
+    name: str
+    rule: str
+    asks: str
+    raised_at: datetime
+    instance: str = ""
+    finding: str = ""
+    summary: str = ""
+    cleared_at: datetime | None = None

@@ -1,0 +1,103 @@
+"""The orchestrator's own tries within an instance: when one of them failed and another followed.
+
+What follows resumes from whatever was complete by then, and not from what the instance was launched
+with.
+"""
+
+from datetime import datetime, timedelta
+
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import TERMINAL
+from watchkeeper.domain.values.check import Progress
+from watchkeeper.domain.values.instance import Retried, Tried
+from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
+
+FOLLOWS_WITHIN = timedelta(minutes=10)
+"""How long after a try failed its last checkpoint may still become complete."""
+
+RETRIES_MAX = 16
+"""Failed tries remembered of an instance: the newest."""
+
+TRIES_MAX = 64
+"""Failed tries of the whole job remembered of an instance: the newest."""
+
+TOGETHER = timedelta(minutes=10)
+"""Tasks of a gang that fail within this time of each other are one failed try."""
+
+
+def with_tries(
+    known: tuple[Tried, ...],
+    failed: int,
+    check: CheckRecorded,
+    at: datetime,
+    progress: Progress | None,
+) -> tuple[Tried, ...]:
+    """Return the failed tries of an instance, with those that a check shows for the first time.
+
+    Args:
+        known: Those known before the check.
+        failed: How many failed tries the orchestrator counted before.
+        check: The check. Its job says how many tries failed: no more are taken from its tasks.
+        at: When it was made.
+        progress: The newest progress before it.
+    """
+    job = check.job
+    if job is None or job.attempts_failed <= len(known):
+        return known
+    seen = (None, 0) if progress is None else (progress.step, progress.uncertainty)
+    rows = list(check.attempts)
+    if job.state in TERMINAL:
+        # The try that ended the instance is followed by none.
+        rows = [one for one in rows if _is_followed(one, check)]
+    # Of a gang, tasks that were killed only followed the one that failed.
+    rows.sort(key=lambda one: one.state is AttemptState.KILLED and not one.oom)
+    tries = list(known)
+    for row in rows:
+        new = Tried(row.ended_at or row.started_at or at, row, *seen)
+        if len(tries) < job.attempts_failed and not any(is_same(one, new) for one in tries):
+            tries.append(new)
+    if len(tries) == len(known) and job.attempts_failed > failed and job.state not in TERMINAL:
+        tries.append(Tried(at, None, *seen))
+    return tuple(sorted(tries, key=lambda one: one.at))[-TRIES_MAX:]
+
+
+def is_same(known: Tried, new: Tried) -> bool:
+    """Return whether a task's failure belongs to a failed try that is known already."""
+    if known.facts is None or new.facts is None:
+        return new.at <= known.at
+    if new.facts.ended_at is None and new.facts.started_at is None:
+        return new.facts.attempt <= known.facts.attempt
+    if known.facts.task == new.facts.task and known.facts.attempt != new.facts.attempt:
+        return False
+    return abs(known.at - new.at) <= TOGETHER
+
+
+def with_retries(
+    known: tuple[Retried, ...], failed: int, check: CheckRecorded, before: datetime | None
+) -> tuple[Retried, ...]:
+    """Return the tries that failed below an instance and were followed by another.
+
+    Args:
+        known: Those known of the instance, with or without the check's: the answer is the same.
+        failed: How many failed tries are known of it, likewise.
+        check: The check.
+        before: When the instance was looked at before it.
+    """
+    job = check.job
+    if job is None:
+        return known
+    ended = [one for one in check.attempts if one.ended_at is not None]
+    if job.state in TERMINAL:
+        # The try that ended the instance is followed by none.
+        ended = [one for one in ended if _is_followed(one, check)]
+    told = [Retried(at, at + FOLLOWS_WITHIN) for one in ended if (at := one.ended_at) is not None]
+    more = job.attempts_failed > failed
+    if more and not told and job.state not in TERMINAL and before is not None:
+        told = [Retried(before, None)]
+    new = [one for one in dict.fromkeys(told) if one not in known]
+    return (*known, *new)[-RETRIES_MAX:] if new else known
+
+
+def _is_followed(attempt: AttemptFacts, check: CheckRecorded) -> bool:
+    later = (one for one in check.attempts if one.task == attempt.task)
+    return any(one.attempt > attempt.attempt for one in later)

@@ -1,0 +1,90 @@
+"""What is recorded of a run's end, of output roots, and of effects."""
+
+from typing import ClassVar
+
+from pydantic import PositiveInt
+
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.values.basic import Step
+
+# --- Ends -----------------------------------------------------------------------------------------
+
+
+class SealBlocked(Fact):
+    """A seal was tried and something is missing, by name."""
+
+    topic: ClassVar[str] = "run.seal_blocked.1"
+    missing: tuple[str, ...]
+
+
+class SealVerified(Fact):
+    """Everything that a seal needs was seen; the tag is next.
+
+    Attributes:
+        tag: The annotated tag to push.
+        commit: The exact launch commit that it will point at.
+        final_step: Proven by the final checkpoint.
+        tracker_step: The tracker's own count, which may be one less.
+        metrics: Final values.
+        caveats: What a reader should know.
+        waived: What was missing and let pass, each with the consent that permits it.
+    """
+
+    topic: ClassVar[str] = "run.seal_verified.1"
+    tag: str
+    commit: str
+    instance: str
+    final_step: Step
+    checkpoint: str
+    tracker_id: str
+    display_name: str
+    tracker_state: str
+    tracker_step: Step | None
+    output_root: str
+    metrics: dict[str, float]
+    caveats: tuple[str, ...]
+    waived: tuple[str, ...] = ()
+
+
+class RunSealed(Fact):
+    """The last event of a run: verified, tagged, closed.
+
+    Attributes:
+        head: Version and chain hash that the tag's message names.
+    """
+
+    topic: ClassVar[str] = "run.sealed.1"
+    tag: str
+    commit: str
+    head: str
+
+
+# --- Output roots ---------------------------------------------------------------------------------
+
+
+# --- Effects --------------------------------------------------------------------------------------
+
+
+class MilestoneVerified(Fact):
+    """A checkpoint of a run that goes on was verified, to be tagged; phase and watch stay.
+
+    Attributes:
+        step: The step that was reached.
+        checkpoint: Path of its checkpoint.
+        commit: The exact launch commit, which the tag names.
+        tracker_id: Identity that the tracker showed.
+        tracker_step: The newest step that the tracker showed.
+        metrics: The newest values by name, at most 16.
+    """
+
+    topic: ClassVar[str] = "run.milestone_verified.1"
+    tag: str
+    commit: str
+    instance: str
+    step: PositiveInt
+    checkpoint: str
+    tracker_id: str
+    display_name: str
+    tracker_step: Step | None
+    output_root: str
+    metrics: dict[str, float]

@@ -1,0 +1,76 @@
+"""The box of signals that stand in no run's history: kept for later, and put aside unread."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.signals import (
+    MessageQuarantined,
+    QuarantineReplayed,
+    SignalBound,
+    SignalKept,
+    SignalsDismissed,
+)
+from watchkeeper.domain.values.observation.signals import Heard, Signal, hear
+
+SIGNALS = "signals"
+"""The name of the one stream."""
+
+REPLAYED_AWAY = frozenset({"recorded", "known", "kept", "counted", "late"})
+"""Outcomes after which a quarantined message needs nobody any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalBox:
+    """What is in the box, folded from its stream.
+
+    Attributes:
+        kept: Signals that no run has yet, by `<source>/<key>`, oldest first.
+        quarantined: Messages that nobody could read so far, by name.
+        put_aside: How many messages were ever quarantined; names the next one.
+        heard: How many signals of each source were kept in its newest minute.
+    """
+
+    version: int = 0
+    kept: Mapping[str, SignalKept] = field(default_factory=lambda: MappingProxyType({}))
+    quarantined: Mapping[str, MessageQuarantined] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    put_aside: int = 0
+    heard: Heard = field(default_factory=dict[str, tuple[datetime, int]])
+
+
+def signal_name(signal: Signal) -> str:
+    """Return a signal's name among all: source and natural key."""
+    return f"{signal.source}/{signal.key}"
+
+
+def evolve_box(box: SignalBox, events: Iterable[Event]) -> SignalBox:
+    """Apply events of the stream, in order; all in one pass, since a box may hold very much."""
+    version, put_aside, heard = box.version, box.put_aside, box.heard
+    kept, quarantined = dict(box.kept), dict(box.quarantined)
+    for event in events:
+        version = event.version
+        match event.data:
+            # What is inventory is there for binding others, and waits for nothing.
+            case SignalKept() as data if data.why != "inventory":
+                kept[signal_name(data.signal)] = data
+                heard = hear(heard, data.signal.source, event.envelope.recorded_at)
+            case SignalBound(signal=name):
+                kept.pop(name, None)
+            case MessageQuarantined() as data:
+                quarantined[data.quarantine] = data
+                put_aside += 1
+            case QuarantineReplayed(quarantine=name, outcome=outcome):
+                if outcome in REPLAYED_AWAY:
+                    quarantined.pop(name, None)
+            case SignalsDismissed(names=names, source=source):
+                of_source = [n for n, one in kept.items() if one.signal.source == source and source]
+                for name in (*names, *of_source):
+                    kept.pop(name, None)
+                    quarantined.pop(name, None)
+            case _:
+                pass
+    return SignalBox(version, kept, quarantined, put_aside, heard)

@@ -1,0 +1,65 @@
+"""Checkpoints whose metadata nobody could read, and the question (R10) that they leave open."""
+
+from datetime import datetime, timedelta
+
+from watchkeeper.domain.run.checkpoints import Checkpoint
+from watchkeeper.domain.run.ends import Action
+from watchkeeper.domain.run.phases import Interrupted
+from watchkeeper.domain.run.questions import Question
+from watchkeeper.domain.run.run import Run
+
+CLOCK_SLACK = timedelta(minutes=5)
+"""How far two clocks may differ: machines of a cluster are kept to seconds by NTP."""
+
+NOBODY_NAMES_IT = "nothing says which step its metadata names (metadata_step)"
+"""Why a checkpoint is refused whose metadata nobody could read yet; it may be read later."""
+
+ONLY_UNNAMED = frozenset({NOBODY_NAMES_IT, "its metadata says step None"})
+"""That reason, as it is recorded now and as it once was."""
+
+
+def is_older_than_the_run(run: Run, written_at: datetime | None) -> bool:
+    """Say whether something was surely written before the run's first launch, so by another run.
+
+    Args:
+        run: The run.
+        written_at: When, as the store says; what has no time may be the run's.
+    """
+    launches = [i.launched_at for i in run.instances if i.launched_at is not None]
+    if written_at is None or not launches:
+        return False
+    return written_at < min(launches) - CLOCK_SLACK
+
+
+def awaits_metadata(run: Run) -> bool:
+    """Say whether an end is decided again once metadata is read that nobody could read so far.
+
+    That is while nobody took the question that was asked for want of a checkpoint: whoever took it
+    chooses. It is looked at until then, at the pace of a live run.
+    """
+    if _asked(run) is None:
+        return False
+    unread = (
+        one
+        for one in run.unnamed.values()
+        if run.rejected.get(one.path) in ONLY_UNNAMED
+        and not is_older_than_the_run(run, one.written_at)
+    )
+    return any(unread) or bool(validated_since_asked(run))
+
+
+def validated_since_asked(run: Run) -> tuple[Checkpoint, ...]:
+    """Return the checkpoints that may be resumed from by now, though none could as R10 asked."""
+    if _asked(run) is None:
+        return ()
+    return tuple(c for c in run.checkpoints.values() if c.version > run.judgement.decided)
+
+
+def _asked(run: Run) -> Question | None:
+    """Return the open question about the newest end that nothing can be resumed (R10)."""
+    decided = run.phase.decision if isinstance(run.phase, Interrupted) else None
+    if decided is None or (decided.action, decided.rule) != (Action.ESCALATE, "R10"):
+        return None
+    newest = run.instances[-1].plan.instance
+    open_yet = (q for q in run.questions.values() if (q.rule, q.instance) == ("R10", newest))
+    return next(open_yet, None)

@@ -1,1 +1,0 @@
-"""What must be seen before a run, or a milestone of it, counts as complete."""

@@ -1,1 +1,0 @@
-"""Secrets are found in texts and taken out before bytes are fixed."""

@@ -1,1 +1,0 @@
-"""What broke: signatures, wording, and what is known around a text."""

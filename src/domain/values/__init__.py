@@ -1,0 +1,1 @@
+"""Values that every floor shares: contract, plan, observation, check, causes, secrets."""

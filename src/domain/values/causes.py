@@ -1,0 +1,153 @@
+"""What each class of failure means for going on: its usual outlook, and what may be behind it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Annotated
+
+from pydantic import Field
+
+from watchkeeper.domain.values.basic import Value
+
+
+class Outlook(StrEnum):
+    """Whether trying again makes sense; a claim apart from the cause."""
+
+    RETRY = "retry"
+    RETRY_ONCE = "retry_once"
+    ASK = "ask"
+    NEVER = "never"
+
+
+OUTLOOK_SAYS = {
+    Outlook.RETRY: "the same again can work",
+    Outlook.RETRY_ONCE: "one more try makes sense; the same again twice does not",
+    Outlook.ASK: "ask a person before trying again",
+    Outlook.NEVER: "trying the same again makes no sense",
+}
+"""What each means, in words."""
+
+
+class Hypothesis(StrEnum):
+    """What may be behind a failure, to be ruled in or out by what a relaunch shows."""
+
+    NODE = "node"
+    ALLOCATION = "allocation"
+    FABRIC = "fabric"
+    CODE = "code"
+    DATA = "data"
+
+
+NUMERICAL = "numerical_instability"
+"""The cause that is never treated as infrastructure (R4)."""
+
+NUMBERS_WRONG = frozenset({"H7", "H8"})
+"""Findings that say that the numbers of the training went wrong."""
+
+RECORD_WRONG = frozenset({"H2", "H17"})
+"""Findings that say that the record is under a wrong identity, or of a doubtful lineage."""
+
+LASTING = NUMBERS_WRONG | RECORD_WRONG
+"""Findings about what was recorded: a success does not close them."""
+
+WRONG_NUMBERS = "wrong numbers"
+"""What such a finding is called where it blocks a seal."""
+
+IDENTITY, LINEAGE = "identity", "lineage"
+"""What findings about the record are called where they block a seal."""
+
+FOUND_LACKS = tuple(f"{name}: " for name in (WRONG_NUMBERS, IDENTITY, LINEAGE))
+"""How lacks of a seal begin that have a finding of their own, so that H11 leaves them out."""
+
+UNKNOWN = frozenset({"unknown", "benign"})
+"""Causes that prove nothing: `benign` only says that no line named a failure."""
+
+_NODE, _ALLOCATION, _FABRIC = Hypothesis.NODE, Hypothesis.ALLOCATION, Hypothesis.FABRIC
+_CODE, _DATA = Hypothesis.CODE, Hypothesis.DATA
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What a class of failure means.
+
+    Attributes:
+        outlook: Whether trying again makes sense, where nothing else says more.
+        hypotheses: What may be behind it, which a relaunch puts to the test.
+    """
+
+    outlook: Outlook
+    hypotheses: tuple[Hypothesis, ...]
+
+
+CAUSES: Mapping[str, Cause] = MappingProxyType(
+    {
+        "preemption": Cause(Outlook.RETRY, (_ALLOCATION,)),
+        "maintenance": Cause(Outlook.RETRY, (_ALLOCATION,)),
+        "node_failure": Cause(Outlook.RETRY, (_NODE,)),
+        "hardware": Cause(Outlook.RETRY, (_NODE,)),
+        "tpu_bad_node": Cause(Outlook.RETRY, (_NODE,)),
+        "controller_failure": Cause(Outlook.RETRY, (_ALLOCATION,)),
+        "network_storage_transient": Cause(Outlook.RETRY, (_FABRIC,)),
+        "collective_hang": Cause(Outlook.RETRY_ONCE, (_FABRIC, _NODE, _CODE)),
+        "unknown": Cause(Outlook.ASK, (_NODE, _ALLOCATION, _FABRIC, _CODE, _DATA)),
+        "benign": Cause(Outlook.ASK, (_NODE, _ALLOCATION, _FABRIC, _CODE, _DATA)),
+        "hbm_oom": Cause(Outlook.ASK, (_CODE, _DATA)),
+        "host_oom": Cause(Outlook.ASK, (_NODE, _CODE, _DATA)),
+        "disk_full": Cause(Outlook.ASK, (_NODE,)),
+        "capacity_wedge": Cause(Outlook.ASK, (_ALLOCATION,)),
+        "code_bug": Cause(Outlook.ASK, (_CODE,)),
+        "config_error": Cause(Outlook.ASK, (_CODE,)),
+        "data_error": Cause(Outlook.ASK, (_DATA,)),
+        "checkpoint_error": Cause(Outlook.ASK, (_CODE, _DATA)),
+        "wandb_error": Cause(Outlook.ASK, (_FABRIC, _CODE)),
+        NUMERICAL: Cause(Outlook.NEVER, (_CODE, _DATA)),
+        "user_stopped": Cause(Outlook.NEVER, ()),
+    }
+)
+"""Every class of failure that is known."""
+
+INFRASTRUCTURE = frozenset(name for name, cause in CAUSES.items() if cause.outlook is Outlook.RETRY)
+"""Causes that lie outside of what the run itself does: trying again is the answer."""
+
+
+def cause_of(name: str) -> Cause:
+    """Return what a cause means; one that is not known means what `unknown` does."""
+    return CAUSES.get(name, CAUSES["unknown"])
+
+
+def cautious(name: str, stated: Outlook) -> Outlook:
+    """Return the outlook that decides: what was claimed, never bolder than the cause allows.
+
+    A signature may know that its kind of a known failure passes, or does not. What nobody knows
+    is retried once at most, on exit facts; numbers that went wrong, and a stop, never.
+    """
+    if cause_of(name).outlook is Outlook.NEVER:
+        return Outlook.NEVER
+    proven = name in CAUSES and name not in UNKNOWN
+    # Whoever is sure that it passes has to name a cause.
+    return Outlook.ASK if stated is Outlook.RETRY and not proven else stated
+
+
+CLAIMS_MAX = 8
+"""Claims kept in a check: the ones that a reader would weigh first."""
+
+
+class CauseClaim(Value):
+    """What one line of a log, or one fact about an end, says about the cause.
+
+    Attributes:
+        label: A class of failure, such as `hbm_oom`.
+        signature: The signature that matched, or the fact.
+        outlook: Whether trying again makes sense, by this claim alone.
+        confidence: 0 to 1: how far the line settles the cause.
+        line: What it rests on, scrubbed, at most 300 characters.
+        task: The task or rank that printed it; empty where nobody tells.
+    """
+
+    label: str
+    signature: str
+    outlook: Outlook
+    confidence: float
+    line: Annotated[str, Field(max_length=300)] = ""
+    task: str = ""

@@ -1,0 +1,85 @@
+"""What a reading may know of a run's earlier checks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from watchkeeper.domain.values.basic import Step
+from watchkeeper.domain.values.observation.measured import Level, Measured, Pace
+from watchkeeper.domain.values.observation.sources import CapacityFacts
+
+
+class PastCheck(NamedTuple):
+    """What is remembered of a check. A tuple: one is made for each check of a history that is read.
+
+    Attributes:
+        at: When it was made.
+        version: Its place in the run's events.
+        instance: The instance that was looked at.
+        listed: The checkpoints' store answered.
+        incomplete: Paths of the checkpoints without their metadata.
+        left: Complete checkpoints, and the one that was being written.
+        new_steps: Steps of complete checkpoints that were seen for the first time.
+        capacity: What the job waited for or had.
+        step: The step shown.
+        metrics: The newest values by name.
+        source: See `Measured`; empty where nothing was measured.
+        segment: See `Measured`.
+        losses: See `Measured`.
+        measured: All that was measured, of the newest check, and of the newest that measured any.
+        levels: By their field in `Measured`: those that no later check measured again.
+        pace: The pace, where it has a baseline and no later check measured it again.
+        lost: The orchestrator answered and could not account for the job.
+        tracked: The tracker answered.
+        clocks: The newest times that the tracker and the checkpoints' store gave.
+    """
+
+    at: datetime
+    version: int
+    instance: str
+    listed: bool
+    incomplete: tuple[str, ...]
+    left: int
+    new_steps: tuple[Step, ...]
+    capacity: CapacityFacts | None
+    step: Step | None
+    metrics: Mapping[str, float]
+    source: str
+    segment: int
+    losses: tuple[tuple[Step, float], ...]
+    measured: Measured | None
+    levels: Mapping[str, Level]
+    pace: Pace | None
+    lost: bool
+    tracked: bool
+    clocks: tuple[datetime | None, ...]
+
+
+class LossAt(NamedTuple):
+    """A loss that was logged at a step. A tuple: hundreds are made for a history that is read.
+
+    Attributes:
+        stretch: Which stretch of training logged it: the instance, and how often it stepped back.
+        slack: What rounding may have taken from it.
+    """
+
+    step: int
+    loss: float
+    stretch: tuple[str, int]
+    slack: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedLineage:
+    """What was trained beyond a step, up to an instance, and left.
+
+    Attributes:
+        through: The last instance that wrote it.
+        at: When it was rejected: what is written later belongs to another lineage.
+    """
+
+    above_step: int
+    through: str
+    reason: str
+    at: datetime

@@ -1,0 +1,26 @@
+"""How far a run's instances came, without what rollbacks left behind."""
+
+from watchkeeper.domain.run.run import Run
+
+
+def rolled_back_to(run: Run) -> dict[str, int]:
+    """Return, by instance, the lowest step to which a rollback took the run back after it."""
+    names = [one.plan.instance for one in run.instances]
+    lowest: dict[str, int] = {}
+    for left in run.manoeuvres.lineages:
+        through = names.index(left.through) + 1 if left.through in names else 0
+        for name in names[:through]:
+            lowest[name] = min(left.above_step, lowest.get(name, left.above_step))
+    return lowest
+
+
+def highest_before(run: Run, instance: str) -> int | None:
+    """Return the highest step of earlier instances; what was rolled back does not count."""
+    cut, highest = rolled_back_to(run), None
+    for one in run.instances:
+        if one.plan.instance == instance:
+            break
+        if one.step_best is not None:
+            reached = min(one.step_best, cut.get(one.plan.instance, one.step_best))
+            highest = reached if highest is None else max(highest, reached)
+    return highest

@@ -1,0 +1,1 @@
+"""What is seen outside at one time, before any rule judges it."""

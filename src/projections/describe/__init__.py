@@ -1,0 +1,1 @@
+"""The words for each event: event line, headline, logbook entry."""

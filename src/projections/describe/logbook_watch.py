@@ -1,0 +1,279 @@
+"""What a check adds to a logbook: one short line, or the entry that says training began."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from watchkeeper.domain.reading.progress.progress import render_progress
+from watchkeeper.domain.run.queries import health_words, is_unproven
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.basic import TERMINAL, JobState, Reading, SourceState, is_buffered
+from watchkeeper.domain.values.check import Health, Progress
+from watchkeeper.domain.values.contract.contract import cadence_of
+from watchkeeper.domain.values.durations import render_duration
+from watchkeeper.projections.figures import elapsed, human, value
+from watchkeeper.projections.logbook.state import (
+    Current,
+    Facts,
+    Key,
+    Kind,
+    Logbook,
+    Seen,
+    clock_time,
+    opened,
+    said,
+    ticked,
+)
+from watchkeeper.projections.quoting import code, prose
+
+HEALTHY = "healthy"
+
+_LOSS = ("loss", "train/loss")
+_THROUGHPUT = ("tokens_per_second", "throughput/tokens_per_second")
+"""Names under which training loops log what people read first."""
+
+_CHECKPOINTS_KEPT = 64
+"""Listed checkpoints remembered for their kind; a check names at most 32."""
+
+
+def checked(book: Logbook, data: CheckRecorded, at: datetime) -> Logbook:
+    """Fold one check in."""
+    before = book.facts
+    book = _learn(book, data, at)
+    current = book.facts.current
+    if current is None or current.name != data.instance:
+        return book
+    if current.job is not None:
+        return ticked(book, f"{current.name} ended, decision waits for a source", at, _late(data))
+    if data.job is not None and data.job.state in TERMINAL:
+        return book  # The entry about the end follows in the same append.
+    if current.training_at is not None and _not_training(before):
+        return _training(book, current, data, at, _passed(before, book.facts))
+    title, text = _line(book, before, current, data, at)
+    silent = _troubles(data, before.check)
+    expected = "".join(f"; {prose(one)}" for one in data.expected)
+    return ticked(book, title, at, f"{text}{_passed(before, book.facts)}{silent}{expected}")
+
+
+def _not_training(facts: Facts) -> bool:
+    return facts.current is None or facts.current.training_at is None
+
+
+def numbers(facts: Facts, data: CheckRecorded) -> str:
+    """Return progress, loss, throughput and newest checkpoint of a check, as far as known."""
+    contract = facts.contract
+    final = contract.final_step.value if contract is not None else None
+    parts = ["no step seen"]
+    if data.progress is not None:
+        parts = [render_progress(data.progress.step, data.progress.uncertainty, final)]
+    loss = next((data.metrics[name] for name in _LOSS if name in data.metrics), None)
+    if loss is not None:
+        parts.append(f"loss {value(loss)}")
+    rate = next((data.metrics[name] for name in _THROUGHPUT if name in data.metrics), None)
+    if rate is not None:
+        parts.append(f"{human(rate)} tokens/s")
+    newest = newest_checkpoint(facts, data)
+    return ", ".join([*parts, f"newest checkpoint {newest}"] if newest else parts)
+
+
+def newest_checkpoint(facts: Facts, data: CheckRecorded) -> str:
+    """Return the newest complete checkpoint at a check; empty while its store gave no answer."""
+    if any(r.source == "checkpoints" and r.state is not SourceState.FRESH for r in data.readings):
+        return ""
+    if not data.checkpoints_complete:
+        return "none yet"
+    step = data.checkpoints_complete[-1]
+    seen = facts.checkpoints.get(step)
+    return f"step-{step} ({seen.kind.value})" if seen is not None else f"step-{step}"
+
+
+def incomplete_checkpoints(data: CheckRecorded) -> list[str]:
+    """Name the checkpoints of a check that are newer than the newest complete one."""
+    newest = data.checkpoints_complete[-1] if data.checkpoints_complete else -1
+    return [
+        f"step-{c.step} incomplete: {prose(c.reason)}"
+        for c in data.checkpoints_incomplete
+        if c.step > newest
+    ]
+
+
+def _learn(book: Logbook, data: CheckRecorded, at: datetime) -> Logbook:
+    facts = book.facts
+    listed = {c.step: Seen(c.kind, c.written_at) for c in data.new_checkpoints}
+    kept = {**facts.checkpoints, **listed}
+    newest = {step: kept[step] for step in sorted(kept)[-_CHECKPOINTS_KEPT:]}
+    ended = data.job is not None and data.job.state in TERMINAL
+    well = data.health is Health.HEALTHY and data.job is not None and not ended
+    facts = replace(
+        facts,
+        check=data,
+        checked_at=at,
+        healthy_at=at if well else facts.healthy_at,
+        checkpoints=newest,
+        current=_moved(facts.current, data, at),
+    )
+    return replace(book, facts=_cleared_obstacle(_counted(facts, book.facts, at), data))
+
+
+def _moved(current: Current | None, data: CheckRecorded, at: datetime) -> Current | None:
+    if current is None or current.name != data.instance or data.progress is None:
+        return current
+    before = current.progress
+    if before is None or data.progress.step != before.step:
+        current = replace(current, progress=data.progress, moved_at=at)
+    start = current.request.plan.resume_step or 0
+    if current.training_at is None and data.progress.step > start:
+        current = replace(current, training_at=at)
+    return current
+
+
+def _counted(facts: Facts, before: Facts, at: datetime) -> Facts:
+    """Count the time up to an instance's first seen step as lost: start-up, or work done again."""
+    current = facts.current
+    if current is None or current.training_at is None or not _not_training(before):
+        return facts
+    since = current.launched_at
+    if facts.down_since is not None:
+        step = current.request.plan.resume_step
+        source = facts.checkpoints.get(step) if step is not None else None
+        since = source.written_at if source is not None else None
+    if since is None:
+        return replace(facts, lost_known=False)
+    return replace(facts, lost=(*facts.lost, (since, at)))
+
+
+def _cleared_obstacle(facts: Facts, data: CheckRecorded) -> Facts:
+    obstacle = facts.obstacle
+    if obstacle is None or obstacle.step is None or data.progress is None:
+        return facts
+    passed = _lowest(data.progress) > obstacle.step + obstacle.step_uncertainty
+    return replace(facts, obstacle=None) if passed else facts
+
+
+def _lowest(progress: Progress) -> int:
+    return progress.step - progress.uncertainty
+
+
+def _passed(before: Facts, after: Facts) -> str:
+    obstacle = before.obstacle
+    if obstacle is None or after.obstacle is not None:
+        return ""
+    return f"; past ~{obstacle.step}, where {obstacle.instance} ended"
+
+
+def _line(
+    book: Logbook, before: Facts, current: Current, data: CheckRecorded, at: datetime
+) -> tuple[str, str]:
+    """Return the running entry that a check's line belongs to, and the line."""
+    said_so = numbers(book.facts, data) + _standing(book, before, current, data)
+    untouched = f"health stays {data.health.value}"
+    if data.job is None:
+        return "orchestrator unavailable", f"no word on the job, {untouched}; {said_so}"
+    state = data.job.state
+    if state in (JobState.UNKNOWN, JobState.NOT_FOUND):
+        word = state.value.upper()
+        return f"{current.name} unaccounted for", f"{word}, {untouched}; {said_so}"
+    if state is JobState.PENDING:
+        since = elapsed(at - (current.launched_at or at))
+        return f"{current.name} starting", f"PENDING for {since}: the orchestrator has not begun it"
+    if current.training_at is None:
+        start = current.request.plan.resume_step or 0
+        where = f" at ~{data.progress.step}" if data.progress is not None else ""
+        return f"{current.name} starting", f"RUNNING{where}, no step beyond {start} seen yet"
+    title = HEALTHY if data.health is Health.HEALTHY else health_words(data)
+    return title, said_so
+
+
+def _standing(book: Logbook, before: Facts, current: Current, data: CheckRecorded) -> str:
+    """Say that the step shown is the one of an earlier check: RUNNING alone means nothing."""
+    was = before.current
+    if was is None or was.name != current.name or data.progress is None or was.progress is None:
+        return ""
+    if was.progress.step != data.progress.step or current.moved_at is None:
+        return ""
+    return f", same step since {clock_time(book, current.moved_at)}"
+
+
+def _troubles(data: CheckRecorded, before: CheckRecorded | None) -> str:
+    """Name the sources without a fresh answer; the reason once, not at each check."""
+    same = before is not None and before.instance == data.instance
+    readings = before.readings if before is not None and same else ()
+    known = {(r.source, r.state, r.reason) for r in readings}
+    silent = [r for r in data.readings if r.state is not SourceState.FRESH]
+    still = [r for r in silent if (r.source, r.state, r.reason) in known]
+    fresh = [r for r in silent if r not in still]
+    # What buffers by design is said once; it will be so until the end.
+    still = [r for r in still if not is_buffered(r)]
+    parts = [f"{', '.join(r.source for r in still)} still without a fresh answer"] if still else []
+    return "".join(f"; {part}" for part in [*_grouped(fresh), *parts])
+
+
+def troubles(data: CheckRecorded) -> list[str]:
+    """Name the sources of a check without a fresh answer, and why."""
+    return _grouped([r for r in data.readings if r.state is not SourceState.FRESH or r.reason])
+
+
+def _grouped(readings: list[Reading]) -> list[str]:
+    """Say what several sources have in common once: one outage often takes more than one."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for reading in readings:
+        groups.setdefault((reading.state.value, reading.reason), []).append(reading.source)
+    return [
+        f"{', '.join(sources)} {state}" + (f" ({code(reason)})" if reason else "")
+        for (state, reason), sources in groups.items()
+    ]
+
+
+def _late(data: CheckRecorded) -> str:
+    return "; ".join(troubles(data)) or "all sources answer"
+
+
+def _training(
+    book: Logbook, current: Current, data: CheckRecorded, at: datetime, passed: str
+) -> Logbook:
+    """Open the entry that says that an instance trains, with the proof of what it resumed."""
+    facts = book.facts
+    again = current.request.plan.resume_step is not None
+    book = opened(book, Kind.COMPLETE, at, f"{current.name} resumed" if again else "training")
+    status = f"{health_words(data)}, {numbers(facts, data)}"
+    if facts.down_since is not None:
+        status += f", {elapsed(at - facts.down_since)} after the last end"
+    book = said(book, Key.STATUS, status + passed)
+    proof = [_proof(current, data), _identity(current, facts, data), *troubles(data)]
+    book = said(book, Key.EVIDENCE, "; ".join(text for text in proof if text))
+    contract = facts.contract
+    often = render_duration(cadence_of(contract)) if contract is not None else ""
+    return said(book, Key.NEXT, f"checks every {often}" if often else "")
+
+
+def _proof(current: Current, data: CheckRecorded) -> str:
+    decided = current.request.plan.resume_step
+    said_step = data.startup.resumed_step
+    if decided is None:
+        if said_step is not None:
+            return (
+                f"the log says it resumed from step {said_step}, though nothing was to be resumed"
+            )
+        return "steps move; a start from scratch, as planned"
+    if said_step == decided:
+        where = f"the log says resumed step {decided} = decided step {decided}"
+        # Older checks never say that the proof is due: what was written of them stays.
+        open_yet = is_unproven(data)
+        return (
+            f"{where}; its losses are not compared yet" if open_yet else f"{where}: resume proven"
+        )
+    if said_step is not None:
+        return f"the log says resumed step {said_step}, decided was step {decided}: not as decided"
+    if data.startup.scratch:
+        return f"the log says it started from scratch, decided was step {decided}: not as decided"
+    return f"decided step {decided}; the log does not say which step was resumed: not proven"
+
+
+def _identity(current: Current, facts: Facts, data: CheckRecorded) -> str:
+    if not data.tracker_id or facts.contract is None:
+        return ""
+    wanted = current.request.plan.tracker_id
+    if data.tracker_id == wanted != facts.contract.tracker.id:
+        return f"the tracker shows the instance's own id {code(wanted)}"
+    if data.tracker_id == wanted:
+        return f"the tracker shows the contract's id {code(wanted)}"
+    return f"the tracker shows {code(data.tracker_id)}, the contract says {code(wanted)}"

@@ -1,0 +1,81 @@
+"""Which events of a run `why` explains where nobody names one."""
+
+from collections.abc import Iterator, Sequence
+
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised
+from watchkeeper.domain.run.launch import (
+    InstanceLaunched,
+    LaunchApproved,
+    LaunchRefused,
+    LaunchRequested,
+    PreflightRecorded,
+)
+from watchkeeper.domain.run.open_questions import is_answered
+from watchkeeper.domain.run.questions import EscalationRaised
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.run.seal import SealBlocked, SealVerified
+from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.projections.why import TOLD, blocks_of, question_by
+
+_EXPLAINED = DecisionMade | FindingOpened | FindingRaised
+
+_ENDED_BY: dict[type[object], tuple[type[object], ...]] = {
+    PreflightRecorded: (LaunchApproved, LaunchRequested),
+    LaunchRefused: (InstanceLaunched,),
+    SealBlocked: (SealVerified,),
+}
+"""Blocks, each with the events that show it is over."""
+
+
+def to_explain(run: Run, history: Sequence[Event]) -> list[int]:
+    """Return the versions of one or two events; none without a history.
+
+    The first is what asks the newest open question, else the newest decision, finding or block
+    that holds, else the newest check. A success is followed by the end before it.
+    """
+    asked = [name for name, question in run.questions.items() if not is_answered(run, question)]
+    for event in reversed(history) if asked else ():
+        if isinstance(event.data, EscalationRaised) and event.data.question == asked[-1]:
+            return [_asking(history, event)]
+    found = list(_mattering(history))
+    if not found:
+        found = [event for event in reversed(history) if isinstance(event.data, CheckRecorded)]
+        return [event.version for event in (*found, *reversed(history))][:1]
+    newest = found[0].data
+    success = isinstance(newest, DecisionMade) and newest.action is Action.VERIFY
+    ends = [e.version for e in found[1:] if success and isinstance(e.data, DecisionMade)]
+    return [found[0].version, *ends[:1]]
+
+
+def _mattering(history: Sequence[Event]) -> Iterator[Event]:
+    """Yield decisions, findings and blocks, the newest first; what is over is left out."""
+    later: set[type[object]] = set()
+    cleared: set[str] = set()
+    for event in reversed(history):
+        data = event.data
+        match data:
+            case DecisionMade():
+                # A finding says more than the decision that reports it.
+                matters = data.action not in TOLD
+            case FindingOpened() | FindingRaised():
+                matters = data.kind not in cleared
+            case PreflightRecorded():
+                matters = bool(blocks_of(data))
+            case FindingCleared():
+                cleared.add(data.kind)
+                matters = False
+            case _:
+                matters = isinstance(data, LaunchRefused | SealBlocked)
+        if matters and not later.intersection(_ENDED_BY.get(type(data), ())):
+            yield event
+        later.add(type(data))
+
+
+def _asking(history: Sequence[Event], asked: Event) -> int:
+    """Return the finding or decision that asks a question; the question where there is none."""
+    for event in history[max(asked.version - 3, 0) : asked.version - 1]:
+        if isinstance(event.data, _EXPLAINED) and question_by(history, event):
+            return event.version
+    return asked.version

@@ -1,0 +1,148 @@
+"""The two tables of a logbook: the run contract at its head, and each launched instance."""
+
+import shlex
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from watchkeeper.domain.run.launch import InstanceLaunched
+from watchkeeper.domain.values.contract.contract import Contract, Lane
+from watchkeeper.domain.values.contract.plan import LaunchPlan
+from watchkeeper.domain.values.contract.tracker import tracker_place
+from watchkeeper.domain.values.durations import render_duration
+from watchkeeper.projections.figures import stamp
+from watchkeeper.projections.logbook.state import Facts, Logbook, heading
+from watchkeeper.projections.quoting import WORDS_MAX, code, one_line, prose
+from watchkeeper.projections.series import grown
+
+_COMMAND_MAX = 8_000
+"""Characters kept of a command line, so that an exact one is never cut in practice."""
+
+_RESTATED = "Dirty tree"
+"""Written out for each instance, so that nobody has to look back to be sure."""
+
+_TRACKERS = {"wandb": "W&B"}
+"""What people call a tracker, by its kind; the others are just the tracker."""
+
+
+def render_head(contract: Contract) -> str:
+    """Return title and run contract, with its final newline."""
+    kind = "Hero Run Logbook" if contract.lane is Lane.HERO else "Run Logbook"
+    tracker = contract.tracker
+    names = [tracker.display_name] if tracker.display_name else []
+    names.append(f"resume: {tracker.resume or 'not stated'}")
+    place = code(tracker_place(tracker))
+    label = _TRACKERS.get(tracker.kind, "Tracker")
+    source = contract.final_step.source
+    waived = "none (waived in the contract)" if contract.issue == "none" else ""
+    bullets = {
+        "DRI": prose(contract.dri) or "not named",
+        "Goal": prose(contract.goal),
+        "Stop/escalation criteria": prose(contract.stop),
+        "Issue": waived or prose(contract.issue),
+        label: f"{prose(tracker.id) or 'no id'} ({prose(', '.join(names))}), {place}",
+        "Output root": code(contract.output_root, WORDS_MAX),
+        "Final step": f"{contract.final_step.value} (from {code(source) if source else 'nowhere'})",
+    }
+    stopping = _stopping(contract)
+    bullets |= {"Stopping point of the watch": stopping} if stopping else {}
+    lines = [f"- {name}: {text}\n" for name, text in bullets.items()]
+    title = f"# {prose(contract.title) or contract.run}: {kind}\n"
+    return "".join([title, "\n## Run Contract\n", *lines])
+
+
+def _stopping(contract: Contract) -> str:
+    point = contract.stopping
+    parts = (
+        f"step {point.step}" if point.step else "",
+        stamp(point.at, ZoneInfo(contract.timezone)) if point.at is not None else "",
+        point.event.replace("_", " "),
+    )
+    return ", or ".join(part for part in parts if part)
+
+
+def add_instance(book: Logbook, data: InstanceLaunched) -> Logbook:
+    """Add a launched instance; what did not change since an earlier one is said so."""
+    facts = book.facts
+    stated = dict(facts.stated)
+    lines: list[str] = []
+    for label, text in _bullets(facts, data).items():
+        before, instance = stated.get(label, ("", ""))
+        if text == before and label != _RESTATED:
+            lines.append(f"- {label}: unchanged from {instance}\n")
+            continue
+        stated[label] = (text, data.instance)
+        lines.append(f"- {label}: {text}\n")
+    apart = "\n" if len(book.instances) else ""
+    text = apart + heading(book, data.launched_at, data.instance) + "".join(lines)
+    return replace(book, instances=grown(book.instances, text), facts=replace(facts, stated=stated))
+
+
+def _bullets(facts: Facts, data: InstanceLaunched) -> dict[str, str]:
+    contract = facts.contract
+    plan = facts.current.request.plan if facts.current is not None else None
+    source = contract.final_step.source if contract is not None else ""
+    hardware = ", ".join(part for part in (data.hardware, data.topology) if part)
+    return {
+        "Command": code(shlex.join(data.command), _COMMAND_MAX) + _environment(plan),
+        "Git SHA": f"{data.git_sha} on {code(data.branch)}",
+        "Dirty tree": _dirty(facts, data),
+        "Source bundle/container": code(data.bundle) if data.bundle else "none stated",
+        "Hardware/topology": prose(hardware) or "not stated",
+        "`initialize_from`": _initialized(facts, data),
+        "Final step": f"{data.final_step}" + (f" (from {code(source)})" if source else ""),
+        "Checkpoint policy": prose(data.checkpoint_policy),
+        "Babysitter/check cadence": _cadence(facts, data),
+        "Job": f"{code(data.submission_id)} on {_place(data)}"
+        + (", adopted" if data.adopted else ""),
+    }
+
+
+def _place(data: InstanceLaunched) -> str:
+    same = data.orchestrator == data.cluster
+    return prose(data.orchestrator if same else f"{data.orchestrator} {data.cluster}")
+
+
+def _environment(plan: LaunchPlan | None) -> str:
+    if plan is None:
+        return ""
+    named = [f"{code(name)} by name" for name in plan.env_from]
+    plain = [code(f"{name}={text}") for name, text in sorted(plan.env.items())]
+    return f" (environment: {', '.join(plain + named)})" if plain or named else ""
+
+
+def _dirty(facts: Facts, data: InstanceLaunched) -> str:
+    if not data.dirty:
+        return "no"
+    approval = facts.current.request.approval if facts.current is not None else ""
+    by = facts.approvals.get(approval, "nobody on record")
+    patch = f"patch identity {data.patch}" if data.patch else "patch identity not recorded"
+    patch += f", kept as evidence {data.patch_kept}" if data.patch_kept else ""
+    if data.dirty_consent:
+        who = facts.approvals.get(data.dirty_consent, "nobody on record")
+        return f"yes, by consent {data.dirty_consent} of {who}, {patch}"
+    return f"yes, approved by {by} ({approval}), {patch}"
+
+
+def _initialized(facts: Facts, data: InstanceLaunched) -> str:
+    if not data.resume_from:
+        return "none"
+    reason = facts.current.request.reason if facts.current is not None else "launch"
+    path = code(data.resume_from, WORDS_MAX)
+    if reason in ("launch", "adopt"):
+        return path
+    return f"step-{data.resume_step} of this run ({reason}), {path}"
+
+
+def _cadence(facts: Facts, data: InstanceLaunched) -> str:
+    contract = facts.contract
+    often = render_duration(data.watch_cadence)
+    if contract is None:
+        return f"{prose(data.watch_holder)}, {often}"
+    if contract.watch.declined:
+        return f"declined: {prose(contract.watch.declined)}"
+    first = render_duration(contract.watch.after_submit)
+    steady = render_duration(min(contract.watch.stabilizing, data.watch_cadence))
+    return (
+        f"{one_line(data.watch_holder)}, {often} "
+        f"({first} after launch, then {steady} until training is seen)"
+    )

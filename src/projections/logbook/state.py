@@ -1,0 +1,249 @@
+"""The logbook as a fold: text that only ever grows, and the facts that later lines need.
+
+A pushed entry must never change. So the fold keeps no entries that it could edit: it keeps text,
+and every function here adds to its end. What a later line needs to know lies in `Facts`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from enum import Enum, IntEnum
+
+from watchkeeper.domain.run.ends import FailureClassified
+from watchkeeper.domain.run.launch import LaunchRequested, PreflightRecorded
+from watchkeeper.domain.run.seal import SealVerified
+from watchkeeper.domain.run.watch import CheckRecorded, Holder
+from watchkeeper.domain.values.basic import CheckpointKind, JobFacts
+from watchkeeper.domain.values.check import Progress
+from watchkeeper.domain.values.contract.contract import Contract, cadence_of
+from watchkeeper.projections.figures import stamp
+from watchkeeper.projections.series import Series, grown
+
+
+class Key(IntEnum):
+    """The lines of an entry, in the order that the procedure prescribes."""
+
+    NOTHING = 0
+    STATUS = 1
+    EVIDENCE = 2
+    DECISION = 3
+    NEXT = 4
+
+
+class Kind(Enum):
+    """What an entry is about: it decides which later events may still add lines to it."""
+
+    CHECKS = "one line for each check"
+    LAUNCH = "a launch under way"
+    END = "an instance that ended, was refused or blocked; a decision follows"
+    FINDING = "a finding; a question may follow"
+    ANSWER = "an answered question; a decision may follow"
+    COMPLETE = "complete: nothing is added"
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """The last entry, which alone may still grow at its end.
+
+    Attributes:
+        title: For a running entry of checks: what its lines have in common.
+        day: The day of its newest time, as YYYY-MM-DD in the contract's zone.
+        written: The last of its prescribed lines.
+        shown: The recorded evidence that its lines show, so that none is shown twice.
+    """
+
+    kind: Kind = Kind.COMPLETE
+    title: str = ""
+    day: str = ""
+    written: Key = Key.NOTHING
+    shown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A checkpoint as the store listed it."""
+
+    kind: CheckpointKind
+    written_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The newest instance.
+
+    Attributes:
+        request: What was asked for, and by which rule.
+        launched_at: None while the orchestrator is not known to have it.
+        training_at: The first check that showed a step beyond its start.
+        ended_at: When it ended, as well as is known.
+        job: The orchestrator's last word.
+        progress: The newest step seen.
+        moved_at: The check at which that step was first seen.
+    """
+
+    request: LaunchRequested
+    launched_at: datetime | None = None
+    training_at: datetime | None = None
+    ended_at: datetime | None = None
+    job: JobFacts | None = None
+    progress: Progress | None = None
+    moved_at: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """Its short name, such as `i1`."""
+        return self.request.plan.instance
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What later lines need of earlier events.
+
+    Attributes:
+        preflight: The newest, for the launch that rests on it.
+        approvals: Who gave each, by its name; of consents as well.
+        stated: What the bullets of launched instances said last: text and instance, by label.
+        first_launched_at: When the first instance was launched.
+        ends: How many instances ended badly.
+        down_since: When the newest of them ended.
+        check: The newest check, with its time.
+        healthy_at: The newest healthy check.
+        checkpoints: The newest that were listed as complete, by step.
+        failures: All so far, oldest first.
+        judged: Whether a decision stated cause and outlook of the newest failure.
+        obstacle: The failure that training has not passed yet.
+        stop_asked: The instance whose end a human asked for, and the event; empty and 0.
+        relaunch_asked: The instance whose relaunch or rollback a human asked for; empty for none.
+        relaunch_version: The event in which they did.
+        left: Why the newest rejected lineage was left; empty for none.
+        lineage: The head's line about the run's ancestors; empty for none.
+        holder: Who holds the watch.
+        lost: Spans of time that count for nothing: start-up, and work that was done again.
+        lost_known: Whether all such spans are known.
+        verified: What the seal rests on.
+    """
+
+    contract: Contract | None = None
+    preflight: PreflightRecorded | None = None
+    approvals: Mapping[str, str] = field(default_factory=dict[str, str])
+    stated: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    current: Current | None = None
+    first_launched_at: datetime | None = None
+    ends: int = 0
+    down_since: datetime | None = None
+    check: CheckRecorded | None = None
+    checked_at: datetime | None = None
+    healthy_at: datetime | None = None
+    checkpoints: Mapping[int, Seen] = field(default_factory=dict[int, Seen])
+    failures: tuple[FailureClassified, ...] = ()
+    judged: bool = False
+    obstacle: FailureClassified | None = None
+    stop_asked: str = ""
+    stop_version: int = 0
+    relaunch_asked: str = ""
+    relaunch_version: int = 0
+    left: str = ""
+    lineage: str = ""
+    holder: Holder | None = None
+    lost: tuple[tuple[datetime, datetime], ...] = ()
+    lost_known: bool = True
+    verified: SealVerified | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An event's time and short name, for corrections that point back at it."""
+
+    at: datetime
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Logbook:
+    """A run's logbook, folded from its events.
+
+    Attributes:
+        version: The newest event folded in.
+        zone: The contract's; every time in the file is written in it.
+        head: Title and run contract: the one part that shows current values.
+        instances: The text of the launched instances, in pieces.
+        entries: The text of the event log, in pieces.
+        marks: One for each event.
+    """
+
+    version: int = 0
+    zone: tzinfo = UTC
+    head: str = ""
+    instances: Series[str] = field(default_factory=Series[str])
+    entries: Series[str] = field(default_factory=Series[str])
+    marks: Series[Mark] = field(default_factory=Series[Mark])
+    last: Last = field(default_factory=Last)
+    facts: Facts = field(default_factory=Facts)
+
+
+def heading(book: Logbook, at: datetime, title: str) -> str:
+    """Return the heading of an entry or an instance."""
+    return f"### {stamp(at, book.zone)} - {title}\n"
+
+
+def opened(book: Logbook, kind: Kind, at: datetime, title: str) -> Logbook:
+    """Open an entry in the event log.
+
+    Args:
+        book: The logbook.
+        kind: What it is about.
+        at: Its time.
+        title: One line without markup from outside.
+    """
+    apart = "\n" if len(book.entries) else ""
+    last = Last(kind, title, _day(book, at), Key.NOTHING)
+    text = apart + heading(book, at, title)
+    return replace(book, entries=grown(book.entries, text), last=last)
+
+
+def said(book: Logbook, key: Key, text: str, *, shown: tuple[str, ...] = ()) -> Logbook:
+    """Add one of the prescribed lines to the last entry; nothing where there is nothing to say.
+
+    Args:
+        book: The logbook.
+        key: Which line; never one that comes before those already written.
+        text: One line, quoted where it comes from outside.
+        shown: The recorded evidence that it shows.
+    """
+    if not text:
+        return book
+    assert key > book.last.written, f"{key.name} after {book.last.written.name} in one entry"
+    line = f"- {key.name.capitalize()}: {text}\n"
+    last = replace(book.last, written=key, shown=book.last.shown + shown)
+    return replace(book, entries=grown(book.entries, line), last=last)
+
+
+def ticked(book: Logbook, title: str, at: datetime, text: str) -> Logbook:
+    """Add one check's line to the running entry of that title, or open one."""
+    if book.last.kind is not Kind.CHECKS or book.last.title != title:
+        book = opened(book, Kind.CHECKS, at, title)
+    day = _day(book, at)
+    when = clock_time(book, at) if day == book.last.day else f"{day} {clock_time(book, at)}"
+    last = replace(book.last, day=day)
+    return replace(book, entries=grown(book.entries, f"- {when} {text}\n"), last=last)
+
+
+def takes(book: Logbook, key: Key, *kinds: Kind) -> bool:
+    """Say whether the last entry is of one of these kinds and may still take a line."""
+    return book.last.kind in kinds and key > book.last.written
+
+
+def clock_time(book: Logbook, at: datetime) -> str:
+    """Write a time of day; with seconds where checks are closer than a minute."""
+    contract = book.facts.contract
+    close = contract is not None and cadence_of(contract) < timedelta(minutes=1)
+    return at.astimezone(book.zone).strftime("%H:%M:%S" if close else "%H:%M")
+
+
+def exact_time(book: Logbook, at: datetime) -> str:
+    """Write a time of day to the second."""
+    return at.astimezone(book.zone).strftime("%H:%M:%S")
+
+
+def _day(book: Logbook, at: datetime) -> str:
+    return at.astimezone(book.zone).strftime("%Y-%m-%d")

@@ -1,0 +1,1 @@
+"""What subscribers see of an event."""

@@ -1,0 +1,1 @@
+"""Status of a run and of the fleet."""

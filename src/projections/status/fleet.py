@@ -1,0 +1,362 @@
+"""Reads the rows of `status` into what a DRI looks at: who needs someone comes first.
+
+Standard library only: `status` must answer at once, also on a tired machine.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol, cast
+
+from watchkeeper.projections.figures import count, elapsed, time_of
+from watchkeeper.projections.quoting import one_line
+from watchkeeper.projections.status.live_row import live_rows
+from watchkeeper.projections.status.monitor_accuracy import fleet_keeper, keeper_document
+from watchkeeper.projections.status.rows import SHAPE, EffectsRow, OutboxRow, QuestionRow, RunRow
+
+_STALE_CADENCES = 2
+"""More cadences than this without a check, while something is due, are a stale monitor (H1)."""
+
+LATE_AFTER = timedelta(minutes=10)
+"""An effect that was first tried longer ago than this, and is not confirmed, is late."""
+
+_LATE_ATTEMPTS = 3
+"""As is one that failed as often as this: a remote that blinks once needs nobody."""
+
+_OVER = ("sealed", "stopped", "abandoned", "superseded")
+
+
+class StoredRow(Protocol):
+    """A row as the store returns it."""
+
+    @property
+    def run(self) -> str:
+        """The run's slug."""
+        ...
+
+    @property
+    def part(self) -> str:
+        """`run` or `effects`."""
+        ...
+
+    @property
+    def row(self) -> str:
+        """JSON text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One reason for which a run needs someone.
+
+    Attributes:
+        kind: `proposal`, `question`, `approval`, `unreadable`, `monitor`, `seal` or `launch`.
+        since: Since when; none when the run does not know.
+        says: What is true, in a sentence.
+        do: The exact next commands.
+    """
+
+    kind: str
+    since: datetime | None
+    says: str
+    do: tuple[str, ...]
+
+
+KINDS = ("proposal", "question", "approval", "unreadable", "monitor", "seal", "launch")
+"""The reasons in the order in which they are answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One run as it is shown.
+
+    Attributes:
+        row: As written with its newest event; none when it cannot be read.
+        effects: None before the first result of an effect.
+        monitor_stale: The watch is late; it says nothing about the run.
+        needs: Why it needs someone, the most urgent first.
+        lineage: The chain of runs that it is a part of, oldest first; empty when it stands alone.
+    """
+
+    run: str
+    phase: str
+    row: RunRow | None
+    effects: EffectsRow | None
+    monitor_stale: bool
+    needs: tuple[Need, ...]
+    lineage: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All runs, in the order in which they are shown.
+
+    Attributes:
+        runs: Those that need someone, then those that go on, then those that are over.
+        late: Effects that did not get through for long or often, as run and why.
+        retried: How many did not get through yet, and are tried again before anybody need look.
+        checked_at: The newest check of any run.
+    """
+
+    runs: tuple[View, ...]
+    late: tuple[tuple[str, str], ...]
+    checked_at: datetime | None
+    retried: int = 0
+
+    @property
+    def needing(self) -> tuple[View, ...]:
+        """The runs that need someone."""
+        return tuple(view for view in self.runs if view.needs)
+
+    @property
+    def going(self) -> tuple[View, ...]:
+        """The runs that go on by themselves."""
+        return tuple(v for v in self.runs if not v.needs and v.phase not in _OVER)
+
+    @property
+    def over(self) -> tuple[View, ...]:
+        """The runs that are closed."""
+        return tuple(v for v in self.runs if not v.needs and v.phase in _OVER)
+
+
+def fleet(rows: Iterable[StoredRow], now: datetime) -> Fleet:
+    """Merge the rows of all runs and judge what depends on the time of reading.
+
+    Args:
+        rows: As the store returns them, in any order.
+        now: The time; what is late is late at this moment.
+    """
+    parts: dict[str, dict[str, str]] = {}
+    for stored in live_rows(rows):
+        parts.setdefault(stored.run, {})[stored.part] = stored.row
+    found = _linked([_view(run, found, now) for run, found in parts.items()])
+    views = sorted(found, key=_order)
+    told = [
+        (view.run, says, late)
+        for view in views
+        if view.effects is not None
+        for says, late in troubles(view.effects, now)
+    ]
+    late = tuple((run, says) for run, says, is_late in told if is_late)
+    checks = [at for view in views if view.row and (at := when(view.row["last_check"]))]
+    return Fleet(tuple(views), late, max(checks, default=None), len(told) - len(late))
+
+
+def _linked(views: list[View]) -> list[View]:
+    """Tell each run the chain that it is a part of, as far as the rows know it."""
+    rows = {view.run: view.row for view in views if view.row is not None}
+    linked: list[View] = []
+    for view in views:
+        row = rows.get(view.run)
+        chain = [*row.get("ancestors", []), view.run] if row is not None else [view.run]
+        # A run is in its chain once, so this ends also where rows name each other.
+        while (last := rows.get(chain[-1])) is not None and "successor" in last:
+            if last["successor"] in chain:
+                break
+            chain.append(last["successor"])
+        linked.append(replace(view, lineage=tuple(chain) if len(chain) > 1 else ()))
+    return linked
+
+
+def document(seen: Fleet) -> dict[str, Any]:
+    """Return the fleet for programs: every row, with what was judged at the time of reading.
+
+    The keeper's own errors stand beside them, summed over all runs, also where there are none.
+    """
+    return {
+        "checked_at": seen.checked_at.isoformat() if seen.checked_at is not None else None,
+        "runs": [run_document(view) for view in seen.runs],
+        "keeper": fleet_keeper(view.row for view in seen.runs),
+    }
+
+
+def run_document(view: View) -> dict[str, Any]:
+    """Return one run for programs."""
+    needs = [
+        {
+            "kind": need.kind,
+            "since": need.since.isoformat() if need.since is not None else None,
+            "says": need.says,
+            "do": list(need.do),
+        }
+        for need in view.needs
+    ]
+    row: dict[str, Any] = dict(view.row) if view.row is not None else {}
+    if view.row is not None and (keeper := keeper_document(view.row)):
+        row["keeper"] = keeper
+    return {
+        **row,
+        "run": view.run,
+        "phase": view.phase,
+        "monitor_stale": view.monitor_stale,
+        "needs": needs,
+        "lineage": list(view.lineage),
+        "effects": view.effects,
+    }
+
+
+def when(text: str | None) -> datetime | None:
+    """Read a time of a row."""
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _view(run: str, parts: dict[str, str], now: datetime) -> View:
+    row = _read(parts.get("run"))
+    effects = _read(parts.get("effects"))
+    if row is None:
+        why = "its row of status cannot be read by this version of watchkeeper"
+        return View(run, "unreadable", None, effects, False, (_unreadable(why),))
+    stale = _stale(row, now)
+    needs = sorted(_needs(row, stale, now), key=lambda need: KINDS.index(need.kind))
+    return View(run, row["phase"], row, effects, stale, tuple(needs))
+
+
+def _read(text: str | None) -> Any:
+    """Return a row of today's shape; none for another one, or for none at all."""
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    row = cast(dict[str, Any], found)
+    return row if row.get("shape") == SHAPE else None
+
+
+def _stale(row: RunRow, now: datetime) -> bool:
+    due = when(row["due"])
+    if due is None or due > now:
+        return False
+    # A run that was launched after its last check waits from the launch on.
+    known = [at for at in (when(row["last_check"]), when(row["since"])) if at is not None]
+    last = max(known, default=due)
+    return now - last > timedelta(seconds=_STALE_CADENCES * row["cadence_s"])
+
+
+def _needs(row: RunRow, stale: bool, now: datetime) -> Iterable[Need]:
+    run = row["run"]
+    if row["unreadable"]:
+        yield _unreadable(f"after event {row['version']}: {row['unreadable']}")
+    for asked in row.get("proposals", []):
+        what = f"{asked['action'].replace('_', ' ')} of {asked['target']}"
+        says = f"{asked['by']} asks for {what}: {asked['reason']} ({asked['name']})"
+        give = f"watchkeeper consent {run} {asked['name']}"
+        decline = f'watchkeeper revoke {run} {asked["name"]} --reason "..."'
+        yield Need("proposal", when(asked["since"]), says, (give, decline))
+    # A human who ended the run has answered what was asked about it.
+    for question in row["questions"] if row["phase"] not in _OVER else []:
+        answer = " --answer relaunch" if row["phase"] == "interrupted" else ""
+        take = f'watchkeeper ack {run} {question["name"]} --note "..."'
+        says = f"{question['asks']} ({question['rule']}){_answered(question, now)}"
+        if "answered" in question:
+            yield Need("question", when(question["since"]), says, (take,))
+            continue
+        do = (take, f"{take.replace(' --note', answer + ' --note')}") if answer else (take,)
+        yield Need("question", when(question["since"]), says, do)
+    decided = row["decision"]
+    if row["phase"] == "interrupted" and decided is not None and decided["action"] == "notify":
+        # Nothing is asked, and nothing goes on by itself either.
+        do = (f'watchkeeper relaunch {run} --reason "..."',)
+        yield Need("launch", when(row["since"]), f"{decided['because']} ({decided['rule']})", do)
+    if row["approval"]:
+        says = f"approval of plan {row['approval']} asked of {row['dri'] or 'the DRI'}"
+        do = (f"watchkeeper approve {run} --plan {row['approval']}",)
+        yield Need("approval", None, says, do)
+    waits = row.get("rollback")
+    if waits is not None:
+        says = f"rollback to step-{waits['step']} planned, plan {waits['plan']} not approved"
+        yield Need("approval", None, says, (f"watchkeeper approve {run} --plan {waits['plan']}",))
+    if row["blocked"]:
+        yield Need("launch", None, "; ".join(row["blocked"]), ("watchkeeper launch CONTRACT",))
+    if row["phase"] == "cleared":
+        says = "approved, and not launched yet"
+        yield Need("launch", None, says, ("watchkeeper launch CONTRACT",))
+    if row["phase"] == "draft" and not row["approval"] and not row["blocked"]:
+        # A successor is drafted by the command that closes the run before it.
+        says = "drafted, and not launched yet"
+        yield Need("launch", None, says, ("watchkeeper launch CONTRACT",))
+    if stale:
+        last = when(row["last_check"])
+        ago = f"no check for {elapsed(now - last)}" if last is not None else "never checked"
+        alerts = any(found["severity"] == "alert" for found in row["findings"])
+        says = f"monitor stale: {ago}; "
+        ended = row["phase"] == "interrupted"
+        run_is = "the run is interrupted and waits" if ended else "the run itself may be well"
+        says += "its alerts are as of then" if alerts else run_is
+        yield Need("monitor", last, says, (_take(row, now),))
+    if row["seal_missing"] and row["phase"] == "finished":
+        says = f"seal blocked: {'; '.join(row['seal_missing'])}"
+        yield Need("seal", when(row["since"]), says, (f"watchkeeper seal {run}",))
+
+
+def _answered(question: QuestionRow, now: datetime) -> str:
+    """Say how events answered a question; empty where only a human can."""
+    if "answered" not in question:
+        return ""
+    at = when(question.get("cleared"))
+    cleared = f"cleared {time_of(at, now)}" if at is not None else ""
+    told = "; ".join(part for part in (cleared, question["answered"]) if part)
+    return f"; answered by events: {told}; only to be closed"
+
+
+def _take(row: RunRow, now: datetime) -> str:
+    """Return the command that takes the watch: theirs while it is kept for somebody."""
+    until = when(row["lease_until"])
+    kept = row.get("kept_for", "") if until is not None and now < until else ""
+    return f"watchkeeper watch {row['run']} --holder {kept}" if kept else "watchkeeper watch"
+
+
+def _unreadable(why: str) -> Need:
+    return Need("unreadable", None, one_line(why), ("watchkeeper verify",))
+
+
+def _order(view: View) -> tuple[int, int, str, str]:
+    if view.needs:
+        first = view.needs[0]
+        # Who has waited longest comes first among equals.
+        since = first.since.isoformat() if first.since is not None else "~"
+        return 0, KINDS.index(first.kind), since, view.run
+    return (2 if view.phase in _OVER else 1), 0, "", view.run
+
+
+def troubles(effects: EffectsRow, now: datetime) -> Iterable[tuple[str, bool]]:
+    """Yield what of a run did not get through, each with whether it is late."""
+    tried = {row["effect"]: row for row in effects.get("outbox", [])}
+    for failed in effects["failing"]:
+        row = tried.pop(failed["effect"], None)
+        says = f"{failed['effect']}: {failed['reason']} ({_retry(failed['retry_at'], now)})"
+        if row is None:
+            yield says, True  # Since when is not on record: better told too soon.
+            continue
+        what = f"{failed['effect']} {row['state']}, try {failed['attempt']}"
+        often = failed["attempt"] >= _LATE_ATTEMPTS or row["state"] == "rejected"
+        says = f"{what}: {failed['reason']} ({_retry(failed['retry_at'], now)})"
+        # The reason comes first: what is cut on a screen is the queue that it stands in.
+        yield says + (f" [{row['target']}]" if row["target"] else ""), often or _is_old(row, now)
+    for row in tried.values():
+        # Tried, and no result: somebody is at it, or died at it.
+        if _is_old(row, now):
+            ago = elapsed(now - datetime.fromisoformat(row["since"]))
+            yield f"{row['effect']} tried {ago} ago, no result yet [{row['target']}]", True
+
+
+def _is_old(row: OutboxRow, now: datetime) -> bool:
+    return now - datetime.fromisoformat(row["since"]) > LATE_AFTER
+
+
+def _retry(at: str, now: datetime) -> str:
+    then = datetime.fromisoformat(at)
+    return f"retry in {elapsed(then - now)}" if then > now else "retry due"
+
+
+def summary_line(seen: Fleet, now: datetime) -> str:
+    """Return the first line: how many need someone, and how old the news is."""
+    needing = len(seen.needing)
+    verb = "needs" if needing == 1 or len(seen.runs) == 1 else "need"
+    news = "nothing checked yet"
+    if seen.checked_at is not None:
+        news = f"checked {elapsed(now - seen.checked_at)} ago"
+    return f"{needing} of {count(len(seen.runs), 'run')} {verb} someone; {news}"

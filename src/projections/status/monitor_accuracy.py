@@ -1,0 +1,86 @@
+"""How often the keeper was wrong, of one run or of a fleet; a zero is said as one.
+
+Standard library only, as `views`: `status` must answer at once.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
+
+from watchkeeper.projections.figures import count
+from watchkeeper.projections.status.rows import KeeperRow, RunRow
+
+_Kind = Literal["causes", "restarts", "alarms", "pages"]
+_KINDS: tuple[_Kind, ...] = get_args(_Kind)
+
+_Counts = Mapping[str, list[int]]
+"""Of each kind, out of how many cases how many were wrong."""
+
+_WORDS: Mapping[_Kind, str] = {
+    "causes": "causes wrong",
+    "restarts": "restarts false",
+    "alarms": "alarms missed",
+    "pages": "questions needless",
+}
+
+
+def keeper_document(row: RunRow) -> dict[str, Any]:
+    """Return the keeper's own errors of one run for programs; empty where they are not known."""
+    counts = _counts(row)
+    # Counts are stored and shares are not: a row of an older ledger still equals its rebuild.
+    return {} if counts is None else {**counts, "rates": rates_of(counts)}
+
+
+def fleet_keeper(rows: Iterable[RunRow | None]) -> dict[str, Any]:
+    """Return the sums over all runs for programs, with how many runs they are of.
+
+    Args:
+        rows: Of each run; none where it cannot be read.
+    """
+    known, _ = _known(rows)
+    summed = _summed(known)
+    return {"runs": len(known), **summed, "rates": rates_of(summed)}
+
+
+def keeper_words(rows: Iterable[RunRow | None]) -> str:
+    """Say how often the keeper was wrong, of how many cases, in one line that says zeros too."""
+    known, unknown = _known(rows)
+    missing = f"not known of {count(unknown, 'unreadable run')}" if unknown else ""
+    if not known:
+        return missing
+    summed = _summed(known)
+    parts = [_said(_WORDS[kind], *summed[kind]) for kind in _KINDS]
+    return ", ".join([*parts, missing] if missing else parts)
+
+
+def rates_of(counts: _Counts) -> dict[str, float]:
+    """Return the share that was wrong of each kind of which there was a case, from 0 to 1.
+
+    >>> rates_of({"causes": [4, 1], "alarms": [0, 0]})
+    {'causes': 0.25}
+    """
+    return {kind: round(wrong / of, 4) for kind, (of, wrong) in counts.items() if of}
+
+
+def _said(words: str, of: int, wrong: int) -> str:
+    share = f" ({100 * wrong / of:.0f} %)" if wrong else ""
+    return f"{wrong} of {of} {words}{share}"
+
+
+def _known(rows: Iterable[RunRow | None]) -> tuple[list[_Counts], int]:
+    """Return the counts of the runs whose history can be read, and how many cannot."""
+    found = [None if row is None else _counts(row) for row in rows]
+    known = [counts for counts in found if counts is not None]
+    return known, len(found) - len(known)
+
+
+def _counts(row: RunRow) -> _Counts | None:
+    if row["unreadable"]:
+        return None  # Its row is that of an empty run: nothing was counted, not even to zero.
+    counts: KeeperRow | None = row.get("keeper")
+    # Nothing was judged: a row says so by leaving it out.
+    return {kind: counts[kind] if counts is not None else [0, 0] for kind in _KINDS}
+
+
+def _summed(known: Iterable[_Counts]) -> _Counts:
+    found = list(known)
+    return {kind: [sum(one[kind][n] for one in found) for n in (0, 1)] for kind in _KINDS}

@@ -1,0 +1,302 @@
+"""Writes the rows that `status` reads, in the transaction of the append that changes them.
+
+Each is a pure function of the history, so that `verify` can compare it with its rebuild.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from watchkeeper.domain.reading.progress.progress import render_progress
+from watchkeeper.domain.rules.permits.guarded import open_proposals
+from watchkeeper.domain.rules.watch.handover import tracker_url_of
+from watchkeeper.domain.run.ends import Action, DecisionMade
+from watchkeeper.domain.run.health import FindingOpened
+from watchkeeper.domain.run.open_questions import is_answered, since_then, what_asks
+from watchkeeper.domain.run.outbox.effects import Effects
+from watchkeeper.domain.run.outbox.outbox import state_of
+from watchkeeper.domain.run.phases import (
+    Abandoned,
+    Draft,
+    Finished,
+    Interrupted,
+    Launching,
+    Running,
+    Sealed,
+    Stabilizing,
+    Stopped,
+    Superseded,
+    phase_name,
+)
+from watchkeeper.domain.run.queries import health_now
+from watchkeeper.domain.run.questions import Question
+from watchkeeper.domain.run.run import Run, Unreadable, end_asked, last_instance
+from watchkeeper.domain.run.unverified_checkpoints import awaits_metadata
+from watchkeeper.domain.values.basic import Reading, SourceState, is_buffered
+from watchkeeper.domain.values.contract.contract import cadence_of, seals_itself
+from watchkeeper.domain.values.contract.plan import Verdict, short
+from watchkeeper.projections.describe.status_operator import with_aside
+from watchkeeper.projections.quoting import cut
+from watchkeeper.projections.status.rows import (
+    BUFFERED_STATE,
+    SHAPE,
+    DecisionRow,
+    EffectsRow,
+    FailingRow,
+    FindingRow,
+    OutboxRow,
+    PermissionRow,
+    ProposalRow,
+    QuestionRow,
+    RunRow,
+)
+
+_TEXT_MAX = 300
+"""Characters kept of a sentence; the event has the whole one."""
+
+_PERMISSIONS_SHOWN = 20
+"""Of the newest; older ones have mostly ended."""
+
+
+def status_row(run: Run | Unreadable) -> RunRow:
+    """Return a run's row."""
+    if isinstance(run, Unreadable):
+        return _row(Run(run.slug, version=run.version), "unreadable", run.why)
+    return _row(run, phase_name(run.phase), "")
+
+
+def effects_row(effects: Effects) -> EffectsRow:
+    """Return the row of a run's effects."""
+    pushed, tag = effects.pushed, effects.tag
+    row = EffectsRow(
+        shape=SHAPE,
+        failing=[
+            FailingRow(
+                effect=failed.effect,
+                attempt=failed.attempt,
+                reason=cut(failed.reason, _TEXT_MAX),
+                retry_at=_iso(failed.retry_at),
+            )
+            for _, failed in sorted(effects.failing.items())
+        ],
+        pushed_commit=pushed.commit if pushed is not None else "",
+        pushed_version=pushed.version if pushed is not None else 0,
+        tag=tag.tag if tag is not None else "",
+    )
+    # Absent where there is nothing to say, so that rows from before it are still as rebuilt.
+    if effects.since:
+        row["outbox"] = [_outbox_row(effects, name) for name in sorted(effects.since)]
+    return row
+
+
+def _outbox_row(effects: Effects, name: str) -> OutboxRow:
+    tried, failed = effects.attempted.get(name), effects.failing.get(name)
+    known = tried or failed
+    assert known is not None, "what is on record since some time was tried"
+    return OutboxRow(
+        effect=name,
+        state=state_of(effects, name).value,
+        key=known.key,
+        target=known.target,
+        attempt=known.attempt,
+        since=_iso(effects.since[name]),
+    )
+
+
+def _row(run: Run, phase: str, why: str) -> RunRow:
+    contract, check, watch = run.contract, run.last_check, run.watch
+    instance = last_instance(run)
+    holder = watch.holder
+    verified = run.phase.verified if isinstance(run.phase, Finished) else None
+    closed = run.phase if isinstance(run.phase, Sealed) else verified
+    over = run.phase if isinstance(run.phase, Stopped | Abandoned | Superseded) else None
+    approval, blocked = _gate(run)
+    row = RunRow(
+        shape=SHAPE,
+        run=run.slug,
+        version=run.version,
+        lane=contract.lane.value if contract is not None else "",
+        dri=contract.dri if contract is not None else "",
+        zone=contract.timezone if contract is not None else "UTC",
+        phase=phase,
+        since=_iso_or_none(run.since),
+        instance=instance.plan.instance if instance is not None else "",
+        job=instance.plan.submission_id if instance is not None else "",
+        cluster=contract.orchestrator.cluster if contract is not None else "",
+        health=health_now(run).value,
+        progress=_progress(run),
+        step=run.progress.step if run.progress is not None else None,
+        final_step=contract.final_step.value if contract is not None else None,
+        checkpoint=f"step-{max(run.checkpoints)}" if run.checkpoints else "",
+        last_check=_iso_or_none(check.at if check is not None else None),
+        sources={r.source: _state(r) for r in check.event.readings} if check else {},
+        next_due=_iso_or_none(watch.next_due),
+        due=_iso_or_none(_due(run)),
+        cadence_s=(cadence_of(contract) if contract is not None else timedelta()).total_seconds(),
+        declined=bool(contract.watch.declined) if contract is not None else False,
+        holder=f"{holder.principal}@{holder.host}" if holder is not None else "",
+        token=watch.token,
+        lease_until=_iso_or_none(watch.lease_until),
+        stopping=_stopping(run),
+        relaunches=len(run.relaunches),
+        decision=_decision(run.phase.decision if isinstance(run.phase, Interrupted) else None),
+        questions=[_question(run, q) for q in run.questions.values()],
+        findings=[_finding(run, f) for f in run.findings.values()],
+        approval=approval,
+        blocked=blocked,
+        seal_missing=[cut(name, _TEXT_MAX) for name in run.seal_missing],
+        seals_itself=seals_itself(contract) if contract is not None else False,
+        tag=closed.tag if closed is not None else "",
+        commit=closed.commit if closed is not None else "",
+        tracker_id=_tracker_id(run),
+        tracker_url=tracker_url_of(run),
+        reason=cut(over.reason, _TEXT_MAX) if over is not None else "",
+        unreadable=why,
+    )
+    # Absent where there is nothing to say, so that rows from before them are still as rebuilt.
+    if proposals := _proposals(run):
+        row["proposals"] = proposals
+    if permissions := _permissions(run):
+        row["permissions"] = permissions
+    return with_aside(row, run)
+
+
+def _question(run: Run, question: Question) -> QuestionRow:
+    asks = cut(what_asks(run, question), _TEXT_MAX)
+    since = _iso(question.raised_at)
+    row = QuestionRow(name=question.name, rule=question.rule, asks=asks, since=since)
+    if is_answered(run, question):
+        row["answered"] = since_then(run, question)
+    if question.cleared_at is not None:
+        row["cleared"] = _iso(question.cleared_at)
+    return row
+
+
+def _finding(run: Run, found: FindingOpened) -> FindingRow:
+    row = FindingRow(
+        kind=found.kind, rule=found.rule, severity=found.severity.value, summary=found.summary
+    )
+    if found.kind in run.acknowledged:
+        row["acknowledged"] = run.acknowledged[found.kind]
+    return row
+
+
+def _proposals(run: Run) -> list[ProposalRow]:
+    return [
+        ProposalRow(
+            name=one.name,
+            action=one.action,
+            target=cut(one.target, _TEXT_MAX),
+            reason=cut(one.reason, _TEXT_MAX),
+            by=one.by,
+            since=_iso(one.at),
+        )
+        for one in open_proposals(run)
+    ]
+
+
+def _permissions(run: Run) -> list[PermissionRow]:
+    """Return what may still hold; whether it has ended is judged when the row is read."""
+    if isinstance(run.phase, Sealed | Abandoned):
+        return []
+    consents = [
+        PermissionRow(
+            name=one.name,
+            kind="consent",
+            what=cut(f"{one.action} {one.target}", _TEXT_MAX),
+            by=one.by,
+            until=_iso(one.expires_at),
+        )
+        for one in run.consents
+        if not one.used and not one.revoked
+    ]
+    waivers = [
+        PermissionRow(
+            name=one.name,
+            kind="waiver",
+            what=cut(f"{one.rule} {one.waives}", _TEXT_MAX),
+            by=one.by,
+            until=_iso_or_none(one.until),
+        )
+        for one in run.waivers
+        if not one.revoked
+    ]
+    return (consents + waivers)[-_PERMISSIONS_SHOWN:]
+
+
+def _tracker_id(run: Run) -> str:
+    """Return the id of the newest instance, else the one that the contract states."""
+    if run.instances:
+        return run.instances[-1].plan.tracker_id
+    return run.contract.tracker.id if run.contract is not None else ""
+
+
+def _state(reading: Reading) -> str:
+    if is_buffered(reading):
+        return BUFFERED_STATE
+    if reading.state is SourceState.FRESH and reading.reason:
+        return f"{reading.state.value}, {reading.reason}"
+    return reading.state.value
+
+
+def _due(run: Run) -> datetime | None:
+    """Return since when the watch has something to do for a run; none when it has nothing."""
+    if run.contract is None or (run.contract.watch.declined and run.watch.holder is None):
+        return None
+    if run.watch.ended:
+        return None
+    last = run.last_check.at if run.last_check is not None else None
+    match run.phase:
+        case Launching(requested_at=at):
+            return at
+        case Stabilizing() | Running():
+            return run.watch.next_due
+        case Interrupted(decision=None) if run.instances[-1].end is not None:
+            return run.watch.next_due
+        case Interrupted() if awaits_metadata(run):
+            return run.watch.next_due
+        case Interrupted(decision=decided) if decided is not None:
+            return last if decided.action is Action.RELAUNCH else None
+        case Finished(verified=verified):
+            wanted = verified is not None or seals_itself(run.contract)
+            return last if wanted else None
+        case _:
+            return None
+
+
+def _progress(run: Run) -> str:
+    if run.progress is None or run.contract is None:
+        return ""
+    final = run.contract.final_step.value
+    if isinstance(run.phase, Sealed):
+        # Proven by the sealed checkpoint; the tracker counts from 0.
+        return f"{run.phase.step}/{final}"
+    return render_progress(run.progress.step, run.progress.uncertainty, final)
+
+
+def _gate(run: Run) -> tuple[str, list[str]]:
+    """Return the plan that waits for a human, and what else blocks a launch."""
+    if not isinstance(run.phase, Draft) or run.preflight is None:
+        return "", []
+    blocking = [f for f in run.preflight.findings if f.verdict is Verdict.BLOCK]
+    if [f.rule for f in blocking] == ["L11"]:
+        return short(run.preflight.digest), []
+    return "", [cut(f"{f.rule} {f.says}", _TEXT_MAX) for f in blocking]
+
+
+def _stopping(run: Run) -> bool:
+    live = isinstance(run.phase, Launching | Stabilizing | Running)
+    return live and end_asked(run, run.instances[-1].plan.instance)
+
+
+def _decision(decision: DecisionMade | None) -> DecisionRow | None:
+    if decision is None:
+        return None
+    because = cut(decision.because, _TEXT_MAX)
+    return DecisionRow(action=decision.action.value, rule=decision.rule, because=because)
+
+
+def _iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()
+
+
+def _iso_or_none(at: datetime | None) -> str | None:
+    return None if at is None else _iso(at)

@@ -1,0 +1,1 @@
+"""Folds over the whole ledger that are kept with their place."""

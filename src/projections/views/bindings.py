@@ -1,0 +1,96 @@
+"""Whose a signal is, as rows: what the ledger taught so far, for a way in that starts by it.
+
+A row is what one clue, run or machine stands for, so it is the same in whichever order events of
+several streams come: the newest event names, by its position, and the newest meeting wins, to the
+minute.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from watchkeeper.domain.rules.signals.binding import (
+    TEACHERS,
+    Anchor,
+    Place,
+    Registry,
+    lesson_of,
+    meeting,
+    remembered,
+)
+from watchkeeper.domain.run.registry import UPCASTS
+from watchkeeper.projections.views.view import Projection, Row, Seen
+
+TOPICS = frozenset(fact.topic for fact in TEACHERS) | frozenset(UPCASTS)
+"""Only these are decoded. Where they change, so does the version: what was passed is read again."""
+
+_ANCHOR, _PLACE, _MET, _OVER = "anchor", "place", "met", "over"
+
+
+def _keys(seen: Seen) -> Sequence[str]:
+    if seen.topic not in TOPICS:
+        return ()
+    lesson = lesson_of(seen.event)
+    keys = [f"{_ANCHOR} {clue}" for clue in lesson.anchors]
+    keys += [f"{_PLACE} {lesson.placed}"] if lesson.placed else []
+    keys += [f"{_MET} {clue}" for clue in meeting(lesson)]
+    keys += [f"{_OVER} {lesson.over}"] if lesson.over else []
+    return keys
+
+
+def _fold(key: str, row: Row | None, seen: Seen) -> Row:
+    lesson = lesson_of(seen.event)
+    kind, _, name = key.partition(" ")
+    if kind == _OVER:
+        return {}
+    if kind == _MET:
+        known = _meetings(row or {})
+        after = remembered(known, meeting(lesson)[name])
+        return {other: at.isoformat() for other, at in after.items()}
+    if row is not None and row["at"] > seen.position:
+        return row  # It waited behind a parked event, and a newer one has spoken since.
+    if kind == _ANCHOR:
+        anchor = lesson.anchors[name]
+        return {"run": anchor.run, "instance": anchor.instance, "at": seen.position}
+    place = lesson.place
+    return {
+        "roots": [*place.roots],
+        "clusters": [*place.clusters],
+        "branches": [*place.branches],
+        "at": seen.position,
+    }
+
+
+def _meetings(row: Row) -> dict[str, datetime]:
+    return {other: datetime.fromisoformat(at) for other, at in row.items()}
+
+
+def registry_of(rows: Mapping[str, Row]) -> Registry:
+    """Return what is known by all rows: what learning every event from the first gives."""
+    anchors: dict[str, Anchor] = {}
+    places: list[tuple[int, str, Place]] = []
+    links: dict[str, Mapping[str, datetime]] = {}
+    over: set[str] = set()
+    for key, row in rows.items():
+        kind, _, name = key.partition(" ")
+        match kind:
+            case "anchor":
+                anchors[name] = Anchor(row["run"], row["instance"])
+            case "place":
+                named = (tuple(row[each]) for each in ("roots", "clusters", "branches"))
+                places.append((row["at"], name, Place(*named)))
+            case "met":
+                links[name] = _meetings(row)
+            case _:
+                over.add(name)
+    by_age = {run: place for _, run, place in sorted(places, key=lambda one: one[0])}
+    return Registry(anchors, by_age, links, frozenset(over), shape=len(rows))
+
+
+BINDINGS = Projection(
+    name="bindings",
+    version=1,
+    keys=_keys,
+    fold=_fold,
+    shows="whose a signal is: what a watch that takes signals starts by",
+    topics=TOPICS,
+)

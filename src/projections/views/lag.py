@@ -1,0 +1,221 @@
+"""How far the kept views are behind the ledger, and whether somebody has to look.
+
+Standard library only, as `status` tells of it, too.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from watchkeeper.projections.figures import count, elapsed
+
+LATE = timedelta(seconds=60)
+"""A view that is followed is level within a second; one this late is followed no more."""
+
+SILENT = timedelta(seconds=60)
+"""A tailer gives a sign of life every few seconds; one this silent stands still, or was killed."""
+
+STILL = timedelta(minutes=2)
+"""A build that is moved moves several times a second; its lease, 30 s long, waits out a kill."""
+
+BEHIND_MAX = 10_000
+"""Events that a view may be behind while no watch runs: some seconds of catching up."""
+
+
+class AnyBuild(Protocol):
+    """What is read of a build; see `watchkeeper.ports.views.Build`."""
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The projection."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Of the projection."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """`live`, `building` or `old`."""
+        ...
+
+    @property
+    def begin(self) -> int:
+        """It counts what came after."""
+        ...
+
+    @property
+    def position(self) -> int:
+        """How far it has come."""
+        ...
+
+    @property
+    def target(self) -> int:
+        """Where it was to go when it began."""
+        ...
+
+    @property
+    def moved_at(self) -> datetime:
+        """When it last changed."""
+        ...
+
+    @property
+    def error(self) -> str:
+        """Why it stands still."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """One build, as it is shown.
+
+    Attributes:
+        title: Such as `sizes@1`.
+        state: `live` or `building`.
+        position: The newest event that it has seen.
+        newest: The ledger's newest event.
+        behind: Events that it has not seen.
+        behind_s: Seconds since the oldest of those was recorded; 0 when it is level.
+        parked: Runs whose events wait behind one that could not be folded.
+        share: How much of the way is done, from 0 to 1.
+        well: Whether nobody has to look.
+        says: How it is, in words.
+        begin: It counts only what came after this event; 0 for the whole ledger.
+    """
+
+    title: str
+    state: str
+    position: int
+    newest: int
+    behind: int
+    behind_s: float
+    parked: int
+    share: float
+    well: bool
+    says: str
+    begin: int = 0
+
+
+def lags(
+    builds: Sequence[AnyBuild],
+    parked: Mapping[int, int],
+    newest: int,
+    recorded_at: Callable[[int], datetime | None],
+    now: datetime,
+    *,
+    followed: bool,
+) -> list[Lag]:
+    """Judge all builds.
+
+    Args:
+        builds: As kept.
+        parked: Streams that wait, by the build's id.
+        newest: The ledger's newest position.
+        recorded_at: When the first event after a position was recorded.
+        now: The time.
+        followed: A tailer of this home gave a sign of life.
+    """
+    found: list[Lag] = []
+    for one in builds:
+        if one.state == "old":
+            continue
+        behind = max(0, newest - one.position)
+        at = recorded_at(one.position) if behind else None
+        ago = max(timedelta(0), now - at) if at is not None else timedelta(0)
+        way = max(one.target, newest) - one.begin
+        well, says = _judged(one, newest, ago, parked.get(one.id, 0), now, followed=followed)
+        found.append(
+            Lag(
+                title=f"{one.name}@{one.version}",
+                state=one.state,
+                position=one.position,
+                newest=newest,
+                behind=behind,
+                behind_s=round(ago.total_seconds(), 3),
+                parked=parked.get(one.id, 0),
+                share=1.0 if way <= 0 else min(1.0, max(0, one.position - one.begin) / way),
+                well=well,
+                says=f"{says}; {counts_from(one.begin)}" if one.begin else says,
+                begin=one.begin,
+            )
+        )
+    return found
+
+
+def _judged(
+    one: AnyBuild, newest: int, ago: timedelta, waiting: int, now: datetime, *, followed: bool
+) -> tuple[bool, str]:
+    behind = newest - one.position
+    if one.error:
+        return False, f"stands still: {one.error}"
+    if behind < 0:
+        return False, (
+            f"ahead of the ledger by {count(-behind, 'event')}: the ledger was restored; rebuild "
+            f"with `watchkeeper ledger rebuild {one.name}`"
+        )
+    if waiting:
+        what = count(waiting, "stream")
+        return False, f"{what} parked: `watchkeeper ledger parked list` says why"
+    if behind <= 0 and one.state != "building":
+        return True, "level"
+    late = f"{count(behind, 'event')} behind for {elapsed(ago)}"
+    if one.state == "building":
+        return _judged_building(one, late, now)
+    if followed and ago > LATE:
+        return False, f"{late}: its tailer stands still, see the watch's log"
+    if behind > BEHIND_MAX:
+        return False, f"{late}: start a watch, or `watchkeeper ledger catch-up`"
+    return True, late if followed else f"{late}; no watch runs"
+
+
+def _judged_building(one: AnyBuild, late: str, now: datetime) -> tuple[bool, str]:
+    still = now - one.moved_at
+    if abs(still) <= STILL:
+        return True, f"{late}, being built"
+    how = f"not moved for {elapsed(still)}" if still > STILL else "moved last at a time to come"
+    what = f"start a watch, or `watchkeeper ledger rebuild {one.name}`"
+    return False, f"{late}, being built, and {how}: {what}"
+
+
+def counts_from(begin: int) -> str:
+    """Say that a view leaves out the beginning of the ledger.
+
+    >>> counts_from(5)
+    'counts from event 6 on only, as built with `--from 5`'
+    """
+    return f"counts from event {begin + 1} on only, as built with `--from {begin}`"
+
+
+def silent(holder: str, at: datetime, error: str, now: datetime) -> str:
+    """Say what is wrong with a tailer; empty when it is well."""
+    if at - now > SILENT:
+        # Whoever lives says so again within seconds, by the clock as it is by now.
+        return f"the tailer of {holder} was alive at a time to come, {at:%F %T}: was it killed?"
+    if now - at > SILENT:
+        ago = elapsed(now - at)
+        return f"the tailer of {holder} gave no sign of life for {ago}: was it killed?"
+    return f"the tailer of {holder} stands still: {error}" if error else ""
+
+
+def lag_document(lag: Lag) -> dict[str, Any]:
+    """Return a build for programs."""
+    return {
+        "projection": lag.title,
+        "state": lag.state,
+        "position": lag.position,
+        "newest": lag.newest,
+        "behind_events": lag.behind,
+        "behind_s": lag.behind_s,
+        "parked": lag.parked,
+        "done": round(lag.share, 4),
+        "from": lag.begin,
+        "well": lag.well,
+        "says": lag.says,
+    }

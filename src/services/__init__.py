@@ -1,0 +1,1 @@
+"""What watchkeeper does, behind ports; imports no adapter."""

@@ -1,0 +1,1 @@
+"""Load, decide, scrub, append, fold, verify, export and import."""

@@ -1,0 +1,389 @@
+"""The application service: loads a run, decides, and appends what was decided, once."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import reduce
+from threading import Lock, RLock
+
+from watchkeeper import clock
+from watchkeeper.domain.rules.decide import decide
+from watchkeeper.domain.rules.launch.roots import ROOTS, Roots, claims_for, evolve_roots
+from watchkeeper.domain.rules.permits.commands import PeopleCommand
+from watchkeeper.domain.rules.permits.standing_waivers import (
+    PEOPLE,
+    People,
+    decide_people,
+    evolve_people,
+)
+from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
+from watchkeeper.domain.rules.table import RunCommand
+from watchkeeper.domain.run.envelope import Event, decode
+from watchkeeper.domain.run.events import EffectEvent, RunEvent
+from watchkeeper.domain.run.evolve.evolve import evolve
+from watchkeeper.domain.run.launch import InstanceEnded, LaunchRefused, LaunchRequested
+from watchkeeper.domain.run.outbox.effects import Effects, effects_stream, evolve_effects
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.domain.run.signal_box import SIGNALS, SignalBox, evolve_box
+from watchkeeper.domain.run.signals import SignalBoxEvent
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber
+from watchkeeper.ports.event_store import Appended, EventStore, VersionConflict, Write
+from watchkeeper.projections.status.shapes import SHAPES, Shape
+from watchkeeper.services.ledger.fast_fold import fold_history
+from watchkeeper.services.ledger.optimistic_retry import ATTEMPTS, Turns, contended
+from watchkeeper.services.ledger.scrub_and_encode import Cause, digest_of, fix_bytes
+from watchkeeper.services.ledger.state_cache import STATES_MAX, StateCache
+from watchkeeper.services.ledger.status_rows import rows_of_effects, rows_of_run
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """A command that was taken.
+
+    Attributes:
+        events: What it recorded; none when it adds nothing to the history.
+        run: The run after it.
+        repeated: The idempotency key was known: these are the events of the first time.
+    """
+
+    events: tuple[Event, ...]
+    run: Run
+    repeated: bool = False
+
+
+class Ledger:
+    """Runs, output roots and effects, on one event store. Safe to use from several threads.
+
+    Args:
+        store: Where the bytes lie.
+        scrubber: Takes secrets out before bytes are fixed; the one choke point.
+        states_max: Folded states kept in memory, of runs and of effects each.
+    """
+
+    def __init__(
+        self, store: EventStore, scrubber: Scrubber, *, states_max: int = STATES_MAX
+    ) -> None:
+        """Start with empty caches; every state is folded when it is first asked for."""
+        self.store, self.scrubber = store, scrubber
+        self.shapes: Sequence[Shape] = SHAPES
+        self._runs: StateCache[Run | Unreadable] = StateCache(states_max)
+        self._effects: StateCache[Effects] = StateCache(states_max)
+        self._roots = Roots()
+        self._box = SignalBox()
+        self._lock = Lock()
+        self._turns = Turns()
+        # All runs claim on the one stream `roots`, so no two threads do at once.
+        self._claiming = RLock()
+
+    # --- Reading -----------------------------------------------------------------------------
+
+    def slugs(self) -> list[str]:
+        """Return the names of all runs, sorted."""
+        return [name.removeprefix("run/") for name in self.store.streams("run/")]
+
+    def run(self, slug: str) -> Run | Unreadable:
+        """Return a run as recorded by now, by any process."""
+        known = self._runs.get(slug) or Run(slug)
+        if isinstance(known, Unreadable):
+            return known
+        return self._runs.keep(slug, fold_history(self.store, known).run)
+
+    def history(self, slug: str, *, after: int = 0) -> list[Event]:
+        """Return the events of a run beyond a version, oldest first; all of them unless given.
+
+        Raises:
+            Undecodable: One of them cannot be read by this code.
+        """
+        return self._events(run_stream(slug), after)
+
+    def effects(self, slug: str) -> Effects:
+        """Return what became of a run's effects."""
+        effects = self._effects.get(slug) or Effects()
+        for event in self._events(effects_stream(slug), after=effects.version):
+            effects = evolve_effects(effects, event)
+        return self._effects.keep(slug, effects)
+
+    def roots(self) -> Roots:
+        """Return which output roots are held."""
+        with self._lock:
+            roots = self._roots
+        for event in self._events(ROOTS, after=roots.version):
+            roots = evolve_roots(roots, event)
+        with self._lock:
+            self._roots = roots
+        return roots
+
+    def people(self) -> People:
+        """Return what holds for no single run: the standing waivers."""
+        people = People()
+        for event in self._events(PEOPLE):
+            people = evolve_people(people, event)
+        return people
+
+    def history_and_head(self, slug: str) -> tuple[list[Event], str]:
+        """Return all events of a run, and the chain's head at the last of them.
+
+        Returns:
+            The events, and the head as `<version> sha256:<hex>`.
+
+        Raises:
+            Undecodable: One of them cannot be read by this code.
+        """
+        stored = self.store.read(run_stream(slug))
+        events = [decode(r.stream, r.version, r.topic, r.state) for r in stored]
+        head = f"{stored[-1].version} sha256:{stored[-1].hash.hex()}" if stored else ""
+        return events, head
+
+    def head_at(self, slug: str, version: int) -> str:
+        """Return the chain's head at an event, as `<version> sha256:<hex>`."""
+        [recorded] = self.store.read(run_stream(slug), after=version - 1, limit=1)
+        return f"{recorded.version} sha256:{recorded.hash.hex()}"
+
+    # --- Writing -----------------------------------------------------------------------------
+
+    def handle(
+        self, slug: str, command: RunCommand, *, key: str | None = None
+    ) -> Handled | Refused:
+        """Handle one command; return what it recorded, or why not.
+
+        Args:
+            slug: The run.
+            command: What is asked.
+            key: The same key again gets the first answer.
+
+        Raises:
+            VersionConflict: Other writers came first too many times in a row.
+            KeyReused: The key came again with another command.
+            StoreFailure: The store failed; nothing of the command is stored.
+        """
+        with self._turns.of(slug):
+            for attempt in ATTEMPTS:
+                try:
+                    with self._alone(attempt):
+                        answer = self._try(slug, command, key, first=attempt == 0)
+                except VersionConflict:
+                    self._lost(slug, attempt)
+                    continue
+                if answer is not None:
+                    return answer
+        raise contended(slug)
+
+    def _try(
+        self, slug: str, command: RunCommand, key: str | None, *, first: bool
+    ) -> Handled | Refused | None:
+        """Decide once, and append; none when there is nothing to append to what is out of date."""
+        run = self._cached(slug) if first else self.run(slug)
+        if key is not None:
+            known = self.store.answer(key, digest=digest_of(command))
+            if known is not None:
+                return self._first_answer(slug, known)
+        if isinstance(run, Unreadable):
+            return Refused(Refusal.RUN_UNREADABLE, f"{slug} after event {run.version}: {run.why}")
+        outcome = decide(run, command)
+        if (isinstance(outcome, Refused) or not outcome) and first and self._stale(run):
+            return None  # No append would show that other writers went on since.
+        if isinstance(outcome, Refused):
+            if outcome.records:
+                cause = Cause(command.actor, command.now, None, slug)
+                self._append(run, outcome.records, cause, b"")
+            return outcome
+        if not outcome:
+            return Handled((), run)
+        cause = Cause(command.actor, command.now, key, slug)
+        return self._append(run, outcome, cause, digest_of(command))
+
+    def handle_people(self, command: PeopleCommand) -> tuple[Event, ...] | Refused:
+        """Handle a command to the stream `people`, which holds for no single run.
+
+        Raises:
+            VersionConflict: Other writers came first too many times in a row.
+        """
+        with self._turns.of(PEOPLE):
+            for attempt in ATTEMPTS:
+                with suppress(VersionConflict), self._alone(attempt):
+                    people = self.people()
+                    answer = decide_people(people, command)
+                    refused, facts = answer if isinstance(answer, tuple) else (None, answer)
+                    if not facts:
+                        assert refused is not None, "what is taken is recorded"
+                        return refused
+                    cause = Cause(command.actor, command.now, None, PEOPLE)
+                    write, made = fix_bytes(self.scrubber, PEOPLE, people.version, facts, cause)
+                    self.store.append([write])
+                    return refused if refused is not None else tuple(made)
+        raise contended(PEOPLE)
+
+    def box(self) -> SignalBox:
+        """Return the signals that stand in no run's history."""
+        with self._lock:
+            box = self._box
+        events = self._events(SIGNALS, after=box.version)
+        if not events:
+            return box
+        box = evolve_box(box, events)
+        with self._lock:
+            if box.version > self._box.version:
+                self._box = box
+        return box
+
+    def record_box(
+        self,
+        decide_box: Callable[[SignalBox], Sequence[SignalBoxEvent]],
+        actor: Actor,
+        *,
+        key: str | None = None,
+    ) -> bool:
+        """Record what is decided on the box; false when the key was known, and nothing is new.
+
+        Raises:
+            VersionConflict: Other writers came first too many times in a row.
+        """
+        with self._turns.of(SIGNALS):
+            for attempt in ATTEMPTS:
+                with suppress(VersionConflict), self._alone(attempt):
+                    box = self.box()
+                    facts = decide_box(box)
+                    if not facts:
+                        return True
+                    cause = Cause(actor, clock.now(), key, SIGNALS)
+                    write, _ = fix_bytes(self.scrubber, SIGNALS, box.version, facts, cause)
+                    return not self.store.append([write], key=key).repeated
+        raise contended(SIGNALS)
+
+    def record_effects(
+        self, slug: str, events: Sequence[EffectEvent], actor: Actor, *, key: str | None = None
+    ) -> Effects:
+        """Record results of effects; they never move the run's own head."""
+        return self.record_effects_of({slug: events}, actor, key=key)[slug]
+
+    def record_effects_of(
+        self,
+        results: Mapping[str, Sequence[EffectEvent]],
+        actor: Actor,
+        *,
+        key: str | None = None,
+    ) -> dict[str, Effects]:
+        """Record results of effects of several runs in one transaction, by their slugs."""
+        with self._turns.of(*map(effects_stream, results)):
+            for attempt in ATTEMPTS:
+                try:
+                    with self._alone(attempt):
+                        return self._try_effects(results, actor, key)
+                except VersionConflict:
+                    for slug in results:
+                        self._lost(slug, attempt)
+        raise contended(", ".join(results))
+
+    def _try_effects(
+        self, results: Mapping[str, Sequence[EffectEvent]], actor: Actor, key: str | None
+    ) -> dict[str, Effects]:
+        writes: list[Write] = []
+        after: dict[str, Effects] = {}
+        for slug, events in results.items():
+            effects = self.effects(slug)
+            cause = Cause(actor, clock.now(), key, slug)
+            stream = effects_stream(slug)
+            write, made = fix_bytes(self.scrubber, stream, effects.version, events, cause)
+            writes.append(write)
+            after[slug] = reduce(evolve_effects, made, effects)
+        rows = [row for s, e in after.items() for row in rows_of_effects(s, e, self.shapes)]
+        if self.store.append(writes, key=key, status=rows).repeated:
+            return {slug: self.effects(slug) for slug in results}
+        for slug, effects in after.items():
+            self._effects.keep(slug, effects)
+        return after
+
+    def _append(
+        self, run: Run, outcome: Sequence[RunEvent], cause: Cause, digest: bytes
+    ) -> Handled | Refused:
+        if any(isinstance(e, LaunchRequested | InstanceEnded | LaunchRefused) for e in outcome):
+            with self._claiming:
+                return self._append_with(self.roots(), run, outcome, cause, digest)
+        return self._append_with(None, run, outcome, cause, digest)
+
+    def _append_with(
+        self,
+        roots: Roots | None,
+        run: Run,
+        outcome: Sequence[RunEvent],
+        cause: Cause,
+        digest: bytes,
+    ) -> Handled | Refused:
+        write, events = fix_bytes(self.scrubber, run_stream(run.slug), run.version, outcome, cause)
+        writes = [write]
+        root_events: list[Event] = []
+        if roots is not None:
+            claims = claims_for(roots, run.slug, outcome)
+            if isinstance(claims, Refused):
+                return claims
+            if claims or any(isinstance(e, LaunchRequested) for e in outcome):
+                claim_write, root_events = fix_bytes(
+                    self.scrubber, ROOTS, roots.version, claims, cause
+                )
+                writes.append(claim_write)
+        after: Run | Unreadable = run
+        for event in events:
+            after = evolve(after, event)
+        assert isinstance(after, Run), f"decided an event that does not fit: {after}"
+        rows = rows_of_run(after, self.shapes)
+        appended = self.store.append(writes, key=cause.key, digest=digest, status=rows)
+        if appended.repeated:
+            return self._first_answer(run.slug, appended)
+        self._runs.keep(run.slug, after)
+        if roots is not None:
+            roots = reduce(evolve_roots, root_events, roots)
+            with self._lock:
+                if roots.version > self._roots.version:
+                    self._roots = roots
+        return Handled(tuple(events), after)
+
+    def show_unreadable(self, run: Unreadable) -> None:
+        """Let `status` list a run whose history cannot be read; nothing is added to it."""
+        self.store.append([], status=rows_of_run(run, self.shapes))
+
+    # --- Caches ------------------------------------------------------------------------------
+
+    def _events(self, stream: str, after: int = 0) -> list[Event]:
+        return [
+            decode(stream, recorded.version, recorded.topic, recorded.state)
+            for recorded in self.store.read(stream, after=after)
+        ]
+
+    def _cached(self, slug: str) -> Run | Unreadable:
+        return self._runs.get(slug) or self.run(slug)
+
+    @contextmanager
+    def _alone(self, attempt: int) -> Generator[None, None, None]:
+        """Keep other writers out in the last attempt, so that it can't lose."""
+        if attempt < ATTEMPTS[-1]:
+            yield
+            return
+        # In this order everywhere: who claims a root appends afterwards.
+        with self._claiming, self.store.exclusive():
+            yield
+
+    def _lost(self, slug: str, attempt: int) -> None:
+        """Take note of a conflict: the newer events are read on top of what is kept, at first.
+
+        A state that loses again is not believed: it may be ahead of a store that was restored.
+        """
+        if attempt > 0:
+            self._runs.evict(slug)
+            self._effects.evict(slug)
+
+    def _stale(self, run: Run) -> bool:
+        version, _ = self.store.head(run_stream(run.slug))
+        return version > run.version
+
+    def _first_answer(self, slug: str, appended: Appended) -> Handled:
+        first, last = appended.versions.get(run_stream(slug), (1, 0))
+        events = [e for e in self.history(slug, after=first - 1) if e.version <= last]
+        run = self.run(slug)
+        assert isinstance(run, Run), "an answered key belongs to a readable run"
+        return Handled(tuple(events), run, repeated=True)
+
+
+def run_stream(slug: str) -> str:
+    """Return the stream of a run."""
+    return f"run/{slug}"

@@ -1,0 +1,203 @@
+"""Replays old histories through today's code, and says where it would give something else.
+
+What is compared was recorded or kept when the history was made: the status row, the digest of each
+logbook that was pushed, and what followed from each check. So a change of a fold, of a renderer or
+of a rule shows before it meets a run.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Protocol
+
+from watchkeeper.domain.run.effects import LogbookPushed
+from watchkeeper.domain.run.envelope import Event, Undecodable, decode
+from watchkeeper.domain.run.events import RunEvent
+from watchkeeper.domain.run.evolve.evolve import evolve
+from watchkeeper.domain.run.outbox.effects import Effects, effects_stream, evolve_effects
+from watchkeeper.domain.run.run import Run, Unreadable
+from watchkeeper.ports.event_store import EventStore
+from watchkeeper.projections.logbook.logbook import EMPTY, project, render
+from watchkeeper.projections.status.live_row import live_rows, live_shape
+from watchkeeper.projections.status.shapes import SHAPES, Shape
+
+
+class Stored(Protocol):
+    """What is read of a stored event."""
+
+    @property
+    def version(self) -> int:
+        """Its place in its stream."""
+        ...
+
+    @property
+    def topic(self) -> str:
+        """As stored."""
+        ...
+
+    @property
+    def state(self) -> bytes:
+        """As stored."""
+        ...
+
+
+class Judged(Protocol):
+    """One check, with what followed from it then and now."""
+
+    @property
+    def version(self) -> int:
+        """Of the check."""
+        ...
+
+    @property
+    def recorded(self) -> tuple[RunEvent, ...]:
+        """What was recorded with it."""
+        ...
+
+    @property
+    def now(self) -> tuple[RunEvent, ...]:
+        """What the rules say today."""
+        ...
+
+
+Judge = Callable[[str, Sequence[Event]], Sequence[Judged]]
+"""Judges every check of a history again."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One run as it is stored.
+
+    Attributes:
+        slug: The run.
+        run: Its events.
+        effects: The events beside it.
+        rows: Its status rows by part; none where none are at hand, as in an export.
+    """
+
+    slug: str
+    run: Sequence[Stored]
+    effects: Sequence[Stored]
+    rows: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where today's code gives something else; the first of its run.
+
+    Attributes:
+        run: The slug.
+        version: Of the event at which it shows.
+        kind: `unreadable`, `decision`, `logbook` or `status`.
+        says: What was, and what would be.
+    """
+
+    run: str
+    version: int
+    kind: str
+    says: str
+
+
+def histories(store: EventStore, slugs: Iterable[str]) -> Iterator[History]:
+    """Yield the histories of some runs of a ledger."""
+    kept: dict[str, dict[str, str]] = {}
+    stored = store.status_rows()
+    if live_shape(stored) in {shape.version for shape in SHAPES}:
+        for row in live_rows(stored):
+            kept.setdefault(row.run, {})[row.part] = row.row
+    for slug in slugs:
+        run, beside = store.read(f"run/{slug}"), store.read(effects_stream(slug))
+        yield History(slug, run, beside, kept.get(slug, {}))
+
+
+def replay(
+    history: History, judge: Judge | None = None, shape: Shape = SHAPES[-1]
+) -> Difference | None:
+    """Replay one run; return the first difference, or none.
+
+    Args:
+        history: As stored.
+        judge: Judges its checks again; none to leave decisions alone.
+        shape: Of the status rows.
+    """
+    slug = history.slug
+    events: list[Event] = []
+    folded = Run(slug)
+    for one in history.run:
+        try:
+            event = decode(f"run/{slug}", one.version, one.topic, one.state)
+        except Undecodable as error:
+            return Difference(slug, one.version, "unreadable", str(error))
+        run = evolve(folded, event)
+        if isinstance(run, Unreadable):
+            return Difference(slug, one.version, "unreadable", run.why)
+        folded = run
+        events.append(event)
+    beside: list[Event] = []
+    for one in history.effects:
+        try:
+            beside.append(decode(effects_stream(slug), one.version, one.topic, one.state))
+        except Undecodable as error:
+            return Difference(slug, one.version, "unreadable", f"its effects: {error}")
+    found = [
+        _decisions(slug, events, judge),
+        _logbooks(slug, events, beside),
+        _rows(history, folded, beside, shape),
+    ]
+    return min((one for one in found if one is not None), key=lambda d: d.version, default=None)
+
+
+def _decisions(slug: str, events: Sequence[Event], judge: Judge | None) -> Difference | None:
+    if judge is None:
+        return None
+    for one in judge(slug, events):
+        if one.recorded == one.now:
+            continue
+        then, now = (", ".join(_named(fact) for fact in some) for some in (one.recorded, one.now))
+        says = f"the check was followed by {then or 'nothing'}, today by {now or 'nothing'}"
+        if then == now:
+            says = f"the check was followed by {then}, today with other words or numbers"
+        return Difference(slug, one.version, "decision", says)
+    return None
+
+
+def _named(fact: RunEvent) -> str:
+    return fact.topic.removeprefix("run.").rpartition(".")[0]
+
+
+def _logbooks(slug: str, events: Sequence[Event], beside: Sequence[Event]) -> Difference | None:
+    """Compare each logbook that was pushed with what is rendered today."""
+    pushed = {
+        event.data.version: event.data for event in beside if isinstance(event.data, LogbookPushed)
+    }
+    book = EMPTY
+    for event in events:
+        book = project(book, event)
+        one = pushed.get(event.version)
+        if one is not None and hashlib.sha256(render(book)).hexdigest() != one.content:
+            says = f"the logbook pushed at event {event.version} would be rendered otherwise today"
+            return Difference(slug, event.version, "logbook", says)
+    return None
+
+
+def _rows(history: History, run: Run, beside: Sequence[Event], shape: Shape) -> Difference | None:
+    if history.rows is None:
+        return None
+    effects = reduce(evolve_effects, beside, Effects())
+    wanted = {"run": shape.run(run)}
+    if beside:
+        wanted["effects"] = shape.effects(effects)
+    for part, row in wanted.items():
+        there = history.rows.get(part)
+        if there is None:
+            says = f"its {part} row of status is missing: `ledger rebuild status`"
+            return Difference(history.slug, run.version, "status", says)
+        was, now = json.loads(there), json.loads(json.dumps(row))
+        # An earlier release did not write what it knew nothing of.
+        differ = sorted(key for key in was if was[key] != now.get(key))
+        if differ:
+            says = f"its {part} row of status differs in {', '.join(differ)}"
+            return Difference(history.slug, run.version, "status", says)
+    return None

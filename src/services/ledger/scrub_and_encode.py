@@ -1,0 +1,95 @@
+"""Fixes the bytes of new events: envelope, scrubbing, and reading back what will be read later."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from watchkeeper import clock
+from watchkeeper.domain.rules.shared.command import Command
+from watchkeeper.domain.rules.signals.commands import ReceiveSignal
+from watchkeeper.domain.rules.watch.commands import RecordCheck
+from watchkeeper.domain.run.envelope import Envelope, Event, decode, encode
+from watchkeeper.domain.run.fact import Fact
+from watchkeeper.domain.run.launch import InstanceEnded, InstanceLaunched
+from watchkeeper.domain.run.signals import SignalCameLate, SignalKept, SignalReceived
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub_json
+from watchkeeper.ports.event_store import Write
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What goes into the envelopes of one append."""
+
+    actor: Actor
+    now: datetime
+    key: str | None
+    correlation: str
+
+
+def fix_bytes(
+    scrubber: Scrubber, stream: str, version: int, facts: Sequence[Fact], cause: Cause
+) -> tuple[Write, list[Event]]:
+    """Fix the bytes of new events, scrubbed, and read them back as they will be read."""
+    rows: list[tuple[str, bytes]] = []
+    events: list[Event] = []
+    recorded_at = clock.now()
+    first = uuid4()
+    for place, fact in enumerate(facts, start=version + 1):
+        envelope: Envelope[Fact] = Envelope(
+            event_id=uuid4() if events else first,
+            occurred_at=_occurred(fact, cause.now),
+            recorded_at=recorded_at,
+            actor=cause.actor,
+            # What follows in one append was caused by what comes first in it.
+            cause=str(first) if events else None,
+            correlation=cause.correlation,
+            key=cause.key,
+            data=fact,
+        )
+        topic, state = encode(envelope)
+        clean, counts = scrub_json(scrubber, json.loads(state))
+        if counts:
+            state = to_json(clean).encode()
+        rows.append((topic, state))
+        # What is stored is what is folded: a scrubbed text reads the same now and later.
+        events.append(decode(stream, place, topic, state))
+    return Write(stream, version, tuple(rows)), events
+
+
+def _occurred(fact: Fact, now: datetime) -> datetime:
+    """Return when a fact was true outside, by the best clock that it carries."""
+    match fact:
+        case InstanceLaunched(launched_at=launched_at, adopted=False):
+            return launched_at
+        case InstanceEnded(job=job) if job.ended_at is not None:
+            return job.ended_at
+        case (
+            SignalReceived(signal=signal) | SignalKept(signal=signal)
+            | SignalCameLate(signal=signal)
+        ):  # fmt: skip
+            return signal.occurred_at
+        case _:
+            return now
+
+
+def to_json(value: object) -> str:
+    """Return the one compact text of a JSON value."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def digest_of(command: Command) -> bytes:
+    """Return what must be the same when a key comes again: what was asked, not when.
+
+    Two schedulers that fire one check read the outside at different moments, and one signal comes
+    by several ways at several times, so these are known by their keys alone.
+    """
+    asked: Mapping[str, Any] = {}
+    if not isinstance(command, RecordCheck | ReceiveSignal):
+        asked = command.model_dump(mode="json", exclude={"now"})
+    text = to_json({"command": type(command).__name__, **asked})
+    return hashlib.sha256(text.encode()).digest()

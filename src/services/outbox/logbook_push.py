@@ -1,0 +1,370 @@
+"""Brings logbooks to a git remote, so that a remote nobody here controls is a witness.
+
+One commit takes in all runs of a branch that are behind. The logbook is a projection, so a lost
+race is settled by rendering again on the new head: nothing is ever rebased, merged or forced. What
+stands in a file must be what was rendered there last; anything else was written by somebody else,
+and that run alone is left out and told of.
+"""
+
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchkeeper import clock
+from watchkeeper.domain.run.effects import EffectAttempted, LogbookPushed
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.outbox.effects import Effects
+from watchkeeper.domain.run.outbox.outbox import attempted, logbook_key
+from watchkeeper.domain.run.outbox.policy import Act
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.values.contract.contract import logbook_path_of, logbook_remote_of
+from watchkeeper.domain.values.contract.git_names import logbook_problem, path_problem
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.ports.git import BranchHead, GitRemote, PushRaced
+from watchkeeper.ports.sources import LogbookRefused, Outside, Unavailable
+from watchkeeper.projections.describe.headlines import branch_message
+from watchkeeper.projections.logbook.logbook import RENDERER, render_at
+from watchkeeper.services.ledger.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+RACES_MAX = 20
+"""Lost races in a row before the push counts as failed and waits for its retry."""
+
+_HEAD = re.compile(r"^(\d+) sha256:[0-9a-f]{64}$")
+
+
+@dataclass(slots=True)
+class Pushed:
+    """What became of the logbooks of one branch.
+
+    Attributes:
+        recorded: Runs whose logbook is on the remote, as was recorded now.
+        left_out: Why a run has no part in the commit, by run: its file is not ours alone.
+        faults: Bugs of ours that one run's logbook met, by run; the others went on.
+    """
+
+    recorded: set[str] = field(default_factory=set[str])
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    faults: dict[str, Exception] = field(default_factory=dict[str, Exception])
+
+
+class _NotOurs(Exception):
+    """The file on the remote is not what this ledger rendered there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """One run's logbook as it is now, beside what stands on the remote.
+
+    Attributes:
+        there: The bytes on the remote; none where there is no file yet.
+        since: The version that they were rendered at; 0 where there is none.
+    """
+
+    run: Run
+    effects: Effects
+    path: str
+    events: Sequence[Event]
+    head: str
+    content: bytes
+    there: bytes | None
+    since: int
+
+    @property
+    def version(self) -> int:
+        """The event up to which it was rendered."""
+        return self.events[-1].version
+
+
+def push_logbook(ledger: Ledger, outside: Outside, run: Run, actor: Actor) -> bool:
+    """Bring one run's logbook on its remote up to date, at once.
+
+    Returns:
+        Whether something was recorded: not where the rendered bytes are on the remote already.
+
+    Raises:
+        LogbookRefused: Its place is not allowed, or holds something that is not ours.
+        Unavailable: The remote gives no answer.
+        PushRaced: Other writers came first too many times in a row.
+    """
+    pushed = push_logbooks(ledger, outside, [run], actor)
+    for error in pushed.faults.values():
+        raise error
+    for why in pushed.left_out.values():
+        raise LogbookRefused("git", why)
+    return run.slug in pushed.recorded
+
+
+def push_logbooks(
+    ledger: Ledger,
+    outside: Outside,
+    runs: Sequence[Run],
+    actor: Actor,
+    told_to_leave: Callable[[], bool] = lambda: False,
+) -> Pushed:
+    """Bring the logbooks of runs that share a remote and branch up to date, in one commit.
+
+    The remote is asked before anything is sent: what landed before a crash, or without an answer,
+    is found there and recorded, and not sent again.
+
+    Args:
+        ledger: Where it is recorded.
+        outside: The ports.
+        runs: At least one; all of one remote and branch.
+        actor: Who pushes.
+        told_to_leave: Asked before each look at the remote.
+
+    Raises:
+        Unavailable: The remote gives no answer. Runs that were tried have that on record.
+        PushRaced: Other writers came first too many times in a row.
+    """
+    result = Pushed()
+    runs = _in_allowed_places(ledger, outside, runs, result)
+    if not runs:
+        return result
+    contract = contract_of(runs[0])
+    branch = contract.logbook.branch
+    remote = outside.git(logbook_remote_of(contract), branch)
+    backoff = clock.ExponentialBackoff(
+        initial=timedelta(milliseconds=200), maximum=timedelta(seconds=5), factor=2, jitter=1
+    )
+    for _ in range(RACES_MAX):
+        if told_to_leave():
+            raise Unavailable("git", "the watch was told to stop")
+        head = remote.fetch()
+        books = _books(ledger, remote, head, runs, result)
+        _record_held(ledger, books, head, actor, result)
+        changed = [book for book in books if book.content != book.there]
+        commit = _commit(remote, head, changed, result)
+        changed = [book for book in changed if book.run.slug not in result.left_out]
+        if commit is None or not changed:
+            return result
+        _record_attempts(ledger, changed, actor)
+        try:
+            remote.push(commit, head)
+        except PushRaced:
+            log.info("another writer moved %s first", branch)
+            clock.sleep(backoff.next_wait())
+            continue
+        events = {book.run.slug: [_pushed(book, commit)] for book in changed}
+        ledger.record_effects_of(events, actor)
+        result.recorded |= events.keys()
+        return result
+    raise PushRaced(f"other writers came first {RACES_MAX} times in a row")
+
+
+def trailers(run: str, head: str) -> str:
+    """Return the trailers that tie a commit or a tag to the ledger."""
+    return f"Watchkeeper-Run: {run}\nWatchkeeper-Head: {head}\nWatchkeeper-Renderer: {RENDERER}\n"
+
+
+def _in_allowed_places(
+    ledger: Ledger, outside: Outside, runs: Sequence[Run], result: Pushed
+) -> list[Run]:
+    """Leave out the runs whose logbook may not lie where their contract says."""
+    folders = outside.logbook_folders()
+    allowed: list[Run] = []
+    for run in runs:
+        contract = contract_of(run)
+        path, pushed = logbook_path_of(contract), ledger.effects(run.slug).pushed
+        # A launched run keeps the place that it had before the home had a list of folders.
+        keeps = bool(run.instances) and pushed is not None and pushed.path == path
+        problem = logbook_problem(path, contract.logbook.branch, folders)
+        if keeps:
+            problem = path_problem(path)
+        if problem:
+            result.left_out[run.slug] = problem
+        else:
+            allowed.append(run)
+    return allowed
+
+
+def _books(
+    ledger: Ledger, remote: GitRemote, head: BranchHead, runs: Sequence[Run], result: Pushed
+) -> list[_Book]:
+    """Render every logbook and read what stands in its place; what is wrong concerns one run."""
+    paths = {run.slug: logbook_path_of(contract_of(run)) for run in runs}
+    there = remote.read_files(head, tuple(paths.values()))
+    books: list[_Book] = []
+    files: dict[str, str] = {}
+    folders: dict[str, str] = {}
+    # Whoever has a logbook there keeps its place; among newcomers the first by name has it.
+    for run in sorted(runs, key=lambda run: ledger.effects(run.slug).pushed is None):
+        path, above = paths[run.slug], _above(paths[run.slug])
+        if run.slug in result.faults:
+            continue
+        rivals = [files.get(path), folders.get(path), *(files.get(folder) for folder in above)]
+        rival = next((slug for slug in rivals if slug is not None), None)
+        try:
+            if rival is not None:
+                raise _NotOurs(f"{path} meets the logbook of {rival}: choose another logbook.path")
+            if path not in there:
+                raise _NotOurs(f"{path} is there and no file: choose another logbook.path")
+            books.append(_book(ledger, remote, head, run, there[path]))
+        except _NotOurs as error:
+            result.left_out[run.slug] = str(error)
+            continue
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - One run's bug stops no other run's logbook.
+            result.faults[run.slug] = error
+            continue
+        files[path] = run.slug
+        folders |= dict.fromkeys(above, run.slug)
+    return books
+
+
+def _above(path: str) -> list[str]:
+    """Return the folders that a path lies in."""
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def _book(
+    ledger: Ledger, remote: GitRemote, head: BranchHead, run: Run, there: bytes | None
+) -> _Book:
+    effects = ledger.effects(run.slug)
+    events, newest = ledger.history_and_head(run.slug)
+    path = logbook_path_of(contract_of(run))
+    known = effects.pushed
+    if known is not None and there is not None and _digest(there) == known.content:
+        # Just as it was left: the branch's history need not be searched.
+        since = known.version
+    else:
+        since = _rendered_at(ledger, remote, head, path, events, there)
+    return _Book(run, effects, path, events, newest, render_at(events), there, since)
+
+
+def _rendered_at(
+    ledger: Ledger,
+    remote: GitRemote,
+    head: BranchHead,
+    path: str,
+    events: Sequence[Event],
+    there: bytes | None,
+) -> int:
+    """Return the version that the file on the remote was rendered at; 0 where there is none.
+
+    Raises:
+        _NotOurs: Its bytes are not what this ledger rendered there.
+    """
+    run = events[0].envelope.correlation
+    newest = remote.newest_for_run(head, run)
+    if newest is None:
+        if there is None:
+            return 0
+        raise _NotOurs(f"{path} is there and not ours: choose another logbook.path")
+    match = _HEAD.match(newest.trailers.get("Watchkeeper-Head", ""))
+    if match is None:
+        raise _NotOurs(f"commit {newest.commit[:8]} has no readable Watchkeeper-Head")
+    since = int(match[1])
+    held = 0 < since <= events[-1].version and ledger.head_at(run, since) == match[0]
+    lost = since > events[-1].version and ledger.effects(run).pushed is not None
+    if not held and not lost:
+        if there is None:
+            return 0  # Another home's logbook of this name is at another path.
+        raise _NotOurs(_of_another_home(run, path, newest.commit, there))
+    if lost:
+        why = f"is at event {since}, the ledger at {events[-1].version}: was an old copy restored?"
+        raise _NotOurs(f"the remote's logbook {why}")
+    if there != render_at(events, version=since):
+        fix = "revert it, or record it with `watchkeeper note`; nothing is overwritten"
+        raise _NotOurs(f"{path} was edited after {newest.commit[:8]}: {fix}")
+    return since
+
+
+def _of_another_home(run: str, path: str, commit: str, there: bytes) -> str:
+    """Say whose logbook is in the place, and how to go on."""
+    found = re.findall(rf"{re.escape(run)}-i\d+-([0-9a-f]{{6}})\b", there.decode(errors="replace"))
+    name = "another home" + (f" ({', '.join(sorted(set(found)))})" if found else "")
+    return (
+        f"{path} is the logbook of {run} from {name}: commit {commit[:8]} names events "
+        "that this ledger does not hold. Before the launch: set another logbook.path. To close "
+        f"this: `watchkeeper abandon {run} --reason WHY`"
+    )
+
+
+def _record_held(
+    ledger: Ledger, books: Sequence[_Book], head: BranchHead, actor: Actor, result: Pushed
+) -> None:
+    """Record which logbooks the remote holds already.
+
+    So it is after a push that landed before a crash, or whose answer was lost, and after an event
+    that shows nowhere in the logbook.
+    """
+    events: dict[str, list[LogbookPushed]] = {}
+    for book in books:
+        known, effects = book.effects.pushed, book.effects
+        tried = Act.LOGBOOK.value in effects.attempted
+        behind = known is None or known.version < book.version
+        if book.content == book.there and (behind or tried):
+            events[book.run.slug] = [_pushed(book, head.commit or "")]
+    if events:
+        ledger.record_effects_of(events, actor)
+        result.recorded |= events.keys()
+
+
+def _commit(
+    remote: GitRemote, head: BranchHead, changed: Sequence[_Book], result: Pushed
+) -> str | None:
+    """Write one commit for all that changed; what stands in one run's way leaves out that run."""
+    if not changed:
+        return None
+    try:
+        return _write(remote, head, changed)
+    except Unavailable as error:
+        if len(changed) == 1:
+            result.left_out[changed[0].run.slug] = error.reason
+            return None
+        fitting = [book for book in changed if _fits(remote, head, book, result)]
+        if len(fitting) in (0, len(changed)):
+            raise
+    return _write(remote, head, fitting)
+
+
+def _fits(remote: GitRemote, head: BranchHead, book: _Book, result: Pushed) -> bool:
+    try:
+        _write(remote, head, [book])
+    except Unavailable as error:
+        result.left_out[book.run.slug] = error.reason
+        return False
+    return True
+
+
+def _write(remote: GitRemote, head: BranchHead, books: Sequence[_Book]) -> str:
+    subject = branch_message({book.run.slug: book.events[book.since :] for book in books})
+    signed = "".join(trailers(book.run.slug, book.head) for book in books)
+    at = max(book.events[-1].envelope.recorded_at for book in books)
+    files = {book.path: book.content for book in books}
+    return remote.commit_files(head, files, f"{subject}\n\n{signed}", at=at)
+
+
+def _record_attempts(ledger: Ledger, books: Sequence[_Book], actor: Actor) -> None:
+    """Record before the push what is tried; after a lost race only what is another version."""
+    events: dict[str, list[EffectAttempted]] = {}
+    for book in books:
+        key = logbook_key(contract_of(book.run), book.version)
+        tried = book.effects.attempted.get(Act.LOGBOOK.value)
+        if tried is None or tried.key != key:
+            events[book.run.slug] = [attempted(book.run, book.effects, Act.LOGBOOK, key)]
+    if events:
+        ledger.record_effects_of(events, actor)
+
+
+def _pushed(book: _Book, commit: str) -> LogbookPushed:
+    return LogbookPushed(
+        version=book.version,
+        head=book.head,
+        content=_digest(book.content),
+        commit=commit,
+        branch=contract_of(book.run).logbook.branch,
+        path=book.path,
+    )
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,71 @@
+"""What is known of whose signals are: where a way in starts, without reading the whole ledger.
+
+The view `bindings` keeps what the ledger taught so far. It is taken as it is, or not at all: one
+that is missing, ahead of the ledger, cut at its beginning or has parked events is left alone, and
+the ledger is read from its first event instead. Slower, and never other.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from watchkeeper.domain.rules.signals.binding import Registry
+from watchkeeper.ports.event_store import EventStore
+from watchkeeper.ports.views import Build, BuildState, Views, ViewsFailure
+from watchkeeper.projections.views.bindings import BINDINGS, registry_of
+from watchkeeper.services.views.rebuild import hash_at
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known at a position.
+
+    Attributes:
+        position: Whoever goes on from here learns what came after it; 0 reads everything.
+    """
+
+    registry: Registry = field(default_factory=Registry)
+    position: int = 0
+
+
+def known_by(opened: Callable[[], AbstractContextManager[Views]], store: EventStore) -> Known:
+    """Return what the views know; nothing, at 0, where they cannot be believed.
+
+    Args:
+        opened: Opens the views for the length of a block.
+        store: The ledger.
+
+    Raises:
+        StoreFailure: The ledger could not be read.
+    """
+    try:
+        with opened() as views:
+            return _known(views, store)
+    except ViewsFailure as error:
+        log.warning("whose signals are is read from the whole ledger: %s", error)
+        return Known()
+
+
+def _known(views: Views, store: EventStore) -> Known:
+    build = _live(views)
+    if build is None:
+        return Known()
+    whole = build.begin == 0 and not build.error and not views.parked(build)
+    if not whole or hash_at(store, build.position) != build.hash:
+        log.warning("%s is not whole: whose signals are is read from event 1", build.title)
+        return Known()
+    # The place was read first: what a row has from later is learnt again, and stays as it is.
+    rows = {key: json.loads(row) for key, row in views.rows(build).items()}
+    after = _live(views)
+    if after is None or after.id != build.id:
+        return Known()  # Another took its place meanwhile, and its rows went.
+    return Known(registry_of(rows), build.position)
+
+
+def _live(views: Views) -> Build | None:
+    live = (build for build in views.builds() if build.state is BuildState.LIVE)
+    return next((build for build in live if build.title == BINDINGS.title), None)

@@ -1,0 +1,1 @@
+"""Views of the whole ledger: catch up, rebuild, compare."""

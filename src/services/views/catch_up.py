@@ -1,0 +1,338 @@
+"""Moves builds of projections over the ledger, a page at a time: the rules of following.
+
+- A page is one transaction: its rows, what it parked and how far the build has come.
+- The position moves on over every event, interesting or not.
+- An event that cannot be folded is parked by reference. The later events of its stream wait behind
+  it, those of other streams go on, and a retry reads them all again from the ledger.
+- Each page is read together with the event before it, whose hash must be the one that the build
+  has seen. A ledger that was restored from an older backup shows at once.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from watchkeeper import clock
+from watchkeeper.ports.event_store import EventStore, Recorded, Skimmed
+from watchkeeper.ports.views import Build, BuildState, Move, Parked, Views
+from watchkeeper.projections.views.view import Projection, Row, Seen, Sums, looked_into
+from watchkeeper.services.ledger.ledger_feed import PAGE
+
+log = logging.getLogger(__name__)
+
+LEASE = timedelta(seconds=30)
+"""How long a build is left to a process that no longer moves it; a page takes milliseconds."""
+
+RETRIES_MAX = 20
+"""How often a retry begins again because a tailer moved the build; each takes milliseconds."""
+
+
+class ViewAhead(Exception):
+    """A build has seen events that the ledger does not hold: it was restored from a backup."""
+
+
+class Pages:
+    """Reads pages of the ledger, each once for all who ask for it, and decodes no event twice.
+
+    Most events are only counted, and their bytes are most of what there is to read.
+
+    Args:
+        store: The ledger.
+        projections: Who asks; what none of them looks into is read without its bytes.
+    """
+
+    def __init__(self, store: EventStore, projections: Iterable[Projection] | None = None) -> None:
+        """Begin with nothing read."""
+        self._store = store
+        self._topics = None if projections is None else looked_into(projections)
+        self._read: dict[int, Sequence[Skimmed]] = {}
+        self._seen: dict[int, Seen] = {}
+
+    def after(self, position: int) -> Sequence[Skimmed]:
+        """Return the event at a position, if it is there, and the page after it.
+
+        Raises:
+            StoreFailure: The ledger could not be read.
+        """
+        if position not in self._read:
+            first = max(position - 1, 0)
+            limit = PAGE + (1 if position else 0)
+            if self._topics is None:
+                whole = self._store.read_all(after=first, limit=limit)
+                self._read[position] = tuple(map(skimmed, whole))
+            else:
+                self._read[position] = self._store.skim(self._topics, after=first, limit=limit)
+        return self._read[position]
+
+    def seen(self, one: Skimmed) -> Seen:
+        """Return an event of a page as projections see it.
+
+        Raises:
+            StoreFailure: Its bytes are needed after all, and could not be read.
+        """
+        if one.position not in self._seen:
+            if one.state is None:
+                [whole] = self._store.read_all(after=one.position - 1, limit=1)
+                one = skimmed(whole)
+            self._seen[one.position] = _see(one)
+        return self._seen[one.position]
+
+
+def skimmed(whole: Recorded) -> Skimmed:
+    """Return an event that was read with its bytes as one of a page."""
+    position, stream, version, topic, state, digest = whole
+    return Skimmed(position, stream, version, topic, len(state), digest, state)
+
+
+def _see(one: Skimmed) -> Seen:
+    assert one.state is not None, "it was read with its bytes"
+    return Seen(one.position, one.stream, one.version, one.topic, one.state, one.hash)
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """What a step did.
+
+    Attributes:
+        build: The build after it; none when another process moved it first.
+        events: How many events were new.
+        level: There was nothing more to read.
+    """
+
+    build: Build | None
+    events: int
+    level: bool
+
+
+def step(pages: Pages, views: Views, build: Build, projection: Projection) -> Stepped:
+    """Move a build over one page.
+
+    Raises:
+        ViewAhead: The ledger does not hold what the build has seen.
+        StoreFailure: The ledger could not be read.
+        ViewsFailure: The views could not be written.
+    """
+    page = pages.after(build.position)
+    same_ledger(build, page)
+    if build.position:
+        page = page[1:]
+    if not page:
+        return Stepped(build, 0, level=True)
+    moved = move_over(views, build, projection, page, pages.seen)
+    return Stepped(moved, len(page), level=len(page) < PAGE)
+
+
+def move_over(
+    views: Views,
+    build: Build,
+    projection: Projection,
+    events: Sequence[Skimmed],
+    see: Callable[[Skimmed], Seen] = _see,
+) -> Build | None:
+    """Fold the events that follow a build into it, in one transaction; none when it changed.
+
+    Args:
+        views: Where it is kept.
+        build: What is moved.
+        projection: How it is folded.
+        events: In commit order, without a gap.
+        see: As `Pages.seen`, where others have seen these events, too.
+
+    Raises:
+        ViewsFailure: The views could not be written.
+    """
+    waiting = {one.stream for one in views.parked(build)}
+    folded = fold_events(views, build, projection, events, waiting, see)
+    last = events[-1]
+    return views.move(build, Move(last.position, last.hash, folded.rows, folded.parked))
+
+
+def same_ledger(build: Build, page: Sequence[Skimmed]) -> None:
+    """Compare the event that a build saw last with the one at the beginning of its page.
+
+    Raises:
+        ViewAhead: The ledger does not hold it.
+    """
+    if not build.position:
+        return
+    there = page[0] if page and page[0].position == build.position else None
+    if there is not None and (there.hash == build.hash or not build.hash):
+        return
+    what = "another event there" if there is not None else "no such event"
+    raise ViewAhead(
+        f"{build.title} has seen event {build.position}, and the ledger has {what}, as after a "
+        f"restored backup: build it again with `watchkeeper ledger rebuild {build.name}`"
+    )
+
+
+@dataclass(slots=True)
+class Folded:
+    """What folding some events gave: changed rows, and what could not be folded."""
+
+    rows: dict[str, str]
+    parked: list[Parked]
+
+
+def fold_events(
+    views: Views,
+    build: Build,
+    projection: Projection,
+    events: Sequence[Skimmed],
+    waiting: set[str],
+    see: Callable[[Skimmed], Seen] = _see,
+) -> Folded:
+    """Fold events into the rows of a build; nothing is stored.
+
+    Args:
+        views: For the rows as they are.
+        build: Whose rows.
+        projection: How.
+        events: In commit order.
+        waiting: Streams whose events wait; those that begin to wait are added.
+        see: How a stored event becomes one that is seen.
+    """
+    if projection.topics is not None:
+        events = [one for one in events if one.topic in projection.topics]
+    if waiting:
+        events = [one for one in events if one.stream not in waiting]
+    if projection.sums is not None:
+        rows_at_once = _summed(views, build, projection.sums, events)
+        if rows_at_once is not None:
+            return Folded(rows_at_once, [])
+    out = Folded({}, [])
+    touched: list[tuple[Seen, Sequence[str]]] = []
+    for seen in map(see, events):
+        if seen.stream in waiting:
+            continue
+        try:
+            touched.append((seen, projection.keys(seen)))
+        except Exception as error:  # noqa: BLE001 - Told, parked, and shown until it is mended.
+            _park(out, build, seen, error, waiting)
+    wanted = sorted({key for _, keys in touched for key in keys})
+    rows: dict[str, Row] = {
+        key: json.loads(text) for key, text in views.rows(build, wanted).items()
+    }
+    changed: set[str] = set()
+    for seen, keys in touched:
+        if seen.stream in waiting and seen.version >= _first_parked(out, seen.stream):
+            continue
+        try:
+            after = {key: projection.fold(key, rows.get(key), seen) for key in keys}
+        except Exception as error:  # noqa: BLE001 - Told, parked, and shown until it is mended.
+            _park(out, build, seen, error, waiting)
+            continue
+        rows.update(after)
+        changed.update(after)
+    out.rows = {key: json.dumps(rows[key], ensure_ascii=False) for key in sorted(changed)}
+    return out
+
+
+def _summed(
+    views: Views, build: Build, sums: Sums, events: Sequence[Skimmed]
+) -> dict[str, str] | None:
+    """Fold events all at once; none when one of them cannot be folded, and none is told."""
+    try:
+        rows = dict(sums.of(events))
+    except Exception:  # noqa: BLE001 - Found again one by one, then told and parked.
+        return None
+    before = {key: json.loads(text) for key, text in views.rows(build, sorted(rows)).items()}
+    try:
+        rows |= {key: sums.plus(row, rows[key]) for key, row in before.items()}
+    except Exception:  # noqa: BLE001 - As above.
+        return None
+    return {key: json.dumps(rows[key], ensure_ascii=False) for key in sorted(rows)}
+
+
+def _first_parked(out: Folded, stream: str) -> int:
+    return min(one.version for one in out.parked if one.stream == stream)
+
+
+def _park(out: Folded, build: Build, seen: Seen, error: Exception, waiting: set[str]) -> None:
+    log.error(
+        "%s: event %d of %s is parked, and what follows it there waits: %s: %s",
+        build.title, seen.version, seen.stream, type(error).__name__, error,
+    )  # fmt: skip
+    # Folding meets an earlier event of the stream than finding the keys may have.
+    out.parked = [one for one in out.parked if one.stream != seen.stream]
+    out.parked.append(
+        Parked(
+            build=build.id,
+            stream=seen.stream,
+            version=seen.version,
+            position=seen.position,
+            error=f"{type(error).__name__}: {error}",
+            attempts=1,
+            parked_at=clock.now(),
+        )
+    )
+    waiting.add(seen.stream)
+
+
+def retry(
+    store: EventStore, views: Views, build: Build, projection: Projection, one: Parked
+) -> bool:
+    """Try a parked event again, and what waits behind it; say whether nothing waits any more.
+
+    Where a tailer moves the build meanwhile, it is tried again on what that made of it.
+
+    Raises:
+        StoreFailure: The ledger could not be read.
+        ViewsFailure: The views could not be written.
+    """
+    for _ in range(RETRIES_MAX):
+        done = _retried(store, views, build, projection, one)
+        if done is not None:
+            return done
+        there = next((b for b in views.builds() if b.id == build.id), None)
+        if there is None or one.stream not in {p.stream for p in views.parked(there)}:
+            return True  # Replaced, or taken in by the other.
+        build = there
+    return False
+
+
+def _retried(
+    store: EventStore, views: Views, build: Build, projection: Projection, one: Parked
+) -> bool | None:
+    """Try once; none when the build was moved meanwhile, and nothing is stored."""
+    found = store.read(one.stream, after=one.version - 1)
+    events = [skimmed(whole) for whole in found if whole.position <= build.position]
+    folded = fold_events(views, build, projection, events, set())
+    again = [
+        replace(p, attempts=one.attempts + 1, parked_at=one.parked_at)
+        if p.version == one.version
+        else p
+        for p in folded.parked
+    ]
+    released = () if again else (one.stream,)
+    move = Move(build.position, build.hash, folded.rows, again, released)
+    return None if views.move(build, move) is None else not again
+
+
+def retry_all(
+    store: EventStore,
+    views: Views,
+    projections: Mapping[str, Projection],
+    chosen: Callable[[Build, Parked], bool] = lambda _build, _parked: True,
+) -> tuple[int, int]:
+    """Try parked events again; return how many streams wait no longer, and how many still do.
+
+    Args:
+        store: The ledger.
+        views: Where they are parked.
+        projections: By title.
+        chosen: Which of them to try.
+    """
+    released = left = 0
+    for one in views.parked():
+        build = next((b for b in views.builds() if b.id == one.build), None)
+        if build is None or build.state is BuildState.OLD:
+            continue  # It was replaced; its parked events go with it.
+        if build.title not in projections or not chosen(build, one):
+            continue
+        if retry(store, views, build, projections[build.title], one):
+            released += 1
+        else:
+            left += 1
+    return released, left

@@ -1,0 +1,172 @@
+"""The one tailer of a process: a thread that keeps all views level, or says why it cannot.
+
+Each turn reads every page once for all builds that stand at the same place. An error of the store
+is told, waited out with a growing back-off and tried again, for ever: nothing stops in silence.
+What one event does to one run is parked and ends nothing.
+"""
+
+import logging
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+from watchkeeper import clock
+from watchkeeper.ports.event_store import EventStore, StoreFailure
+from watchkeeper.ports.views import Beat, BuildState, Views, ViewsFailure
+from watchkeeper.projections.views.view import Projection
+from watchkeeper.services.views.catch_up import LEASE, Pages, retry_all
+from watchkeeper.services.views.rebuild import advance, by_title, ensure
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = timedelta(milliseconds=500)
+"""How long the end of the process may have to wait for the tailer; a new event wakes it at once."""
+
+POLL_EVERY = timedelta(seconds=10)
+"""The ledger is read at least this often, should no wake-up come."""
+
+BEAT_EVERY = timedelta(seconds=5)
+"""Between two signs of life."""
+
+RETRY_FIRST = timedelta(milliseconds=200)
+RETRY_LONGEST = timedelta(seconds=20)
+RETRY_JITTER = 0.5
+"""A store that is back is followed again within half a minute."""
+
+LEAVING = timedelta(seconds=10)
+"""How long the page under way may take when the process ends."""
+
+
+class Tail:
+    """Follows the ledger for all views. All of it runs on one thread.
+
+    Args:
+        store: The ledger.
+        views: What is kept level.
+        projections: What this code knows.
+        holder: This process, for its leases and signs of life.
+    """
+
+    def __init__(
+        self, store: EventStore, views: Views, projections: Sequence[Projection], holder: str
+    ) -> None:
+        """Begin with nothing read."""
+        self._store = store
+        self._views = views
+        self._projections = projections
+        self._known = by_title(projections)
+        self._holder = holder
+        self._backoff = clock.ExponentialBackoff(
+            RETRY_FIRST, RETRY_LONGEST, factor=2, jitter=RETRY_JITTER
+        )
+        self._begun = False
+        self._seen: int | None = None
+        self._error = ""
+        self._told = set[str]()
+        self._beat = clock.Deadline.after(timedelta(0))
+
+    def run(self, stop: threading.Event) -> None:
+        """Follow until told to stop; an error is told and tried again."""
+        while not stop.is_set():
+            try:
+                if self.turn():
+                    self._rest(stop)
+                else:
+                    self._well()
+            except (StoreFailure, ViewsFailure) as error:
+                self._ill(str(error), stop)
+            except Exception as error:
+                log.exception("the views could not be brought up to date")
+                says = f"internal error, please report: {type(error).__name__}: {error}"
+                self._ill(says, stop)
+        try:
+            self._views.left(self._holder)
+        except ViewsFailure as error:
+            log.warning("%s", error)
+
+    def turn(self) -> bool:
+        """Move every build over one page; say whether all are level with the ledger.
+
+        Raises:
+            StoreFailure: The ledger could not be read.
+            ViewsFailure: The views could not be written.
+        """
+        if not self._begun:
+            ensure(self._store, self._views, self._projections)
+            # A release that knows more may be able to fold what the one before could not.
+            retry_all(self._store, self._views, self._known)
+            self._begun = True
+        pages, level, seen = Pages(self._store, self._projections), True, None
+        for build in self._views.builds():
+            if build.error and build.error not in self._told:
+                self._told.add(build.error)
+                log.warning("a view stands still: %s", build.error)
+            known = self._known.get(build.title)
+            if known is None or build.error or build.state is BuildState.OLD:
+                continue
+            now = clock.now()
+            if build.state is BuildState.BUILDING and not self._views.take(
+                build, self._holder, now + LEASE, now
+            ):
+                continue  # A command builds it; it renews its lease as long as it lives.
+            level = advance(pages, self._views, build, known) and level
+            seen = build.position if seen is None else min(seen, build.position)
+        self._seen = seen
+        return level
+
+    def _rest(self, stop: threading.Event) -> None:
+        """Wait for something new; look by itself after a while, should no wake-up come.
+
+        Raises:
+            StoreFailure: The ledger could not be asked.
+            ViewsFailure: The sign of life could not be kept.
+        """
+        deadline = clock.Deadline.after(POLL_EVERY)
+        # After what was read, and not after what is there by now: that may have come between.
+        seen = self._store.newest() if self._seen is None else self._seen
+        while not stop.is_set() and not deadline.expired():
+            there = self._store.wait(after=seen, limit=LOOK_EVERY)
+            # Not before the wait: where that alone fails, it would be well and ill by turns.
+            self._well()
+            if there:
+                return
+
+    def _well(self) -> None:
+        self._backoff.reset()
+        if self._error:
+            log.warning("the views are brought up to date again")
+            self._error = ""
+            self._beat = clock.Deadline.after(timedelta(0))
+        if self._beat.expired():
+            self._views.beat(Beat(self._holder, clock.now()))
+            self._beat = clock.Deadline.after(BEAT_EVERY)
+
+    def _ill(self, says: str, stop: threading.Event) -> None:
+        if says != self._error:
+            # Once: a log that repeats it hides what else it says.
+            log.warning("the views stand still: %s; it is tried again", says)
+        self._error = says
+        try:
+            self._views.beat(Beat(self._holder, clock.now(), says))
+        except ViewsFailure:
+            log.debug("nor can it be told in the views' own file")
+        stop.wait(self._backoff.next_wait().total_seconds())
+
+
+@contextmanager
+def tailing(
+    store: EventStore, views: Views, projections: Sequence[Projection], holder: str
+) -> Generator[None, None, None]:
+    """Keep the views level with the ledger for the length of a block."""
+    stop = threading.Event()
+    tail = Tail(store, views, projections, holder)
+    thread = threading.Thread(target=tail.run, args=(stop,), name="ledger-tail", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(timeout=LEAVING.total_seconds())
+        if thread.is_alive():
+            log.warning("ledger-tail: left behind; the next watch goes on from there")

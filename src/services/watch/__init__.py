@@ -1,0 +1,1 @@
+"""The watch loop, what it observes and the acts that are due."""

@@ -1,0 +1,314 @@
+"""Does what a policy found due for one run: reads outside, asks the domain, acts, records.
+
+A crash between any two lines here is answered by doing the act again: what is due is derived from
+events, and every act outside can be asked about before it is repeated.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from watchkeeper import clock
+from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifySeal
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.rules.table import RunCommand
+from watchkeeper.domain.rules.watch.commands import RecordCheck
+from watchkeeper.domain.run.effects import EffectConfirmed, EffectFailed, EffectRecovered
+from watchkeeper.domain.run.events import EffectEvent
+from watchkeeper.domain.run.outbox.effects import Effects
+from watchkeeper.domain.run.outbox.outbox import (
+    REASON_MAX,
+    attempted,
+    next_attempt,
+    rejected,
+    target_of,
+    troubled,
+    wait_before,
+)
+from watchkeeper.domain.run.outbox.policy import Act, due_acts
+from watchkeeper.domain.run.phases import Finished, Stopped
+from watchkeeper.domain.run.run import Run, contract_of, end_asked, live_instance
+from watchkeeper.domain.values.basic import JobState, SourceState
+from watchkeeper.domain.values.contract.contract import seal_tag_of
+from watchkeeper.domain.values.durations import local_day
+from watchkeeper.domain.values.observation.observation import SealFacts
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.ports.git import PushRaced, TagTaken
+from watchkeeper.ports.sources import Orchestrator, Unavailable
+from watchkeeper.services.ledger.ledger import Handled
+from watchkeeper.services.outbox.logbook_push import Pushed, push_logbooks
+from watchkeeper.services.outbox.tags import push_milestone_tag, push_seal_tag
+from watchkeeper.services.services import SERVICE, Desk, recorded
+from watchkeeper.services.watch.launches import relaunch, submit
+from watchkeeper.services.watch.observe import observe, read_seal_facts, scrub_observation
+from watchkeeper.services.watch.second_reading import read_again
+
+log = logging.getLogger(__name__)
+
+_OVER = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
+
+
+def perform(desk: Desk, run: Run, act: Act, token: int) -> bool:
+    """Do one act for a run.
+
+    Args:
+        desk: What to work with.
+        run: The run as it was when the act was found due.
+        act: What to do.
+        token: The watch's fencing token; a newer one elsewhere means that this holder stops.
+
+    Returns:
+        Whether something was recorded, so that more may be due.
+    """
+    fresh = desk.ledger.run(run.slug)
+    if not isinstance(fresh, Run) or fresh.watch.token != token:
+        return False  # Another holder took over: whoever is older no longer acts.
+    if act not in due_acts(fresh, desk.ledger.effects(run.slug), clock.now()):
+        return False  # Other writers went on since it was found due.
+    try:
+        recorded = _perform(desk, fresh, act, token)
+    except (Unavailable, TagTaken, PushRaced) as error:
+        return _failed(desk, fresh, act, error)
+    failing = desk.ledger.effects(fresh.slug).failing
+    if act.value in failing and act is not Act.LOGBOOK:
+        effect = EffectRecovered(effect=act.value)
+        desk.ledger.record_effects(fresh.slug, [effect], SERVICE)
+    return recorded
+
+
+def _perform(desk: Desk, run: Run, act: Act, token: int) -> bool:
+    match act:
+        case Act.CHECK:
+            return check(desk, run, token)
+        case Act.SUBMIT:
+            return submit(desk, run)
+        case Act.STOP:
+            return stop(desk, run)
+        case Act.RELAUNCH:
+            return relaunch(desk, run, token)
+        case Act.VERIFY:
+            return verify(desk, run, SERVICE)
+        case Act.LOGBOOK:
+            return bool(push_together(desk, {run.slug: token}))
+        case Act.TAG:
+            return push_seal_tag(desk.ledger, desk.outside, run, SERVICE)
+        case Act.MILESTONE:
+            return push_milestone_tag(desk.ledger, desk.outside, run, SERVICE)
+        case Act.CLOSE:
+            return close(desk, run)
+
+
+def _failed(desk: Desk, run: Run, act: Act, error: Unavailable | TagTaken | PushRaced) -> bool:
+    effects = desk.ledger.effects(run.slug)
+    attempt, target = next_attempt({run.slug: effects}, act.value), target_of(contract_of(run), act)
+    retry_after = error.retry_after if isinstance(error, Unavailable) else None
+    retry_at = clock.now() + wait_before(attempt, desk.draw(), retry_after)
+    event: EffectEvent
+    if isinstance(error, TagTaken):
+        event = rejected(effects, act.value, str(error), retry_at, target=target)
+    else:
+        event = troubled(effects, act.value, str(error), retry_at, target=target)
+    log.warning("%s: %s failed (try %d): %s", run.slug, act.value, attempt, error)
+    desk.ledger.record_effects(run.slug, [event], SERVICE)
+    return False
+
+
+def next_failure(effects: Effects, effect: str, reason: str, draw: float = 1.0) -> EffectFailed:
+    """Return the event of a failure in which nobody outside has a part, such as a fault of ours.
+
+    Args:
+        effects: What became of the run's effects so far.
+        effect: Which act failed.
+        reason: Why.
+        draw: A random number from 0 to 1; the longest wait by default.
+    """
+    attempt = next_attempt({"": effects}, effect)
+    retry_at = clock.now() + wait_before(attempt, draw)
+    return EffectFailed(
+        effect=effect, attempt=attempt, reason=reason[:REASON_MAX], retry_at=retry_at
+    )
+
+
+# --- Logbooks ------------------------------------------------------------------------------------
+
+
+def push_together(
+    desk: Desk, tokens: Mapping[str, int], told_to_leave: Callable[[], bool] = lambda: False
+) -> set[str]:
+    """Bring the logbooks of runs of one branch up to date in one commit, and record how it went.
+
+    Args:
+        desk: What to work with.
+        tokens: The watch's fencing token for each run, by slug; a run with a newer one elsewhere
+            is left out.
+        told_to_leave: Asked before each look at the remote. What is interrupted then is recorded
+            by nobody: the attempt on record says that its outcome is unknown.
+
+    Returns:
+        The runs for which it was recorded that the remote holds their logbook.
+    """
+    found = {slug: desk.ledger.run(slug) for slug in sorted(tokens)}
+    runs = {
+        slug: run
+        for slug, run in found.items()
+        if isinstance(run, Run) and run.watch.token == tokens[slug]
+    }
+    if not runs:
+        return set()
+    try:
+        pushed = push_logbooks(
+            desk.ledger, desk.outside, list(runs.values()), SERVICE, told_to_leave
+        )
+    except (Unavailable, PushRaced) as error:
+        if not told_to_leave():
+            _all_failed(desk, runs, error)
+        return set()
+    _left_out(desk, runs, pushed)
+    return pushed.recorded
+
+
+def _all_failed(desk: Desk, runs: Mapping[str, Run], error: Unavailable | PushRaced) -> None:
+    """Record that a branch gives no answer: its runs wait for it together."""
+    act = Act.LOGBOOK.value
+    effects = {slug: desk.ledger.effects(slug) for slug in runs}
+    attempt = next_attempt(effects, act)
+    retry_after = error.retry_after if isinstance(error, Unavailable) else None
+    retry_at = clock.now() + wait_before(attempt, desk.draw(), retry_after)
+    target = target_of(contract_of(next(iter(runs.values()))), Act.LOGBOOK)
+    log.warning("logbooks of %s failed (try %d): %s", ", ".join(runs), attempt, error)
+    events = {
+        slug: [troubled(one, act, str(error), retry_at, target=target)]
+        for slug, one in effects.items()
+    }
+    desk.ledger.record_effects_of(events, SERVICE)
+
+
+def _left_out(desk: Desk, runs: Mapping[str, Run], pushed: Pushed) -> None:
+    """Record what is wrong with single runs; the others of the branch went on."""
+    events: dict[str, list[EffectEvent]] = {}
+    act = Act.LOGBOOK.value
+    for slug, why in pushed.left_out.items():
+        log.warning("%s: its logbook is left out: %s", slug, why)
+        effects = desk.ledger.effects(slug)
+        wait = wait_before(next_attempt({slug: effects}, act), desk.draw())
+        target = target_of(contract_of(runs[slug]), Act.LOGBOOK)
+        no = rejected(effects, act, why, clock.now() + wait, target=target)
+        events[slug] = [no]
+    for slug, error in pushed.faults.items():
+        log.error("%s: its logbook failed", slug, exc_info=error)
+        reason = f"internal error, please report: {type(error).__name__}: {error}"
+        events[slug] = [next_failure(desk.ledger.effects(slug), act, reason, desk.draw())]
+    if events:
+        desk.ledger.record_effects_of(events, SERVICE)
+
+
+# --- Watch ---------------------------------------------------------------------------------------
+
+
+def check(desk: Desk, run: Run, token: int) -> bool:
+    """Observe the newest instance and record what it amounts to; idempotent per due time."""
+    plan = run.instances[-1].plan
+    due = run.watch.next_due
+    assert due is not None, "a check is due"
+    seen = observe(desk.outside, contract_of(run), plan, clock.now())
+    clean, digest, content = scrub_observation(desk.ledger.scrubber, seen)
+    # Kept before the event that names it, so that a digest never points at nothing by a crash.
+    desk.evidence.keep(digest, content)
+    command = RecordCheck(
+        now=clock.now(), actor=SERVICE, token=token, observation=clean, digest=digest
+    )
+    key = f"check/{run.slug}/{plan.instance}/{due.isoformat()}"
+    outcome = desk.ledger.handle(run.slug, command, key=key)
+    if isinstance(outcome, Handled):
+        read_again(desk, outcome)
+    return recorded(outcome, "check")
+
+
+def stop(desk: Desk, run: Run) -> bool:
+    """Ask the orchestrator for the end that a human consented to; its word ends the instance.
+
+    It is asked first whether the job still lives. One that does is asked to end again, since a
+    stop may be repeated; that it was taken is recorded once.
+    """
+    instance = live_instance(run)
+    if instance is None or not end_asked(run, instance.plan.instance):
+        return False
+    orchestrator: Orchestrator = desk.outside.orchestrator(contract_of(run))
+    if orchestrator.find(instance.plan.submission_id).state in _OVER:
+        return False  # The next check records how it ended.
+    effects = desk.ledger.effects(run.slug)
+    tried = attempted(run, effects, Act.STOP)
+    known = effects.confirmed.get(tried.effect) == tried.key
+    if not known:
+        desk.ledger.record_effects(run.slug, [tried], SERVICE)
+    orchestrator.stop(instance.plan.submission_id)
+    if not known:
+        taken = EffectConfirmed(effect=tried.effect, key=tried.key, target=tried.target)
+        desk.ledger.record_effects(run.slug, [taken], SERVICE)
+    return False
+
+
+# --- Seal ----------------------------------------------------------------------------------------
+
+
+def verify(desk: Desk, run: Run, actor: Actor) -> bool:
+    """Read what a seal needs and hold the run against it."""
+    return recorded(verify_outcome(desk, run, actor), "verify the seal")
+
+
+def verify_outcome(
+    desk: Desk, run: Run, actor: Actor, waive: tuple[str, ...] = (), reason: str = ""
+) -> Handled | Refused:
+    """Read what a seal needs, and return what came of it.
+
+    Args:
+        desk: What to work with.
+        run: The run.
+        actor: Who asks.
+        waive: What may be missing, by name; each needs a human's consent.
+        reason: Why.
+    """
+    contract = contract_of(run)
+    launched = next((i.launched_at for i in run.instances if i.launched_at is not None), None)
+    plan = run.instances[-1].plan if run.instances else None
+    if plan is None or launched is None or not isinstance(run.phase, Finished | Stopped):
+        return desk.ledger.handle(run.slug, _no_seal(actor, run))
+    tag = seal_tag_of(contract, local_day(launched, contract.timezone))
+    facts = read_seal_facts(desk.outside, contract, plan, tag, clock.now())
+    raise_if_silent(facts)
+    clean, digest, content = scrub_observation(desk.ledger.scrubber, facts.observation)
+    desk.evidence.keep(digest, content)
+    command = VerifySeal(
+        now=clock.now(),
+        actor=actor,
+        facts=facts.model_copy(update={"observation": clean}),
+        waive=waive,
+        reason=reason,
+    )
+    return desk.ledger.handle(run.slug, command)
+
+
+def raise_if_silent(facts: SealFacts) -> None:
+    """A source that gives no answer is asked again later: its silence is no missing artefact.
+
+    Raises:
+        Unavailable: The tracker, the checkpoints or git gave no answer.
+    """
+    for reading in facts.observation.readings:
+        needed = reading.source in ("tracker", "checkpoints")
+        if needed and reading.state is SourceState.UNAVAILABLE:
+            raise Unavailable(reading.source, reading.reason)
+    if facts.commit_found is None:
+        raise Unavailable("git", "the code's remote gives no answer about commit and tag")
+
+
+def _no_seal(actor: Actor, run: Run) -> RunCommand:
+    """Return a command that the run's phase refuses, so that the refusal is the table's own."""
+    return CompleteSeal(now=clock.now(), actor=actor, head=str(run.version))
+
+
+def close(desk: Desk, run: Run) -> bool:
+    """Seal the run: its tag is on the remote, so this is its last event."""
+    tag = desk.ledger.effects(run.slug).tag
+    assert tag is not None, "a run is closed once its tag is on the remote"
+    command = CompleteSeal(now=clock.now(), actor=SERVICE, head=tag.head)
+    return recorded(desk.ledger.handle(run.slug, command), "seal")

@@ -1,0 +1,279 @@
+"""Brings instances into the world: a first one, and the next one after a decision."""
+
+import hashlib
+
+from watchkeeper import clock
+from watchkeeper.domain.rules.launch.commands import (
+    ConfirmLaunched,
+    Relaunch,
+    ReportRefusedLaunch,
+    RequestLaunch,
+)
+from watchkeeper.domain.rules.launch.gate.base import is_allowed
+from watchkeeper.domain.rules.launch.launching import clearance_revoked, plan_first_instance
+from watchkeeper.domain.rules.launch.roots import overlapping
+from watchkeeper.domain.rules.permits.standing_waivers import standing_waivers, waivers_for
+from watchkeeper.domain.rules.permits.waivers import live_waivers
+from watchkeeper.domain.rules.shared.refusals import Refused
+from watchkeeper.domain.run.effects import EffectConfirmed
+from watchkeeper.domain.run.outbox.outbox import attempted, key_of, rejected, target_of
+from watchkeeper.domain.run.outbox.policy import Act
+from watchkeeper.domain.run.phases import Cleared, Draft, Interrupted, Launching
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.values.basic import LIVE, UNACCOUNTABLE, JobSpec, JobState, SourceState
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.plan import RESUME_FROM, LaunchPlan, tracked
+from watchkeeper.domain.values.observation.gate_facts import WORKTREE, LogbookFacts
+from watchkeeper.domain.values.observation.observation import GateFacts
+from watchkeeper.domain.values.people import Actor
+from watchkeeper.domain.values.secrets.scrubbing import has_mark, scrub
+from watchkeeper.ports.sources import SubmitRefused, Unavailable
+from watchkeeper.services.ledger.ledger import Handled
+from watchkeeper.services.ledger.lineage import lineage_of
+from watchkeeper.services.outbox.logbook_push import push_logbook
+from watchkeeper.services.services import SERVICE, Desk, recorded, submission_id
+from watchkeeper.services.watch.launch_facts import (
+    Known,
+    ask_logbook,
+    logbook_not_sent,
+    logbook_on_record,
+    read_gate_facts,
+    refused_place,
+)
+from watchkeeper.services.watch.observe import Asked, ask
+
+
+def request_launch(desk: Desk, contract: Contract, actor: Actor) -> Handled | Refused:
+    """Hold a drafted run's first instance against facts read now, and ask for it.
+
+    What came of it stands in the run's newest preflight: nothing is submitted here.
+    """
+    run = desk.ledger.run(contract.run)
+    pushed = None
+    if isinstance(run, Run) and isinstance(run.phase, Draft | Cleared):
+        pushed = _logbook_first(desk, run, contract, actor)
+    plan, facts = read_first_plan(desk, contract, pushed)
+    facts = with_patch(desk, contract, facts)
+    command = RequestLaunch(
+        now=clock.now(), actor=actor, submission_id=plan.submission_id, facts=facts
+    )
+    return desk.ledger.handle(contract.run, command)
+
+
+def _logbook_first(desk: Desk, run: Run, contract: Contract, actor: Actor) -> Asked[LogbookFacts]:
+    """Push the logbook of an allowed launch before its submit; a failed push stops the launch.
+
+    Nothing is sent before a human approved the plan, or waived the approval.
+    """
+    now, refused = clock.now(), refused_place(desk.outside, contract)
+    plan = plan_first_instance(contract, submission_id(desk, contract.run, 1))
+    standing = standing_waivers(desk.ledger.people(), now)
+    waivers = live_waivers(run, now) + waivers_for(standing, contract.lane, actor.principal, now)
+    if refused or not is_allowed(run.approvals, waivers, plan):
+        return logbook_not_sent(refused)
+    return ask_logbook(lambda: push_logbook(desk.ledger, desk.outside, run, SERVICE))
+
+
+def read_first_plan(
+    desk: Desk, contract: Contract, logbook: Asked[LogbookFacts] | None = None
+) -> tuple[LaunchPlan, GateFacts]:
+    """Return the plan of a contract's first instance, and the facts that its gate needs.
+
+    Args:
+        desk: What to work with.
+        contract: The run's contract.
+        logbook: How its push went; none to try one that moves nothing.
+    """
+    plan = plan_first_instance(contract, submission_id(desk, contract.run, 1))
+    known = Known(
+        root_held_by=root_holder(desk, contract),
+        lineage=lineage_of(desk.ledger, plan.resume_from),
+        logbook=logbook,
+    )
+    facts = read_gate_facts(
+        desk.outside,
+        tracked(contract, plan),
+        plan.resume_from,
+        known,
+        desk.ledger.scrubber,
+        submission_id=plan.submission_id,
+    )
+    return plan, with_standing(desk, facts)
+
+
+def with_patch(desk: Desk, contract: Contract, facts: GateFacts, known: str = "") -> GateFacts:
+    """Keep the patch of a dirty checkout, scrubbed, before the event that names it.
+
+    Args:
+        desk: What to work with.
+        contract: The run's contract.
+        facts: What was read for the gate; without the checkout where its patch cannot be kept.
+        known: Identity of the patch that the instance before was launched with.
+    """
+    tree = facts.worktree
+    if tree is None or tree.patch in ("", known):
+        return facts
+    source = desk.outside.launch_source()
+    asked = ask(WORKTREE, lambda: source.patch(tree, contract.code.ignore))
+    if asked.answer is None:
+        readings = tuple(asked.reading if r.source == WORKTREE else r for r in facts.readings)
+        return facts.model_copy(update={"worktree": None, "readings": readings})
+    clean = scrub(desk.ledger.scrubber, asked.answer).text.encode(errors="surrogateescape")
+    digest = hashlib.sha256(clean).hexdigest()
+    desk.evidence.keep(digest, clean, "patch")
+    return facts.model_copy(update={"worktree": tree.model_copy(update={"kept": digest})})
+
+
+def with_standing(desk: Desk, facts: GateFacts) -> GateFacts:
+    """Add what the ledger holds for no single run: the standing waivers."""
+    standing = standing_waivers(desk.ledger.people(), clock.now())
+    return facts.model_copy(update={"standing": standing})
+
+
+def submit(desk: Desk, run: Run) -> bool:
+    """Bring a requested instance into the world, once, whatever crashed before.
+
+    The id was recorded before this runs. The orchestrator is asked for it first; a submit is
+    sent only after its definite "not found", and it refuses a second job under the same id.
+    """
+    assert isinstance(run.phase, Launching), "only a requested launch is submitted"
+    plan = run.phase.plan
+    orchestrator = desk.outside.orchestrator(contract_of(run))
+    found = orchestrator.find(plan.submission_id)
+    if found.state is JobState.NOT_FOUND:
+        # The answer may have taken long, and what was asked meanwhile counts.
+        fresh = desk.ledger.run(run.slug)
+        if not isinstance(fresh, Run) or (fresh.phase, fresh.watch.token) != (
+            run.phase,
+            run.watch.token,
+        ):
+            return False
+        run = fresh
+        if run.stop_requested == plan.instance:
+            return _not_submitted(desk, run, plan, "a person asked for its end first")
+        if clearance_revoked(run):
+            return _not_submitted(desk, run, plan, f"{run.cleared_by} was revoked first")
+        if has_mark(plan.model_dump_json()):
+            # What stands for a secret is not the secret: the job would run with other words.
+            return _not_submitted(desk, run, plan, "a secret was scrubbed from the plan (L1)")
+        if lacking := desk.outside.missing_variables(plan.env_from):
+            # Not the orchestrator's refusal, which would use up the instance.
+            says = f"env_from names {', '.join(lacking)}, not set here: export it and start again"
+            raise Unavailable("environment", says)
+        tried = attempted(run, desk.ledger.effects(run.slug), Act.SUBMIT)
+        desk.ledger.record_effects(run.slug, [tried], SERVICE)
+        try:
+            orchestrator.submit(job_spec(plan))
+        except SubmitRefused as error:
+            no = rejected(
+                desk.ledger.effects(run.slug),
+                tried.effect,
+                str(error),
+                clock.now(),
+                target=tried.target,
+                final=True,
+            )
+            desk.ledger.record_effects(run.slug, [no], SERVICE)
+            return _not_submitted(desk, run, plan, str(error))
+        found = orchestrator.find(plan.submission_id)
+    if found.state is JobState.NOT_FOUND:
+        raise Unavailable(plan.orchestrator, "the job that was just submitted is not there yet")
+    _confirm(desk, run)
+    now = clock.now()
+    launched_at = found.started_at or now
+    command = ConfirmLaunched(
+        now=now, actor=SERVICE, instance=plan.instance, launched_at=min(launched_at, now)
+    )
+    return recorded(desk.ledger.handle(run.slug, command), "confirm launch")
+
+
+def _confirm(desk: Desk, run: Run) -> None:
+    """Record that the orchestrator has the job, where a try stands on record."""
+    effects, name = desk.ledger.effects(run.slug), Act.SUBMIT.value
+    if name not in {*effects.attempted, *effects.failing}:
+        return  # It was there before anything was tried here.
+    done = EffectConfirmed(
+        effect=name,
+        key=key_of(run, effects, Act.SUBMIT),
+        target=target_of(contract_of(run), Act.SUBMIT),
+    )
+    desk.ledger.record_effects(run.slug, [done], SERVICE)
+
+
+def _not_submitted(desk: Desk, run: Run, plan: LaunchPlan, reason: str) -> bool:
+    command = ReportRefusedLaunch(
+        now=clock.now(), actor=SERVICE, instance=plan.instance, reason=reason
+    )
+    return recorded(desk.ledger.handle(run.slug, command), "not submitted")
+
+
+def job_spec(plan: LaunchPlan) -> JobSpec:
+    """Return what is submitted for a plan; nothing in it was not in the plan."""
+    resume = {RESUME_FROM: plan.resume_from} if plan.resume_from else {}
+    return JobSpec(
+        submission_id=plan.submission_id,
+        command=plan.command,
+        env={**plan.env, **resume, **dict.fromkeys(plan.tracker_env, plan.tracker_id)},
+        env_from=plan.env_from,
+        working_dir=plan.working_dir,
+        metadata={"run": plan.run, "instance": plan.instance, "watchkeeper": "1"},
+        carried=plan.carried,
+    )
+
+
+def relaunch(desk: Desk, run: Run, token: int) -> bool:
+    """Ask for the instance that was decided on, on facts read now."""
+    assert isinstance(run.phase, Interrupted), "only an interrupted run is relaunched"
+    decision = run.phase.decision
+    assert decision is not None, "a relaunch was decided"
+    contract = contract_of(run)
+    failing = desk.ledger.effects(run.slug).failing.get(Act.LOGBOOK.value)
+    known = Known(
+        root_held_by=_alive_again(desk, run) or root_holder(desk, contract),
+        lineage=lineage_of(desk.ledger, decision.resume_path, run),
+        logbook=logbook_on_record(failing.reason if failing is not None else ""),
+    )
+    facts = read_gate_facts(
+        desk.outside, contract, decision.resume_path, known, desk.ledger.scrubber
+    )
+    facts = with_patch(desk, contract, facts, run.instances[-1].patch)
+    command = Relaunch(
+        now=clock.now(),
+        actor=SERVICE,
+        token=token,
+        submission_id=submission_id(desk, run.slug, len(run.instances) + 1),
+        facts=with_standing(desk, facts),
+    )
+    outcome = desk.ledger.handle(run.slug, command)
+    if isinstance(outcome, Handled) and not outcome.events:
+        silent = [facts.source_reading, *facts.readings]
+        first = next((r for r in silent if r and r.state is not SourceState.FRESH), None)
+        source = first.source if first is not None else "a source of the gate"
+        raise Unavailable(source, first.reason if first is not None else "no answer")
+    return recorded(outcome, "relaunch")
+
+
+def _alive_again(desk: Desk, run: Run) -> str:
+    """Name the job of an instance that a human declared lost, where it lives after all.
+
+    Raises:
+        Unavailable: The orchestrator gives no answer, so nobody can tell.
+    """
+    ended = run.instances[-1]
+    if ended.end is None or ended.end.state not in UNACCOUNTABLE:
+        return ""
+    found = desk.outside.orchestrator(contract_of(run)).find(ended.plan.submission_id)
+    if found.state not in LIVE:
+        return ""
+    name, job = ended.plan.instance, ended.plan.submission_id
+    return f"{run.slug} {name}, whose job {job} is {found.state.value} after all"
+
+
+def root_holder(desk: Desk, contract: Contract) -> str:
+    """Return who holds an output root, or one above or below it; empty for nobody."""
+    names = (contract.output_root, desk.outside.root_facts(contract)[0])
+    taken = overlapping(desk.ledger.roots(), *names)
+    if taken is None:
+        return ""
+    held, claim = taken
+    return f"{claim.run} {claim.instance} ({held})"

@@ -1,0 +1,277 @@
+"""Reads all sources of one run at one time; a source that does not answer is said to be so."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from watchkeeper.domain.reading.own_clocks import own_clock
+from watchkeeper.domain.reading.progress.startup_lines import (
+    LINES_READ_MAX,
+    is_cut,
+    named_lines,
+    named_texts,
+)
+from watchkeeper.domain.values.basic import Reading, SourceState
+from watchkeeper.domain.values.contract.contract import Contract, checkpoint_root_of
+from watchkeeper.domain.values.contract.plan import LaunchPlan, tracked
+from watchkeeper.domain.values.json_text import unreadable_in, whole_characters
+from watchkeeper.domain.values.observation.observation import Observation, SealFacts
+from watchkeeper.domain.values.observation.sources import (
+    AttemptFacts,
+    ClusterFacts,
+    HostFacts,
+    MetricHistory,
+    TelemetryFacts,
+)
+from watchkeeper.domain.values.secrets.scrubbing import Scrubber, scrub_json
+from watchkeeper.ports.sources import (
+    AttemptsOrchestrator,
+    ClusterOrchestrator,
+    HistoryTracker,
+    HostsOrchestrator,
+    Outside,
+    TelemetryOutside,
+    Unavailable,
+)
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[Answer]):
+    """A source's answer, or none and why."""
+
+    answer: Answer | None
+    reading: Reading
+
+
+def ask(source: str, question: Callable[[], Answer]) -> Asked[Answer]:
+    """Ask one source; no answer is a reading too, and says nothing about the run."""
+    try:
+        answer = question()
+    except Unavailable as error:
+        reading = Reading(source=source, state=SourceState.UNAVAILABLE, reason=error.reason)
+        return Asked(None, reading)
+    return Asked(answer, Reading(source=source, state=SourceState.FRESH))
+
+
+HISTORY, ATTEMPTS, CLUSTER = "history", "attempts", "cluster"
+
+
+TELEMETRY, HOSTS = "telemetry", "hosts"
+"""Names of the sources, as their readings carry them."""
+
+
+POINTS_KEPT = 1_000
+"""Points of a history kept with an observation; a step a second fills that in a usual cadence."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotHad:
+    """The answer of a source that a run does not have."""
+
+
+def questions_of(
+    outside: Outside, contract: Contract, plan: LaunchPlan
+) -> Mapping[str, Callable[[], Any]]:
+    """Return what to ask the further sources of a run, by source.
+
+    Each finds its source by itself, so that one which cannot even be made fails alone.
+    """
+    job, root, mounts = plan.submission_id, contract.output_root, contract.hosts.mounts
+
+    def history() -> MetricHistory | NotHad | None:
+        tracker = outside.tracker(tracked(contract, plan))
+        return tracker.history() if isinstance(tracker, HistoryTracker) else NotHad()
+
+    def attempts() -> tuple[AttemptFacts, ...] | NotHad:
+        cluster = outside.orchestrator(contract)
+        return cluster.attempts(job) if isinstance(cluster, AttemptsOrchestrator) else NotHad()
+
+    def around() -> ClusterFacts | NotHad:
+        cluster = outside.orchestrator(contract)
+        if not isinstance(cluster, ClusterOrchestrator):
+            return NotHad()
+        return cluster.cluster(job, contract.run, root)
+
+    def telemetry() -> TelemetryFacts | NotHad:
+        gauges = outside.telemetry(contract) if isinstance(outside, TelemetryOutside) else None
+        return gauges.read() if gauges is not None else NotHad()
+
+    def hosts() -> tuple[HostFacts, ...] | NotHad:
+        cluster = outside.orchestrator(contract)
+        return cluster.hosts(mounts) if isinstance(cluster, HostsOrchestrator) else NotHad()
+
+    return {
+        HISTORY: history,
+        ATTEMPTS: attempts,
+        CLUSTER: around,
+        TELEMETRY: telemetry,
+        HOSTS: hosts,
+    }
+
+
+def with_answers(seen: Observation, asked: Sequence[Asked[Any]]) -> Observation:
+    """Return an observation with what the further sources said, and how they answered."""
+    facts: dict[str, Any] = {}
+    readings: list[Reading] = []
+    for one in asked:
+        source, answer = one.reading.source, one.answer
+        if isinstance(answer, NotHad):
+            continue
+        readings.append(one.reading.model_copy(update={"clock": own_clock(answer)}))
+        if answer is None:
+            continue
+        if isinstance(answer, ClusterFacts):
+            facts |= {"capacity": answer.capacity, "nodes": answer.nodes, "others": answer.others}
+        else:
+            facts[source] = answer
+    return seen.model_copy(update={**facts, "readings": (*seen.readings, *readings)})
+
+
+def newest_points(history: MetricHistory, count: int) -> MetricHistory:
+    """Return the newest points of a history.
+
+    >>> newest_points(MetricHistory(steps=(1, 2, 3), columns={"a": (0.1, 0.2, 0.3)}), 2).columns
+    {'a': (0.2, 0.3)}
+    """
+    steps = history.steps[-count:]
+    oldest = min(steps, default=0)
+    return MetricHistory(
+        steps=steps,
+        times=history.times[-count:],
+        columns={name: column[-count:] for name, column in history.columns.items()},
+        not_finite={
+            name: tuple(step for step in steps if step >= oldest)
+            for name, steps in history.not_finite.items()
+        },
+    )
+
+
+def scrub_history(scrubber: Scrubber, history: MetricHistory) -> MetricHistory:
+    """Take secrets out of the only texts of a history: the names of its metrics."""
+    told = list({*history.columns, *history.not_finite})
+    clean, _ = scrub_json(scrubber, whole_characters(told))
+    assert isinstance(clean, list), "a list stays a list"
+    names = {name: str(one) for name, one in zip(told, clean, strict=True)}
+    if all(name == known for name, known in names.items()):
+        return history
+    return history.model_copy(
+        update={
+            "columns": {names[name]: column for name, column in history.columns.items()},
+            "not_finite": {names[name]: steps for name, steps in history.not_finite.items()},
+        }
+    )
+
+
+__all__ = ["Asked", "ask", "observe", "read_seal_facts", "scrub_observation", "scrubbed"]
+
+LOG_LINES_MAX = 200
+"""Lines of output read at a check, as many as the written monitoring loop reads."""
+
+
+def observe(outside: Outside, contract: Contract, plan: LaunchPlan, at: datetime) -> Observation:
+    """Read everything that is to be had of an instance.
+
+    The orchestrator is asked first: what the others show is then at least as new as its word, so
+    that a job called ended has written all of its checkpoints when they are listed.
+    """
+    return _observe(outside, contract, plan, at, questions_of(outside, contract, plan))
+
+
+def _observe(
+    outside: Outside,
+    contract: Contract,
+    plan: LaunchPlan,
+    at: datetime,
+    further: Mapping[str, Callable[[], Any]],
+) -> Observation:
+    submission = plan.submission_id
+    root = checkpoint_root_of(contract)
+    orchestrator = outside.orchestrator(contract)
+    read_max = LINES_READ_MAX if named_texts(contract) else LOG_LINES_MAX
+    job = ask("orchestrator", lambda: orchestrator.find(submission))
+    # Each of these keeps its own time limit, so leaving the pool never takes long.
+    with ThreadPoolExecutor(max_workers=3 + len(further)) as pool:
+        asked_logs = pool.submit(
+            ask, "logs", lambda: orchestrator.log_tail(submission, lines_max=read_max)
+        )
+        asked_tracker = pool.submit(
+            ask, "tracker", lambda: outside.tracker(tracked(contract, plan)).read()
+        )
+        asked_store = pool.submit(
+            ask, "checkpoints", lambda: outside.checkpoints(contract).list_checkpoints(root)
+        )
+        asked_further = [pool.submit(ask, name, question) for name, question in further.items()]
+    logs, tracker, store = asked_logs.result(), asked_tracker.result(), asked_store.result()
+    lines = logs.answer or ()
+    return with_answers(
+        Observation(
+            instance=plan.instance,
+            at=at,
+            readings=tuple(
+                one.reading.model_copy(update={"clock": own_clock(one.answer)})
+                for one in (job, _counted(logs), tracker, store)
+            ),
+            job=job.answer,
+            log_lines=lines[-LOG_LINES_MAX:],
+            named_lines=named_lines(contract, lines),
+            log_cut=is_cut(lines, read_max),
+            tracker=tracker.answer,
+            checkpoints=store.answer,
+        ),
+        [asked.result() for asked in asked_further],
+    )
+
+
+def _counted(logs: Asked[tuple[str, ...]]) -> Asked[tuple[str, ...]]:
+    """Say in the reading of logs how many of their lines no reader can read."""
+    unread = unreadable_in(logs.answer or ())
+    if not unread:
+        return logs
+    says = f"{unread} {'line' if unread == 1 else 'lines'} unreadable: nested too deeply"
+    return Asked(logs.answer, logs.reading.model_copy(update={"reason": says}))
+
+
+def scrubbed(scrubber: Scrubber, seen: Observation) -> Observation:
+    """Take the secrets out of an observation."""
+    history = seen.history
+    named = scrub_history(scrubber, history) if history is not None else None
+    plain = seen.model_copy(update={"history": None})
+    # JSON of others names characters that cannot be stored; they must not fail the check.
+    clean, _ = scrub_json(scrubber, whole_characters(plain.model_dump(mode="json")))
+    return Observation.model_validate(clean).model_copy(update={"history": named})
+
+
+def scrub_observation(scrubber: Scrubber, seen: Observation) -> tuple[Observation, str, bytes]:
+    """Take the secrets out of an observation and fix its bytes.
+
+    Of a metric history the bytes hold the newest `POINTS_KEPT` points only: the tracker has the
+    others, and each check would keep them anew.
+
+    Returns:
+        The scrubbed observation, the SHA-256 of its bytes in hex, and the bytes.
+    """
+    clean = scrubbed(scrubber, seen)
+    kept = newest_points(clean.history, POINTS_KEPT) if clean.history is not None else None
+    whole = clean.model_copy(update={"history": kept}).model_dump(mode="json")
+    text = json.dumps(whole, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    content = text.encode()
+    return clean, hashlib.sha256(content).hexdigest(), content
+
+
+def read_seal_facts(
+    outside: Outside, contract: Contract, plan: LaunchPlan, tag: str, at: datetime
+) -> SealFacts:
+    """Read what a seal is verified on: the sources, the launch commit and the tag."""
+    # A seal is verified on these alone; a slow history would only keep it waiting.
+    seen = _observe(outside, contract, plan, at, {})
+    code = outside.git(contract.code.remote, contract.code.branch)
+    found = ask("git", lambda: code.has_commit(contract.code.git_sha))
+    target = ask("git", lambda: code.find_tag(tag))
+    known = found.answer if target.reading.state is SourceState.FRESH else None
+    return SealFacts(observation=seen, commit_found=known, tag_target=target.answer or "")

@@ -1,0 +1,223 @@
+"""The reactor: does outside what the record asks for, one thing at a time for each target.
+
+Nothing is queued in memory. At every turn the watch hands over what is due; of each target one
+thing is begun, and the rest is found due again at the next turn. So a target's queue is serial, a
+silent one holds back nobody else's, and a `kill -9` loses nothing.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from threading import Event as Signal
+
+from watchkeeper.domain.run.outbox.effects import Effects
+from watchkeeper.domain.run.outbox.outbox import Waiting, commit_now, requested, target_of
+from watchkeeper.domain.run.outbox.policy import JOB_ACTS, Act, waits
+from watchkeeper.domain.run.run import Run, contract_of
+from watchkeeper.domain.values.contract.contract import logbook_remote_of
+from watchkeeper.services.services import Desk
+from watchkeeper.services.watch.actions import perform, push_together
+
+log = logging.getLogger(__name__)
+
+WORKERS = 16
+"""Targets that are worked on at one time; more wait their turn."""
+
+EVERY = timedelta(minutes=1)
+"""A branch gets at most one commit in this time, for all its runs, unless somebody waits for one.
+
+Source of the rule: one commit for each branch and minute keeps a remote's history readable, and
+its host's limits on writes are far away, however many runs a home watches.
+"""
+
+GRACE = timedelta(seconds=2)
+"""How long pushes under way may take to end by themselves when the watch is told to stop."""
+
+INTERRUPTS = timedelta(milliseconds=100)
+"""Between two interrupts of what does not end by itself: a call may begin one more command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One run with what is due for it.
+
+    Attributes:
+        token: The watch's fencing token.
+        acts: What the record asks for, retries that wait included, in the order of doing.
+    """
+
+    run: Run
+    effects: Effects
+    token: int
+    acts: Sequence[Act]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A piece of work that ended.
+
+    Attributes:
+        slugs: The runs that it was for.
+        error: What it ended with that no rule foresees; none when all went as it should.
+    """
+
+    act: Act
+    slugs: tuple[str, ...]
+    error: BaseException | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A piece of work under way, and what ends its wait for the outside; none where it has none."""
+
+    future: Future[object]
+    act: Act
+    slugs: tuple[str, ...]
+    interrupt: Callable[[], None] | None
+
+
+class Reactor:
+    """Works on many targets, and on each of them serially.
+
+    Args:
+        desk: What to work with.
+        every: The least time between two commits of a branch for which nobody waits.
+    """
+
+    def __init__(self, desk: Desk, every: timedelta = EVERY) -> None:
+        """Begin with nothing under way."""
+        self._desk = desk
+        self._every = every
+        self._busy: dict[str, _Work] = {}
+        self._leaving = Signal()
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="git")
+
+    @property
+    def under_way(self) -> list[Future[object]]:
+        """What is being done."""
+        return [work.future for work in self._busy.values()]
+
+    def start(
+        self, due: Sequence[Due], now: datetime, *, whole: bool = True, ending: bool = False
+    ) -> None:
+        """Begin what is due for git, at most one thing for each target.
+
+        Args:
+            due: All runs that are this process's to act for, also those with nothing due.
+            now: The time.
+            whole: None of them is still to be read, so that the newest commit of each branch is
+                known; until then only those are pushed that somebody waits for.
+            ending: The watch ends when this is done, so nothing waits for company.
+        """
+        for one in due:
+            self._start_alone(one, now)
+        self._start_logbooks(due, now, timedelta(0) if ending else self._every, whole=whole)
+
+    def collect(self) -> list[Ended]:
+        """Take in what ended."""
+        ended: list[Ended] = []
+        for target, work in list(self._busy.items()):
+            if work.future.done():
+                del self._busy[target]
+                ended.append(Ended(work.act, work.slugs, work.future.exception()))
+        return ended
+
+    def leave(self) -> None:
+        """Let what is under way end, and interrupt what does not: it is asked about next time."""
+        self._leaving.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        # What was cancelled never becomes done for `wait`, only for itself.
+        begun = [future for future in self.under_way if not future.done()]
+        wait(begun, timeout=GRACE.total_seconds())
+        while waiting := [work for work in self._busy.values() if not work.future.done()]:
+            for work in waiting:
+                if work.interrupt is not None:
+                    work.interrupt()
+            wait([work.future for work in waiting], timeout=INTERRUPTS.total_seconds())
+
+    def _start_alone(self, one: Due, now: datetime) -> None:
+        """Begin a run's tag, or its closing, before its branch's next commit: somebody waits."""
+        for act in one.acts:
+            if act in JOB_ACTS or act is Act.LOGBOOK or waits(one.effects, act, now):
+                continue
+            code = contract_of(one.run).code
+            target = target_of(contract_of(one.run), act) or f"ledger {one.run.slug}"
+            interrupt = None if act is Act.CLOSE else self._interrupt(code.remote, code.branch)
+            token = max(one.token, 0)
+            begun = self._begin(
+                target,
+                act,
+                (one.run.slug,),
+                partial(perform, self._desk, one.run, act, token),
+                interrupt,
+            )
+            if begun:
+                return
+
+    def _start_logbooks(
+        self, due: Sequence[Due], now: datetime, every: timedelta, *, whole: bool
+    ) -> None:
+        """Begin one commit for each branch that may have one now."""
+        behind: dict[str, list[Due]] = {}
+        for one in due:
+            if Act.LOGBOOK in one.acts:
+                behind.setdefault(target_of(contract_of(one.run), Act.LOGBOOK), []).append(one)
+        free = {target: runs for target, runs in behind.items() if target not in self._busy}
+        if not free:
+            return
+        last = _last_commits(due, free.keys()) if whole else dict.fromkeys(free, now)
+        for target, runs in free.items():
+            into = set(commit_now(_waiting(runs), last.get(target), now, every))
+            tokens = {o.run.slug: max(o.token, 0) for o in runs if o.run.slug in into}
+            if not tokens:
+                continue
+            contract = contract_of(runs[0].run)
+            self._begin(
+                target,
+                Act.LOGBOOK,
+                tuple(tokens),
+                partial(push_together, self._desk, tokens, self._leaving.is_set),
+                self._interrupt(logbook_remote_of(contract), contract.logbook.branch),
+            )
+
+    def _begin(
+        self,
+        target: str,
+        act: Act,
+        slugs: tuple[str, ...],
+        work: Callable[[], object],
+        interrupt: Callable[[], None] | None,
+    ) -> bool:
+        if target in self._busy or len(self._busy) >= WORKERS:
+            return False
+        self._busy[target] = _Work(self._pool.submit(work), act, slugs, interrupt)
+        return True
+
+    def _interrupt(self, remote: str, branch: str) -> Callable[[], None]:
+        return lambda: self._desk.outside.git(remote, branch).interrupt()
+
+
+def _waiting(due: Iterable[Due]) -> list[Waiting]:
+    return [
+        Waiting(effect, one.effects)
+        for one in due
+        for effect in requested(one.run, one.effects)
+        if effect.act is Act.LOGBOOK
+    ]
+
+
+def _last_commits(due: Iterable[Due], targets: Iterable[str]) -> dict[str, datetime]:
+    """Return when a commit of each branch was last recorded, for whichever of its runs."""
+    wanted = set(targets)
+    last: dict[str, datetime] = {}
+    for one in due:
+        at = one.effects.pushed_at
+        if at is None:
+            continue
+        target = target_of(contract_of(one.run), Act.LOGBOOK)
+        if target in wanted:
+            last[target] = max(at, last.get(target, at))
+    return last

@@ -1,0 +1,73 @@
+"""Asks a second reader about an end, once its decision is on record, and records what it thinks.
+
+It comes after the judging, so nothing that was judged waits for it, and no rule reads its answer.
+What it fails with is recorded as well. A crash before that leaves an end without its thoughts.
+"""
+
+import json
+import logging
+from dataclasses import asdict
+
+from pydantic import TypeAdapter
+
+from watchkeeper import clock
+from watchkeeper.domain.reading.triage.second_reader import TEXT_MAX, Question, bounded
+from watchkeeper.domain.rules.ends.commands import SuggestCause
+from watchkeeper.domain.run.ends import FailureClassified
+from watchkeeper.domain.run.envelope import Event
+from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.secrets.scrubbing import scrub_json
+from watchkeeper.ports.sources import Unavailable
+from watchkeeper.services.ledger.ledger import Handled
+from watchkeeper.services.services import SERVICE, Desk, recorded
+
+log = logging.getLogger(__name__)
+
+
+def read_again(desk: Desk, outcome: Handled) -> bool:
+    """Ask about the end that a check classified, where there is a second reader.
+
+    Returns:
+        Whether something was recorded.
+    """
+    reader = desk.reader
+    ends = [one for one in outcome.events if isinstance(one.data, FailureClassified)]
+    if reader is None or not ends or outcome.repeated:
+        return False
+    run, failure = outcome.run, ends[-1].version
+    guesses: tuple[str, ...] = ()
+    failed = ""
+    try:
+        guesses = bounded(reader.about(_question(desk, run, ends[-1])))
+    except Unavailable as error:
+        failed = error.reason[:TEXT_MAX]
+    command = SuggestCause(
+        now=clock.now(),
+        actor=SERVICE,
+        failure=failure,
+        source=reader.source,
+        hypotheses=guesses,
+        failed=failed,
+    )
+    key = f"second-reader/{run.slug}/{failure}"
+    made = desk.ledger.handle(run.slug, command, key=key)
+    if failed:
+        log.warning("%s: the second reader %s gave no hypothesis", run.slug, reader.source)
+    return recorded(made, "second reader")
+
+
+def _question(desk: Desk, run: Run, event: Event) -> Question:
+    end = event.data
+    assert isinstance(end, FailureClassified), "it was chosen for that"
+    asked = Question(
+        run=run.slug,
+        instance=end.instance,
+        cause=end.cause,
+        secondary=tuple(end.secondary),
+        outlook=end.outlook.value,
+        confidence=end.confidence,
+        evidence=tuple(end.evidence),
+    )
+    # What is on record is scrubbed; it leaves the machine here, so that it is made sure of.
+    clean, _ = scrub_json(desk.ledger.scrubber, json.loads(json.dumps(asdict(asked))))
+    return TypeAdapter(Question).validate_python(clean)
