@@ -28,6 +28,7 @@ from watchkeeper.domain.rules.decide import decide
 from watchkeeper.domain.rules.watch.check import summarise
 from watchkeeper.domain.rules.watch.commands import RecordCheck
 from watchkeeper.domain.run.check_history import TRAIL_MAX
+from watchkeeper.domain.run.queries import earlier_of
 from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.sources import MetricHistory
 
@@ -151,7 +152,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "judged": lambda: decide(history.run, command),
         "judged_megatron": lambda: decide(history.run, megatron),
         "summarised": lambda: summarise(history.run, instance, command),
-        "measured": lambda: measure(history.run, instance, seen, seen.tracker, check.progress),
+        "measured": lambda: measure(
+            earlier_of(history.run), instance, seen, seen.tracker, check.progress
+        ),
     }
     figures: dict[str, float] = {}
     for name, work in parts.items():

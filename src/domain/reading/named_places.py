@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from watchkeeper.domain.run.watch import CheckRecorded
+from watchkeeper.domain.values.check import Check
 from watchkeeper.domain.values.observation.sources import AttemptFacts, AttemptState
 
 NODES_MAX = 8
@@ -39,13 +39,13 @@ _DISK_LOW = 0.10
 """Share of a disk that is free below which it counts as full: the alert of H15."""
 
 
-def nodes_of_end(check: CheckRecorded) -> tuple[str, ...]:
+def nodes_of_end(check: Check) -> tuple[str, ...]:
     """Return the machine on which the first task of an end failed; the rest is collateral."""
     failed = [one for one in _failed(check) if one.node]
     return (failed[0].node,) if failed else ()
 
 
-def bad_nodes(check: CheckRecorded, lines: Iterable[str]) -> tuple[str, ...]:
+def bad_nodes(check: Check, lines: Iterable[str]) -> tuple[str, ...]:
     """Return the machines that show a bad TPU, in the order in which they are named.
 
     A cluster's log names a machine by its address, and the orchestrator the same one by its name:
@@ -70,7 +70,7 @@ def bad_nodes(check: CheckRecorded, lines: Iterable[str]) -> tuple[str, ...]:
     return (tuple(named) or nodes_of_end(check))[:NODES_MAX]
 
 
-def full_disk(check: CheckRecorded, lines: Iterable[str]) -> tuple[str, str]:
+def full_disk(check: Check, lines: Iterable[str]) -> tuple[str, str]:
     """Return host and path of a full disk; each empty where nothing names it."""
     shown = [
         line
@@ -113,5 +113,5 @@ def path_in(line: str) -> str:
     return (found["quoted"] or found["bare"]) if found else ""
 
 
-def _failed(check: CheckRecorded) -> list[AttemptFacts]:
+def _failed(check: Check) -> list[AttemptFacts]:
     return [one for one in check.attempts if one.state in _FAILED]

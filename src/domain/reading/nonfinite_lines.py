@@ -11,7 +11,7 @@ from watchkeeper.domain.reading.progress.lines import Line
 from watchkeeper.domain.reading.progress.numbers import NUMBER, number_of
 from watchkeeper.domain.reading.progress.own_forms import evaluates
 from watchkeeper.domain.reading.progress.progress import progress_of
-from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.measured import FINITE_AGAIN, Measured, NotFinite
 from watchkeeper.domain.values.observation.observation import Observation
@@ -52,7 +52,7 @@ class _Reached:
 
 
 def bad_lines(
-    run: Run,
+    past: Earlier,
     instance: Instance,
     seen: Observation,
     known: Mapping[str, tuple[int, ...]],
@@ -63,13 +63,13 @@ def bad_lines(
     A line without a step, as Hugging Face prints its losses, is of the newest step shown above it.
 
     Args:
-        run: The run before the check.
+        past: What the run's earlier checks showed.
         instance: The instance that was looked at.
         seen: The observation.
         known: The steps at which the tracker shows none, by role.
         last: What was measured before in this stretch of training.
     """
-    before = _before(run, instance)
+    before = _before(past, instance)
     # Plain words first: an expression over a whole tail costs a tenth of the check.
     whole = "\n".join(seen.log_lines).lower()
     harmless = (("nan", _COUNTED), ("inf", "info"), ("finite", "definite"))
@@ -78,7 +78,7 @@ def bad_lines(
     )
     if clean and not before:
         return ()
-    shown = _shown(run, instance, seen, before)
+    shown = _shown(past, instance, seen, before)
     losses = [(step, line.loss) for step, line, _ in shown]
     alone = all(line.step is None for _, line, _ in shown)
     reached = _Reached(
@@ -96,9 +96,9 @@ def bad_lines(
     return tuple(one for one in found if one is not None and one.metric not in known)
 
 
-def _before(run: Run, instance: Instance) -> dict[str, NotFinite]:
+def _before(past: Earlier, instance: Instance) -> dict[str, NotFinite]:
     """Return what the output showed as none up to the last check, and that is not over."""
-    last = run.last_check.event if run.last_check is not None else None
+    last = past.last
     if last is None or last.instance != instance.plan.instance:
         return {}
     told = (one for one in last.measured.not_finite if one.line)
@@ -141,10 +141,10 @@ def _trained_again(known: NotFinite, newest: int, reached: _Reached) -> bool:
 
 
 def _shown(
-    run: Run, instance: Instance, seen: Observation, before: Mapping[str, NotFinite]
+    past: Earlier, instance: Instance, seen: Observation, before: Mapping[str, NotFinite]
 ) -> list[tuple[int, Line, float | None]]:
     """Return the lines of training with their step and gradient norm, oldest first."""
-    bars = bars_of(run, instance.plan.instance, seen.log_lines)
+    bars = bars_of(past, instance.plan.instance, seen.log_lines)
     own = instance.plan.resume_step or 0
     read = [(text, line) for text in seen.log_lines if (line := _line(text, bars)) is not None]
     newest = _begins_at([line for _, line in read], max(own, instance.step_best or 0), before)

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 from watchkeeper.domain.reading.progress.bare_bars import bars_of, read_in
 from watchkeeper.domain.reading.progress.progress import progress_of
-from watchkeeper.domain.run.run import Run
-from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import TERMINAL, JobFacts, JobState, SourceState, Step
+from watchkeeper.domain.values.check import Check
+from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.sources import (
     AttemptFacts,
@@ -61,12 +61,12 @@ _NOT_BEGUN = re.compile(r"\bProgress on:train\s+-/(?P<maximum>\d{1,15})(?=\s|$)"
 """The bar that is printed before anything ran: no progress, and its maximum is exact."""
 
 
-def with_sources(check: CheckRecorded, run: Run, seen: Observation) -> CheckRecorded:
-    """Return the check with what it keeps of attempts, capacity, nodes, hosts, gauges, others.
+def source_summaries(check: Check, past: Earlier, seen: Observation) -> dict[str, object]:
+    """Return what a check keeps of attempts, capacity, nodes, hosts, gauges and other jobs.
 
     Args:
-        check: Without them.
-        run: The run before the check.
+        check: The check without them.
+        past: What the run's earlier checks showed.
         seen: The observation.
     """
     fresh = {r.source for r in check.readings if r.state is SourceState.FRESH}
@@ -75,7 +75,7 @@ def with_sources(check: CheckRecorded, run: Run, seen: Observation) -> CheckReco
     told = {name for name in ("attempts", "cluster", "hosts", "telemetry") if name not in asked}
     usable = fresh | told
     attempts = seen.attempts if "attempts" in usable else ()
-    kept = {
+    return {
         "job": _counted(check.job, attempts),
         "attempts": kept_attempts(attempts),
         "capacity": _capacity(seen.capacity if "cluster" in usable else None, attempts),
@@ -83,9 +83,8 @@ def with_sources(check: CheckRecorded, run: Run, seen: Observation) -> CheckReco
         "hosts": _hosts(seen.hosts) if "hosts" in usable else (),
         "telemetry": _telemetry(seen.telemetry) if "telemetry" in usable else None,
         "others": _others(seen.others),
-        "maximum_shown": _maximum(check, run, seen),
+        "maximum_shown": _maximum(check, past, seen),
     }
-    return check.model_copy(update=kept)
 
 
 def _counted(job: JobFacts | None, attempts: tuple[AttemptFacts, ...]) -> JobFacts | None:
@@ -157,7 +156,7 @@ def _hosts(hosts: tuple[HostFacts, ...]) -> tuple[HostFacts, ...]:
     return tuple(sorted(hosts, key=order)[:HOSTS_MAX])
 
 
-def waits_again(check: CheckRecorded) -> bool:
+def waits_again(check: Check) -> bool:
     """Say whether a job that is called RUNNING has no machine at all.
 
     An orchestrator that retries by itself may keep a job RUNNING while all of its tasks wait.
@@ -168,7 +167,7 @@ def waits_again(check: CheckRecorded) -> bool:
     return bool(told.wanted) and told.granted == 0
 
 
-def waits(check: CheckRecorded) -> bool:
+def waits(check: Check) -> bool:
     """Say whether a job waits for machines, for the first time or once more."""
     return waits_again(check) or (check.job is not None and check.job.state is JobState.PENDING)
 
@@ -193,18 +192,17 @@ def _others(others: tuple[OtherJob, ...]) -> tuple[OtherJob, ...]:
     return tuple(known[:OTHERS_MAX])
 
 
-def _maximum(check: CheckRecorded, run: Run, seen: Observation) -> Step | None:
+def _maximum(check: Check, past: Earlier, seen: Observation) -> Step | None:
     """Return the largest exact maximum shown; what an instance showed once stays shown.
 
     From 1,000 steps on bars round what they show, so that only the first lines are exact.
     """
-    bars = _maxima(seen.log_lines, bars_of(run, check.instance, seen.log_lines))
+    bars = _maxima(seen.log_lines, bars_of(past, check.instance, seen.log_lines))
     tracker = [r for r in check.readings if r.source == "tracker" and not r.reason]
     held = seen.tracker.final_step if seen.tracker is not None and tracker else None
-    last = run.last_check
     before = None
-    if last is not None and last.event.instance == check.instance:
-        before = last.event.maximum_shown
+    if past.last is not None and past.last.instance == check.instance:
+        before = past.last.maximum_shown
     known = [one for one in (*bars, held) if one is not None]
     return max(known) if known else before
 

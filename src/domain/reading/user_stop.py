@@ -11,9 +11,9 @@ from signal import SIGINT, SIGKILL, SIGTERM
 from watchkeeper.domain.reading.signatures.model import Label
 from watchkeeper.domain.reading.triage.claiming import claims_in
 from watchkeeper.domain.reading.triage.classify import CLAIM_CONFIDENCE_MIN, describe_end
-from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.causes import CauseClaim, Outlook
+from watchkeeper.domain.values.check import Check
 from watchkeeper.domain.values.exits import exit_facts
 from watchkeeper.domain.values.observation.sources import AttemptFacts
 
@@ -47,7 +47,7 @@ _SIGINT_CONFIDENCE = 0.75
 
 
 def stop_told(
-    check: CheckRecorded, job: JobFacts, first: AttemptFacts | None, sentences: Sequence[str]
+    check: Check, job: JobFacts, first: AttemptFacts | None, sentences: Sequence[str]
 ) -> CauseClaim | None:
     """Return what says that a person stopped a job; none where nothing does.
 

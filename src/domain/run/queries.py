@@ -25,6 +25,7 @@ from watchkeeper.domain.values.basic import SourceState
 from watchkeeper.domain.values.check import Health
 from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.durations import utc_minute
+from watchkeeper.domain.values.earlier import Earlier
 
 MISSING_ARTEFACTS = "missing_artefacts"
 """The finding that a run ended well and lacks what proves it (H11)."""
@@ -188,3 +189,18 @@ def asked_of(run: Run) -> RelaunchRequested | RollbackApproved | None:
     asked = run.manoeuvres.asked
     newest = run.instances[-1].plan.instance if run.instances else ""
     return asked if asked is not None and asked.instance == newest else None
+
+
+def earlier_of(run: Run) -> Earlier:
+    """Return what a reading may know of a run's earlier checks."""
+    last = run.last_check
+    return Earlier(
+        contract=contract_of(run),
+        instances=run.instances,
+        checks=run.trail,
+        last=last.event if last is not None else None,
+        last_at=last.at if last is not None else None,
+        open_rules=frozenset(found.rule for found in run.findings.values()),
+        losses=run.losses,
+        lineages=run.manoeuvres.lineages,
+    )

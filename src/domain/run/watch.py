@@ -8,27 +8,11 @@ from pydantic import AwareDatetime, Field, PositiveInt
 
 from watchkeeper.domain.run.fact import Fact
 from watchkeeper.domain.values.basic import (
-    CheckpointFacts,
-    JobFacts,
-    Reading,
-    Step,
     Value,
 )
-from watchkeeper.domain.values.causes import CauseClaim
-from watchkeeper.domain.values.check import Health, Progress, Startup
+from watchkeeper.domain.values.check import Check
 from watchkeeper.domain.values.history_limits import Limit
-from watchkeeper.domain.values.observation.liveness import Liveness
-from watchkeeper.domain.values.observation.measured import Measured
-from watchkeeper.domain.values.observation.sources import (
-    AttemptFacts,
-    CapacityFacts,
-    HostFacts,
-    NodeFacts,
-    OtherJob,
-    TelemetryFacts,
-)
-from watchkeeper.domain.values.observation.tracker_doubts import TrackerFit
-from watchkeeper.domain.values.text_evidence import Raised, TrackerLink
+from watchkeeper.domain.values.text_evidence import TrackerLink
 
 
 class Holder(Value):
@@ -64,7 +48,7 @@ class WatchReleased(Fact):
     reason: str
 
 
-class CheckRecorded(Fact):
+class CheckRecorded(Check, Fact):
     """One observation, judged. Holds every number that the rules read; bounded.
 
     Attributes:
@@ -108,42 +92,6 @@ class CheckRecorded(Fact):
     """
 
     topic: ClassVar[str] = "run.check_recorded.1"
-    instance: str
-    token: PositiveInt
-    health: Health
-    because: str
-    readings: tuple[Reading, ...]
-    job: JobFacts | None
-    progress: Progress | None
-    metrics: dict[str, float]
-    tracker_id: str
-    tracker_state: str
-    startup: Startup = Startup()
-    evidence: tuple[str, ...] = ()
-    traceback: bool = False
-    traceback_of_stop: bool = False
-    checkpoints_complete: tuple[Step, ...]
-    checkpoints_incomplete: tuple[CheckpointFacts, ...] = ()
-    new_checkpoints: tuple[CheckpointFacts, ...] = ()
-    observation: str
-    next_due: AwareDatetime
-    lease_until: AwareDatetime
-    display_name: str = ""
-    tracker_twins: tuple[str, ...] = ()
-    tracker_links: tuple[TrackerLink, ...] = ()
-    expected: tuple[str, ...] = ()
-    measured: Measured = Measured()
-    liveness: Liveness = Liveness()
-    claims: tuple[CauseClaim, ...] = ()
-    attempts: tuple[AttemptFacts, ...] = ()
-    capacity: CapacityFacts | None = None
-    nodes: tuple[NodeFacts, ...] = ()
-    hosts: tuple[HostFacts, ...] = ()
-    telemetry: TelemetryFacts | None = None
-    others: tuple[OtherJob, ...] = ()
-    maximum_shown: Step | None = None
-    raised: Raised | None = None
-    tracker_fit: TrackerFit = TrackerFit()
 
 
 class TrackerAnnounced(Fact):

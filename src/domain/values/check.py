@@ -3,9 +3,28 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field, PositiveInt
 
-from watchkeeper.domain.values.basic import Step, Value
+from watchkeeper.domain.values.basic import (
+    CheckpointFacts,
+    JobFacts,
+    Reading,
+    Step,
+    Value,
+)
+from watchkeeper.domain.values.causes import CauseClaim
+from watchkeeper.domain.values.observation.liveness import Liveness
+from watchkeeper.domain.values.observation.measured import Measured
+from watchkeeper.domain.values.observation.sources import (
+    AttemptFacts,
+    CapacityFacts,
+    HostFacts,
+    NodeFacts,
+    OtherJob,
+    TelemetryFacts,
+)
+from watchkeeper.domain.values.observation.tracker_doubts import TrackerFit
+from watchkeeper.domain.values.text_evidence import Raised, TrackerLink
 
 
 class Health(StrEnum):
@@ -61,3 +80,44 @@ class Severity(StrEnum):
 
     NOTIFY = "notify"
     ALERT = "alert"
+
+
+class Check(Value):
+    """One observation, judged: every number that the rules read, as `CheckRecorded` records it."""
+
+    instance: str
+    token: PositiveInt
+    health: Health
+    because: str
+    readings: tuple[Reading, ...]
+    job: JobFacts | None
+    progress: Progress | None
+    metrics: dict[str, float]
+    tracker_id: str
+    tracker_state: str
+    startup: Startup = Startup()
+    evidence: tuple[str, ...] = ()
+    traceback: bool = False
+    traceback_of_stop: bool = False
+    checkpoints_complete: tuple[Step, ...]
+    checkpoints_incomplete: tuple[CheckpointFacts, ...] = ()
+    new_checkpoints: tuple[CheckpointFacts, ...] = ()
+    observation: str
+    next_due: AwareDatetime
+    lease_until: AwareDatetime
+    display_name: str = ""
+    tracker_twins: tuple[str, ...] = ()
+    tracker_links: tuple[TrackerLink, ...] = ()
+    expected: tuple[str, ...] = ()
+    measured: Measured = Measured()
+    liveness: Liveness = Liveness()
+    claims: tuple[CauseClaim, ...] = ()
+    attempts: tuple[AttemptFacts, ...] = ()
+    capacity: CapacityFacts | None = None
+    nodes: tuple[NodeFacts, ...] = ()
+    hosts: tuple[HostFacts, ...] = ()
+    telemetry: TelemetryFacts | None = None
+    others: tuple[OtherJob, ...] = ()
+    maximum_shown: Step | None = None
+    raised: Raised | None = None
+    tracker_fit: TrackerFit = TrackerFit()

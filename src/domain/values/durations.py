@@ -78,4 +78,5 @@ def local_time(at: datetime, zone: str) -> str:
 
 
 def utc_minute(at: datetime) -> str:
+    """Write a time to the minute, in UTC."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

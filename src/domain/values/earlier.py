@@ -6,6 +6,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from watchkeeper.domain.values.basic import Step
+from watchkeeper.domain.values.check import Check
+from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.measured import Level, Measured, Pace
 from watchkeeper.domain.values.observation.sources import CapacityFacts
 
@@ -83,3 +86,28 @@ class RejectedLineage:
     through: str
     reason: str
     at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a reading may know of a run: its contract, and what earlier checks showed.
+
+    Attributes:
+        contract: The run's contract as it holds now.
+        instances: All instances, oldest first.
+        checks: What is remembered of the newest checks, oldest first.
+        last: The newest check; none before the first.
+        last_at: When that check was made.
+        open_rules: Rules of the findings that are open, such as `H4`.
+        losses: What was logged at sampled steps.
+        lineages: Stretches of steps that a rollback left behind.
+    """
+
+    contract: Contract
+    instances: tuple[Instance, ...]
+    checks: tuple[PastCheck, ...] = ()
+    last: Check | None = None
+    last_at: datetime | None = None
+    open_rules: frozenset[str] = frozenset()
+    losses: tuple[LossAt, ...] = ()
+    lineages: tuple[RejectedLineage, ...] = ()

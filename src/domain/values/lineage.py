@@ -1,23 +1,23 @@
 """How far a run's instances came, without what rollbacks left behind."""
 
-from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.earlier import Earlier
 
 
-def rolled_back_to(run: Run) -> dict[str, int]:
+def rolled_back_to(past: Earlier) -> dict[str, int]:
     """Return, by instance, the lowest step to which a rollback took the run back after it."""
-    names = [one.plan.instance for one in run.instances]
+    names = [one.plan.instance for one in past.instances]
     lowest: dict[str, int] = {}
-    for left in run.manoeuvres.lineages:
+    for left in past.lineages:
         through = names.index(left.through) + 1 if left.through in names else 0
         for name in names[:through]:
             lowest[name] = min(left.above_step, lowest.get(name, left.above_step))
     return lowest
 
 
-def highest_before(run: Run, instance: str) -> int | None:
+def highest_before(past: Earlier, instance: str) -> int | None:
     """Return the highest step of earlier instances; what was rolled back does not count."""
-    cut, highest = rolled_back_to(run), None
-    for one in run.instances:
+    cut, highest = rolled_back_to(past), None
+    for one in past.instances:
         if one.plan.instance == instance:
             break
         if one.step_best is not None:

@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from watchkeeper.domain.reading.progress.bare_bars import bars_of, is_loss_alone, read_in
 from watchkeeper.domain.reading.progress.lines import read_line
 from watchkeeper.domain.reading.progress.progress import Progress, parse_progress, progress_of
-from watchkeeper.domain.run.run import Run
-from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import Reading, SourceState, Step
+from watchkeeper.domain.values.check import Check
+from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.exits import significant
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.liveness import Liveness, Moves, Witness, witness_of
@@ -96,25 +96,25 @@ class Before:
     bars: frozenset[Step]
 
 
-def before_check(run: Run, instance: Instance, seen: Observation, now: datetime) -> Before:
+def before_check(past: Earlier, instance: Instance, seen: Observation, now: datetime) -> Before:
     """Gather what is known of an instance beside what its clocks show at a check."""
-    last = run.last_check
-    same = last is not None and last.event.instance == instance.plan.instance
+    last = past.last
+    same = last is not None and last.instance == instance.plan.instance
     known = Liveness()
     if last is not None:
         # An instance inherits the pace of the one before, and nothing else.
-        was = last.event.liveness
+        was = last.liveness
         known = was if same else Liveness(rate=was.rate)
-    earlier = [i.step_best for i in run.instances[:-1] if i.step_best is not None]
+    earlier = [i.step_best for i in past.instances[:-1] if i.step_best is not None]
     start = instance.plan.resume_step or 0
     had = max(earlier, default=None)
-    bars = bars_of(run, instance.plan.instance, seen.log_lines)
+    bars = bars_of(past, instance.plan.instance, seen.log_lines)
     # At a first look nothing was seen to move: without a pace a rounded bar could not be judged.
     rate = known.rate if known.rate is not None else printed_pace(seen.log_lines, bars)
     return Before(known, rate, start, had, instance.step_best, instance.launched_at, now, bars)
 
 
-def witnesses_of(before: Before, check: CheckRecorded, seen: Observation) -> tuple[Witness, ...]:
+def witnesses_of(before: Before, check: Check, seen: Observation) -> tuple[Witness, ...]:
     """Return what each clock shows at a check.
 
     Args:
@@ -178,7 +178,7 @@ def busy_line(lines: Iterable[str], bars: frozenset[Step]) -> str:
     return ""
 
 
-def is_saved(before: Before, check: CheckRecorded, line: str) -> bool:
+def is_saved(before: Before, check: Check, line: str) -> bool:
     """Say whether a line speaks of saving a checkpoint that is complete by now; see `busy_line`."""
     found = _SAVING.search(line)
     if found is None:
@@ -191,25 +191,25 @@ def is_saved(before: Before, check: CheckRecorded, line: str) -> bool:
 
 
 def is_left_over(
-    run: Run, instance: Instance, step: Step, logged: Progress | None, *, ended: bool
+    past: Earlier, instance: Instance, step: Step, logged: Progress | None, *, ended: bool
 ) -> bool:
     """Say whether a tracker shows in catch-up what an earlier instance logged.
 
     A tracker that takes no step twice stands at its newest step until that is passed again.
 
     Args:
-        run: The run before the check.
+        past: What the run's earlier checks showed.
         instance: The instance that is looked at.
         step: What the tracker shows.
         logged: What the instance's own output shows.
         ended: The instance is over: what nobody contradicts then counts as where it failed, since
             failing where the one before did is what a human has to see.
     """
-    earlier = [i.step_best for i in run.instances[:-1] if i.step_best is not None]
+    earlier = [i.step_best for i in past.instances[:-1] if i.step_best is not None]
     had = max(earlier, default=None)
     if had is None or step > had or step <= (instance.step_best or -1):
         return False
-    last = run.last_check.event if run.last_check is not None else None
+    last = past.last
     same = last is not None and last.instance == instance.plan.instance
     was = witness_of(last.liveness, "tracker") if last is not None else None
     stands = step == had or (was is not None and step == was.step)
@@ -369,7 +369,7 @@ def _caught_up_by(before: Before) -> datetime:
     return began + timedelta(seconds=CATCH_UP_SLACK * steps / before.rate + 3600)
 
 
-def _checkpoints(check: CheckRecorded, reading: Reading | None) -> Shown:
+def _checkpoints(check: Check, reading: Reading | None) -> Shown:
     why = _silence(reading)
     if why:
         return Shown(why=why)
@@ -381,7 +381,7 @@ def _checkpoints(check: CheckRecorded, reading: Reading | None) -> Shown:
     return Shown(newest, mark="incomplete" if newest in half else "")
 
 
-def _telemetry(check: CheckRecorded, now: datetime) -> Shown:
+def _telemetry(check: Check, now: datetime) -> Shown:
     gauges = check.telemetry
     if gauges is None:
         return Shown(why="no gauges")

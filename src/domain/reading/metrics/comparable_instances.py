@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from datetime import datetime
 from itertools import pairwise
 
-from watchkeeper.domain.run.run import Run
+from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.instance import Instance
 
 
-def alike_since(run: Run, name: str) -> datetime | None:
+def alike_since(past: Earlier, name: str) -> datetime | None:
     """Return since when the run has had the hardware and the batch of an instance.
 
     Args:
-        run: With all of its instances.
+        past: With all instances of the run.
         name: Of the instance.
 
     Returns:
         The launch of the oldest instance that is alike, with all those between; none where none
         before it differs.
     """
-    names = [one.plan.instance for one in run.instances]
+    names = [one.plan.instance for one in past.instances]
     place = names.index(name) if name in names else len(names) - 1
-    upto = run.instances[: place + 1]
+    upto = past.instances[: place + 1]
     for before, after in reversed(list(pairwise(upto))):
         if not _is_alike(before, after):
             return after.launched_at

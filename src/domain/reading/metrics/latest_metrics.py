@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 
 from watchkeeper.domain.reading.metrics.clocks import TELEMETRY_GONE
-from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.basic import SourceState, TrackerFacts
 from watchkeeper.domain.values.contract.metric_names import is_loss_scale, recognise
+from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.sources import TrainingPhase
@@ -26,22 +26,22 @@ _MACHINE = re.compile(
 
 
 def of_the_newest(
-    run: Run, instance: Instance, tracker: TrackerFacts | None
+    past: Earlier, instance: Instance, tracker: TrackerFacts | None
 ) -> TrackerFacts | None:
     """Return what the tracker shows, unless it still shows where an earlier instance ended.
 
     A tracker that takes no step twice does so in catch-up, and after a rollback for long.
     """
-    ended_at = {one.step_best for one in run.instances if one.plan != instance.plan}
+    ended_at = {one.step_best for one in past.instances if one.plan != instance.plan}
     left_over = tracker is not None and tracker.step is not None and tracker.step in ended_at
     return None if left_over else tracker
 
 
-def told_now(run: Run, seen: Observation, tracker: TrackerFacts | None) -> dict[str, float]:
+def told_now(past: Earlier, seen: Observation, tracker: TrackerFacts | None) -> dict[str, float]:
     """Return what is shown now by name; of the gauges only what the tracker does not tell.
 
     Args:
-        run: The run before the check.
+        past: What the run's earlier checks showed.
         seen: The observation.
         tracker: The tracker's facts where they are fresh.
     """
@@ -49,7 +49,7 @@ def told_now(run: Run, seen: Observation, tracker: TrackerFacts | None) -> dict[
     gauges = _gauges(seen)
     if not gauges:
         return shown
-    stated = contract_of(run).detect.metrics
+    stated = past.contract.detect.metrics
     known = recognise(tuple(shown), stated)
     named = recognise(tuple(name for name in gauges if not _MACHINE.search(name)), stated)
     wanted = {name for role, name in named.items() if role not in known}

@@ -26,12 +26,11 @@ from watchkeeper.domain.reading.metrics.series_checks import series_of_checks
 from watchkeeper.domain.reading.nonfinite_lines import bad_lines
 from watchkeeper.domain.reading.progress.bare_bars import bars_of
 from watchkeeper.domain.reading.progress.progress import parse_progress
-from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.basic import TrackerFacts
 from watchkeeper.domain.values.check import Progress
 from watchkeeper.domain.values.contract.detect_limits import Limits, limits_of, warmup_of
 from watchkeeper.domain.values.contract.metric_names import falls_on_collapse
-from watchkeeper.domain.values.earlier import PastCheck
+from watchkeeper.domain.values.earlier import Earlier, PastCheck
 from watchkeeper.domain.values.exits import significant
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.lineage import highest_before
@@ -71,7 +70,7 @@ class Before:
 
 
 def measure(
-    run: Run,
+    past: Earlier,
     instance: Instance,
     seen: Observation,
     tracker: TrackerFacts | None,
@@ -80,21 +79,21 @@ def measure(
     """Return the statistics of one check.
 
     Args:
-        run: The run before the check.
+        past: What the run's earlier checks showed.
         instance: The instance that was looked at.
         seen: The observation.
         tracker: The tracker's facts where they are fresh.
         progress: The step that the check shows.
     """
-    contract = contract_of(run)
+    contract = past.contract
     limits = limits_of(contract)
-    highest = highest_before(run, instance.plan.instance)
-    tracker = of_the_newest(run, instance, tracker)
-    told = told_now(run, seen, tracker)
-    series, before = _series(run, instance, seen, _placed(tracker, progress, told), progress)
-    loose = bad_told(run, instance, told, progress, series)
+    highest = highest_before(past, instance.plan.instance)
+    tracker = of_the_newest(past, instance, tracker)
+    told = told_now(past, seen, tracker)
+    series, before = _series(past, instance, seen, _placed(tracker, progress, told), progress)
+    loose = bad_told(past, instance, told, progress, series)
     if series is None:
-        lines = bad_lines(run, instance, seen, {}, before.last)
+        lines = bad_lines(past, instance, seen, {}, before.last)
         whole = (*loose, *lines)[:NOT_FINITE_MAX]
         return Measured(segment=before.segment, not_finite=whole)
     steps = series.steps
@@ -102,15 +101,15 @@ def measure(
     if before.last is not None and before.last.high_water is not None:
         mark = max(mark or 0, before.last.high_water)
     newest = int(steps[-1]) if steps.size else None
-    step = newest if newest is not None else _shown_step(run, instance, seen)
+    step = newest if newest is not None else _shown_step(past, instance, seen)
     # Where nothing is logged above the mark yet, the steps below it are trained again.
     catching = mark is not None and (step is None or step < mark)
-    warm_from = _first_step(run) + warmup_of(contract, instance.config)
+    warm_from = _first_step(past) + warmup_of(contract, instance.config)
     new_from = before.last.last_step + 1 if before.last and before.last.last_step is not None else 0
     pick = _Pick(series, max(warm_from, -1 if mark is None else mark + 1), new_from, before, limits)
     not_finite = _not_finite(series, new_from)
     not_finite = (*not_finite, *_counted_on(series, before.last))
-    printed = bad_lines(run, instance, seen, series.bad, before.last)
+    printed = bad_lines(past, instance, seen, series.bad, before.last)
     return Measured(
         points=int(steps.size),
         source=series.source,
@@ -128,11 +127,11 @@ def measure(
         z_loss=_level(pick, "z_loss", Rise(limits.z_loss_factor - 1)),
         router=_router(pick),
         shift=_shift(pick, before.own[-1].at.timestamp() if before.own else 0.0),
-        pace=pace_of(series, limits, seen, contract, run),
+        pace=pace_of(series, limits, seen, contract, past),
         mfu=significant(series.mfu) if series.mfu is not None else None,
         not_finite=(*not_finite, *loose, *printed)[:NOT_FINITE_MAX],
         skipped=_skipped(series, seen),
-        resume=overlap_of(run, instance, seen, series, before.last, mark, before.segment),
+        resume=overlap_of(past, instance, seen, series, before.last, mark, before.segment),
         losses=_samples(series, new_from),
         losses_slack=series.slack,
     )
@@ -142,7 +141,7 @@ def measure(
 
 
 def _series(
-    run: Run,
+    past: Earlier,
     instance: Instance,
     seen: Observation,
     told: tuple[int | None, Mapping[str, float]],
@@ -150,12 +149,12 @@ def _series(
 ) -> tuple[Series | None, Before]:
     history = usable_history(seen)
     if history is not None and history.steps:
-        series = series_of_history(run, instance, history, _compares(run, instance))
+        series = series_of_history(past, instance, history, _compares(past, instance))
         newest = int(series.steps[-1]) if series.steps.size else None
-        return series, _before(run, instance, newest, series.turns)
+        return series, _before(past, instance, newest, series.turns)
     newest = progress.step if progress is not None else None
-    before = _before(run, instance, newest, 0)
-    return series_of_checks(run, instance, seen, told, before.own, progress), before
+    before = _before(past, instance, newest, 0)
+    return series_of_checks(past, instance, seen, told, before.own, progress), before
 
 
 def _placed(
@@ -167,19 +166,19 @@ def _placed(
     return (progress.step if progress is not None and told else None), told
 
 
-def _compares(run: Run, instance: Instance) -> bool:
+def _compares(past: Earlier, instance: Instance) -> bool:
     """Say whether a resume is still to be compared with what was logged before it."""
-    if len(run.instances) < 2 and instance.plan.resume_step is None:
+    if len(past.instances) < 2 and instance.plan.resume_step is None:
         return False
-    last = run.trail[-1] if run.trail else None
+    last = past.checks[-1] if past.checks else None
     measured = last.measured if last is not None else None
     if last is None or measured is None or last.instance != instance.plan.instance:
         return True
     return not is_settled(measured.resume, measured, measured.high_water)
 
 
-def _before(run: Run, instance: Instance, newest: int | None, turns: int) -> Before:
-    measured = [one for one in run.trail if one.source]
+def _before(past: Earlier, instance: Instance, newest: int | None, turns: int) -> Before:
+    measured = [one for one in past.checks if one.source]
     own = [one for one in measured if one.instance == instance.plan.instance]
     known = own[-1].measured if own else None
     segment = max(turns, known.segment if known is not None else 0)
@@ -193,10 +192,10 @@ def _before(run: Run, instance: Instance, newest: int | None, turns: int) -> Bef
     return Before(same, segment, last, tuple(measured))
 
 
-def _shown_step(run: Run, instance: Instance, seen: Observation) -> int | None:
+def _shown_step(past: Earlier, instance: Instance, seen: Observation) -> int | None:
     """Return the newest step of the output that is this instance's own."""
     own = instance.plan.resume_step or 0
-    bars = bars_of(run, instance.plan.instance, seen.log_lines)
+    bars = bars_of(past, instance.plan.instance, seen.log_lines)
     for text in reversed(seen.log_lines):
         shown = parse_progress(text, bars)
         if shown is not None:
@@ -204,8 +203,8 @@ def _shown_step(run: Run, instance: Instance, seen: Observation) -> int | None:
     return None
 
 
-def _first_step(run: Run) -> int:
-    return run.instances[0].plan.resume_step or 0
+def _first_step(past: Earlier) -> int:
+    return past.instances[0].plan.resume_step or 0
 
 
 def _stride(series: Series) -> float | None:

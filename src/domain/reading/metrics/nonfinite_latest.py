@@ -4,15 +4,15 @@ import math
 from collections.abc import Mapping
 
 from watchkeeper.domain.reading.metrics.series import FINITE_ROLES, Series
-from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.check import Progress
 from watchkeeper.domain.values.contract.metric_names import is_loss_scale, recognise
+from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.measured import NotFinite
 
 
 def bad_told(
-    run: Run,
+    past: Earlier,
     instance: Instance,
     told: Mapping[str, float],
     progress: Progress | None,
@@ -24,17 +24,17 @@ def bad_told(
     without a step nothing else is remembered.
 
     Args:
-        run: The run before the check.
+        past: What the run's earlier checks showed.
         instance: The instance that was looked at.
         told: The newest values by name.
         progress: The step that the check shows; without one, the newest known stands for it.
         series: What was logged with steps.
     """
-    names = recognise(tuple(told), contract_of(run).detect.metrics)
+    names = recognise(tuple(told), past.contract.detect.metrics)
     covered = frozenset(series.columns) if series is not None else frozenset[str]()
     bad = frozenset(series.bad) if series is not None else frozenset[str]()
     scaled = (series is not None and series.scaled) or any(map(is_loss_scale, told))
-    before = _before(run, instance)
+    before = _before(past, instance)
     step = progress.step if progress is not None else _newest_known(instance)
     found: list[NotFinite] = []
     for role in FINITE_ROLES:
@@ -47,7 +47,7 @@ def bad_told(
         elif known is not None and role not in covered:
             after = known.finite_since + 1
             found.append(known.model_copy(update={"new": 0, "finite_since": after}))
-    roles = recognise(tuple(before), contract_of(run).detect.metrics)
+    roles = recognise(tuple(before), past.contract.detect.metrics)
     # No answer is not a number again.
     left = (before[name] for role, name in roles.items() if role not in covered)
     return (*found, *(one.model_copy(update={"new": 0}) for one in left))
@@ -58,9 +58,9 @@ def _again(known: NotFinite | None, name: str, step: int) -> NotFinite:
     return NotFinite(metric=name, count=count, first_step=first, last_step=step, new=1)
 
 
-def _before(run: Run, instance: Instance) -> dict[str, NotFinite]:
+def _before(past: Earlier, instance: Instance) -> dict[str, NotFinite]:
     """Return what was no number at the check before of this instance, by the metric's name."""
-    last = run.last_check.event if run.last_check is not None else None
+    last = past.last
     if last is None or last.instance != instance.plan.instance:
         return {}
     return {one.metric: one for one in last.measured.not_finite if not one.line}

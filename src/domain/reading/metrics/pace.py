@@ -7,10 +7,10 @@ import numpy as np
 from watchkeeper.domain.reading.metrics.comparable_instances import alike_since
 from watchkeeper.domain.reading.metrics.numeric import bins_of, median_of, packed
 from watchkeeper.domain.reading.metrics.series import Series
-from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.contract.contract import Contract, cadence_of
 from watchkeeper.domain.values.contract.detect_limits import Limits
 from watchkeeper.domain.values.contract.metric_names import is_duration
+from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.exits import significant
 from watchkeeper.domain.values.observation.measured import Pace
 from watchkeeper.domain.values.observation.observation import Observation
@@ -30,7 +30,7 @@ def pace_of(
     limits: Limits,
     seen: Observation,
     contract: Contract,
-    run: Run,
+    past: Earlier,
 ) -> Pace | None:
     """Return how fast training goes by cadences, beside its baseline; none where nobody tells.
 
@@ -41,7 +41,7 @@ def pace_of(
         limits: The run's.
         seen: The observation, for its time.
         contract: For the cadence.
-        run: The run before the check: earlier checks know a baseline.
+        past: What the run's earlier checks showed: they know a baseline.
     """
     if series.pace_times is None or series.pace_values is None or not series.pace_times.size:
         return None
@@ -51,17 +51,17 @@ def pace_of(
     if inverted:
         values = np.where(values > 0, 1.0 / np.maximum(values, 1e-12), np.nan)
     known = np.isfinite(values)
-    alike = alike_since(run, seen.instance)
+    alike = alike_since(past, seen.instance)
     if alike is not None:
         known &= series.pace_times > alike.timestamp()
     now, cadence_s = seen.at.timestamp(), cadence_of(contract).total_seconds()
     bins = bins_of(series.pace_times[known], values[known], now, cadence_s).values
-    last = _pace_before(run, name, alike)
+    last = _pace_before(past, name, alike)
     baseline, count = _baseline(bins, limits, last, now, cadence_s)
     # The rounded one is what is recorded: so the rules can count again from the record.
     baseline = significant(baseline) if baseline is not None else None
     low = 0 if baseline is None else _low(bins, (1 - limits.throughput_drop) * baseline)[0]
-    told = any(found.rule == "H4" for found in run.findings.values())
+    told = "H4" in past.open_rules
     if series.times is None and "throughput" not in series.names and not low and not told:
         # Steps from check to check are recorded anyway: they are a pace again when one is low.
         return None
@@ -98,8 +98,8 @@ def _low(bins: tuple[float | None, ...], bar: float) -> tuple[int, bool]:
     return (len(known), False) if low is None else (low, True)
 
 
-def _pace_before(run: Run, name: str, alike: datetime | None) -> tuple[Pace, float] | None:
-    for one in reversed(run.trail):
+def _pace_before(past: Earlier, name: str, alike: datetime | None) -> tuple[Pace, float] | None:
+    for one in reversed(past.checks):
         if alike is not None and one.at <= alike:
             break
         if one.pace is not None and one.pace.metric == name:

@@ -8,8 +8,8 @@ from watchkeeper.domain.reading.metrics.numeric import Floats, Ints
 from watchkeeper.domain.reading.metrics.numeric_offset import offset_by_steps, offset_by_trend
 from watchkeeper.domain.reading.metrics.series import Series
 from watchkeeper.domain.reading.metrics.series_checks import shown_losses
-from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.contract.detect_limits import Limits, limits_of
+from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.exits import significant
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.measured import Measured, Overlap
@@ -36,7 +36,7 @@ class _Both:
 
 
 def overlap_of(
-    run: Run,
+    past: Earlier,
     instance: Instance,
     seen: Observation,
     series: Series,
@@ -47,7 +47,7 @@ def overlap_of(
     """Compare what an instance logs after a resume with what was logged before it.
 
     Args:
-        run: The run before the check, with the losses that it remembers.
+        past: What the run's earlier checks showed, with the losses that it remembers.
         instance: The instance that was looked at.
         seen: For the lines of the output: a tracker may take nothing in during catch-up.
         series: What was logged.
@@ -60,7 +60,7 @@ def overlap_of(
     """
     if mark is None:
         return None
-    contract = contract_of(run)
+    contract = past.contract
     limits = limits_of(contract)
     known = last.resume if last is not None and last.resume is not None else Overlap()
     if limits.resume_differs == "expected":
@@ -69,7 +69,7 @@ def overlap_of(
     if is_settled(known, last, mark):
         return known
     planned = contract.detect.resume_planned
-    before = _before(run, instance, series, segment)
+    before = _before(past, instance, series, segment)
     both = _both(before, series, seen, instance, mark)
     found = _merged(known, both, limits, planned)
     return _with_offset(found, both, before, series, mark, instance, limits, planned)
@@ -94,10 +94,10 @@ class _Lineage:
     slack: Floats
 
 
-def _before(run: Run, instance: Instance, series: Series, segment: int) -> _Lineage:
+def _before(past: Earlier, instance: Instance, series: Series, segment: int) -> _Lineage:
     """Return the losses of the lineage before, the newest of each step."""
     steps, losses, times = series.before_steps, series.before_losses, series.before_times
-    for left in run.manoeuvres.lineages:
+    for left in past.lineages:
         beyond = steps > left.above_step
         if times is not None:
             # What was trained anew after a rollback is the lineage again.
@@ -105,7 +105,7 @@ def _before(run: Run, instance: Instance, series: Series, segment: int) -> _Line
         steps, losses = steps[~beyond], losses[~beyond]
         times = times[~beyond] if times is not None else None
     own = (instance.plan.instance, segment)
-    remembered = [one for one in run.losses if one.stretch != own]
+    remembered = [one for one in past.losses if one.stretch != own]
     old = np.array([one.step for one in remembered], dtype=np.int64)
     steps = np.concatenate((old, steps))
     losses = np.concatenate((np.array([one.loss for one in remembered]), losses))

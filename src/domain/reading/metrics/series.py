@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 
 from watchkeeper.domain.reading.metrics.numeric import Flags, Floats, Ints, packed, packed_whole
-from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.basic import SourceState
 from watchkeeper.domain.values.contract.metric_names import is_loss_scale, recognise
+from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.sources import MetricHistory
@@ -91,16 +91,18 @@ def usable_history(seen: Observation) -> MetricHistory | None:
     return seen.history
 
 
-def series_of_history(run: Run, instance: Instance, history: MetricHistory, whole: bool) -> Series:
+def series_of_history(
+    past: Earlier, instance: Instance, history: MetricHistory, whole: bool
+) -> Series:
     """Return the series that a tracker's history holds.
 
     Args:
-        run: The run before the check.
+        past: What the run's earlier checks showed.
         instance: The instance that was looked at.
         history: At least one row.
         whole: Earlier stretches are to be compared, so that all rows are read.
     """
-    stated = contract_of(run).detect.metrics
+    stated = past.contract.detect.metrics
     names = recognise((*history.columns, *history.not_finite), stated)
     size = len(history.steps)
     rows = size if whole else min(size, ROWS_MAX)
@@ -111,7 +113,7 @@ def series_of_history(run: Run, instance: Instance, history: MetricHistory, whol
         for role, name in names.items()
         if role in ROW_ROLES and name in history.columns
     }
-    first = _launched(run, instance, times)
+    first = _launched(past, instance, times)
     loss = columns.get("loss")
     begin, turns = _last_turn(steps, loss, first)
     known = np.isfinite(loss[:begin]) if loss is not None and begin else np.zeros(begin, dtype=bool)
@@ -145,9 +147,9 @@ def _floats(values: tuple[float, ...], rows: int) -> Floats:
     return packed(values[len(values) - rows :])
 
 
-def _launched(run: Run, instance: Instance, times: Floats | None) -> int:
+def _launched(past: Earlier, instance: Instance, times: Floats | None) -> int:
     """Return the first row since the launch; 0 for a first instance, whose rows are all its own."""
-    if len(run.instances) < 2 or times is None or instance.launched_at is None:
+    if len(past.instances) < 2 or times is None or instance.launched_at is None:
         return 0
     return int(np.searchsorted(times, instance.launched_at.timestamp()))
 

@@ -11,12 +11,11 @@ from watchkeeper.domain.reading.metrics.rounded_pace import rough_paces, shown_b
 from watchkeeper.domain.reading.metrics.series import FINITE_ROLES, NO_STEPS, NO_VALUES, Series
 from watchkeeper.domain.reading.progress.lines import Line, read_line
 from watchkeeper.domain.reading.progress.progress import progress_of
-from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.check import Progress
 from watchkeeper.domain.values.contract.contract import cadence_of
 from watchkeeper.domain.values.contract.detect_limits import limits_of
 from watchkeeper.domain.values.contract.metric_names import is_loss_scale, recognise
-from watchkeeper.domain.values.earlier import PastCheck
+from watchkeeper.domain.values.earlier import Earlier, PastCheck
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.observation import Observation
 
@@ -32,7 +31,7 @@ class _Row:
 
 
 def series_of_checks(
-    run: Run,
+    past: Earlier,
     instance: Instance,
     seen: Observation,
     told: tuple[int | None, Mapping[str, float]],
@@ -42,14 +41,14 @@ def series_of_checks(
     """Put a series together from earlier checks and from what is shown now; none without any.
 
     Args:
-        run: The run before the check.
+        past: What the run's earlier checks showed.
         instance: The instance that was looked at.
         seen: The observation.
         told: The newest values of this stretch, and their step where one is known.
         earlier: The earlier checks of this stretch, oldest first.
         progress: The step that the check shows: where no metric tells a throughput, steps do.
     """
-    stated = contract_of(run).detect.metrics
+    stated = past.contract.detect.metrics
     shown = shown_losses(seen, instance)
     printed = any(line.loss is not None for line, _ in shown)
     names: dict[str, str] = {}
@@ -76,9 +75,9 @@ def series_of_checks(
             names.setdefault("loss", "loss")
     paces = loose
     if "throughput" not in names and progress is not None and progress.uncertainty:
-        paces = _rounded(run, instance, seen, progress)
+        paces = _rounded(past, instance, seen, progress)
     elif "throughput" not in names:
-        paces = _paces(run, earlier, seen, progress) if rows else []
+        paces = _paces(past, earlier, seen, progress) if rows else []
     if not rows and not paces:
         return None
     found = _series(_merged(rows), names, shown, paces)
@@ -86,7 +85,7 @@ def series_of_checks(
 
 
 def _paces(
-    run: Run,
+    past: Earlier,
     earlier: Sequence[PastCheck],
     seen: Observation,
     progress: Progress | None,
@@ -101,12 +100,12 @@ def _paces(
     if progress is not None:
         points.append((seen.at.timestamp(), progress.step))
     own = _moved(points)
-    limits, cadence_s = limits_of(contract_of(run)), cadence_of(contract_of(run)).total_seconds()
+    limits, cadence_s = limits_of(past.contract), cadence_of(past.contract).total_seconds()
     judged = limits.throughput_cadences
     if len(own) < judged or own[-1][0] - own[0][0] < (judged - 1) * cadence_s:
         return own
     begun = earlier[0].at if earlier else seen.at
-    before = [one for one in run.trail if one.source and one.at < begun][-CHECKS_MAX:]
+    before = [one for one in past.checks if one.source and one.at < begun][-CHECKS_MAX:]
     found: list[tuple[float, float]] = []
     for _, stretch in groupby(before, key=lambda one: (one.instance, one.segment)):
         found += _moved((one.at.timestamp(), one.step) for one in stretch)
@@ -129,21 +128,21 @@ def _moved(points: Iterable[tuple[float, int | None]]) -> list[tuple[float, floa
 
 
 def _rounded(
-    run: Run, instance: Instance, seen: Observation, progress: Progress
+    past: Earlier, instance: Instance, seen: Observation, progress: Progress
 ) -> list[tuple[float, float]]:
     """Return the paces that rounded steps tell: where one is slow, or may be fast again."""
     own = instance.plan.instance
     points = [
         (one.at.timestamp(), one.step)
-        for one in run.trail
+        for one in past.checks
         if one.instance == own and one.step is not None
     ]
     points.append((seen.at.timestamp(), progress.step))
     shown = shown_by(points, progress.uncertainty)
-    contract, limits = contract_of(run), limits_of(contract_of(run))
+    contract, limits = past.contract, limits_of(past.contract)
     cadence_s = cadence_of(contract).total_seconds()
     slow = slow_paces(shown, cadence_s, limits.throughput_cadences, limits.throughput_drop)
-    told = any(found.rule == "H4" for found in run.findings.values())
+    told = "H4" in past.open_rules
     return slow or (rough_paces(shown) if told else [])
 
 

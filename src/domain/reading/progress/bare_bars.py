@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from watchkeeper.domain.reading.progress.lines import LINE_MAX, Line, read_line
-from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.basic import Step
+from watchkeeper.domain.values.earlier import Earlier
 
 NO_BARS: frozenset[Step] = frozenset()
 """No bare bar is taken for training."""
@@ -57,18 +57,18 @@ def bare_maxima(
     return _beside_losses(lines) or frozenset(top for _, top in bars if top == shown)
 
 
-def bars_of(run: Run, instance: str, lines: tuple[str, ...]) -> frozenset[Step]:
+def bars_of(past: Earlier, instance: str, lines: tuple[str, ...]) -> frozenset[Step]:
     """Return the maxima by which bare bars of an instance's output are training's.
 
     Args:
-        run: The run before the check.
+        past: What the run's earlier checks showed.
         instance: The name of the instance that is looked at.
         lines: The tail of its output.
     """
-    last = run.last_check.event if run.last_check is not None else None
+    last = past.last
     same = last is not None and last.instance == instance
     shown = last.maximum_shown if last is not None and same else None
-    return bare_maxima(lines, contract_of(run).final_step.known, shown)
+    return bare_maxima(lines, past.contract.final_step.known, shown)
 
 
 def read_bare(line: str, maxima: frozenset[Step]) -> Line | None:

@@ -7,12 +7,11 @@ stays seen: it is kept from check to check, since the first lines leave the log'
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from watchkeeper.domain.run.run import Run, contract_of
-from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import JobState, SourceState
-from watchkeeper.domain.values.check import Startup
+from watchkeeper.domain.values.check import Check, Startup
 from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.contract.plan import LaunchPlan
+from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.instance import Instance, is_moving
 from watchkeeper.domain.values.observation.observation import NamedLine, Observation
 
@@ -79,20 +78,20 @@ def is_cut(lines: tuple[str, ...], lines_max: int) -> bool:
     return len(lines) >= lines_max or sum(map(len, lines)) >= WHOLE_CHARACTERS_MAX
 
 
-def startup_shown(run: Run, seen: Observation, before: Startup) -> Startup:
+def startup_shown(past: Earlier, seen: Observation, before: Startup) -> Startup:
     """Add to what is known of a start which named texts its log has shown.
 
     Args:
-        run: With the contract.
+        past: With the contract.
         seen: The observation.
         before: What is known by now of this instance.
     """
-    contract = contract_of(run)
+    contract = past.contract
     if not named_texts(contract):
         return before
     named = (*seen.named_lines, *named_lines(contract, seen.log_lines))
     shown = {one.text: one.line for one in reversed(named)}
-    policy, plan = contract.policy, run.instances[-1].plan
+    policy, plan = contract.policy, past.instances[-1].plan
     wrong = judged_texts(policy.lines_forbidden, plan)
     forbidden = [shown[text] for text in wrong if text in shown]
     met = {*before.expected, *shown}
@@ -108,19 +107,19 @@ def startup_shown(run: Run, seen: Observation, before: Startup) -> Startup:
     )
 
 
-def shows_forbidden(check: CheckRecorded) -> str:
+def shows_forbidden(check: Check) -> str:
     """Say which line of a start was forbidden; empty where none was seen."""
     lines = check.startup.forbidden
     return f"a start-up line that the contract forbids: {lines[0]}" if lines else ""
 
 
-def lines_awaited(run: Run, instance: Instance, check: CheckRecorded) -> tuple[str, ...]:
+def lines_awaited(past: Earlier, instance: Instance, check: Check) -> tuple[str, ...]:
     """Return the expected texts that a start has not shown yet."""
-    expected = judged_texts(contract_of(run).policy.lines_expected, instance.plan)
+    expected = judged_texts(past.contract.policy.lines_expected, instance.plan)
     return tuple(text for text in expected if text not in check.startup.expected)
 
 
-def is_past_start(instance: Instance, check: CheckRecorded, now: datetime) -> bool:
+def is_past_start(instance: Instance, check: Check, now: datetime) -> bool:
     """Say whether a start is over: training is seen to move, or the allowance has passed."""
     if check.job is None or check.job.state is not JobState.RUNNING:
         return False

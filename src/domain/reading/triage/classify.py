@@ -10,9 +10,9 @@ from signal import Signals
 
 from watchkeeper.domain.reading.triage.memory import memory_cause
 from watchkeeper.domain.reading.triage.volatile import normalise
-from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import JobFacts, JobState
 from watchkeeper.domain.values.causes import CauseClaim, Outlook
+from watchkeeper.domain.values.check import Check
 
 INFRASTRUCTURE_ENDS = frozenset(
     {
@@ -76,7 +76,7 @@ class Classified:
     task: str = ""
 
 
-def classify(job: JobFacts, check: CheckRecorded) -> Classified:
+def classify(job: JobFacts, check: Check) -> Classified:
     """Classify a terminal job that did not succeed and that nobody on record stopped.
 
     Args:
@@ -120,7 +120,7 @@ def is_infrastructure_end(job: JobFacts) -> bool:
     return job.error_type in INFRASTRUCTURE_ENDS or _NODE_WORDS.search(job.message) is not None
 
 
-def told_cause(check: CheckRecorded) -> CauseClaim | None:
+def told_cause(check: Check) -> CauseClaim | None:
     """Return the claim that names the cause of an end, where the recorded lines name one.
 
     A stop by a person counts only where it is on record: a line that speaks of one settles nothing.
@@ -132,7 +132,7 @@ def told_cause(check: CheckRecorded) -> CauseClaim | None:
     return next((claim for claim in told if claim.label not in barred), None)
 
 
-def witnessed(found: Classified, check: CheckRecorded, cause: str) -> Classified:
+def witnessed(found: Classified, check: Check, cause: str) -> Classified:
     """Name the cause that others saw, where exit facts alone do not prove one.
 
     Args:

@@ -6,8 +6,8 @@ stock-out. So a word of the orchestrator, or the error that ended the program, h
 
 import re
 
-from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import JobFacts
+from watchkeeper.domain.values.check import Check
 
 OUT_OF_MEMORY = frozenset({"hbm_oom", "host_oom"})
 """The causes that `policy.oom` is about: of an accelerator's memory, and of a machine's."""
@@ -32,7 +32,7 @@ _HBM_ERROR = re.compile(
 _HOST_ERROR = re.compile(r"^(?:[\w.]+\.)?(?:MemoryError|OutOfMemoryError)\b")
 
 
-def memory_cause(job: JobFacts, check: CheckRecorded, error: str) -> str:
+def memory_cause(job: JobFacts, check: Check, error: str) -> str:
     """Return `hbm_oom` or `host_oom` where a witness names memory; empty where none does.
 
     Args:

@@ -43,7 +43,7 @@ from watchkeeper.domain.run.health import (
 )
 from watchkeeper.domain.run.monitor_accuracy import CLEARED_ITSELF
 from watchkeeper.domain.run.open_questions import cleared
-from watchkeeper.domain.run.queries import expecting
+from watchkeeper.domain.run.queries import earlier_of, expecting
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import UNACCOUNTABLE, JobState
@@ -255,7 +255,7 @@ def _forbidden_line(check: CheckRecorded) -> Held:
 
 def _line_missing(run: Run, instance: Instance, check: CheckRecorded, now: datetime) -> Held:
     """H17: the start is over, and the log has not shown what a start must show."""
-    awaited = lines_awaited(run, instance, check)
+    awaited = lines_awaited(earlier_of(run), instance, check)
     over = is_past_start(instance, check, now)
     # Only a log that was read whole shows that a line is not there.
     holds = False if not awaited else True if over and check.startup.whole else None

@@ -24,7 +24,7 @@ from watchkeeper.domain.reading.metrics.clocks import (
 from watchkeeper.domain.reading.source_summaries import waits, waits_again
 from watchkeeper.domain.rules.health.checkpoint_pace import expected_time
 from watchkeeper.domain.rules.health.stall_text import clock_of, is_worth_telling, words_of
-from watchkeeper.domain.run.queries import expecting
+from watchkeeper.domain.run.queries import earlier_of, expecting
 from watchkeeper.domain.run.run import Run, contract_of, end_asked
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import TERMINAL, JobState
@@ -96,7 +96,7 @@ def liveness_of(
         now: When the check is made.
     """
     state = check.job.state if check.job is not None else None
-    before = before_check(run, instance, seen, now)
+    before = before_check(earlier_of(run), instance, seen, now)
     if state is not None and state in TERMINAL:
         said = f"the orchestrator says {state.value.upper()}"
         return Liveness(because=said, rate=before.liveness.rate)

@@ -19,6 +19,7 @@ from watchkeeper.domain.rules.shared.apply_pending import foresee
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.health import DRIFTED, FindingOpened
+from watchkeeper.domain.run.queries import earlier_of
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.seal import SealVerified
 from watchkeeper.domain.values.basic import CheckpointFacts, JobState
@@ -141,7 +142,7 @@ def _drifted(run: Run) -> list[FindingOpened]:
 
 def _nan_ranges(run: Run) -> list[str]:
     """Name the steps whose numbers were NaN or infinite as their instance ended."""
-    back, told = rolled_back_to(run), list[str]()
+    back, told = rolled_back_to(earlier_of(run)), list[str]()
     for one in run.instances:
         since, name = one.nan_from, one.plan.instance
         if since is None:

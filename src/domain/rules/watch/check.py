@@ -11,7 +11,7 @@ from watchkeeper.domain.reading.progress.bare_bars import bars_of
 from watchkeeper.domain.reading.progress.progress import Progress as Shown
 from watchkeeper.domain.reading.progress.progress import StartupProof, parse_progress, parse_startup
 from watchkeeper.domain.reading.progress.startup_lines import startup_shown
-from watchkeeper.domain.reading.source_summaries import with_sources
+from watchkeeper.domain.reading.source_summaries import source_summaries
 from watchkeeper.domain.reading.tracebacks import TRACEBACK, ends_in, raised_in
 from watchkeeper.domain.reading.tracker_links import merged_links, parse_tracker_links
 from watchkeeper.domain.reading.triage.announced import is_stopped
@@ -35,7 +35,7 @@ from watchkeeper.domain.rules.watch.commands import RecordCheck
 from watchkeeper.domain.run.checkpoints import CHECKPOINTS_KEPT
 from watchkeeper.domain.run.health import FindingCleared
 from watchkeeper.domain.run.phases import Interrupted, Stabilizing
-from watchkeeper.domain.run.queries import is_recovering, sooner
+from watchkeeper.domain.run.queries import earlier_of, is_recovering, sooner
 from watchkeeper.domain.run.run import Run, contract_of, end_asked
 from watchkeeper.domain.run.unverified_checkpoints import awaits_metadata
 from watchkeeper.domain.run.watch import CheckRecorded
@@ -99,7 +99,7 @@ def summarise(
         instance: The instance that was looked at.
         command: The observation, with the time and the watch's token.
     """
-    seen = command.observation
+    seen, past = command.observation, earlier_of(run)
     contract = contract_of(run)
     readings = _aged(seen, instance)
     fresh = {reading.source for reading in readings if reading.state is SourceState.FRESH}
@@ -136,10 +136,10 @@ def summarise(
         observation=command.digest,
         next_due=due,
         lease_until=command.now + 2 * cadence_of(contract) + LEASE_SLACK,
-        measured=measure(run, instance, seen, tracker, progress),
+        measured=measure(past, instance, seen, tracker, progress),
         tracker_fit=fit,
     )
-    check = with_sources(check, run, seen)
+    check = check.model_copy(update=source_summaries(check, past, seen))
     liveness = liveness_of(run, instance, check, seen, command.now)
     check = check.model_copy(update={"liveness": liveness})
     answers = answers_at(run, instance, check, command.now)
@@ -187,7 +187,7 @@ def _aged(seen: Observation, instance: Instance) -> tuple[Reading, ...]:
 
 def _shown(run: Run, instance: Instance, seen: Observation) -> Shown | None:
     """Return the newest progress line of the output."""
-    bars = bars_of(run, instance.plan.instance, seen.log_lines)
+    bars = bars_of(earlier_of(run), instance.plan.instance, seen.log_lines)
     lines = (parse_progress(line, bars) for line in reversed(seen.log_lines))
     return next((shown for shown in lines if shown is not None), None)
 
@@ -195,7 +195,7 @@ def _shown(run: Run, instance: Instance, seen: Observation) -> Shown | None:
 def _metrics(
     run: Run, instance: Instance, seen: Observation, tracker: TrackerFacts | None
 ) -> dict[str, float]:
-    told = told_now(run, seen, tracker)
+    told = told_now(earlier_of(run), seen, tracker)
     if told or tracker is not None:
         return kept_metrics(told)
     # An offline tracker buffers for as long as the run lives: the output has the newest loss.
@@ -214,7 +214,7 @@ def _progress(
     shown = _shown(run, instance, seen)
     tracked = tracker.step if tracker else None
     ended = seen.job is not None and seen.job.state in TERMINAL
-    if tracked is not None and is_left_over(run, instance, tracked, shown, ended=ended):
+    if tracked is not None and is_left_over(earlier_of(run), instance, tracked, shown, ended=ended):
         tracked = None
     doubt = disbelieved(run, fit)
     if doubt:
@@ -339,7 +339,7 @@ def _startup(run: Run, seen: Observation, words: frozenset[str]) -> Startup:
             "output_path": (proof.output_path or before.output_path)[:1_000],
         }
     )
-    return startup_shown(run, seen, known)
+    return startup_shown(earlier_of(run), seen, known)
 
 
 def _links(run: Run, seen: Observation) -> tuple[TrackerLink, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 from watchkeeper.domain.reading.progress.startup_lines import lines_awaited
+from watchkeeper.domain.run.queries import earlier_of
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import JobState
@@ -245,7 +246,7 @@ def _nothing_forbidden(run: Run, instance: Instance, check: CheckRecorded) -> _S
 
 
 def _all_expected(run: Run, instance: Instance, check: CheckRecorded) -> _Seen:
-    missing = lines_awaited(run, instance, check)
+    missing = lines_awaited(earlier_of(run), instance, check)
     shown = (*check.startup.expected, *missing)
     startup = check.startup.model_copy(update={"expected": shown})
     return "its start had printed each line that is expected", _with(check, startup=startup)

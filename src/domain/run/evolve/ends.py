@@ -20,6 +20,7 @@ from watchkeeper.domain.run.ends import (
 from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.events import JudgementEvent
 from watchkeeper.domain.run.phases import Interrupted
+from watchkeeper.domain.run.queries import earlier_of
 from watchkeeper.domain.run.run import Misfit, Run, contract_of
 from watchkeeper.domain.values.causes import INFRASTRUCTURE
 from watchkeeper.domain.values.contract.plan import LaunchPlan
@@ -121,7 +122,7 @@ def at_stake(run: Run, plan: LaunchPlan) -> Judgement:
         decided=before.decided,
         stake=stake,
         resumed=plan.instance if resumes else "",
-        high_water=highest_before(run, plan.instance),
+        high_water=highest_before(earlier_of(run), plan.instance),
         fixes=before.fixes,
     )
 
