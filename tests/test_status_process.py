@@ -22,10 +22,17 @@ HEAVY = (
 )  # fmt: skip
 
 OURS_HEAVY = (
-    "watchkeeper.domain", "watchkeeper.services.ledger.ledger", "watchkeeper.ports.sources", "watchkeeper.services.watch.loop",
-    "watchkeeper.services.watch.actions", "watchkeeper.services.outbox.logbook_push", "watchkeeper.adapters.git",
-    "watchkeeper.adapters.store", "watchkeeper.adapters.compose", "watchkeeper.adapters.cli.common",
-)  # fmt: skip
+    "watchkeeper.domain",
+    "watchkeeper.services.ledger.ledger",
+    "watchkeeper.ports.sources",
+    "watchkeeper.services.watch.loop",
+    "watchkeeper.services.watch.actions",
+    "watchkeeper.services.outbox.logbook_push",
+    "watchkeeper.adapters.git",
+    "watchkeeper.adapters.store",
+    "watchkeeper.adapters.compose",
+    "watchkeeper.adapters.cli.common",
+)
 
 PROGRAM = """
 import json, sys

@@ -1,4 +1,4 @@
-"""The port `watchkeeper.ports.event_store.EventStore` on a schema of a PostgreSQL server."""
+"""The port `ports.event_store.EventStore` on a schema of a PostgreSQL server."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -110,7 +110,7 @@ class Told:
 
 
 class PostgresStore(PostgresPages):
-    """See `watchkeeper.ports.event_store.EventStore` for the contract. Any thread may call any method."""
+    """See `ports.event_store.EventStore` for the contract. Any thread may call any method."""
 
     def __init__(self, links: Links) -> None:
         """Take over connections to a ledger that is prepared; see `open_postgres`."""

@@ -1,4 +1,4 @@
-"""The port `watchkeeper.ports.sources.EventStore` on one SQLite file."""
+"""The port `ports.event_store.EventStore` on one SQLite file."""
 
 import json
 import sqlite3
@@ -97,7 +97,7 @@ class _Batch:
 
 
 class SqliteStore:
-    """See `watchkeeper.ports.sources.EventStore` for the contract. Any thread may call any method."""
+    """See `ports.event_store.EventStore` for the contract. Any thread may call any method."""
 
     def __init__(self, database: Database) -> None:
         """Take over an open database; `open_store` is the way to make one."""

@@ -1,7 +1,7 @@
 """How long a history may grow before somebody should close it; standard library only.
 
 The numbers are the domain's, which records that a limit was passed; see
-`watchkeeper.domain.values.history_limits`. A long history is told, and costs time: it is folded once for
+`domain.values.history_limits`. A long history is told, and costs time: it is folded once for
 each process.
 """
 

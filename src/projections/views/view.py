@@ -1,7 +1,7 @@
 """Projections that are kept: folds of the whole ledger into rows, each with a name and a version.
 
 A projection is pure. It says which rows an event touches and what becomes of each. Whoever keeps
-the rows (`watchkeeper.ports.views`) gives it events in commit order and stores what comes back, so a
+the rows (`ports.views`) gives it events in commit order and stores what comes back, so a
 projection is never behind in halves, and building it again from the first event gives the same
 rows.
 

@@ -1,6 +1,6 @@
 """Folds a run's stored history into its state: what loading a run and rebuilding `status` are.
 
-Checks are read whole by `watchkeeper.services.ledger.partial_decode`, many times faster than by their model, and folded
+Checks are read whole by `partial_decode`, many times faster than by their model, and folded
 many at a time. Every field of every event is checked all the same: one that no longer fits its
 model makes its run unreadable here and now.
 """

@@ -33,7 +33,7 @@ class Question:
 class Hypotheses(Protocol):
     """Something that reads evidence and guesses, such as a language model.
 
-    It has its own time limit, and raises `watchkeeper.ports.sources.Unavailable` when it has no answer;
+    It has its own time limit, and raises `ports.sources.Unavailable` when it has no answer;
     then there is no hypothesis, and the record says why.
     """
 

@@ -42,6 +42,11 @@ class ApproveLaunch(Command):
     digest: str
     note: str = ""
 
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "approve", self.digest
+
 
 class ConfirmLaunched(Command):
     """The orchestrator was seen to have the job."""
@@ -75,3 +80,8 @@ class AdoptInstance(Command):
     found: JobDescription
     facts: GateFacts
     note: str = ""
+
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "adopt", self.found.job.submission_id

@@ -26,6 +26,11 @@ class AnnounceAct(Command):
     expects: tuple[str, ...]
     reason: str
 
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "announce", self.kind.value
+
 
 class EndAct(Command):
     """Say that a planned act is over before its window is."""
@@ -38,6 +43,11 @@ class RequestRelaunch(Command):
     """End the live instance on purpose, and relaunch from the newest complete checkpoint."""
 
     reason: str
+
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "relaunch", ""
 
 
 class PlanRollback(Command):
@@ -55,6 +65,11 @@ class PlanRollback(Command):
     reason: str
     accept_bad: bool = False
 
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "rollback", f"step-{self.step}"
+
 
 class Supersede(Command):
     """Close a run in favour of one of another name that goes on from its checkpoint.
@@ -65,6 +80,11 @@ class Supersede(Command):
 
     successor: Contract
     reason: str
+
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "supersede", self.successor.run
 
 
 class NameAncestor(Command):
@@ -87,6 +107,11 @@ class Acknowledge(Command):
     question: str
     note: str = ""
     answer: Literal["noted", "relaunch", "needless"] = "noted"
+
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "ack", self.question
 
 
 class AddNote(Command):

@@ -35,6 +35,11 @@ class GiveConsent(Command):
     note: str = ""
     life: timedelta | None = None
 
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "consent", self.proposal
+
 
 class Waive(Command):
     """Let a named block of the launch gate, or a named lack of the seal, pass.
@@ -48,6 +53,11 @@ class Waive(Command):
     reason: str
     until: AwareDatetime | None = None
 
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "waive", self.subject
+
 
 class Revoke(Command):
     """Take back an approval, a consent or a waiver, or decline a proposal.
@@ -58,6 +68,11 @@ class Revoke(Command):
 
     name: str
     reason: str = ""
+
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "revoke", self.name
 
 
 class GrantStandingWaiver(Command):

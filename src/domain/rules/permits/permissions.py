@@ -7,14 +7,6 @@ attempt of anyone else is refused and recorded.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from watchkeeper.domain.rules.launch.commands import AdoptInstance, ApproveLaunch
-from watchkeeper.domain.rules.operator.commands import (
-    Acknowledge,
-    AnnounceAct,
-    PlanRollback,
-    RequestRelaunch,
-    Supersede,
-)
 from watchkeeper.domain.rules.permits.commands import GiveConsent, Propose, Revoke, Waive
 from watchkeeper.domain.rules.permits.guarded import (
     REGISTER,
@@ -36,7 +28,6 @@ from watchkeeper.domain.rules.permits.waivers import (
 )
 from watchkeeper.domain.rules.shared.command import Command
 from watchkeeper.domain.rules.shared.refusals import Outcome, Refusal, Refused
-from watchkeeper.domain.rules.watch.commands import DeclineWatch, HandOver, TakeWatch
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.permits import (
     ATTEMPT_AGAIN,
@@ -85,7 +76,7 @@ class Permit:
 
 def not_a_human(run: Run, command: Command) -> Refused:
     """Refuse what only a human may do, and record that it was tried: once a day each."""
-    (name, target), who = _attempted(command), command.actor.principal
+    (name, target), who = command.attempt, command.actor.principal
     recent = {key: at for key, at in run.attempts.items() if command.now - at < ATTEMPT_AGAIN}
     key = attempt_key(who, name, target)
     if key in recent or len(recent) >= ATTEMPTS_MAX:
@@ -94,39 +85,6 @@ def not_a_human(run: Run, command: Command) -> Refused:
         principal=who, command=name, target=target, rule=Refusal.NOT_A_HUMAN.name
     )
     return Refused(Refusal.NOT_A_HUMAN, who, (tried,))
-
-
-def _attempted(command: Command) -> tuple[str, str]:
-    """Return what was asked, as people call it, and about what."""
-    match command:
-        case ApproveLaunch():
-            return "approve", command.digest
-        case Acknowledge():
-            return "ack", command.question
-        case GiveConsent():
-            return "consent", command.proposal
-        case Waive():
-            return "waive", command.subject
-        case Revoke():
-            return "revoke", command.name
-        case TakeWatch():
-            return "watch --force", ""
-        case RequestRelaunch():
-            return "relaunch", ""
-        case PlanRollback():
-            return "rollback", f"step-{command.step}"
-        case Supersede():
-            return "supersede", command.successor.run
-        case HandOver():
-            return "handover --force", command.to
-        case DeclineWatch():
-            return "decline", ""
-        case AnnounceAct():
-            return "announce", command.kind.value
-        case AdoptInstance():
-            return "adopt", command.found.job.submission_id
-        case _:
-            return type(command).__name__.lower(), ""
 
 
 # --- Guarded acts ---------------------------------------------------------------------------------

@@ -16,3 +16,8 @@ class Command(Value):
 
     now: AwareDatetime
     actor: Actor
+
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """What is asked, in the word of the CLI, and about what: recorded where it is refused."""
+        return type(self).__name__.lower(), ""

@@ -20,6 +20,11 @@ class TakeWatch(Command):
     same_home: bool
     force: bool = False
 
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "watch --force", ""
+
 
 class ReleaseWatch(Command):
     """Give the watch up."""
@@ -56,8 +61,18 @@ class HandOver(Command):
     force: bool = False
     note: str = ""
 
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "handover --force", self.to
+
 
 class DeclineWatch(Command):
     """End the watch for good, with a reason; the job is left as it is."""
 
     reason: str
+
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """See `Command`."""
+        return "decline", ""
