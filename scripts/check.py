@@ -161,7 +161,7 @@ def steps(fast: bool) -> list[Step]:
     quick = [
         Step("format", lambda: run("ruff", "format", "--check", ".")),
         Step("lint", lambda: run("ruff", "check", ".")),
-        Step("rooms", lambda: run("lint-imports")),
+        Step("floors", lambda: run("lint-imports")),
         Step("types", types_hold),
         Step("planted errors", planted_errors_are_found),
         Step("reference", lambda: run("python", "scripts/generate_reference.py", "--check")),

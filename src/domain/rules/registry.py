@@ -14,7 +14,7 @@ __all__ = ["RULES", "RuleText"]
 _HERO = "written procedure for hero runs"
 _LOOP = "written monitoring loop"
 
-_GATE = "watchkeeper.domain.gate"
+_GATE = "watchkeeper.domain.rules.launch.gate"
 _VERDICT = "watchkeeper.domain.rules.after_check"
 _LAUNCHING = "watchkeeper.domain.rules.launch.launching"
 

@@ -140,3 +140,7 @@ PHASES: tuple[type[Phase], ...] = (
 def phase_name(phase: Phase) -> str:
     """Return the name of a phase as people write it."""
     return type(phase).__name__.lower()
+
+
+NOT_WATCHED = (Unborn, Draft, Cleared, Stopped, Abandoned, Superseded, Sealed)
+"""Phases in which no check is due."""

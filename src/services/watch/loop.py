@@ -31,15 +31,7 @@ from watchkeeper.domain.run.outbox.policy import (
     waits,
     wanted_acts,
 )
-from watchkeeper.domain.run.phases import (
-    Abandoned,
-    Cleared,
-    Draft,
-    Sealed,
-    Stopped,
-    Superseded,
-    Unborn,
-)
+from watchkeeper.domain.run.phases import NOT_WATCHED
 from watchkeeper.domain.run.run import Run, Unreadable, contract_of
 from watchkeeper.domain.run.watch import Holder
 from watchkeeper.domain.values.people import Actor
@@ -61,9 +53,6 @@ TURN = timedelta(milliseconds=500)
 
 LEAVING = timedelta(seconds=30)
 """How long acts under way may take to end when the watch is told to stop."""
-
-_NOT_WATCHED = (Unborn, Draft, Cleared, Stopped, Abandoned, Superseded, Sealed)
-"""Phases in which there is nothing to watch, and at most something to push."""
 
 PAUSES = {Act.STOP: timedelta(seconds=5), Act.VERIFY: timedelta(seconds=30)}
 """Waits after an act that recorded nothing and is still due: the other side needs time."""
@@ -247,7 +236,7 @@ class Watcher:
     def _take(self, slug: str, board: _Board) -> None:
         # Force is used once for each run: who takes it back later is not driven out again.
         force = self._forced_by is not None and slug in self._named - self._forced
-        over = isinstance(board.run.phase, _NOT_WATCHED)
+        over = isinstance(board.run.phase, NOT_WATCHED)
         if over or (board.run.watch.ended and not force):
             # Nothing to watch; what is left to push needs no lease, only our place as its writer.
             board.token = board.run.watch.token or -1
