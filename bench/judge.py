@@ -27,7 +27,7 @@ from watchkeeper.domain.reading.progress.lines import read_line
 from watchkeeper.domain.rules.decide import decide
 from watchkeeper.domain.rules.watch.check import summarise
 from watchkeeper.domain.rules.watch.commands import RecordCheck
-from watchkeeper.domain.run.check_history import TRAIL_MAX
+from watchkeeper.domain.run.check_history import RECENT_CHECKS_MAX
 from watchkeeper.domain.run.queries import earlier_of
 from watchkeeper.domain.values.observation.observation import Observation
 from watchkeeper.domain.values.observation.sources import MetricHistory
@@ -98,7 +98,7 @@ def command_of(history: History, points: int) -> RecordCheck:
 def prepared(points: int) -> tuple[History, RecordCheck]:
     """Return a run with a full trail, and the check that is judged."""
     history = History().launch(contract(final_step={"value": 119_209, "source": "config"}))
-    for _ in range(TRAIL_MAX + 2):
+    for _ in range(RECENT_CHECKS_MAX + 2):
         history.later(CADENCE)
         history.tell(command_of(history, 600))
     history.later(CADENCE)

@@ -30,7 +30,7 @@ from watchkeeper.projections.views.bindings import BINDINGS
 from watchkeeper.services.ledger.ledger import Ledger
 from watchkeeper.services.ledger.ledger_feed import Tailer
 from watchkeeper.services.ledger.status_rows import rows_of_run
-from watchkeeper.services.services import Desk
+from watchkeeper.services.services import Services
 from watchkeeper.services.signals.binding_snapshot import known_by
 from watchkeeper.services.signals.inbound import Inbox
 from watchkeeper.services.views.rebuild import rebuild
@@ -147,9 +147,9 @@ def _first_check(opened: OpenLedger) -> float:
     ledger = Ledger(opened.store, Scrubber(b"0" * 32))
     outside: Any = _Outside(asked)
     # A failure is tried again at once, so that the next start finds the same things due.
-    desk = Desk(ledger, opened.recorder, outside, _Nowhere(), "bench", draw=lambda: 0.0)
+    services = Services(ledger, opened.recorder, outside, _Nowhere(), "bench", draw=lambda: 0.0)
     holder = Holder(principal="watchkeeper", host=f"bench-{uuid4().hex}", home="/bench")
-    watcher = Watcher(desk, holder, _Nowhere())
+    watcher = Watcher(services, holder, _Nowhere())
     start = time.perf_counter()
     thread = threading.Thread(target=watcher.run, args=(stop,), daemon=True)
     thread.start()

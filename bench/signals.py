@@ -24,12 +24,12 @@ from typing import Any
 
 from google.cloud import pubsub_v1
 from tests.domain.samples import contract
-from tests.office import DRI, taken
 from tests.plain_signals import parse_plain, plain_message
 from tests.pubsub import start_pubsub, stop_pubsub
+from tests.session import DRI, taken
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.listening import Board
 from watchkeeper.adapters.pubsub.consumer import Consumer
@@ -91,9 +91,9 @@ def bare(subscription: str, wanted: int, seen: Callable[[], None]) -> timedelta:
     return took
 
 
-def ours(office: Office, subscription: str, wanted: int, seen: Callable[[], None]) -> timedelta:
+def ours(session: Session, subscription: str, wanted: int, seen: Callable[[], None]) -> timedelta:
     """Return how long the consumer takes until so many messages are recorded and acknowledged."""
-    inbox = Inbox(office.ledger, office.recorder, office.home, parse_plain)
+    inbox = Inbox(session.ledger, session.recorder, session.home, parse_plain)
     done = threading.Event()
     count: list[None] = []
 
@@ -104,7 +104,7 @@ def ours(office: Office, subscription: str, wanted: int, seen: Callable[[], None
         if len(count) >= wanted:
             done.set()
 
-    consumer = Consumer(subscription, take, Board(office.home.write_signals, print))
+    consumer = Consumer(subscription, take, Board(session.home.write_signals, print))
     timer = clock.Timer()
     consumer.start()
     _wait(done)
@@ -143,7 +143,7 @@ def _spread(times: Sequence[float]) -> dict[str, float]:
     return {"p50_ms": round(cuts[49], 1), "p99_ms": round(cuts[98], 1)}
 
 
-def measure(office: Office, project: str, messages: int, repetitions: int) -> dict[str, Any]:
+def measure(session: Session, project: str, messages: int, repetitions: int) -> dict[str, Any]:
     """Return ratios of throughput, and latencies, through the emulator."""
     numbers = iter(range(10**9))
 
@@ -160,12 +160,12 @@ def measure(office: Office, project: str, messages: int, repetitions: int) -> di
         alone = bare(name, messages, nothing)
         name = subscribed(project)
         publish(name, fresh(messages))
-        ratios.append(ours(office, name, messages, nothing) / alone)
+        ratios.append(ours(session, name, messages, nothing) / alone)
     told = max(100, messages // 2)
     name = subscribed(project)
     alone_ms = latencies(name, lambda n, seen: bare(name, n, seen), fresh(told))
     other = subscribed(project)
-    ours_ms = latencies(other, lambda n, seen: ours(office, other, n, seen), fresh(told))
+    ours_ms = latencies(other, lambda n, seen: ours(session, other, n, seen), fresh(told))
     return {
         "ratio": round(statistics.median(ratios), 2),
         "ratio_lowest": round(min(ratios), 2),
@@ -175,9 +175,9 @@ def measure(office: Office, project: str, messages: int, repetitions: int) -> di
     }
 
 
-def taking(office: Office, many: int) -> dict[str, float]:
+def taking(session: Session, many: int) -> dict[str, float]:
     """Return how long the inbox takes for a signal without any transport."""
-    inbox = Inbox(office.ledger, office.recorder, office.home, parse_plain)
+    inbox = Inbox(session.ledger, session.recorder, session.home, parse_plain)
     times: list[float] = []
     whole = clock.Timer()
     for number in range(many):
@@ -203,11 +203,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stack.callback(stop_pubsub, process)
         os.environ["PUBSUB_EMULATOR_HOST"] = address
         create_home(folder / "home")
-        office = stack.enter_context(open_office(folder / "home", create=True))
+        session = stack.enter_context(open_session(folder / "home", create=True))
         draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=RUN))
-        taken(office.ledger.handle(RUN, draft))
-        alone = taking(office, options.taken)
-        found = measure(office, "bench-project", options.messages, options.repetitions)
+        taken(session.ledger.handle(RUN, draft))
+        alone = taking(session, options.taken)
+        found = measure(session, "bench-project", options.messages, options.repetitions)
     document = {
         "bench": "signals",
         "messages": options.messages,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.office import end_processes
+from tests.session import end_processes
 from tests.training import Site, make_site
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.contracts.file import contract_to_yaml

@@ -15,7 +15,6 @@ from tests.missing import (
     pytest_terminal_summary,
     pytest_testnodedown,
 )  # fmt: skip
-from tests.office import office
 from tests.on_postgres import pytest_addoption, pytest_configure
 from tests.postgres import (
     chosen_store,
@@ -26,6 +25,7 @@ from tests.postgres import (
 )
 from tests.pubsub import pubsub_project, pubsub_server, pubsub_to_stop
 from tests.s3 import s3_bucket, s3_bucket_to_stop, s3_server
+from tests.session import session
 from tests.stores import place, store, views
 from tests.wandb_stub import wandb_server
 from tests.workers import (
@@ -43,7 +43,6 @@ __all__ = [
     "gcs_bucket_to_stop",
     "gcs_server",
     "home",
-    "office",
     "place",
     "postgres_server",
     "postgres_to_stop",
@@ -63,6 +62,7 @@ __all__ = [
     "s3_bucket",
     "s3_bucket_to_stop",
     "s3_server",
+    "session",
     "site",
     "store",
     "store_of_this_run",

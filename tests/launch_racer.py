@@ -6,8 +6,8 @@ Usage: launch_racer.py HOME, then one slug on a line of standard input for each 
 import sys
 from pathlib import Path
 
-from tests.office import ask_for_launch
-from watchkeeper.adapters.cli.common import open_office
+from tests.session import ask_for_launch
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.domain.rules.shared.refusals import Refused
 from watchkeeper.domain.run.phases import Launching
 from watchkeeper.domain.run.run import Run, contract_of
@@ -15,17 +15,17 @@ from watchkeeper.services.watch.launches import submit
 
 
 def main(home: Path) -> None:
-    with open_office(home, create=True) as office:
+    with open_session(home, create=True) as session:
         print("open", flush=True)
         for line in sys.stdin:
-            run = office.ledger.run(line.strip())
+            run = session.ledger.run(line.strip())
             assert isinstance(run, Run)
-            outcome = ask_for_launch(office, contract_of(run))
-            after = office.ledger.run(run.slug)
+            outcome = ask_for_launch(session, contract_of(run))
+            after = session.ledger.run(run.slug)
             assert isinstance(after, Run)
             if isinstance(after.phase, Launching):
                 # The other one's request counts too: whoever finds a run launching submits it.
-                submit(office.desk, after)
+                submit(session.services, after)
             print("refused" if isinstance(outcome, Refused) else "handled", flush=True)
 
 

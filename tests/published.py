@@ -12,9 +12,9 @@ from typing import Any
 from google.cloud import pubsub_v1
 
 from tests.domain.samples import DRI, contract
-from tests.office import taken
+from tests.session import taken
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.rules.launch.commands import DraftRun
 from watchkeeper.domain.rules.operator.commands import AddNote
@@ -28,29 +28,29 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw4J1yq8yFq1I="
 def make_home(path: Path, runs: Sequence[str] = ("a-run", "b-run"), notes: int = 3) -> Path:
     """Make a home whose runs were drafted and given notes, in turn, by real commands."""
     home = create_home(path)
-    with open_office(home.path, create=True) as office:
+    with open_session(home.path, create=True) as session:
         for slug in runs:
             draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=slug))
-            taken(office.ledger.handle(slug, draft))
+            taken(session.ledger.handle(slug, draft))
         for number in range(notes):
             for slug in runs:
-                note(office, slug, f"note {number}")
+                note(session, slug, f"note {number}")
     return home.path
 
 
-def note(office: Office, slug: str, text: str) -> None:
+def note(session: Session, slug: str, text: str) -> None:
     """Record one more event."""
-    taken(office.ledger.handle(slug, AddNote(now=clock.now(), actor=DRI, text=text)))
+    taken(session.ledger.handle(slug, AddNote(now=clock.now(), actor=DRI, text=text)))
 
 
-def recorded(office: Office) -> list[CloudEvent]:
+def recorded(session: Session) -> list[CloudEvent]:
     """Return every event of a home, as it is to be published."""
     rows: list[Recorded] = []
-    while page := office.ledger.store.read_all(after=rows[-1].position if rows else 0):
+    while page := session.ledger.store.read_all(after=rows[-1].position if rows else 0):
         rows += page
     return [
         cloud_event(
-            office.home.deployment,
+            session.home.deployment,
             position=row.position,
             stream=row.stream,
             version=row.version,
@@ -63,8 +63,8 @@ def recorded(office: Office) -> list[CloudEvent]:
 
 def events_of(home: Path) -> list[CloudEvent]:
     """Return every event of a home that nobody has open here."""
-    with open_office(home, create=True) as office:
-        return recorded(office)
+    with open_session(home, create=True) as session:
+        return recorded(session)
 
 
 @dataclass(frozen=True, slots=True)

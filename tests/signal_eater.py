@@ -16,7 +16,7 @@ from typing import Any
 from google.cloud.pubsub_v1.subscriber.message import Message
 
 from tests.plain_signals import parse_plain
-from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.cli.watching import told_to_stop
 from watchkeeper.adapters.listening import Board
 from watchkeeper.adapters.pubsub import consumer as consuming
@@ -57,15 +57,15 @@ def main() -> None:
 
     message_type: Any = Message
     message_type.ack_with_response = ack
-    with open_office(Path(sys.argv[1]), create=True) as office, told_to_stop() as stop:
-        inbox = Inbox(office.ledger, office.recorder, office.home, parse_plain)
-        stored = office.ledger.store.append
+    with open_session(Path(sys.argv[1]), create=True) as session, told_to_stop() as stop:
+        inbox = Inbox(session.ledger, session.recorder, session.home, parse_plain)
+        stored = session.ledger.store.append
 
         def append(*args: Any, **more: Any) -> Any:
             passing("within append")
             return stored(*args, **more)
 
-        store: Any = office.ledger.store
+        store: Any = session.ledger.store
         store.append = append
 
         def take(delivery: Delivery) -> None:
@@ -73,7 +73,7 @@ def main() -> None:
             inbox.take(delivery)
             passing("after append")
 
-        board = Board(office.home.write_signals, print)
+        board = Board(session.home.write_signals, print)
         if sys.argv[3] == FULL:
             before = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_BYTES, before[1]))

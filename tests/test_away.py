@@ -13,12 +13,12 @@ from typing import IO
 
 import pytest
 
-from tests.office import LIMIT, data_of, end_processes, requested
 from tests.postgres import PostgresServer
+from tests.session import LIMIT, data_of, end_processes, requested
 from tests.test_views import wait_for
 from tests.training import Site, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.ledger_choice import VARIABLE
 from watchkeeper.adapters.store.postgres import open_postgres
@@ -113,13 +113,13 @@ def test_a_watch_waits_for_its_server_and_goes_on(
     open_postgres(parse_address(url), create=True).close()
     home, told = tmp_path / "home", tmp_path / "told"
     create_home(home)
-    with open_office(home, create=True) as office:
-        requested(office, tiny_contract(site, "patient", steps=100_000))
+    with open_session(home, create=True) as session:
+        requested(session, tiny_contract(site, "patient", steps=100_000))
     with told.open("wb") as errors, watching(home, errors) as end:
 
         def checks() -> int:
-            with open_office(home, create=True) as office:
-                return len(data_of(office, "patient", CheckRecorded))
+            with open_session(home, create=True) as session:
+                return len(data_of(session, "patient", CheckRecorded))
 
         wait_for(lambda: checks() > 0, LIMIT.total_seconds())
         postgres_to_stop.stop()

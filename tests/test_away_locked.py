@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from tests.command_line import Cli, launch, written
-from tests.office import LIMIT, data_of, requested, watch_until
+from tests.session import LIMIT, data_of, requested, watch_until
 from tests.stores import ON_BOTH, ON_FILE
 from tests.test_watch import Faulty
 from tests.training import Site, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli import locking
 from watchkeeper.adapters.cli import status as cli_status
-from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.cli.common import Session
 from watchkeeper.adapters.home import open_home, watch_lock
 from watchkeeper.adapters.ledger_choice import store_of_home
 from watchkeeper.adapters.store.postgres_address import parse_address
@@ -103,11 +103,11 @@ def doctor(home: Path) -> tuple[int, dict[str, Any]]:
 
 @ON_BOTH
 def test_a_job_that_was_submitted_as_the_ledger_was_locked_is_not_submitted_again(
-    office: Office, site: Site, caplog: pytest.LogCaptureFixture, chosen_store: str
+    session: Session, site: Site, caplog: pytest.LogCaptureFixture, chosen_store: str
 ) -> None:
     contract = tiny_contract(site, "held", steps=100_000)
-    requested(office, contract)
-    real = office.adapters.orchestrator(contract)
+    requested(session, contract)
+    real = session.adapters.orchestrator(contract)
     seen: list[tuple[int, dict[str, Any]]] = []
 
     with holders() as held:
@@ -115,7 +115,7 @@ def test_a_job_that_was_submitted_as_the_ledger_was_locked_is_not_submitted_agai
         def submit(job: JobSpec) -> None:
             real.submit(job)
             # The job is there; that it is cannot be recorded.
-            held.append(Holder(office.home.path))
+            held.append(Holder(session.home.path))
 
         faulty = Faulty(real, submit=submit)
 
@@ -129,18 +129,20 @@ def test_a_job_that_was_submitted_as_the_ledger_was_locked_is_not_submitted_agai
         def goes_on(runs: dict[str, Run]) -> bool:
             del runs
             if said("the ledger is away") and not seen:
-                seen.append(doctor(office.home.path))
-                assert data_of(office, "held", InstanceLaunched) == []
+                seen.append(doctor(session.home.path))
+                assert data_of(session, "held", InstanceLaunched) == []
                 held[0].let_go()
-            return said("the ledger is back") and len(data_of(office, "held", CheckRecorded)) > 1
+            return said("the ledger is back") and len(data_of(session, "held", CheckRecorded)) > 1
 
-        desk = replace(office.desk, outside=Faulty(office.adapters, orchestrator=orchestrator))
-        watch_until(office, goes_on, desk=desk, limit=LIMIT * 2)
+        services = replace(
+            session.services, outside=Faulty(session.adapters, orchestrator=orchestrator)
+        )
+        watch_until(session, goes_on, services=services, limit=LIMIT * 2)
         assert len(held) == 1, "submitted once"
-    assert len(list(office.home.jobs.glob("held-*"))) == 1
-    assert len(data_of(office, "held", LaunchRequested)) == 1
-    assert len(data_of(office, "held", InstanceLaunched)) == 1
-    looked = [one.observation for one in data_of(office, "held", CheckRecorded)]
+    assert len(list(session.home.jobs.glob("held-*"))) == 1
+    assert len(data_of(session, "held", LaunchRequested)) == 1
+    assert len(data_of(session, "held", InstanceLaunched)) == 1
+    looked = [one.observation for one in data_of(session, "held", CheckRecorded)]
     assert len(looked) == len(set(looked))
     [(code, told)] = seen
     assert (code, told["ok"]) == (1, False)

@@ -25,7 +25,7 @@ from tests.test_tailer import damage_events
 from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli import COMMANDS, reading, run
-from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.cli.contents import CONTENTS
 from watchkeeper.adapters.cli.watching import log_to
 from watchkeeper.adapters.home import open_home, watch_lock
@@ -371,11 +371,11 @@ def test_a_run_that_does_not_seal_itself_is_sealed_by_command(
     slug = start(cli, site, tmp_path, seals=False)
     assert cli("watch", "--until-idle").code == 0
     assert cli("status", slug, "--json").json["phase"] == "finished"
-    with open_office(home) as office:
+    with open_session(home) as session:
         # As a watch leaves it that saw no tracker; what was tried again by hand is through.
         later = clock.now() + timedelta(hours=1)
         failed = EffectFailed(effect="seal", attempt=1, reason="no answer", retry_at=later)
-        office.ledger.record_effects(slug, [failed], SERVICE)
+        session.ledger.record_effects(slug, [failed], SERVICE)
     sealed = cli("seal", slug, "--json")
     assert sealed.code == 0, sealed.out
     assert sealed.json["phase"] == "sealed"
@@ -592,8 +592,8 @@ def test_a_full_disk_below_the_watch_log_is_one_sentence(
     (home / "watch.log").symlink_to("/dev/full")
     root = logging.getLogger("watchkeeper")
     before = list(root.handlers)
-    with open_office(home) as office:
-        log_to(office)
+    with open_session(home) as session:
+        log_to(session)
         root.error("first")
         root.error("second")
     for handler in set(root.handlers) - set(before):
@@ -611,8 +611,8 @@ def test_no_secret_of_an_outside_answer_reaches_the_watch_log(cli: Cli, home: Pa
     secret = "0123456789abcdef" * 2 + "01234567"
     root = logging.getLogger("watchkeeper")
     before = (root.level, root.propagate)
-    with open_office(home) as office:
-        log_to(office)
+    with open_session(home) as session:
+        log_to(session)
         try:
             logging.getLogger("watchkeeper.services.watch.actions").warning(
                 "failed: WANDB_API_KEY=%s", secret
@@ -620,7 +620,7 @@ def test_no_secret_of_an_outside_answer_reaches_the_watch_log(cli: Cli, home: Pa
         finally:
             root.handlers.pop().close()
             root.level, root.propagate = before
-        text = office.home.watch_log.read_text()
+        text = session.home.watch_log.read_text()
     assert "failed: WANDB_API_KEY=" in text
     assert secret not in text
 

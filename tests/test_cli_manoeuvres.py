@@ -10,7 +10,7 @@ import pytest
 from tests.command_line import Cli, launch, written
 from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.basic import JobSpec, JobState
@@ -76,8 +76,8 @@ def test_beside_a_running_watch_the_next_holder_takes_over_with_one_command(
     )
 
     def looked(token: int) -> bool:
-        with open_office(home) as office:
-            run = office.ledger.run(slug)
+        with open_session(home) as session:
+            run = session.ledger.run(slug)
         assert isinstance(run, Run)
         return run.last_check is not None and run.last_check.event.token == token
 
@@ -95,8 +95,8 @@ def test_beside_a_running_watch_the_next_holder_takes_over_with_one_command(
     finally:
         watching.terminate()
         assert watching.wait(timeout=60) == 0
-    with open_office(home) as office:
-        run = office.ledger.run(slug)
+    with open_session(home) as session:
+        run = session.ledger.run(slug)
         assert isinstance(run, Run)
         assert run.watch.holder is None, "who stops the watch of a home lets go of all it held"
 
@@ -112,16 +112,16 @@ def test_a_stop_waits_for_nobody_whom_the_watch_was_handed_to(
     )
 
     def looked() -> bool:
-        with open_office(home) as office:
-            run = office.ledger.run(slug)
+        with open_session(home) as session:
+            run = session.ledger.run(slug)
         assert isinstance(run, Run)
         return run.last_check is not None
 
     def state() -> JobState:
-        with open_office(home) as office:
-            run = office.ledger.run(slug)
+        with open_session(home) as session:
+            run = session.ledger.run(slug)
             assert isinstance(run, Run)
-            orchestrator = office.adapters.orchestrator(contract_of(run))
+            orchestrator = session.adapters.orchestrator(contract_of(run))
             return orchestrator.find(run.instances[-1].plan.submission_id).state
 
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
@@ -198,8 +198,8 @@ def test_a_successor_is_chained_in_status_and_logbook_of_both(
     cli: Cli, site: Site, tmp_path: Path, home: Path
 ) -> None:
     slug = failed_run(cli, site, tmp_path)
-    with open_office(home) as office:
-        old = office.ledger.run(slug)
+    with open_session(home) as session:
+        old = session.ledger.run(slug)
         assert isinstance(old, Run)
         source = old.checkpoints[20].path
     new = tiny_contract(site, "next").model_copy(update={"initialize_from": source})
@@ -240,16 +240,16 @@ def test_a_job_launched_elsewhere_is_adopted_or_refused_with_the_difference(
     # Only a job that lives is adopted: nine seconds are enough for what is refused before.
     contract = tiny_contract(site, "tiny", steps=60, pace=0.15)
     other = tiny_contract(site, "tiny", steps=70, pace=0.15)
-    with open_office(home) as office:
+    with open_session(home) as session:
         key = "--api-key=sk-proj-" + "Ab1" * 14
-        office.adapters.orchestrator(contract).submit(
+        session.adapters.orchestrator(contract).submit(
             JobSpec(submission_id="leaky", command=(*contract.command, key))
         )
     leaky = cli("adopt", written(tmp_path, other), "--submission-id", "leaky")
     assert leaky.code == 3
     assert "Ab1Ab1" not in leaky.err + leaky.out
-    with open_office(home) as office:
-        office.adapters.orchestrator(contract).submit(
+    with open_session(home) as session:
+        session.adapters.orchestrator(contract).submit(
             JobSpec(submission_id="by-hand", command=contract.command)
         )
     refused = cli("adopt", written(tmp_path, other), "--submission-id", "by-hand")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.command_line import Cli, launch, written
 from tests.training import Site, git, tiny_contract
-from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.clock import ExponentialBackoff
 from watchkeeper.domain.values.contract.contract import Lane, WatchPart
 
@@ -139,8 +139,8 @@ def test_a_standing_waiver_is_granted_listed_used_and_revoked(
     assert cli("launch", path, *AGENT).code == 3  # Another requester.
     assert cli("launch", path).code == 0
     assert "L11 is waived (sw-1" in cli("logbook", "am").out
-    with open_office(home) as office:
-        assert list(office.ledger.people().waivers) == ["sw-1"]
+    with open_session(home) as session:
+        assert list(session.ledger.people().waivers) == ["sw-1"]
     assert cli("revoke", "--standing", "sw-1").code == 0
     assert cli("waive", "--list").out.strip() == "no standing waivers"
     assert cli("verify", "--offline").code == 0

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.domain.samples import contract
-from tests.office import DRI, taken
 from tests.plain_signals import parse_plain, plain_message
+from tests.session import DRI, taken
 from watchkeeper import clock
 from watchkeeper.adapters.cli import listening, run
-from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.principals import add_human
 from watchkeeper.adapters.signals import parse_message
@@ -43,9 +43,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def draft(home: Path, slug: str) -> None:
-    with open_office(home, create=True) as office:
+    with open_session(home, create=True) as session:
         command = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=slug))
-        taken(office.ledger.handle(slug, command))
+        taken(session.ledger.handle(slug, command))
 
 
 @pytest.fixture
@@ -181,8 +181,8 @@ def test_a_person_dismisses_forged_signals_and_messages(home: Path, call: Call) 
     assert (code, said) == (0, "2 entries dismissed\n")
     assert document(call, "signals", "unbound")["unbound"] == []
     assert document(call, "signals", "quarantine")["quarantine"] == []
-    with open_office(home) as office:
-        newest = office.ledger.store.read("signals")[-1]
+    with open_session(home) as session:
+        newest = session.ledger.store.read("signals")[-1]
         event = decode(newest.stream, newest.version, newest.topic, newest.state)
     assert (
         event_row(event)["summary"] == "test/nobody-1, quarantine-1 dismissed: forged by a student"

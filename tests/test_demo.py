@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.missing import cannot_have
-from tests.office import processes_of
+from tests.session import processes_of
 from tests.training import git
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.office import processes_of
+from tests.session import processes_of
 from tests.test_demo import logbook_of, play, run_cli
 from watchkeeper.adapters.cli import run
 from watchkeeper.adapters.demo.bucket import changes, look, message

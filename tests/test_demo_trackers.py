@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.office import processes_of
+from tests.session import processes_of
 from tests.test_demo import logbook_of, play, run_cli
 from tests.wandb_stub import ask_stub
 from watchkeeper.adapters.cli import run

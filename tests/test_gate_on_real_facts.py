@@ -17,13 +17,13 @@ from ray.job_submission import JobSubmissionClient
 
 from tests.gcs import place_bucket
 from tests.missing import cannot_have
-from tests.office import approved, taken
 from tests.s3 import place_s3_bucket
+from tests.session import approved, taken
 from tests.sockets import closed_port
 from tests.training import Site, git, make_site, tiny_contract
 from tests.wandb_stub import KEY, ask_stub
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.contracts.file import contract_to_yaml, read_contract
 from watchkeeper.adapters.home import create_home, watch_lock
 from watchkeeper.adapters.principals import add_human
@@ -51,7 +51,7 @@ KINDS = ("pass", "stop", "missing")
 class Place:
     """A home, a site with code on a git remote, and whatever servers a case asks for."""
 
-    office: Office
+    session: Session
     site: Site
     folder: Path
     asked: pytest.FixtureRequest
@@ -93,7 +93,7 @@ class Place:
         return self.contract({"code.git_sha": sha, "code.config": [CONFIG], **(changes or {})})
 
 
-class Asked(NamedTuple):
+class SourceResult(NamedTuple):
     """What is judged, and by whom it is asked for."""
 
     contract: Contract
@@ -101,15 +101,15 @@ class Asked(NamedTuple):
     approvals: tuple[Approval, ...] = ()
 
 
-Arrange = Callable[[Place], Contract | Asked | GateFinding]
+Arrange = Callable[[Place], Contract | SourceResult | GateFinding]
 
 
 @pytest.fixture
 def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
     create_home(tmp_path / "home")
-    with open_office(tmp_path / "home", create=True) as office, ExitStack() as held:
-        add_human(office.home.principals, "dri")
-        yield Place(office, make_site(tmp_path), tmp_path, request, held)
+    with open_session(tmp_path / "home", create=True) as session, ExitStack() as held:
+        add_human(session.home.principals, "dri")
+        yield Place(session, make_site(tmp_path), tmp_path, request, held)
 
 
 @pytest.fixture(scope="module")
@@ -126,13 +126,13 @@ def tpu_head(
     head.stop()
 
 
-def judged(place: Place, rule: str, asked: Asked) -> GateFinding:
+def judged(place: Place, rule: str, asked: SourceResult) -> GateFinding:
     file = place.folder / "tiny.yaml"
     contract = asked.contract
     if contract.command:
         file.write_text(contract_to_yaml(contract))
         contract = read_contract(file)
-    plan, facts = read_first_plan(place.office.desk, contract)
+    plan, facts = read_first_plan(place.session.services, contract)
     gate = Gate(contract, plan, facts, asked.approvals, asked.launcher, now=clock.now())
     return next(finding for finding in preflight(gate) if finding.rule == rule)
 
@@ -242,15 +242,15 @@ NOT_HELD = "gcs://_ray_pkg_55c26154ca7c9975.zip"
 # --- L9 to L13 ------------------------------------------------------------------------------------
 
 
-def by_another(place: Place) -> Asked:
+def by_another(place: Place) -> SourceResult:
     contract = place.contract()
-    return Asked(contract, OPS, approved(place.office, contract).approvals)
+    return SourceResult(contract, OPS, approved(place.session, contract).approvals)
 
 
 def listing(text: str) -> Arrange:
-    def arrange(place: Place) -> Asked:
-        place.office.home.principals.write_text(text)
-        return Asked(place.contract(), OPS)
+    def arrange(place: Place) -> SourceResult:
+        place.session.home.principals.write_text(text)
+        return SourceResult(place.contract(), OPS)
 
     return arrange
 
@@ -262,16 +262,16 @@ def l10(type_: str) -> Arrange:
     return arrange
 
 
-def l11_revoked(place: Place) -> Asked:
+def l11_revoked(place: Place) -> SourceResult:
     contract = place.contract()
-    [given] = approved(place.office, contract).approvals
+    [given] = approved(place.session, contract).approvals
     revoke = Revoke(now=clock.now(), actor=DRI, name=given.name, reason="too early")
-    run = taken(place.office.ledger.handle("tiny", revoke)).run
-    return Asked(contract, DRI, run.approvals)
+    run = taken(place.session.ledger.handle("tiny", revoke)).run
+    return SourceResult(contract, DRI, run.approvals)
 
 
 def l13_watched(place: Place) -> Contract:
-    place.held.enter_context(watch_lock(place.office.home, "watch"))
+    place.held.enter_context(watch_lock(place.session.home, "watch"))
     return place.contract()
 
 
@@ -284,11 +284,11 @@ def l14(after: str) -> Arrange:
     def arrange(place: Place) -> GateFinding:
         changes = {"code.ignore": ["configs/*"]}
         contract = place.pushed("trainer: {seed: 0, train_batch_size: 1024}\n", changes)
-        plan, first = read_first_plan(place.office.desk, contract)
+        plan, first = read_first_plan(place.session.services, contract)
         (place.checkout / CONFIG).write_text(after)
         known = Known(logbook=logbook_on_record(""))
-        desk = place.office.desk
-        facts = read_gate_facts(desk.outside, contract, "", known, desk.ledger.scrubber)
+        services = place.session.services
+        facts = read_gate_facts(services.outside, contract, "", known, services.ledger.scrubber)
         planned = make_plan(
             contract, number=2, submission_id="i2", resume_from="", resume_step=None
         )
@@ -422,8 +422,8 @@ def marks(case: Case) -> list[pytest.MarkDecorator]:
 def test_a_rule_judges_what_was_really_read(place: Place, case: Case) -> None:
     arranged = case.arrange(place)
     if isinstance(arranged, Contract):
-        arranged = Asked(arranged)
-    found = judged(place, case.rule, arranged) if isinstance(arranged, Asked) else arranged
+        arranged = SourceResult(arranged)
+    found = judged(place, case.rule, arranged) if isinstance(arranged, SourceResult) else arranged
     assert (found.rule, found.verdict.value, found.provenance) == (
         case.rule, case.verdict, case.provenance,
     ), found  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.office import (
+from tests.session import (
     DRI,
     data_of,
     phase_of,
@@ -20,7 +20,7 @@ from tests.office import (
 )
 from tests.training import Site, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, holder_of
+from watchkeeper.adapters.cli.common import Session, holder_of
 from watchkeeper.domain.rules.health.commands import ReportStaleMonitor
 from watchkeeper.domain.rules.operator.commands import AnnounceAct, Stop
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
@@ -47,12 +47,12 @@ pytestmark = pytest.mark.git
 
 
 @contextmanager
-def watching(office: Office, principal: str, home: str = "") -> Generator[None, None, None]:
+def watching(session: Session, principal: str, home: str = "") -> Generator[None, None, None]:
     """A watch that goes on in the background, as another process of its own would."""
     stop = threading.Event()
-    holder = holder_of(office.home, principal)
+    holder = holder_of(session.home, principal)
     holder = holder.model_copy(update={"home": home}) if home else holder
-    watcher = Watcher(office.desk, holder, office.home)
+    watcher = Watcher(session.services, holder, session.home)
     thread = threading.Thread(target=watcher.run, args=(stop,), daemon=True)
     thread.start()
     try:
@@ -67,154 +67,154 @@ def wait_for(condition: Callable[[], Any], limit: timedelta = timedelta(seconds=
     assert backoff.wait_until(lambda: bool(condition()), limit), "it did not come to hold in time"
 
 
-def hand_over(office: Office, slug: str, to: str) -> WatchHandedOver:
-    here = holder_of(office.home, "dri")
+def hand_over(session: Session, slug: str, to: str) -> WatchHandedOver:
+    here = holder_of(session.home, "dri")
     command = HandOver(now=clock.now(), actor=DRI, to=to, here=here, note="my shift ends")
-    handed = taken(office.ledger.handle(slug, command)).events[-1].data
+    handed = taken(session.ledger.handle(slug, command)).events[-1].data
     assert isinstance(handed, WatchHandedOver)
     return handed
 
 
-def checks(office: Office, slug: str) -> list[CheckRecorded]:
-    return data_of(office, slug, CheckRecorded)
+def checks(session: Session, slug: str) -> list[CheckRecorded]:
+    return data_of(session, slug, CheckRecorded)
 
 
 def test_a_handed_over_watch_stops_acting_and_the_next_holder_goes_on(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
-    requested(office, tiny_contract(site, "shift", steps=8000))
-    with watching(office, "watchkeeper"):
-        wait_for(lambda: phase_of(office, "shift") == "running")
-        wait_for(lambda: runs_of(office)["shift"].checkpoints)
-        handed = hand_over(office, "shift", "alice")
+    requested(session, tiny_contract(site, "shift", steps=8000))
+    with watching(session, "watchkeeper"):
+        wait_for(lambda: phase_of(session, "shift") == "running")
+        wait_for(lambda: runs_of(session)["shift"].checkpoints)
+        handed = hand_over(session, "shift", "alice")
         packet = handed.packet
-        job = runs_of(office)["shift"].instances[0].plan.submission_id
+        job = runs_of(session)["shift"].instances[0].plan.submission_id
         assert (packet.job, packet.instance, packet.cluster) == (job, "i1", "local")
         assert packet.tracker_url.endswith("metrics.jsonl")
         assert packet.checkpoint.startswith("step-")
-        version = office.ledger.run("shift").version
+        version = session.ledger.run("shift").version
         # The old loop goes on running, and has every reason to check: it is fenced off.
         clock.sleep(timedelta(seconds=1.5))
-        since = office.ledger.history("shift", after=version)
+        since = session.ledger.history("shift", after=version)
         # What it may say is that nobody checks (H1), which whoever sees it may.
         said = {(type(event.data), getattr(event.data, "kind", "")) for event in since}
         assert said <= {(FindingOpened, "monitor_stale")}
-        with watching(office, "alice"):
-            wait_for(lambda: checks(office, "shift")[-1].token > handed.token)
-        last = data_of(office, "shift", WatchTaken)[-1]
+        with watching(session, "alice"):
+            wait_for(lambda: checks(session, "shift")[-1].token > handed.token)
+        last = data_of(session, "shift", WatchTaken)[-1]
         assert (last.holder.principal, last.forced) == ("alice", False)
         assert last.token > handed.token
-    tokens = [check.token for check in checks(office, "shift")]
+    tokens = [check.token for check in checks(session, "shift")]
     assert tokens == sorted(tokens), "a check of an older holder came after a newer one's"
 
 
 def test_nobody_who_is_not_asked_takes_what_is_kept_for_somebody(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
-    requested(office, tiny_contract(site, "kept", steps=8000))
-    watch_until(office, lambda runs: type(runs["kept"].phase).__name__ == "Running")
-    hand_over(office, "kept", "alice")
+    requested(session, tiny_contract(site, "kept", steps=8000))
+    watch_until(session, lambda runs: type(runs["kept"].phase).__name__ == "Running")
+    hand_over(session, "kept", "alice")
     rival = Holder(principal="bob", host="ops-9", home="/elsewhere")
     command = TakeWatch(now=clock.now(), actor=SERVICE, holder=rival, same_home=True)
-    refused = office.ledger.handle("kept", command)
+    refused = session.ledger.handle("kept", command)
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.WATCH_KEPT
     forced = command.model_copy(update={"force": True, "actor": DRI, "now": clock.now()})
-    assert taken(office.ledger.handle("kept", forced)).run.watch.holder == rival
+    assert taken(session.ledger.handle("kept", forced)).run.watch.holder == rival
 
 
 def test_the_watch_ends_at_its_stopping_point_and_the_job_goes_on(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     contract = tiny_contract(site, "until", steps=8000)
     contract = contract.model_copy(update={"stopping": StoppingPart(step=30)})
-    requested(office, contract)
-    watch_until(office, lambda runs: bool(runs["until"].watch.ended))
-    [ended] = data_of(office, "until", WatchEnded)
+    requested(session, contract)
+    watch_until(session, lambda runs: bool(runs["until"].watch.ended))
+    [ended] = data_of(session, "until", WatchEnded)
     assert ended.stopping_point == "step 30"
-    run = runs_of(office)["until"]
+    run = runs_of(session)["until"]
     assert run.watch.holder is None
     assert [q.rule for q in run.questions.values()] == ["R19"]
-    job = office.adapters.orchestrator(contract).find(run.instances[0].plan.submission_id)
+    job = session.adapters.orchestrator(contract).find(run.instances[0].plan.submission_id)
     assert job.state == "running", "a stopping point never stops a job"
-    before = len(checks(office, "until"))
-    with watching(office, "watchkeeper"):
+    before = len(checks(session, "until"))
+    with watching(session, "watchkeeper"):
         # Where the launch was pushed already, the next commit of the branch comes a minute later.
-        wait_for(lambda: _pushed(office, "until"), timedelta(seconds=100))
+        wait_for(lambda: _pushed(session, "until"), timedelta(seconds=100))
         clock.sleep(timedelta(seconds=1))
-    assert len(checks(office, "until")) == before
-    assert topics(office, "until")[-2] == "run.watch_ended.1"
+    assert len(checks(session, "until")) == before
+    assert topics(session, "until")[-2] == "run.watch_ended.1"
     # A human who stops it afterwards is served all the same.
-    taken(office.ledger.handle("until", Stop(now=clock.now(), actor=DRI, reason="enough")))
-    watch_until(office, lambda runs: type(runs["until"].phase).__name__ == "Stopped")
+    taken(session.ledger.handle("until", Stop(now=clock.now(), actor=DRI, reason="enough")))
+    watch_until(session, lambda runs: type(runs["until"].phase).__name__ == "Stopped")
 
 
-def _pushed(office: Office, slug: str) -> bool:
-    pushed = office.ledger.effects(slug).pushed
-    return pushed is not None and pushed.version == office.ledger.run(slug).version
+def _pushed(session: Session, slug: str) -> bool:
+    pushed = session.ledger.effects(slug).pushed
+    return pushed is not None and pushed.version == session.ledger.run(slug).version
 
 
 def test_another_watch_reports_a_silent_one_and_a_check_clears_it(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
-    requested(office, tiny_contract(site, "mute", steps=8000))
-    watch_until(office, lambda runs: type(runs["mute"].phase).__name__ == "Running")
+    requested(session, tiny_contract(site, "mute", steps=8000))
+    watch_until(session, lambda runs: type(runs["mute"].phase).__name__ == "Running")
     silent = Holder(principal="watchkeeper", host="ops-9", home="/elsewhere")
     taken(
-        office.ledger.handle(
+        session.ledger.handle(
             "mute", TakeWatch(now=clock.now(), actor=SERVICE, holder=silent, same_home=True)
         )
     )
-    health = runs_of(office)["mute"].health
-    with watching(office, "watchkeeper"):
-        wait_for(lambda: "monitor_stale" in runs_of(office)["mute"].findings)
-    run = runs_of(office)["mute"]
+    health = runs_of(session)["mute"].health
+    with watching(session, "watchkeeper"):
+        wait_for(lambda: "monitor_stale" in runs_of(session)["mute"].findings)
+    run = runs_of(session)["mute"]
     assert (run.health, health) == (Health.HEALTHY, Health.HEALTHY)
     assert run.watch.holder == silent, "its lease still runs"
     mine = ReportStaleMonitor(now=clock.now(), actor=SERVICE, reporter=silent)
-    refused = office.ledger.handle("mute", mine)
+    refused = session.ledger.handle("mute", mine)
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.REPORT_BY_HOLDER
-    hand_over_by_force(office, "mute")
-    watch_until(office, lambda runs: "monitor_stale" not in runs["mute"].findings)
-    opened = [f for f in data_of(office, "mute", FindingOpened) if f.kind == "monitor_stale"]
-    cleared = [f for f in data_of(office, "mute", FindingCleared) if f.kind == "monitor_stale"]
+    hand_over_by_force(session, "mute")
+    watch_until(session, lambda runs: "monitor_stale" not in runs["mute"].findings)
+    opened = [f for f in data_of(session, "mute", FindingOpened) if f.kind == "monitor_stale"]
+    cleared = [f for f in data_of(session, "mute", FindingCleared) if f.kind == "monitor_stale"]
     assert (len(opened), len(cleared)) == (1, 1)
-    assert runs_of(office)["mute"].health is Health.HEALTHY
+    assert runs_of(session)["mute"].health is Health.HEALTHY
 
 
-def hand_over_by_force(office: Office, slug: str) -> None:
-    here = holder_of(office.home, "dri")
+def hand_over_by_force(session: Session, slug: str) -> None:
+    here = holder_of(session.home, "dri")
     command = HandOver(now=clock.now(), actor=DRI, to="watchkeeper", here=here)
-    refused = office.ledger.handle(slug, command)
+    refused = session.ledger.handle(slug, command)
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.WATCH_NOT_YOURS
     forced = command.model_copy(update={"force": True, "now": clock.now()})
-    handed = taken(office.ledger.handle(slug, forced)).events[-1].data
+    handed = taken(session.ledger.handle(slug, forced)).events[-1].data
     assert isinstance(handed, WatchHandedOver)
     assert handed.forced
 
 
 def test_an_end_in_the_window_of_a_pause_is_asked_about_and_not_relaunched(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
-    requested(office, tiny_contract(site, "pause", steps=400, die="kill@200"))
-    announce(office, "pause", ActKind.PAUSE)
-    watch_until(office, lambda runs: bool(runs["pause"].questions))
-    [decision] = data_of(office, "pause", DecisionMade)
+    requested(session, tiny_contract(site, "pause", steps=400, die="kill@200"))
+    announce(session, "pause", ActKind.PAUSE)
+    watch_until(session, lambda runs: bool(runs["pause"].questions))
+    [decision] = data_of(session, "pause", DecisionMade)
     assert (decision.rule, decision.action.value) == ("R14", "escalate")
     assert "act-1" in decision.because
-    assert len(data_of(office, "pause", LaunchRequested)) == 1
+    assert len(data_of(session, "pause", LaunchRequested)) == 1
 
 
-def test_a_drill_is_recovered_from_as_ever(office: Office, site: Site) -> None:
-    requested(office, tiny_contract(site, "drill", steps=400, die="kill@200"))
-    announce(office, "drill", ActKind.DRILL)
-    watch_until(office, lambda runs: len(runs["drill"].instances) == 2)
-    assert data_of(office, "drill", DecisionMade)[0].rule == "R1"
+def test_a_drill_is_recovered_from_as_ever(session: Session, site: Site) -> None:
+    requested(session, tiny_contract(site, "drill", steps=400, die="kill@200"))
+    announce(session, "drill", ActKind.DRILL)
+    watch_until(session, lambda runs: len(runs["drill"].instances) == 2)
+    assert data_of(session, "drill", DecisionMade)[0].rule == "R1"
 
 
-def announce(office: Office, slug: str, kind: ActKind) -> Run:
+def announce(session: Session, slug: str, kind: ActKind) -> Run:
     now = clock.now()
     command = AnnounceAct(
         now=now,
@@ -225,18 +225,18 @@ def announce(office: Office, slug: str, kind: ActKind) -> Run:
         expects=("H6",),
         reason="a switch is replaced",
     )
-    return taken(office.ledger.handle(slug, command)).run
+    return taken(session.ledger.handle(slug, command)).run
 
 
 def test_what_a_planned_act_expects_stands_in_the_check_and_opens_nothing(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     contract: Contract = tiny_contract(site, "quiet", steps=8000)
-    requested(office, contract)
-    watch_until(office, lambda runs: type(runs["quiet"].phase).__name__ == "Running")
+    requested(session, contract)
+    watch_until(session, lambda runs: type(runs["quiet"].phase).__name__ == "Running")
     now = clock.now()
     taken(
-        office.ledger.handle(
+        session.ledger.handle(
             "quiet",
             AnnounceAct(
                 now=now,
@@ -251,8 +251,8 @@ def test_what_a_planned_act_expects_stands_in_the_check_and_opens_nothing(
     )
     clock.sleep(timedelta(seconds=0.7))
     report = ReportStaleMonitor(
-        now=clock.now(), actor=SERVICE, reporter=holder_of(office.home, "doctor")
+        now=clock.now(), actor=SERVICE, reporter=holder_of(session.home, "doctor")
     )
-    assert not taken(office.ledger.handle("quiet", report)).events
-    watch_until(office, lambda runs: not runs["quiet"].manoeuvres.acts)
-    assert "run.planned_act_ended.1" in topics(office, "quiet")
+    assert not taken(session.ledger.handle("quiet", report)).events
+    watch_until(session, lambda runs: not runs["quiet"].operator.acts)
+    assert "run.planned_act_ended.1" in topics(session, "quiet")

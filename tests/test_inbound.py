@@ -16,7 +16,7 @@ import pytest
 
 from tests.domain.samples import ROOT, SLUG, START, contract, signal
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.rules.launch.commands import DraftRun
 from watchkeeper.domain.rules.operator.commands import Abandon
@@ -79,23 +79,23 @@ def message(*signals: Signal, **changes: Any) -> Delivery:
 
 
 @pytest.fixture
-def inbox(office: Office) -> Inbox:
-    return inbox_of(office)
+def inbox(session: Session) -> Inbox:
+    return inbox_of(session)
 
 
-def inbox_of(office: Office) -> Inbox:
+def inbox_of(session: Session) -> Inbox:
     """A fresh inbox, as after a restart."""
-    return Inbox(office.ledger, office.recorder, office.home, plain)
+    return Inbox(session.ledger, session.recorder, session.home, plain)
 
 
-def draft(office: Office, promised: Contract | None = None) -> None:
+def draft(session: Session, promised: Contract | None = None) -> None:
     promised = promised or contract()
     command = DraftRun(now=clock.now(), actor=DRI, contract=promised)
-    assert isinstance(office.ledger.handle(promised.run, command), Handled)
+    assert isinstance(session.ledger.handle(promised.run, command), Handled)
 
 
-def claims(office: Office, run: str = SLUG) -> Claims:
-    found = office.ledger.run(run)
+def claims(session: Session, run: str = SLUG) -> Claims:
+    found = session.ledger.run(run)
     assert isinstance(found, Run)
     return found.claims
 
@@ -105,36 +105,36 @@ def of_run(at_minute: int = 0, **changes: Any) -> Signal:
     return signal(START + at_minute * MINUTE, **{"clues": (f"run:{SLUG}",), **changes})
 
 
-def recorded(office: Office) -> list[SignalReceived]:
-    facts = [event.data for event in office.ledger.history(SLUG)]
+def recorded(session: Session) -> list[SignalReceived]:
+    facts = [event.data for event in session.ledger.history(SLUG)]
     return [fact for fact in facts if isinstance(fact, SignalReceived)]
 
 
 # --- Once ----------------------------------------------------------------------------------------
 
 
-def test_a_message_is_recorded_once_under_any_message_id(office: Office, inbox: Inbox) -> None:
-    draft(office)
+def test_a_message_is_recorded_once_under_any_message_id(session: Session, inbox: Inbox) -> None:
+    draft(session)
     one = of_run()
     assert inbox.take(message(one)) is Outcome.RECORDED
     assert inbox.take(message(one, message_id="2")) is Outcome.KNOWN
-    assert inbox_of(office).take(message(one, message_id="3")) is Outcome.KNOWN
-    assert [fact.signal for fact in recorded(office)] == [one]
+    assert inbox_of(session).take(message(one, message_id="3")) is Outcome.KNOWN
+    assert [fact.signal for fact in recorded(session)] == [one]
 
 
-def test_one_message_may_carry_several_signals(office: Office, inbox: Inbox) -> None:
-    draft(office)
+def test_one_message_may_carry_several_signals(session: Session, inbox: Inbox) -> None:
+    draft(session)
     several = [of_run(key=str(n), subject=str(n)) for n in range(3)]
     inbox.take(message(*several))
-    assert [fact.signal for fact in recorded(office)] == several
+    assert [fact.signal for fact in recorded(session)] == several
 
 
-def test_what_was_acknowledged_by_one_process_is_known_to_the_next(office: Office) -> None:
-    draft(office)
-    inbox_of(office).take(message(of_run()))
-    before = office.ledger.store.head(f"run/{SLUG}")
-    inbox_of(office).take(message(of_run()))
-    assert office.ledger.store.head(f"run/{SLUG}") == before
+def test_what_was_acknowledged_by_one_process_is_known_to_the_next(session: Session) -> None:
+    draft(session)
+    inbox_of(session).take(message(of_run()))
+    before = session.ledger.store.head(f"run/{SLUG}")
+    inbox_of(session).take(message(of_run()))
+    assert session.ledger.store.head(f"run/{SLUG}") == before
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -150,12 +150,12 @@ def test_disorder_and_repeats_leave_the_run_as_the_ordered_stream_does(
     chance.shuffle(wild)
     known: list[Claims] = []
     for name, stream in (("ordered", ordered), ("wild", wild)):
-        with open_office(create_home(tmp_path / name).path, create=True) as office:
-            draft(office)
-            inbox = inbox_of(office)
+        with open_session(create_home(tmp_path / name).path, create=True) as session:
+            draft(session)
+            inbox = inbox_of(session)
             for one in stream:
                 inbox.take(message(one))
-            known.append(claims(office))
+            known.append(claims(session))
     assert known[0] == known[1]
 
 
@@ -163,64 +163,64 @@ def test_disorder_and_repeats_leave_the_run_as_the_ordered_stream_does(
 
 
 def test_what_no_run_is_known_for_is_kept_and_bound_when_the_run_appears(
-    office: Office, inbox: Inbox
+    session: Session, inbox: Inbox
 ) -> None:
     early = signal(START, clues=(f"object:{ROOT}/checkpoints/step-1/metadata.json",))
     assert inbox.take(message(early)) is Outcome.KEPT
-    assert list(office.ledger.box().kept) == [f"logging/{early.key}"]
-    draft(office)
+    assert list(session.ledger.box().kept) == [f"logging/{early.key}"]
+    draft(session)
     assert inbox.bind_kept() == 0  # Learning of the run has bound it already.
-    assert office.ledger.box().kept == {}
-    assert [fact.signal for fact in recorded(office)] == [early]
+    assert session.ledger.box().kept == {}
+    assert [fact.signal for fact in recorded(session)] == [early]
     assert inbox.take(message(early)) is Outcome.KNOWN
 
 
 def test_what_never_finds_a_run_stands_in_no_other_one_s_way(
-    office: Office, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+    session: Session, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbound, "KEPT_MAX", 3)
     strays = [signal(START, key=f"stray-{n}", clues=(f"node:other-{n}",)) for n in range(3)]
     inbox.take(message(*strays, of_run(key="early")))
-    draft(office)
+    draft(session)
     inbox.take(message(of_run(1, key="next")))
-    assert {fact.signal.key for fact in recorded(office)} == {"early", "next"}
+    assert {fact.signal.key for fact in recorded(session)} == {"early", "next"}
 
 
-def test_two_runs_are_named_and_none_is_guessed(office: Office, inbox: Inbox) -> None:
-    draft(office)
+def test_two_runs_are_named_and_none_is_guessed(session: Session, inbox: Inbox) -> None:
+    draft(session)
     root = "gs://example-us-central2/other"
-    draft(office, contract(run="other", output_root=root, tracker={"id": "other"}, issue="none"))
+    draft(session, contract(run="other", output_root=root, tracker={"id": "other"}, issue="none"))
     both = [
         signal(START, kind=SignalKind.IDENTITY, key=run, clues=(f"run:{run}", "host:w-3"))
         for run in (SLUG, "other")
     ]
     inbox.take(message(*both))
     assert inbox.take(message(signal(START, clues=("host:w-3",)))) is Outcome.KEPT
-    [kept] = office.ledger.box().kept.values()
+    [kept] = session.ledger.box().kept.values()
     assert (kept.why, kept.candidates) == ("ambiguous", (SLUG, "other"))
 
 
-def test_a_person_can_bind_what_no_rule_did(office: Office, inbox: Inbox) -> None:
-    draft(office)
+def test_a_person_can_bind_what_no_rule_did(session: Session, inbox: Inbox) -> None:
+    draft(session)
     lost = signal(START, clues=("host:unheard-of",))
     inbox.take(message(lost))
     assert inbox.bind_by_hand(f"logging/{lost.key}", SLUG, DRI) is Outcome.RECORDED
-    assert office.ledger.box().kept == {}
-    assert recorded(office)[0].bound_by == "a person"
-    [event] = [e for e in office.ledger.history(SLUG) if isinstance(e.data, SignalReceived)]
+    assert session.ledger.box().kept == {}
+    assert recorded(session)[0].bound_by == "a person"
+    [event] = [e for e in session.ledger.history(SLUG) if isinstance(e.data, SignalReceived)]
     assert event.envelope.actor == DRI
 
 
-def test_what_comes_after_the_end_stands_beside_the_history(office: Office, inbox: Inbox) -> None:
-    draft(office)
+def test_what_comes_after_the_end_stands_beside_the_history(session: Session, inbox: Inbox) -> None:
+    draft(session)
     abandon = Abandon(now=clock.now(), actor=DRI, reason="enough")
-    assert isinstance(office.ledger.handle(SLUG, abandon), Handled)
-    head = office.ledger.store.head(f"run/{SLUG}")
+    assert isinstance(session.ledger.handle(SLUG, abandon), Handled)
+    head = session.ledger.store.head(f"run/{SLUG}")
     assert inbox.take(message(of_run())) is Outcome.LATE
     assert inbox.take(message(of_run())) is Outcome.KNOWN
-    assert office.ledger.store.head(f"run/{SLUG}") == head
-    assert office.ledger.effects(SLUG).late_signals == 1
-    run = office.ledger.run(SLUG)
+    assert session.ledger.store.head(f"run/{SLUG}") == head
+    assert session.ledger.effects(SLUG).late_signals == 1
+    run = session.ledger.run(SLUG)
     assert isinstance(run, Run)
     assert isinstance(run.phase, Abandoned)
 
@@ -228,10 +228,10 @@ def test_what_comes_after_the_end_stands_beside_the_history(office: Office, inbo
 # --- Counted, poison, bugs -----------------------------------------------------------------------
 
 
-def test_what_says_nothing_is_counted_and_not_recorded(office: Office, inbox: Inbox) -> None:
+def test_what_says_nothing_is_counted_and_not_recorded(session: Session, inbox: Inbox) -> None:
     assert inbox.take(message(attributes={"kind": "chatter"})) is Outcome.COUNTED
     assert inbox.counts["counted: chatter"] == 1
-    assert office.ledger.box().version == 0
+    assert session.ledger.box().version == 0
 
 
 @pytest.mark.parametrize(
@@ -243,51 +243,51 @@ def test_what_says_nothing_is_counted_and_not_recorded(office: Office, inbox: In
     ],
 )
 def test_poison_is_put_aside_with_its_bytes(
-    office: Office, inbox: Inbox, changes: dict[str, Any], reason: str
+    session: Session, inbox: Inbox, changes: dict[str, Any], reason: str
 ) -> None:
     poison = message(**changes)
     assert inbox.take(poison) is Outcome.QUARANTINED
     assert inbox.take(poison) is Outcome.KNOWN
-    [aside] = office.ledger.box().quarantined.values()
+    [aside] = session.ledger.box().quarantined.values()
     assert aside.quarantine == "quarantine-1"
     assert reason in aside.reason
-    assert kept_bytes(office, aside)
+    assert kept_bytes(session, aside)
 
 
-def kept_bytes(office: Office, aside: MessageQuarantined) -> bytes:
-    return (office.home.evidence / aside.digest[:2] / f"{aside.digest}.json").read_bytes()
+def kept_bytes(session: Session, aside: MessageQuarantined) -> bytes:
+    return (session.home.evidence / aside.digest[:2] / f"{aside.digest}.json").read_bytes()
 
 
-def test_a_box_read_at_once_is_what_it_became_step_by_step(office: Office, inbox: Inbox) -> None:
+def test_a_box_read_at_once_is_what_it_became_step_by_step(session: Session, inbox: Inbox) -> None:
     strays = [signal(START, key=f"k{n}", clues=(f"run:{SLUG}",)) for n in range(3)]
     inbox.take(message(*strays))
     for text in (b"{one", b"{two"):
         inbox.take(message(data=text))
-    draft(office)
+    draft(session)
     inbox.replay("quarantine-1", message(of_run()), DRI)
-    stored = office.ledger.store.read("signals")
+    stored = session.ledger.store.read("signals")
     events = [decode(one.stream, one.version, one.topic, one.state) for one in stored]
     steps = reduce(lambda box, event: evolve_box(box, [event]), events, SignalBox())
-    assert steps == evolve_box(SignalBox(), events) == office.ledger.box()
+    assert steps == evolve_box(SignalBox(), events) == session.ledger.box()
     assert (steps.put_aside, list(steps.quarantined), steps.kept) == (2, ["quarantine-2"], {})
 
 
-def test_poison_keeps_no_secret(office: Office, inbox: Inbox) -> None:
+def test_poison_keeps_no_secret(session: Session, inbox: Inbox) -> None:
     text = f"HF_TOKEN={TOKEN} not json".encode()
     inbox.take(message(data=text, attributes={"authorization": f"Bearer {TOKEN}"}))
-    [aside] = office.ledger.box().quarantined.values()
-    stored = b"".join(r.state for r in office.ledger.store.read("signals"))
-    assert TOKEN.encode() not in stored + kept_bytes(office, aside)
+    [aside] = session.ledger.box().quarantined.values()
+    stored = b"".join(r.state for r in session.ledger.store.read("signals"))
+    assert TOKEN.encode() not in stored + kept_bytes(session, aside)
 
 
-def test_a_quarantined_message_can_be_replayed_after_a_fix(office: Office, inbox: Inbox) -> None:
-    draft(office)
+def test_a_quarantined_message_can_be_replayed_after_a_fix(session: Session, inbox: Inbox) -> None:
+    draft(session)
     poison = message(data=b"{broken")
     inbox.take(poison)
     assert inbox.replay("quarantine-1", poison, DRI) is Outcome.QUARANTINED
-    assert "quarantine-1" in office.ledger.box().quarantined
+    assert "quarantine-1" in session.ledger.box().quarantined
     assert inbox.replay("quarantine-1", message(of_run()), DRI) is Outcome.RECORDED
-    assert office.ledger.box().quarantined == {}
+    assert session.ledger.box().quarantined == {}
 
 
 # --- Too many, too large -------------------------------------------------------------------------
@@ -307,9 +307,9 @@ def many(number: int, name: str = "k", **changes: Any) -> list[Delivery]:
 
 
 def test_a_flood_is_sixty_events_a_minute_and_the_last_one_counts_for_the_rest(
-    office: Office, inbox: Inbox, at: Callable[[float], None]
+    session: Session, inbox: Inbox, at: Callable[[float], None]
 ) -> None:
-    draft(office)
+    draft(session)
     at(0.2)
     outcomes = [inbox.take(one) for one in many(200)]
     assert outcomes == [Outcome.RECORDED] * 59 + [Outcome.COALESCED] * 141
@@ -317,36 +317,38 @@ def test_a_flood_is_sixty_events_a_minute_and_the_last_one_counts_for_the_rest(
     at(0.9)
     assert inbox.flush() == 1
     # Neither this process nor another one records more in this minute.
-    assert inbox_of(office).take(many(1, "more")[0]) is Outcome.COALESCED
+    assert inbox_of(session).take(many(1, "more")[0]) is Outcome.COALESCED
     assert inbox.take(many(1, "more")[0]) is Outcome.COALESCED
     assert inbox.flush() == 0
-    assert len(recorded(office)) == 60
-    last = recorded(office)[-1]
+    assert len(recorded(session)) == 60
+    last = recorded(session)[-1]
     assert (last.signal.key, last.coalesced) == ("k199", 141)
-    newest = office.ledger.history(SLUG)[-1]
+    newest = session.ledger.history(SLUG)[-1]
     assert event_row(newest)["summary"].endswith("(the newest of 141 beyond the limit)")
-    assert "(the newest of 141 beyond the limit)" in render_at(office.ledger.history(SLUG)).decode()
+    assert (
+        "(the newest of 141 beyond the limit)" in render_at(session.ledger.history(SLUG)).decode()
+    )
 
 
 def test_what_is_held_back_is_recorded_by_the_first_message_of_a_later_minute(
-    office: Office, inbox: Inbox, at: Callable[[float], None]
+    session: Session, inbox: Inbox, at: Callable[[float], None]
 ) -> None:
-    draft(office)
+    draft(session)
     at(0.5)
     for one in many(70):
         inbox.take(one)
     at(1.1)
     assert inbox.take(message(attributes={"kind": "chatter"})) is Outcome.COUNTED
-    assert [(one.signal.key, one.coalesced) for one in recorded(office)][59:] == [("k69", 11)]
+    assert [(one.signal.key, one.coalesced) for one in recorded(session)][59:] == [("k69", 11)]
     assert inbox.take(many(1, "later")[0]) is Outcome.RECORDED
 
 
 def test_a_flood_of_one_source_leaves_other_sources_runs_and_people_alone(
-    office: Office, inbox: Inbox, at: Callable[[float], None]
+    session: Session, inbox: Inbox, at: Callable[[float], None]
 ) -> None:
-    draft(office)
+    draft(session)
     root = "gs://example-us-central2/other"
-    draft(office, contract(run="other", output_root=root, tracker={"id": "other"}, issue="none"))
+    draft(session, contract(run="other", output_root=root, tracker={"id": "other"}, issue="none"))
     stray = signal(START, clues=("host:unheard-of",))
     at(0.5)
     inbox.take(message(stray))
@@ -360,51 +362,51 @@ def test_a_flood_of_one_source_leaves_other_sources_runs_and_people_alone(
 
 
 def test_a_flood_that_no_run_has_or_that_comes_late_is_limited_too(
-    office: Office, inbox: Inbox, at: Callable[[float], None]
+    session: Session, inbox: Inbox, at: Callable[[float], None]
 ) -> None:
     at(0.5)
     outcomes = [inbox.take(one) for one in many(70)]
     assert outcomes == [Outcome.KEPT] * 60 + [Outcome.COALESCED] * 10
-    draft(office)
-    taken = office.ledger.handle(SLUG, Abandon(now=clock.now(), actor=DRI, reason="enough"))
+    draft(session)
+    taken = session.ledger.handle(SLUG, Abandon(now=clock.now(), actor=DRI, reason="enough"))
     assert isinstance(taken, Handled)
     late = [inbox.take(one) for one in many(70, "late")]
     assert Counter(late) == {Outcome.COALESCED: 70}  # The kept ones came late as well.
-    assert office.ledger.effects(SLUG).late_signals == 60
+    assert session.ledger.effects(SLUG).late_signals == 60
 
 
 def test_kept_signals_beyond_the_limit_wait_in_the_box_for_a_later_minute(
-    office: Office, inbox: Inbox, at: Callable[[float], None]
+    session: Session, inbox: Inbox, at: Callable[[float], None]
 ) -> None:
     for minute in (0, 1):
         at(minute + 0.5)
         for one in many(50, f"m{minute}-"):
             inbox.take(one)
-    draft(office)
+    draft(session)
     inbox.bind_kept()
-    assert (len(recorded(office)), len(office.ledger.box().kept)) == (59, 41)
+    assert (len(recorded(session)), len(session.ledger.box().kept)) == (59, 41)
     at(2.5)
     inbox.take(message(attributes={"kind": "chatter"}))
-    assert (len(recorded(office)), len(office.ledger.box().kept)) == (100, 0)
-    assert not any(one.coalesced for one in recorded(office))
+    assert (len(recorded(session)), len(session.ledger.box().kept)) == (100, 0)
+    assert not any(one.coalesced for one in recorded(session))
 
 
 def test_a_message_of_ten_mebibytes_is_refused_by_its_size_and_nothing_of_it_is_scrubbed(
-    office: Office, inbox: Inbox
+    session: Session, inbox: Inbox
 ) -> None:
     large = message(data=b"x y=1 " * (10 * 2**20 // 6 + 1), attributes={"from": "somebody"})
     timer = clock.Timer()
     assert inbox.take(large) is Outcome.QUARANTINED
     assert timer.elapsed().total_seconds() < 1
-    [aside] = office.ledger.box().quarantined.values()
+    [aside] = session.ledger.box().quarantined.values()
     assert "a message has at most 10000000" in aside.reason
-    kept = json.loads(kept_bytes(office, aside))
+    kept = json.loads(kept_bytes(session, aside))
     assert kept["sha256"] == hashlib.sha256(large.data).hexdigest()
     assert (kept["data"], kept["attributes"]) == ("", {})
 
 
-def test_a_message_that_takes_long_to_read_keeps_no_other_one_waiting(office: Office) -> None:
-    draft(office)
+def test_a_message_that_takes_long_to_read_keeps_no_other_one_waiting(session: Session) -> None:
+    draft(session)
     begun, go_on = Event(), Event()
 
     def slow(delivery: Delivery, scrubber: Scrubber) -> Parsed:
@@ -413,7 +415,7 @@ def test_a_message_that_takes_long_to_read_keeps_no_other_one_waiting(office: Of
             assert go_on.wait(30)
         return plain(delivery, scrubber)
 
-    inbox = Inbox(office.ledger, office.recorder, office.home, slow)
+    inbox = Inbox(session.ledger, session.recorder, session.home, slow)
     with ThreadPoolExecutor() as pool:
         first = pool.submit(inbox.take, message(of_run(key="a"), message_id="slow"))
         assert begun.wait(30)
@@ -426,28 +428,28 @@ def test_a_message_that_takes_long_to_read_keeps_no_other_one_waiting(office: Of
 
 
 def test_a_store_that_fails_leaves_the_message_to_come_again(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draft(office)
-    inbox = inbox_of(office)
+    draft(session)
+    inbox = inbox_of(session)
 
     # A fake fault: a full disk at the moment of one append.
     def full(*_: object, **__: object) -> None:
         raise StoreFailure("database or disk is full")
 
     with monkeypatch.context() as faulty:
-        faulty.setattr(office.ledger.store, "append", full)
+        faulty.setattr(session.ledger.store, "append", full)
         with pytest.raises(StoreFailure):
             inbox.take(message(of_run()))
     assert inbox.take(message(of_run())) is Outcome.RECORDED
 
 
 def test_a_store_that_fails_between_two_signals_of_a_message_loses_and_doubles_none(
-    office: Office, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+    session: Session, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draft(office)
+    draft(session)
     several = message(*[of_run(key=str(n), subject=str(n)) for n in range(3)])
-    append, calls = office.ledger.store.append, [0]
+    append, calls = session.ledger.store.append, [0]
 
     # A fake fault: a disk that is full at the moment of the second append only.
     def full_once(*given: Any, **named: Any) -> Any:
@@ -456,9 +458,9 @@ def test_a_store_that_fails_between_two_signals_of_a_message_loses_and_doubles_n
             raise StoreFailure("database or disk is full")
         return append(*given, **named)
 
-    monkeypatch.setattr(office.ledger.store, "append", full_once)
+    monkeypatch.setattr(session.ledger.store, "append", full_once)
     with pytest.raises(StoreFailure):
         inbox.take(several)
-    assert len(recorded(office)) == 1
+    assert len(recorded(session)) == 1
     assert inbox.take(several) is Outcome.RECORDED
-    assert [fact.signal.key for fact in recorded(office)] == ["0", "1", "2"]
+    assert [fact.signal.key for fact in recorded(session)] == ["0", "1", "2"]

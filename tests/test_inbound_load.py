@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.domain.samples import contract
-from tests.office import DRI, taken
 from tests.plain_signals import parse_plain, plain_message
+from tests.session import DRI, taken
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.rules.launch.commands import DraftRun
 from watchkeeper.domain.rules.signals import receiving
@@ -32,9 +32,9 @@ SUBJECTS = 40
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
+def session(tmp_path: Path) -> Iterator[Session]:
     create_home(tmp_path / "home")
-    with open_office(tmp_path / "home", create=True) as opened:
+    with open_session(tmp_path / "home", create=True) as opened:
         yield opened
 
 
@@ -78,7 +78,7 @@ def delivered(number: int, data: bytes) -> Delivery:
     [2_000, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])],
 )
 def test_disorder_and_repeats_leave_what_the_ordered_stream_leaves(
-    office: Office, many: int, monkeypatch: pytest.MonkeyPatch
+    session: Session, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What a source may have recorded in a minute is tested by itself.
     for place in (inbound, receiving):
@@ -86,9 +86,9 @@ def test_disorder_and_repeats_leave_what_the_ordered_stream_leaves(
     chosen = random.Random(many)
     for number in range(RUNS):
         draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=slug(number)))
-        taken(office.ledger.handle(slug(number), draft))
+        taken(session.ledger.handle(slug(number), draft))
     ordered = messages(many, chosen)
-    inbox = Inbox(office.ledger, office.recorder, office.home, parse_plain)
+    inbox = Inbox(session.ledger, session.recorder, session.home, parse_plain)
     arrived = disorder(ordered, chosen)
     timer = clock.Timer()
     for number, data in enumerate(arrived):
@@ -100,26 +100,26 @@ def test_disorder_and_repeats_leave_what_the_ordered_stream_leaves(
     assert inbox.counts["quarantined"] == inbox.counts["late"] == 0
     wanted: dict[str, list[Signal]] = {}
     for data in ordered:
-        [signal] = read(office, data)
+        [signal] = read(session, data)
         wanted.setdefault(signal.key.rpartition("-")[0], []).append(signal)
     for number in range(RUNS):
-        run = office.ledger.run(slug(number))
+        run = session.ledger.run(slug(number))
         assert isinstance(run, Run)
         none: Claims = {}
         claims = reduce(absorb, map(claim_of, wanted[slug(number)]), none)
         assert run.claims == claims
         received = Counter(
             event.data.signal.key
-            for event in office.ledger.history(slug(number))
+            for event in session.ledger.history(slug(number))
             if isinstance(event.data, SignalReceived)
         )
         assert set(received.values()) <= {1}
-    kept = office.ledger.box().kept
+    kept = session.ledger.box().kept
     assert len(kept) == len(wanted.get("nobody", []))
     assert inbox.counts["kept"] == len(kept)
 
 
-def read(office: Office, data: bytes) -> tuple[Signal, ...]:
-    parsed = parse_plain(delivered(0, data), office.ledger.scrubber)
+def read(session: Session, data: bytes) -> tuple[Signal, ...]:
+    parsed = parse_plain(delivered(0, data), session.ledger.scrubber)
     assert isinstance(parsed, tuple)
     return parsed

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.projections.test_bindings import histories, same, stored
 from tests.stores import place_of_run
 from tests.test_inbound import draft, message, of_run, plain
-from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.cli.common import Session
 from watchkeeper.adapters.views_file import ViewsFile
 from watchkeeper.domain.rules.signals.binding import Registry, learn
 from watchkeeper.domain.run.envelope import decode
@@ -153,9 +153,9 @@ def test_a_view_that_is_replaced_while_its_rows_are_read_is_not_believed(
     assert known_by(lambda: Replaced(tmp_path / "views.db"), store) == Known()
 
 
-def test_the_way_in_reads_only_what_came_after_the_view(office: Office, tmp_path: Path) -> None:
-    draft(office)
-    store = office.ledger.store
+def test_the_way_in_reads_only_what_came_after_the_view(session: Session, tmp_path: Path) -> None:
+    draft(session)
+    store = session.ledger.store
     with ViewsFile(tmp_path / "views.db") as views:
         catch_up(store, views, [BINDINGS])
     place = store.newest()
@@ -163,15 +163,15 @@ def test_the_way_in_reads_only_what_came_after_the_view(office: Office, tmp_path
     def known() -> Known:
         return known_by(lambda: ViewsFile(tmp_path / "views.db"), store)
 
-    inbox = Inbox(office.ledger, office.recorder, office.home, plain, known)
+    inbox = Inbox(session.ledger, session.recorder, session.home, plain, known)
     reads: list[int | None] = []
-    whole = office.recorder.select_notifications
+    whole = session.recorder.select_notifications
 
     def select(start: int | None, limit: int, **more: Any) -> Any:
         reads.append(start)
         return whole(start, limit, **more)
 
-    office.recorder.select_notifications = select  # type: ignore[method-assign, assignment]
+    session.recorder.select_notifications = select  # type: ignore[method-assign, assignment]
     assert inbox.take(message(of_run())) is Outcome.RECORDED
     assert inbox.take(message(of_run(1, key="2"))) is Outcome.RECORDED
     assert reads

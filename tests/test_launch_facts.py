@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.office import approved, ask_for_launch, data_of, taken, watch_until
+from tests.session import approved, ask_for_launch, data_of, taken, watch_until
 from tests.training import Site, commit, git, tiny_contract
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run
-from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.cli.common import Session
 from watchkeeper.adapters.contracts.file import contract_to_yaml
 from watchkeeper.adapters.git.worktree import PATCH_BYTES_MAX, read_patch, read_worktree
 from watchkeeper.adapters.launch_source import parse_config
@@ -54,11 +54,11 @@ with watch_lock(open_home(Path(sys.argv[1])), "watch"):
 
 
 def test_variables_are_looked_for_where_the_watch_submits(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WK_ONLY_THERE", "x")
     with subprocess.Popen(
-        [sys.executable, "-c", WATCHES, str(office.home.path)],
+        [sys.executable, "-c", WATCHES, str(session.home.path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as watch:
@@ -68,9 +68,9 @@ def test_variables_are_looked_for_where_the_watch_submits(
         monkeypatch.delenv("WK_ONLY_THERE")
         monkeypatch.setenv("WK_ONLY_HERE", "x")
         names = ("WK_ONLY_HERE", "WK_ONLY_THERE")
-        assert office.adapters.missing_variables(names) == ("WK_ONLY_HERE",)
+        assert session.adapters.missing_variables(names) == ("WK_ONLY_HERE",)
         watch.stdin.close()
-    assert office.adapters.missing_variables(names) == ("WK_ONLY_THERE",)
+    assert session.adapters.missing_variables(names) == ("WK_ONLY_THERE",)
 
 
 def with_code(site: Site, **code: Any) -> Contract:
@@ -78,52 +78,52 @@ def with_code(site: Site, **code: Any) -> Contract:
     return made.model_copy(update={"code": made.code.model_copy(update=code)})
 
 
-def judged(office: Office, contract: Contract, rule: str) -> GateFinding:
-    plan, facts = read_first_plan(office.desk, contract)
+def judged(session: Session, contract: Contract, rule: str) -> GateFinding:
+    plan, facts = read_first_plan(session.services, contract)
     findings = preflight(Gate(contract, plan, facts, (), launcher=DRI))
     return next(finding for finding in findings if finding.rule == rule)
 
 
-def test_a_pushed_commit_in_a_clean_checkout_passes(office: Office, site: Site) -> None:
+def test_a_pushed_commit_in_a_clean_checkout_passes(session: Session, site: Site) -> None:
     named = with_code(site, worktree=str(site.checkout))
-    finding = judged(office, named, "L2")
+    finding = judged(session, named, "L2")
     assert (finding.verdict.value, "is clean at it" in finding.says) == ("pass", True), finding
 
 
-def test_a_commit_that_was_not_pushed_blocks(office: Office, site: Site) -> None:
+def test_a_commit_that_was_not_pushed_blocks(session: Session, site: Site) -> None:
     sha = commit(site.checkout, "new.py", "x = 1\n")
-    finding = judged(office, with_code(site, git_sha=sha), "L2")
+    finding = judged(session, with_code(site, git_sha=sha), "L2")
     assert finding.verdict.value == "block"
     assert finding.fix == "git push origin main"
 
 
-def test_a_commit_on_another_branch_blocks_and_names_it(office: Office, site: Site) -> None:
+def test_a_commit_on_another_branch_blocks_and_names_it(session: Session, site: Site) -> None:
     checkout = site.checkout
     git(checkout, "checkout", "--quiet", "-b", "wip/x")
     sha = commit(checkout, "new.py", "x = 1\n")
     git(checkout, "push", "--quiet", "origin", "wip/x")
-    finding = judged(office, with_code(site, git_sha=sha), "L2")
+    finding = judged(session, with_code(site, git_sha=sha), "L2")
     assert finding.verdict.value == "block"
     assert "is on wip/x; main is at" in finding.says
 
 
-def test_a_remote_without_an_answer_is_no_missing_commit(office: Office, site: Site) -> None:
-    finding = judged(office, with_code(site, remote=str(site.folder / "nowhere.git")), "L2")
+def test_a_remote_without_an_answer_is_no_missing_commit(session: Session, site: Site) -> None:
+    finding = judged(session, with_code(site, remote=str(site.folder / "nowhere.git")), "L2")
     assert finding.verdict.value == "block"
     assert finding.says.startswith("cannot tell")
 
 
-def test_a_checkout_behind_its_upstream_warns(office: Office, site: Site) -> None:
+def test_a_checkout_behind_its_upstream_warns(session: Session, site: Site) -> None:
     checkout = site.checkout
     commit(checkout, "newer.py", "x = 1\n")
     git(checkout, "push", "--quiet", "origin", "main")
     git(checkout, "reset", "--quiet", "--hard", site.sha)
-    finding = judged(office, with_code(site, worktree=str(checkout)), "L2")
+    finding = judged(session, with_code(site, worktree=str(checkout)), "L2")
     assert (finding.verdict.value, "1 behind origin/main" in finding.says) == ("warn", True)
 
 
 def test_what_can_affect_training_makes_a_tree_dirty_and_nothing_else_does(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     checkout = site.checkout
     (checkout / "notes.md").write_text("nothing\n")
@@ -132,9 +132,9 @@ def test_what_can_affect_training_makes_a_tree_dirty_and_nothing_else_does(
     (checkout / "logs").mkdir()
     (checkout / "logs" / "a.txt").write_text("nothing\n")
     named = with_code(site, worktree=str(checkout))
-    assert judged(office, named, "L2").verdict.value == "pass"
+    assert judged(session, named, "L2").verdict.value == "pass"
     (checkout / "train_lm.py").write_text("changed\n")
-    finding = judged(office, named, "L2")
+    finding = judged(session, named, "L2")
     assert finding.verdict.value == "block"
     assert "not committed: train_lm.py (patch " in finding.says
 
@@ -204,10 +204,10 @@ def test_a_patch_that_is_too_large_or_has_changed_is_not_read(site: Site) -> Non
         read_patch(str(checkout), IGNORED, identity_of(checkout))
 
 
-def asked_by_consent(office: Office, contract: Contract) -> Run:
+def asked_by_consent(session: Session, contract: Contract) -> Run:
     """Draft a run, consent to its patch and ask for its launch."""
     draft = DraftRun(now=clock.now(), actor=DRI, contract=contract)
-    taken(office.ledger.handle(contract.run, draft))
+    taken(session.ledger.handle(contract.run, draft))
     command = Propose(
         now=clock.now(),
         actor=DRI,
@@ -216,45 +216,45 @@ def asked_by_consent(office: Office, contract: Contract) -> Run:
         reason="a log line",
         agree=True,
     )
-    taken(office.ledger.handle(contract.run, command))
-    return taken(ask_for_launch(office, contract)).run
+    taken(session.ledger.handle(contract.run, command))
+    return taken(ask_for_launch(session, contract)).run
 
 
 def test_a_consented_dirty_launch_keeps_its_patch_scrubbed_and_names_the_consent(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     dirtied(site.checkout)
     contract = with_code(site, worktree=str(site.checkout))
-    asked = asked_by_consent(office, contract).preflight
+    asked = asked_by_consent(session, contract).preflight
     assert asked is not None
     approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=asked.digest, note="test")
-    taken(office.ledger.handle(contract.run, approval))
-    run = taken(ask_for_launch(office, contract)).run
-    watch_until(office, lambda runs: isinstance(runs["tiny"].phase, Sealed))
-    [launched] = data_of(office, "tiny", InstanceLaunched)
+    taken(session.ledger.handle(contract.run, approval))
+    run = taken(ask_for_launch(session, contract)).run
+    watch_until(session, lambda runs: isinstance(runs["tiny"].phase, Sealed))
+    [launched] = data_of(session, "tiny", InstanceLaunched)
     [consent] = [one for one in run.consents if one.action == "dirty_launch"]
     assert (launched.dirty_consent, launched.patch) == (consent.name, consent.target)
     digest = launched.patch_kept
-    kept = (office.home.evidence / digest[:2] / f"{digest}.patch").read_bytes()
+    kept = (session.home.evidence / digest[:2] / f"{digest}.patch").read_bytes()
     assert hashlib.sha256(kept).hexdigest() == digest
     assert TOKEN.encode() not in kept
     assert "+TOKEN = '«redacted:" in kept.decode()
     assert b"GIT binary patch" in kept
     where = f"patch {launched.patch[:12]} kept as evidence {digest}"
     caveat = f"launched from a dirty tree by {consent.name}: {where}"
-    assert data_of(office, "tiny", SealVerified)[0].caveats == (caveat,)
-    text = render_at(office.ledger.history("tiny")).decode()
+    assert data_of(session, "tiny", SealVerified)[0].caveats == (caveat,)
+    text = render_at(session.ledger.history("tiny")).decode()
     named = f"yes, by consent {consent.name} of dri, patch identity {launched.patch}"
     assert f"- Dirty tree: {named}, kept as evidence {digest}\n" in text
     assert f"caveats: {caveat}" in text
 
 
 def test_a_dirty_launch_whose_patch_cannot_be_kept_is_not_submitted(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     (site.checkout / "data.txt").write_text("x" * (PATCH_BYTES_MAX + 1))
     contract = with_code(site, worktree=str(site.checkout))
-    run = asked_by_consent(office, contract)
+    run = asked_by_consent(session, contract)
     assert run.preflight is not None
     [blocked, _] = blocks(run.preflight.findings)
     assert (blocked.rule, "more than 1 MiB" in blocked.says) == ("L2", True)
@@ -272,27 +272,27 @@ def test_a_folder_without_git_is_a_definite_answer_and_a_broken_one_is_not(
         read_worktree(str(site.checkout), IGNORED)
 
 
-def test_checkpoints_that_lie_below_a_new_output_root_block(office: Office, site: Site) -> None:
+def test_checkpoints_that_lie_below_a_new_output_root_block(session: Session, site: Site) -> None:
     contract = tiny_contract(site, "tiny")
-    assert judged(office, contract, "L3").verdict.value == "pass"
+    assert judged(session, contract, "L3").verdict.value == "pass"
     folder = Path(contract.output_root) / "checkpoints" / "step-9"
     folder.mkdir(parents=True)
     (folder / "metadata.json").write_text('{"step": 9, "is_temporary": true}')
-    finding = judged(office, contract, "L3")
+    finding = judged(session, contract, "L3")
     assert (finding.verdict.value, "up to step-9" in finding.says) == ("block", True)
 
 
-def test_a_root_behind_a_symlink_is_the_root_that_it_leads_to(office: Office, site: Site) -> None:
+def test_a_root_behind_a_symlink_is_the_root_that_it_leads_to(session: Session, site: Site) -> None:
     (site.folder / "real").mkdir()
     (site.folder / "link").symlink_to(site.folder / "real")
     real = tiny_contract(site, "real", output=str(site.folder / "real" / "x"))
     link = tiny_contract(site, "link", output=f"file://{site.folder}/link/x")
     for one in (real, link):
-        approved(office, one)
-    assert isinstance(taken(ask_for_launch(office, link)).run.phase, Launching)
-    held = office.ledger.roots().held
+        approved(session, one)
+    assert isinstance(taken(ask_for_launch(session, link)).run.phase, Launching)
+    held = session.ledger.roots().held
     assert {str(site.folder / name / "x") for name in ("real", "link")} == set(held)
-    blocked = taken(ask_for_launch(office, real)).run
+    blocked = taken(ask_for_launch(session, real)).run
     assert isinstance(blocked.phase, Cleared)
     assert blocked.preflight is not None
     [l3] = [one for one in blocked.preflight.findings if one.rule == "L3"]
@@ -300,16 +300,16 @@ def test_a_root_behind_a_symlink_is_the_root_that_it_leads_to(office: Office, si
 
 
 def test_what_a_root_of_a_ray_job_resolves_to_is_not_asked_of_this_machine(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     (site.folder / "link").symlink_to(site.folder)
     ray = OrchestratorPart(kind="ray", address="http://127.0.0.1:9")
     root = f"{site.folder}/link/x"
-    assert office.adapters.root_facts(tiny_contract(site, "a", output=root, orchestrator=ray)) == (
+    assert session.adapters.root_facts(tiny_contract(site, "a", output=root, orchestrator=ray)) == (
         "",
         "",
     )
-    assert office.adapters.root_facts(tiny_contract(site, "a", output=root)) == (
+    assert session.adapters.root_facts(tiny_contract(site, "a", output=root)) == (
         f"{site.folder.resolve()}/x",
         "",
     )
@@ -327,54 +327,54 @@ def test_what_a_root_of_a_ray_job_resolves_to_is_not_asked_of_this_machine(
     ],
 )
 def test_no_run_writes_into_the_home_or_over_the_machine(
-    office: Office, site: Site, root: str, says: str
+    session: Session, site: Site, root: str, says: str
 ) -> None:
-    names = {"home": office.home.path, "site": site.folder}
-    (site.folder / "to-home").symlink_to(office.home.path)
+    names = {"home": session.home.path, "site": site.folder}
+    (site.folder / "to-home").symlink_to(session.home.path)
     named = root.format(**names)
     contract = tiny_contract(site, "tiny").model_copy(update={"output_root": named})
-    finding = judged(office, contract, "L3")
+    finding = judged(session, contract, "L3")
     assert finding.verdict.value == "block"
     assert finding.says == f"{named} is held by {says.format(**names)}"
 
 
-def test_a_logbook_that_cannot_be_pushed_stops_the_launch(office: Office, site: Site) -> None:
-    assert "can be pushed" in judged(office, tiny_contract(site, "tiny"), "L12").says
+def test_a_logbook_that_cannot_be_pushed_stops_the_launch(session: Session, site: Site) -> None:
+    assert "can be pushed" in judged(session, tiny_contract(site, "tiny"), "L12").says
     made = tiny_contract(site, "tiny")
     elsewhere = made.logbook.model_copy(update={"remote": str(site.folder / "nowhere.git")})
-    finding = judged(office, made.model_copy(update={"logbook": elsewhere}), "L12")
+    finding = judged(session, made.model_copy(update={"logbook": elsewhere}), "L12")
     assert finding.verdict.value == "block"
     assert finding.says.startswith("cannot tell")
 
 
 def test_the_configuration_is_read_from_the_commit_or_from_the_checkout(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     checkout = site.checkout
     sha = commit(checkout, "configs/run.yaml", "trainer: {num_train_steps: 40, seed: 0}\n")
     git(checkout, "push", "--quiet", "origin", "main")
     named = with_code(site, git_sha=sha, config=("configs/run.yaml",))
-    _, facts = read_first_plan(office.desk, named)
+    _, facts = read_first_plan(session.services, named)
     assert facts.config == {"trainer.num_train_steps": "40", "trainer.seed": "0"}
     (checkout / "configs" / "run.yaml").write_text("trainer: {num_train_steps: 50, seed: 0}\n")
     from_tree = with_code(site, git_sha=sha, config=("configs/run.yaml",), worktree=str(checkout))
     source = from_tree.final_step.model_copy(update={"source": "trainer.num_train_steps"})
-    finding = judged(office, from_tree.model_copy(update={"final_step": source}), "L7")
+    finding = judged(session, from_tree.model_copy(update={"final_step": source}), "L7")
     assert finding.verdict.value == "block"
     assert "in the configuration says 50" in finding.says
     absent = with_code(site, git_sha=sha, config=("configs/none.yaml",))
-    finding = judged(office, absent, "L14")
+    finding = judged(session, absent, "L14")
     assert (finding.verdict.value, finding.provenance) == ("warn", "missing")
 
 
 def test_a_secret_of_the_configuration_is_gone_before_any_rule_can_quote_it(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     sha = commit(site.checkout, "conf/run.yaml", "lr: 1e-3\ndb: {password: hunter2x}\n")
     git(site.checkout, "push", "--quiet", "origin", "main")
     named = with_code(site, git_sha=sha, config=("conf/run.yaml",))
-    plan, facts = read_first_plan(office.desk, named)
-    recorded, _ = scrub_json(office.desk.ledger.scrubber, facts.model_dump(mode="json"))
+    plan, facts = read_first_plan(session.services, named)
+    recorded, _ = scrub_json(session.services.ledger.scrubber, facts.model_dump(mode="json"))
     assert facts.config["lr"]
     assert GateFacts.model_validate(recorded).config == facts.config, "a relaunch compares them"
     before = Prior(named, plan, {**facts.config, "db.password": "(absent)"})

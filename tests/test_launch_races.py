@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.office import approved, data_of, end_processes
+from tests.session import approved, data_of, end_processes
 from tests.training import Site, make_site, tiny_contract
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.run.launch import LaunchRequested
 from watchkeeper.domain.values.contract.contract import Contract
@@ -22,19 +22,19 @@ pytestmark = [pytest.mark.git, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Office, Site]]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Session, Site]]:
     folder = tmp_path_factory.mktemp("races")
     create_home(folder / "home").jobs.mkdir(exist_ok=True)
-    with open_office(folder / "home", create=True) as office:
-        yield office, make_site(folder)
+    with open_session(folder / "home", create=True) as session:
+        yield session, make_site(folder)
     end_processes(folder)
 
 
 @pytest.fixture(scope="module")
-def racers(house: tuple[Office, Site]) -> Iterator[list["subprocess.Popen[str]"]]:
-    office, _ = house
+def racers(house: tuple[Session, Site]) -> Iterator[list["subprocess.Popen[str]"]]:
+    session, _ = house
     script = str(Path(__file__).with_name("launch_racer.py"))
-    command = [sys.executable, script, str(office.home.path)]
+    command = [sys.executable, script, str(session.home.path)]
     processes = [
         subprocess.Popen(
             command,
@@ -77,37 +77,37 @@ def short_contract(site: Site, slug: str, root: str) -> Contract:
     return tiny_contract(site, slug, output=root).model_copy(update={"command": ("true",)})
 
 
-def jobs_of(office: Office) -> set[str]:
-    return {path.name for path in office.home.jobs.iterdir() if not path.name.startswith(".")}
+def jobs_of(session: Session) -> set[str]:
+    return {path.name for path in session.home.jobs.iterdir() if not path.name.startswith(".")}
 
 
 @pytest.mark.parametrize("tries", TRIES)
 def test_two_runs_on_one_output_root_exactly_one_starts_every_time(
-    house: tuple[Office, Site], racers: list["subprocess.Popen[str]"], tries: int
+    house: tuple[Session, Site], racers: list["subprocess.Popen[str]"], tries: int
 ) -> None:
-    office, site = house
+    session, site = house
     for number in range(tries):
         root = str(site.folder / f"shared-{tries}-{number}")
         slugs = (f"left-{tries}-{number}", f"right-{tries}-{number}")
         for slug in slugs:
-            approved(office, short_contract(site, slug, root))
-        before = jobs_of(office)
+            approved(session, short_contract(site, slug, root))
+        before = jobs_of(session)
         race(racers, slugs)
-        requested = [slug for slug in slugs if data_of(office, slug, LaunchRequested)]
+        requested = [slug for slug in slugs if data_of(session, slug, LaunchRequested)]
         assert len(requested) == 1, f"try {number}"
-        [started] = jobs_of(office) - before
+        [started] = jobs_of(session) - before
         assert started.startswith(requested[0])
 
 
 @pytest.mark.parametrize("tries", TRIES)
 def test_one_run_launched_twice_at_once_starts_one_job_every_time(
-    house: tuple[Office, Site], racers: list["subprocess.Popen[str]"], tries: int
+    house: tuple[Session, Site], racers: list["subprocess.Popen[str]"], tries: int
 ) -> None:
-    office, site = house
+    session, site = house
     for number in range(tries):
         slug = f"twice-{tries}-{number}"
-        approved(office, short_contract(site, slug, str(site.folder / slug)))
-        before = jobs_of(office)
+        approved(session, short_contract(site, slug, str(site.folder / slug)))
+        before = jobs_of(session)
         race(racers, (slug, slug))
-        assert len(data_of(office, slug, LaunchRequested)) == 1, f"try {number}"
-        assert len(jobs_of(office) - before) == 1
+        assert len(data_of(session, slug, LaunchRequested)) == 1, f"try {number}"
+        assert len(jobs_of(session) - before) == 1

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.domain.samples import contract
-from tests.office import DRI, taken
+from tests.session import DRI, taken
 from tests.stores import Place, stored_bytes
 from tests.stores import open_place as open_store
 from tests.stores import verify_place as verify_store

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.office import DRI, end_processes, requested, runs_of, taken, watch_until
+from tests.session import DRI, end_processes, requested, runs_of, taken, watch_until
 from tests.training import Site, make_site, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.rules.launch.gate.gate import Gate, preflight
@@ -27,7 +27,7 @@ from watchkeeper.services.watch.operator_requests import plan_rollback
 
 pytestmark = [pytest.mark.git, pytest.mark.timeout(180)]
 
-Rolled = tuple[Office, Site]
+Rolled = tuple[Session, Site]
 
 
 def put(run: Site, step: int, says: int, written: float = 0) -> None:
@@ -46,25 +46,27 @@ def rolled_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rolled]:
     folder = tmp_path_factory.mktemp("lineage")
     site = make_site(folder)
     create_home(folder / "home")
-    with open_office(folder / "home", create=True) as office:
-        requested(office, tiny_contract(site, "back", steps=300))
-        watch_until(office, lambda runs: max(runs["back"].checkpoints, default=0) >= 50)
+    with open_session(folder / "home", create=True) as session:
+        requested(session, tiny_contract(site, "back", steps=300))
+        watch_until(session, lambda runs: max(runs["back"].checkpoints, default=0) >= 50)
         put(site, 25, 24)
-        watch_until(office, lambda runs: bool(runs["back"].rejected))
-        planned = taken(plan_rollback(office.desk, runs_of(office)["back"], 30, DRI, "a jump"))
+        watch_until(session, lambda runs: bool(runs["back"].rejected))
+        planned = taken(
+            plan_rollback(session.services, runs_of(session)["back"], 30, DRI, "a jump")
+        )
         rollback = planned.events[-1].data
         assert isinstance(rollback, RollbackPlanned)
         approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=rollback.digest[:12])
-        taken(office.ledger.handle("back", approval))
-        watch_until(office, lambda runs: isinstance(runs["back"].phase, Sealed))
-        yield office, site
+        taken(session.ledger.handle("back", approval))
+        watch_until(session, lambda runs: isinstance(runs["back"].phase, Sealed))
+        yield session, site
     end_processes(folder)
 
 
 def started_from(rolled: Rolled, source: str, slug: str = "next") -> GateFinding:
-    office, site = rolled
+    session, site = rolled
     made = tiny_contract(site, slug).model_copy(update={"initialize_from": source})
-    plan, facts = read_first_plan(office.desk, made)
+    plan, facts = read_first_plan(session.services, made)
     findings = preflight(Gate(made, plan, facts, (), launcher=DRI))
     return next(finding for finding in findings if finding.rule == "L6")
 
@@ -100,11 +102,11 @@ def test_what_belongs_to_a_lineage_that_was_left_blocks_although_no_check_had_se
 
 
 def test_a_descendant_of_a_rejected_checkpoint_blocks(rolled_back: Rolled) -> None:
-    office, site = rolled_back
+    session, site = rolled_back
     child = tiny_contract(site, "child").model_copy(
         update={"initialize_from": of_back(rolled_back, 25)}
     )
-    taken(office.ledger.handle("child", DraftRun(now=clock.now(), actor=DRI, contract=child)))
+    taken(session.ledger.handle("child", DraftRun(now=clock.now(), actor=DRI, contract=child)))
     source = Path(child.output_root) / "checkpoints" / "step-10"
     source.mkdir(parents=True)
     (source / "metadata.json").write_text('{"step": 10, "is_temporary": false}')
@@ -114,18 +116,18 @@ def test_a_descendant_of_a_rejected_checkpoint_blocks(rolled_back: Rolled) -> No
 
 
 def test_another_owner_of_the_root_does_not_hide_the_rejection(rolled_back: Rolled) -> None:
-    office, site = rolled_back
+    session, site = rolled_back
     # By its name it is read before the run that rejected the checkpoint.
     twin = tiny_contract(site, "another", output=str(site.folder / "back"))
-    taken(office.ledger.handle("another", DraftRun(now=clock.now(), actor=DRI, contract=twin)))
-    known = lineage_of(office.ledger, of_back(rolled_back, 25))
+    taken(session.ledger.handle("another", DraftRun(now=clock.now(), actor=DRI, contract=twin)))
+    known = lineage_of(session.ledger, of_back(rolled_back, 25))
     assert known is not None
     assert (known.run, known.rejected) == ("back", "its metadata says step 24")
 
 
 def test_a_run_that_cannot_be_read_may_have_rejected_it(rolled_back: Rolled) -> None:
-    office, _ = rolled_back
-    store = office.ledger.store
+    session, _ = rolled_back
+    store = session.ledger.store
     store.append([Write("run/strange", 0, (("run.from_tomorrow.1", b"{}"),))])
     finding = started_from(rolled_back, of_back(rolled_back, 300))
     assert (finding.verdict.value, finding.provenance) == ("warn", "inferred")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.missing import cannot_have
-from tests.office import DRI, data_of, requested, runs_of, taken, watch_until
+from tests.session import DRI, data_of, requested, runs_of, taken, watch_until
 from tests.training import Site, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.cli.common import Session
 from watchkeeper.adapters.ray.cluster import HeadNotStarted, RayHead, start_head
 from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
 from watchkeeper.domain.rules.operator.commands import Acknowledge, RequestRelaunch
@@ -44,21 +44,21 @@ def head(folder: Path, port: int, config: pytest.Config) -> RayHead:
         cannot_have(config, "ray", str(error))
 
 
-def relaunch(office: Office) -> object:
+def relaunch(session: Session) -> object:
     command = RequestRelaunch(now=clock.now(), actor=DRI, reason="the head restarted")
-    return office.ledger.handle(RUN, command)
+    return session.ledger.handle(RUN, command)
 
 
 def test_a_run_goes_on_after_its_ray_head_restarted(
-    office: Office, site: Site, tmp_path: Path, pytestconfig: pytest.Config
+    session: Session, site: Site, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     port = free_port()
     old = head(tmp_path / "old", port, pytestconfig)
     try:
         part = OrchestratorPart(kind="ray", address=old.address, cluster="test")
-        requested(office, tiny_contract(site, RUN, steps=400, pace=0.05, orchestrator=part))
+        requested(session, tiny_contract(site, RUN, steps=400, pace=0.05, orchestrator=part))
         watch_until(
-            office,
+            session,
             lambda runs: isinstance(runs[RUN].phase, Running) and 20 in runs[RUN].checkpoints,
         )
     finally:
@@ -66,12 +66,12 @@ def test_a_run_goes_on_after_its_ray_head_restarted(
         old.stop()
     new = head(tmp_path / "new", port, pytestconfig)
     try:
-        watch_until(office, lambda runs: bool(runs[RUN].questions))
-        first = runs_of(office)[RUN].instances[0].plan.submission_id
-        refused = relaunch(office)
+        watch_until(session, lambda runs: bool(runs[RUN].questions))
+        first = runs_of(session)[RUN].instances[0].plan.submission_id
+        refused = relaunch(session)
         assert isinstance(refused, Refused)
         assert refused.refusal is Refusal.JOB_LOST
-        target = lost_target(runs_of(office)[RUN])
+        target = lost_target(runs_of(session)[RUN])
         assert target == f"i1:{first}"
         assert f"`watchkeeper propose {RUN} declare_lost {target} " in refused.detail
         declared = Propose(
@@ -82,34 +82,34 @@ def test_a_run_goes_on_after_its_ray_head_restarted(
             reason="the head restarted; no process is left",
             agree=True,
         )
-        taken(office.ledger.handle(RUN, declared))
-        seen = runs_of(office)[RUN].version
-        watch_until(office, lambda runs: runs[RUN].version >= seen + 3)
-        assert not data_of(office, RUN, InstanceEnded), "silence and consent alone end nothing"
-        taken(relaunch(office))  # type: ignore[arg-type]
-        assert data_of(office, RUN, InstanceEnded)[0].job.state is JobState.NOT_FOUND
+        taken(session.ledger.handle(RUN, declared))
+        seen = runs_of(session)[RUN].version
+        watch_until(session, lambda runs: runs[RUN].version >= seen + 3)
+        assert not data_of(session, RUN, InstanceEnded), "silence and consent alone end nothing"
+        taken(relaunch(session))  # type: ignore[arg-type]
+        assert data_of(session, RUN, InstanceEnded)[0].job.state is JobState.NOT_FOUND
         # It was declared lost, and it runs: nothing is launched beside it.
         jobs = RayOrchestrator(new.address)
         jobs.submit(JobSpec(submission_id=first, command=("sleep", "1000")))
-        watch_until(office, lambda runs: bool(runs[RUN].questions))
-        [asked] = runs_of(office)[RUN].questions.values()
-        assert f"whose job {first} is" in data_of(office, RUN, EscalationRaised)[-1].asks
-        assert len(runs_of(office)[RUN].instances) == 1
+        watch_until(session, lambda runs: bool(runs[RUN].questions))
+        [asked] = runs_of(session)[RUN].questions.values()
+        assert f"whose job {first} is" in data_of(session, RUN, EscalationRaised)[-1].asks
+        assert len(runs_of(session)[RUN].instances) == 1
         jobs.stop(first)
         clock.ExponentialBackoff().wait_until_or_raise(
             lambda: jobs.find(first).state is JobState.STOPPED, timedelta(seconds=30), first
         )
         answer = Acknowledge(now=clock.now(), actor=DRI, question=asked.name, answer="relaunch")
-        taken(office.ledger.handle(RUN, answer))
+        taken(session.ledger.handle(RUN, answer))
         watch_until(
-            office,
+            session,
             lambda runs: isinstance(runs[RUN].phase, Sealed),
             limit=timedelta(seconds=120),
         )
-        launched = data_of(office, RUN, LaunchRequested)
+        launched = data_of(session, RUN, LaunchRequested)
         assert [one.plan.instance for one in launched] == ["i1", "i2"]
         assert launched[1].plan.submission_id != first
-        assert launched[1].plan.resume_step == data_of(office, RUN, DecisionMade)[-2].resume_step
+        assert launched[1].plan.resume_step == data_of(session, RUN, DecisionMade)[-2].resume_step
         assert (launched[1].plan.resume_step or 0) >= 20
     finally:
         new.stop()

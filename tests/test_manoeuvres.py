@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.office import (
+from tests.session import (
     DRI,
     ask_for_launch,
     data_of,
@@ -22,7 +22,7 @@ from tests.office import (
 )
 from tests.training import Site, git, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.cli.common import Session
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.rules.operator.commands import RequestRelaunch
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
@@ -63,9 +63,9 @@ def is_sealed(slug: str) -> Callable[[dict[str, Run]], bool]:
     return lambda runs: isinstance(runs[slug].phase, Sealed)
 
 
-def launched_after_ended(office: Office, slug: str) -> bool:
+def launched_after_ended(session: Session, slug: str) -> bool:
     """Say whether each instance was asked for only after the one before it had ended."""
-    events = office.ledger.history(slug)
+    events = session.ledger.history(slug)
     ended: set[str] = set()
     for event in events:
         if isinstance(event.data, InstanceEnded):
@@ -81,65 +81,65 @@ def launched_after_ended(office: Office, slug: str) -> bool:
 
 
 def test_a_planned_relaunch_ends_the_job_and_resumes_from_the_newest_checkpoint(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
-    requested(office, tiny_contract(site, "again", steps=300))
-    watch_until(office, running_past("again", 50))
+    requested(session, tiny_contract(site, "again", steps=300))
+    watch_until(session, running_past("again", 50))
     command = RequestRelaunch(now=clock.now(), actor=DRI, reason="a new driver")
-    taken(office.ledger.handle("again", command))
-    watch_until(office, is_sealed("again"))
-    decision = data_of(office, "again", DecisionMade)[0]
+    taken(session.ledger.handle("again", command))
+    watch_until(session, is_sealed("again"))
+    decision = data_of(session, "again", DecisionMade)[0]
     assert (decision.rule, decision.action.value) == ("R18", "relaunch")
-    first, second = data_of(office, "again", LaunchRequested)
+    first, second = data_of(session, "again", LaunchRequested)
     assert second.approval == first.approval
     assert second.plan.resume_step == decision.resume_step
     assert decision.resume_step >= 50
-    assert not data_of(office, "again", FailureClassified), "a planned end is no failure"
-    assert launched_after_ended(office, "again")
+    assert not data_of(session, "again", FailureClassified), "a planned end is no failure"
+    assert launched_after_ended(session, "again")
 
 
 # --- Rollback ------------------------------------------------------------------------------------
 
 
 def test_a_rollback_needs_its_own_approval_and_rejects_what_lies_above(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
-    requested(office, tiny_contract(site, "back", steps=400))
-    watch_until(office, running_past("back", 80))
+    requested(session, tiny_contract(site, "back", steps=400))
+    watch_until(session, running_past("back", 80))
     planned = (
-        taken(plan_rollback(office.desk, runs_of(office)["back"], 30, DRI, "the loss rose"))
+        taken(plan_rollback(session.services, runs_of(session)["back"], 30, DRI, "the loss rose"))
         .events[-1]
         .data
     )
     assert isinstance(planned, RollbackPlanned)
-    seen = len(runs_of(office)["back"].checkpoints)
-    watch_until(office, lambda runs: len(runs["back"].checkpoints) > seen + 2)
-    assert len(data_of(office, "back", LaunchRequested)) == 1, "nothing is done before"
+    seen = len(runs_of(session)["back"].checkpoints)
+    watch_until(session, lambda runs: len(runs["back"].checkpoints) > seen + 2)
+    assert len(data_of(session, "back", LaunchRequested)) == 1, "nothing is done before"
     approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=planned.digest[:12])
-    taken(office.ledger.handle("back", approval))
-    watch_until(office, lambda runs: len(runs["back"].instances) == 2)
-    run = runs_of(office)["back"]
+    taken(session.ledger.handle("back", approval))
+    watch_until(session, lambda runs: len(runs["back"].instances) == 2)
+    run = runs_of(session)["back"]
     assert max(run.checkpoints) == 30, "everything above is rejected"
-    [left] = data_of(office, "back", LineageRejected)
+    [left] = data_of(session, "back", LineageRejected)
     assert (left.above_step, left.through) == (30, "i1")
-    second = data_of(office, "back", LaunchRequested)[1]
+    second = data_of(session, "back", LaunchRequested)[1]
     assert (second.plan.resume_step, second.approval) == (30, "a-2")
-    watch_until(office, is_sealed("back"))
-    assert launched_after_ended(office, "back")
+    watch_until(session, is_sealed("back"))
+    assert launched_after_ended(session, "back")
     # The new lineage writes the same paths anew, and those may be resumed from again.
-    anew = [v for v in data_of(office, "back", CheckpointValidated) if v.instance == "i2"]
+    anew = [v for v in data_of(session, "back", CheckpointValidated) if v.instance == "i2"]
     assert {50, 80} <= {v.step for v in anew}
 
 
-def test_a_checkpoint_that_is_not_whole_is_not_rolled_back_to(office: Office, site: Site) -> None:
-    requested(office, tiny_contract(site, "half", steps=8000))
-    watch_until(office, running_past("half", 30))
-    run = runs_of(office)["half"]
-    refused = plan_rollback(office.desk, run, 15, DRI, "a guess")
+def test_a_checkpoint_that_is_not_whole_is_not_rolled_back_to(session: Session, site: Site) -> None:
+    requested(session, tiny_contract(site, "half", steps=8000))
+    watch_until(session, running_past("half", 30))
+    run = runs_of(session)["half"]
+    refused = plan_rollback(session.services, run, 15, DRI, "a guess")
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.CHECKPOINT_UNKNOWN
     (Path(run.checkpoints[20].path) / "metadata.json").unlink()
-    refused = plan_rollback(office.desk, run, 20, DRI, "the loss rose")
+    refused = plan_rollback(session.services, run, 20, DRI, "the loss rose")
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.PLAN_BLOCKED
     assert "L6" in refused.detail
@@ -148,31 +148,31 @@ def test_a_checkpoint_that_is_not_whole_is_not_rolled_back_to(office: Office, si
 # --- Successors ----------------------------------------------------------------------------------
 
 
-def test_a_superseded_run_and_its_successor_name_each_other(office: Office, site: Site) -> None:
-    requested(office, tiny_contract(site, "old", die="exit@30"))
-    watch_until(office, lambda runs: bool(runs["old"].questions))
-    new = _goes_on(site, runs_of(office)["old"], "new")
-    taken(supersede(office.desk, runs_of(office)["old"], new, DRI, "another data mix"))
-    assert phase_of(office, "old") == "superseded"
-    [closed] = data_of(office, "old", RunSuperseded)
+def test_a_superseded_run_and_its_successor_name_each_other(session: Session, site: Site) -> None:
+    requested(session, tiny_contract(site, "old", die="exit@30"))
+    watch_until(session, lambda runs: bool(runs["old"].questions))
+    new = _goes_on(site, runs_of(session)["old"], "new")
+    taken(supersede(session.services, runs_of(session)["old"], new, DRI, "another data mix"))
+    assert phase_of(session, "old") == "superseded"
+    [closed] = data_of(session, "old", RunSuperseded)
     assert (closed.successor, closed.step) == ("new", 20)
-    [named] = data_of(office, "new", AncestorNamed)
+    [named] = data_of(session, "new", AncestorNamed)
     assert named.ancestors == ("old",)
     # The same again, as after a crash in between, adds nothing and is no error.
-    versions = {slug: run.version for slug, run in runs_of(office).items()}
+    versions = {slug: run.version for slug, run in runs_of(session).items()}
     assert not taken(
-        supersede(office.desk, runs_of(office)["old"], new, DRI, "another data mix")
+        supersede(session.services, runs_of(session)["old"], new, DRI, "another data mix")
     ).events
-    assert {slug: run.version for slug, run in runs_of(office).items()} == versions
-    run = taken(ask_for_launch(office, new)).run
+    assert {slug: run.version for slug, run in runs_of(session).items()} == versions
+    run = taken(ask_for_launch(session, new)).run
     assert run.preflight is not None
     approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=run.preflight.digest)
-    taken(office.ledger.handle("new", approval))
-    taken(ask_for_launch(office, new))
-    watch_until(office, is_sealed("new"))
-    assert data_of(office, "new", InstanceLaunched)[0].resume_step == 20
-    assert "Superseded by: new" in render_at(office.ledger.history("old")).decode()
-    assert "Lineage: old -> this run" in render_at(office.ledger.history("new")).decode()
+    taken(session.ledger.handle("new", approval))
+    taken(ask_for_launch(session, new))
+    watch_until(session, is_sealed("new"))
+    assert data_of(session, "new", InstanceLaunched)[0].resume_step == 20
+    assert "Superseded by: new" in render_at(session.ledger.history("old")).decode()
+    assert "Lineage: old -> this run" in render_at(session.ledger.history("new")).decode()
 
 
 def _goes_on(site: Site, old: Run, name: str, **tiny: Any) -> Contract:
@@ -180,39 +180,41 @@ def _goes_on(site: Site, old: Run, name: str, **tiny: Any) -> Contract:
     return made.model_copy(update={"initialize_from": old.checkpoints[20].path})
 
 
-def test_a_run_with_a_live_job_is_not_superseded(office: Office, site: Site) -> None:
-    requested(office, tiny_contract(site, "alive", steps=8000))
-    watch_until(office, running_past("alive", 20))
-    run = runs_of(office)["alive"]
-    refused = supersede(office.desk, run, _goes_on(site, run, "next"), DRI, "another data mix")
+def test_a_run_with_a_live_job_is_not_superseded(session: Session, site: Site) -> None:
+    requested(session, tiny_contract(site, "alive", steps=8000))
+    watch_until(session, running_past("alive", 20))
+    run = runs_of(session)["alive"]
+    refused = supersede(session.services, run, _goes_on(site, run, "next"), DRI, "another data mix")
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.STILL_LIVE
-    assert "next" not in runs_of(office)
+    assert "next" not in runs_of(session)
 
 
 # --- Milestones ----------------------------------------------------------------------------------
 
 
-def test_a_milestone_is_tagged_while_the_run_goes_on(office: Office, site: Site) -> None:
-    requested(office, tiny_contract(site, "mile", steps=300))
-    watch_until(office, running_past("mile", 20))
-    before = runs_of(office)["mile"]
-    run = taken(verify_milestone(office.desk, before, 20, DRI)).run
+def test_a_milestone_is_tagged_while_the_run_goes_on(session: Session, site: Site) -> None:
+    requested(session, tiny_contract(site, "mile", steps=300))
+    watch_until(session, running_past("mile", 20))
+    before = runs_of(session)["mile"]
+    run = taken(verify_milestone(session.services, before, 20, DRI)).run
     assert (run.phase, run.watch) == (before.phase, before.watch), "phase and watch stay"
-    assert not taken(verify_milestone(office.desk, run, 20, DRI)).events
-    watch_until(office, lambda _: bool(office.ledger.effects("mile").milestones))
+    assert not taken(verify_milestone(session.services, run, 20, DRI)).events
+    watch_until(session, lambda _: bool(session.ledger.effects("mile").milestones))
     assert git(site.remote, "rev-parse", "run/mile/step-20^{commit}").strip() == site.sha
-    watch_until(office, is_sealed("mile"))
+    watch_until(session, is_sealed("mile"))
     # The tag of a milestone closes nothing: the final one is pushed for itself.
     assert git(site.remote, "cat-file", "-t", "run/mile/final").strip() == "tag"
-    [verified] = data_of(office, "mile", MilestoneVerified)
+    [verified] = data_of(session, "mile", MilestoneVerified)
     assert verified.checkpoint.endswith("step-20")
 
 
-def test_a_milestone_without_its_checkpoint_is_refused_by_name(office: Office, site: Site) -> None:
-    requested(office, tiny_contract(site, "none", steps=8000))
-    watch_until(office, running_past("none", 20))
-    refused = verify_milestone(office.desk, runs_of(office)["none"], 25, DRI)
+def test_a_milestone_without_its_checkpoint_is_refused_by_name(
+    session: Session, site: Site
+) -> None:
+    requested(session, tiny_contract(site, "none", steps=8000))
+    watch_until(session, running_past("none", 20))
+    refused = verify_milestone(session.services, runs_of(session)["none"], 25, DRI)
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.MILESTONE_BLOCKED
     assert "checkpoint step-25" in refused.detail
@@ -221,69 +223,69 @@ def test_a_milestone_without_its_checkpoint_is_refused_by_name(office: Office, s
 # --- Adoption ------------------------------------------------------------------------------------
 
 
-def by_hand(office: Office, contract: Contract, **changes: Any) -> str:
+def by_hand(session: Session, contract: Contract, **changes: Any) -> str:
     """Launch a contract's job past watchkeeper, as somebody else's script would."""
     spec = JobSpec(submission_id="by-hand-1", command=contract.command)
-    office.adapters.orchestrator(contract).submit(spec.model_copy(update=changes))
+    session.adapters.orchestrator(contract).submit(spec.model_copy(update=changes))
     return spec.submission_id
 
 
-def drafted(office: Office, contract: Contract) -> None:
+def drafted(session: Session, contract: Contract) -> None:
     taken(
-        office.ledger.handle(contract.run, DraftRun(now=clock.now(), actor=DRI, contract=contract))
+        session.ledger.handle(contract.run, DraftRun(now=clock.now(), actor=DRI, contract=contract))
     )
 
 
 def test_an_adopted_job_is_watched_recovered_and_sealed_like_any_other(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     contract = tiny_contract(site, "found", steps=120, die="kill@60")
-    job = by_hand(office, contract)
-    drafted(office, contract)
-    run = taken(adopt(office.desk, contract, job, DRI)).run
-    assert len(office.ledger.roots().held) == 1
+    job = by_hand(session, contract)
+    drafted(session, contract)
+    run = taken(adopt(session.services, contract, job, DRI)).run
+    assert len(session.ledger.roots().held) == 1
     assert run.instances[0].plan.submission_id == job
-    watch_until(office, is_sealed("found"))
-    first, second = data_of(office, "found", InstanceLaunched)
+    watch_until(session, is_sealed("found"))
+    first, second = data_of(session, "found", InstanceLaunched)
     assert (first.adopted, second.adopted) == (True, False)
-    assert data_of(office, "found", DecisionMade)[0].rule == "R1"
+    assert data_of(session, "found", DecisionMade)[0].rule == "R1"
     assert second.resume_step == 50
 
 
 def test_a_job_that_is_not_what_the_contract_says_is_refused_by_name(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     contract = tiny_contract(site, "wrong", steps=8000)
     other = tiny_contract(site, "wrong", steps=9000).command
-    job = by_hand(office, contract, command=other, metadata={"run": "somebody-elses"})
-    drafted(office, contract)
-    refused = adopt(office.desk, contract, job, DRI)
+    job = by_hand(session, contract, command=other, metadata={"run": "somebody-elses"})
+    drafted(session, contract)
+    refused = adopt(session.services, contract, job, DRI)
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.JOB_DIFFERS
     assert "9000" in refused.detail
     assert "metadata run: the job says somebody-elses" in refused.detail
-    assert phase_of(office, "wrong") == "draft"
-    assert not office.ledger.roots().held
-    missing = adopt(office.desk, contract, "no-such-job", DRI)
+    assert phase_of(session, "wrong") == "draft"
+    assert not session.ledger.roots().held
+    missing = adopt(session.services, contract, "no-such-job", DRI)
     assert isinstance(missing, Refused)
     assert missing.refusal is Refusal.JOB_NOT_LIVE
 
 
 def test_a_process_started_by_hand_is_named_and_nothing_is_launched_beside_it(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     contract = tiny_contract(site, "byhand", steps=8000)
     process = subprocess.Popen(contract.command)
     try:
         metrics = Path(contract.output_root) / "metrics.jsonl"
         assert clock.ExponentialBackoff().wait_until(metrics.exists, timedelta(seconds=20))
-        refused = adopt(office.desk, contract, str(process.pid), DRI)
+        refused = adopt(session.services, contract, str(process.pid), DRI)
         assert isinstance(refused, Refused)
         assert refused.refusal is Refusal.JOB_NOT_LIVE
         assert f"{metrics} was written" in refused.detail
-        assert "byhand" not in runs_of(office), "no draft is left whose only command is `launch`"
-        drafted(office, contract)
-        run = taken(ask_for_launch(office, contract)).run
+        assert "byhand" not in runs_of(session), "no draft is left whose only command is `launch`"
+        drafted(session, contract)
+        run = taken(ask_for_launch(session, contract)).run
         assert run.preflight is not None
         [blocked] = [f for f in run.preflight.findings if f.rule == "L3"]
         assert blocked.verdict.value == "block"
@@ -293,22 +295,24 @@ def test_a_process_started_by_hand_is_named_and_nothing_is_launched_beside_it(
         process.wait(timeout=20)
 
 
-def test_a_job_on_a_root_that_another_run_holds_is_not_adopted(office: Office, site: Site) -> None:
+def test_a_job_on_a_root_that_another_run_holds_is_not_adopted(
+    session: Session, site: Site
+) -> None:
     root = str(site.folder / "shared")
-    requested(office, tiny_contract(site, "mine", steps=8000, output=root))
+    requested(session, tiny_contract(site, "mine", steps=8000, output=root))
     theirs = tiny_contract(site, "theirs", steps=8000, output=root)
-    job = by_hand(office, theirs)
-    drafted(office, theirs)
-    refused = adopt(office.desk, theirs, job, DRI)
+    job = by_hand(session, theirs)
+    drafted(session, theirs)
+    refused = adopt(session.services, theirs, job, DRI)
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.ADOPTION_BLOCKED
     assert "L3" in refused.detail
-    assert len(office.ledger.roots().held) == 1
+    assert len(session.ledger.roots().held) == 1
 
 
 @pytest.mark.ray
 def test_a_ray_job_submitted_by_hand_is_adopted_and_sealed(
-    office: Office, site: Site, ray_head: str
+    session: Session, site: Site, ray_head: str
 ) -> None:
     on_ray = OrchestratorPart(kind="ray", address=ray_head, cluster="test")
     contract = tiny_contract(site, "byhand", steps=200, pace=0.05, orchestrator=on_ray)
@@ -317,22 +321,22 @@ def test_a_ray_job_submitted_by_hand_is_adopted_and_sealed(
     job = client.submit_job(
         entrypoint=shlex.join(contract.command), metadata={"run_id": "somebody-elses"}
     )
-    drafted(office, contract)
-    refused = adopt(office.desk, contract, job, DRI)
+    drafted(session, contract)
+    refused = adopt(session.services, contract, job, DRI)
     assert isinstance(refused, Refused)
     assert "metadata run_id: the job says somebody-elses" in refused.detail
     client.stop_job(job)
     assert _ended(client, job)
     mine = client.submit_job(entrypoint=shlex.join(contract.command), metadata={"run_id": "byhand"})
-    run = taken(adopt(office.desk, contract, mine, DRI)).run
+    run = taken(adopt(session.services, contract, mine, DRI)).run
     assert run.instances[0].plan.submission_id == mine
-    watch_until(office, is_sealed("byhand"), limit=timedelta(seconds=120))
-    assert data_of(office, "byhand", InstanceLaunched)[0].adopted
+    watch_until(session, is_sealed("byhand"), limit=timedelta(seconds=120))
+    assert data_of(session, "byhand", InstanceLaunched)[0].adopted
 
 
 @pytest.mark.ray
 def test_a_relaunch_of_an_adopted_ray_job_repeats_what_it_was_submitted_with(
-    office: Office, site: Site, ray_head: str
+    session: Session, site: Site, ray_head: str
 ) -> None:
     on_ray = OrchestratorPart(kind="ray", address=ray_head, cluster="test")
     contract = tiny_contract(
@@ -347,28 +351,28 @@ def test_a_relaunch_of_an_adopted_ray_job_repeats_what_it_was_submitted_with(
         entrypoint_num_cpus=0.5,
         entrypoint_memory=1_000_000,
     )
-    refused = adopt(office.desk, contract, job, DRI)
+    refused = adopt(session.services, contract, job, DRI)
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.ADOPTION_BLOCKED
     assert "env LR: state it under env" in refused.detail
     contract = contract.model_copy(update={"env": {"LR": "3e-4"}})
-    taken(adopt(office.desk, contract, job, DRI))
-    watch_until(office, is_sealed("again"), limit=timedelta(seconds=120))
-    first, second = runs_of(office)["again"].instances
+    taken(adopt(session.services, contract, job, DRI))
+    watch_until(session, is_sealed("again"), limit=timedelta(seconds=120))
+    first, second = runs_of(session)["again"].instances
     assert first.plan.carried == second.plan.carried
     details = client.get_job_info(second.plan.submission_id)
     assert details.runtime_env["config"]["setup_timeout_seconds"] == 99
     assert details.runtime_env["env_vars"]["LR"] == "3e-4"
     assert details.metadata["team"] == "grug"
     assert details.metadata["run"] == "again"
-    found = office.adapters.orchestrator(contract).describe(second.plan.submission_id)
+    found = session.adapters.orchestrator(contract).describe(second.plan.submission_id)
     assert found.carried is not None
     assert found.carried.resources == {"CPU": 0.5, "memory": 1_000_000}
 
 
 @pytest.mark.ray
 def test_a_ray_job_that_no_relaunch_could_repeat_is_refused_at_adoption(
-    office: Office, site: Site, ray_head: str
+    session: Session, site: Site, ray_head: str
 ) -> None:
     on_ray = OrchestratorPart(kind="ray", address=ray_head, cluster="test")
     contract = tiny_contract(site, "lost", steps=4000, orchestrator=on_ray)
@@ -382,7 +386,7 @@ def test_a_ray_job_that_no_relaunch_could_repeat_is_refused_at_adoption(
         metadata={"api_key": "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH"},
         entrypoint_label_selector={"zone": "!none"},
     )
-    refused = adopt(office.desk, contract, job, DRI)
+    refused = adopt(session.services, contract, job, DRI)
     client.stop_job(job)
     assert isinstance(refused, Refused)
     assert refused.refusal is Refusal.ADOPTION_BLOCKED
@@ -394,7 +398,7 @@ def test_a_ray_job_that_no_relaunch_could_repeat_is_refused_at_adoption(
     ):
         assert says in refused.detail
     assert "hf_abc" not in refused.detail
-    assert not office.ledger.slugs()
+    assert not session.ledger.slugs()
 
 
 def _ended(client: Any, job: str) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.office import (
+from tests.session import (
     DRI,
     data_of,
     requested,
@@ -15,7 +15,7 @@ from tests.office import (
 )
 from tests.training import Site, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.cli.common import Session
 from watchkeeper.domain.rules.operator.commands import Acknowledge
 from watchkeeper.domain.run.ends import Action, DecisionMade, FailureClassified
 from watchkeeper.domain.run.health import FindingCleared, FindingOpened
@@ -45,16 +45,16 @@ def _policy(promised: Contract, before: str = "", **switches: Any) -> Contract:
     return promised.model_copy(update={"command": command, "policy": policy})
 
 
-def _has(office: Office, slug: str, kind: type[Any]) -> Callable[[dict[str, Run]], bool]:
-    return lambda _: bool(data_of(office, slug, kind))
+def _has(session: Session, slug: str, kind: type[Any]) -> Callable[[dict[str, Run]], bool]:
+    return lambda _: bool(data_of(session, slug, kind))
 
 
 def _is(slug: str, phase: type[Any]) -> Callable[[dict[str, Run]], bool]:
     return lambda runs: isinstance(runs[slug].phase, phase)
 
 
-def _decided(office: Office, slug: str) -> list[tuple[str, str]]:
-    made = [(one.action.value, one.rule) for one in data_of(office, slug, DecisionMade)]
+def _decided(session: Session, slug: str) -> list[tuple[str, str]]:
+    made = [(one.action.value, one.rule) for one in data_of(session, slug, DecisionMade)]
     # Somebody is told of it where a busy machine slows a job; that is none of these policies.
     return [one for one in made if one != ("notify", "R17")]
 
@@ -63,7 +63,7 @@ def _decided(office: Office, slug: str) -> list[tuple[str, str]]:
 
 
 def test_a_forbidden_start_up_line_is_told_and_asked_about_and_the_job_goes_on(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     shown = site.folder / "shown.txt"
     shown.write_text(f"{BEHIND}, key={KEY}\n")
@@ -75,22 +75,22 @@ def test_a_forbidden_start_up_line_is_told_and_asked_about_and_the_job_goes_on(
         lines_expected=("is less than current",),
         startup_forbidden="end_with_consent",
     )
-    requested(office, promised)
-    watch_until(office, _is("behind", Sealed))
-    (found,) = data_of(office, "behind", FindingOpened)
+    requested(session, promised)
+    watch_until(session, _is("behind", Sealed))
+    (found,) = data_of(session, "behind", FindingOpened)
     assert (found.kind, found.rule) == ("startup_forbidden", "H17")
     (line,) = found.evidence
     assert line.startswith(BEHIND)
-    (asked,) = data_of(office, "behind", EscalationRaised)
+    (asked,) = data_of(session, "behind", EscalationRaised)
     assert "end it with `watchkeeper stop behind --reason ...`" in asked.asks
     # Nobody's end came of it, and what stands for a secret stands in its place.
     # While it lived, somebody was asked about the line, and nothing else was done.
-    assert _decided(office, "behind") == [("alert", "R17"), ("verify", "R15")]
-    assert not any(KEY in str(event.data) for event in office.ledger.history("behind"))
+    assert _decided(session, "behind") == [("alert", "R17"), ("verify", "R15")]
+    assert not any(KEY in str(event.data) for event in session.ledger.history("behind"))
 
 
 def test_an_expected_line_that_never_came_is_told_once_training_moves(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     # More is printed than a tail keeps, and all of it is looked through.
     says = """echo "Using run ID: silent"; seq 1 500; exec "$@" """
@@ -99,12 +99,12 @@ def test_an_expected_line_that_never_came_is_told_once_training_moves(
         says,
         lines_expected=("Using run ID", "Using output path", "Resuming training from step"),
     )
-    requested(office, promised)
-    watch_until(office, _is("silent", Sealed))
-    (found,) = data_of(office, "silent", FindingOpened)
+    requested(session, promised)
+    watch_until(session, _is("silent", Sealed))
+    (found,) = data_of(session, "silent", FindingOpened)
     assert (found.kind, found.rule) == ("startup_missing", "H17")
     assert found.evidence == ("expected and not seen: Using output path",)
-    (cleared,) = data_of(office, "silent", FindingCleared)
+    (cleared,) = data_of(session, "silent", FindingCleared)
     assert cleared.reason == "i1 ended"
 
 
@@ -112,62 +112,62 @@ def test_an_expected_line_that_never_came_is_told_once_training_moves(
 
 
 def test_out_of_memory_is_retried_once_where_the_policy_allows_one_attempt(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     promised = tiny_contract(site, "memory", steps=40, die="exit@20")
-    requested(office, _policy(promised, OUT_OF_MEMORY, oom="one_bounded_fix"))
-    watch_until(office, _is("memory", Sealed))
-    (failure,) = data_of(office, "memory", FailureClassified)
+    requested(session, _policy(promised, OUT_OF_MEMORY, oom="one_bounded_fix"))
+    watch_until(session, _is("memory", Sealed))
+    (failure,) = data_of(session, "memory", FailureClassified)
     assert (failure.cause, failure.outlook.value) == ("host_oom", "ask")
-    assert _decided(office, "memory") == [("relaunch", "R1"), ("verify", "R15")]
+    assert _decided(session, "memory") == [("relaunch", "R1"), ("verify", "R15")]
 
 
 def test_out_of_memory_is_asked_about_at_once_where_the_policy_says_ask(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     promised = tiny_contract(site, "full", steps=40, die="exit@20")
-    requested(office, _policy(promised, OUT_OF_MEMORY, oom="ask"))
-    watch_until(office, _has(office, "full", EscalationRaised))
-    assert _decided(office, "full") == [("escalate", "R6")]
-    assert len(runs_of(office)["full"].instances) == 1
+    requested(session, _policy(promised, OUT_OF_MEMORY, oom="ask"))
+    watch_until(session, _has(session, "full", EscalationRaised))
+    assert _decided(session, "full") == [("escalate", "R6")]
+    assert len(runs_of(session)["full"].instances) == 1
 
 
 # --- Tracker ids ----------------------------------------------------------------------------------
 
 
-def test_each_instance_logs_under_an_id_of_its_own(office: Office, site: Site) -> None:
+def test_each_instance_logs_under_an_id_of_its_own(session: Session, site: Site) -> None:
     promised = tiny_contract(site, "apart", steps=40, die="kill@20")
     tracker = promised.tracker.model_copy(update={"resume": "never"})
     promised = promised.model_copy(update={"tracker": tracker})
-    requested(office, _policy(promised, tracker_id="per_attempt"))
-    watch_until(office, _is("apart", Sealed))
-    launched = data_of(office, "apart", InstanceLaunched)
+    requested(session, _policy(promised, tracker_id="per_attempt"))
+    watch_until(session, _is("apart", Sealed))
+    launched = data_of(session, "apart", InstanceLaunched)
     assert [one.tracker_id for one in launched] == ["apart-i1", "apart-i2"]
-    assert _decided(office, "apart") == [("relaunch", "R1"), ("verify", "R15")]
-    (sealed,) = data_of(office, "apart", SealVerified)
+    assert _decided(session, "apart") == [("relaunch", "R1"), ("verify", "R15")]
+    (sealed,) = data_of(session, "apart", SealVerified)
     assert sealed.tracker_id == "apart-i2"
-    assert not data_of(office, "apart", FindingOpened), "no id drifted"
+    assert not data_of(session, "apart", FindingOpened), "no id drifted"
 
 
 # --- Approvals ------------------------------------------------------------------------------------
 
 
 def test_where_each_relaunch_needs_an_approval_one_waits_for_a_human(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
     promised = tiny_contract(site, "asked", steps=40, die="kill@20")
-    requested(office, _policy(promised, approvals="each"))
-    watch_until(office, _has(office, "asked", EscalationRaised))
-    run = runs_of(office)["asked"]
+    requested(session, _policy(promised, approvals="each"))
+    watch_until(session, _has(session, "asked", EscalationRaised))
+    run = runs_of(session)["asked"]
     assert isinstance(run.phase, Interrupted)
-    assert _decided(office, "asked") == [("escalate", "R19")]
-    (question,) = data_of(office, "asked", EscalationRaised)
+    assert _decided(session, "asked") == [("escalate", "R19")]
+    (question,) = data_of(session, "asked", EscalationRaised)
     assert "policy.approvals is each" in question.asks
     answer = Acknowledge(
         now=clock.now(), actor=DRI, question=question.question, answer="relaunch", note="go on"
     )
-    taken(office.ledger.handle("asked", answer))
-    watch_until(office, _is("asked", Sealed))
-    relaunched = data_of(office, "asked", LaunchRequested)[1]
+    taken(session.ledger.handle("asked", answer))
+    watch_until(session, _is("asked", Sealed))
+    relaunched = data_of(session, "asked", LaunchRequested)[1]
     assert (relaunched.reason, relaunched.plan.resume_step) == ("R19", 10)
-    assert data_of(office, "asked", DecisionMade)[1].action is Action.RELAUNCH
+    assert data_of(session, "asked", DecisionMade)[1].action is Action.RELAUNCH

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import in_this_process
-from tests.office import phase_of, requested, watch_until
+from tests.session import phase_of, requested, watch_until
 from tests.training import Site, tiny_contract
-from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.cli.common import Session
 from watchkeeper.adapters.home import user_umask
 
 NOBODY = 65_534
@@ -56,12 +56,12 @@ def test_another_user_is_refused_by_the_system(tmp_path: Path) -> None:
 
 
 @pytest.mark.git
-def test_a_job_keeps_the_umask_of_its_user(office: Office, site: Site) -> None:
-    requested(office, tiny_contract(site, "mine", steps=20))
-    watch_until(office, lambda _: phase_of(office, "mine") == "sealed")
+def test_a_job_keeps_the_umask_of_its_user(session: Session, site: Site) -> None:
+    requested(session, tiny_contract(site, "mine", steps=20))
+    watch_until(session, lambda _: phase_of(session, "mine") == "sealed")
     metrics = site.folder / "mine" / "metrics.jsonl"
     assert stat.S_IMODE(metrics.stat().st_mode) == 0o666 & ~user_umask()
-    assert {name: mode for name, mode in modes(office.home.path).items() if mode} == {}
+    assert {name: mode for name, mode in modes(session.home.path).items() if mode} == {}
 
 
 def test_doctor_names_an_older_home_that_others_can_read(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tests.published import (
 )
 from tests.pubsub import start_pubsub, stop_pubsub
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.cli.deliveries import late_deliveries, read_deliveries
 from watchkeeper.adapters.home import open_home
 from watchkeeper.adapters.targets.address import target
@@ -71,9 +71,9 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def office(home: Path) -> Iterator[Office]:
-    with open_office(home) as office:
-        yield office
+def session(home: Path) -> Iterator[Session]:
+    with open_session(home) as session:
+        yield session
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -84,8 +84,8 @@ def ids(events: Sequence[CloudEvent]) -> list[str]:
     return [event.id for event in events]
 
 
-def kept(office: Office, one: EventTarget) -> Delivery:
-    found = office.home.read_delivery(one.key)
+def kept(session: Session, one: EventTarget) -> Delivery:
+    found = session.home.read_delivery(one.key)
     assert found is not None
     return found
 
@@ -100,36 +100,36 @@ def assert_in_order(messages: list[Any], events: list[CloudEvent]) -> None:
 # --- One target -----------------------------------------------------------------------------------
 
 
-def test_every_event_is_sent_in_order_and_new_ones_follow(office: Office) -> None:
+def test_every_event_is_sent_in_order_and_new_ones_follow(session: Session) -> None:
     one = Fickle()
     with publishing(
-        office.recorder, office.ledger.store, office.home, office.home.deployment, [one]
+        session.recorder, session.ledger.store, session.home, session.home.deployment, [one]
     ):
-        wait_for(lambda: len(one.got) == len(recorded(office)), "the past")
-        note(office, "a-run", "something new")
-        wait_for(lambda: len(one.got) == len(recorded(office)), "what is new")
-    assert one.got == recorded(office)
+        wait_for(lambda: len(one.got) == len(recorded(session)), "the past")
+        note(session, "a-run", "something new")
+        wait_for(lambda: len(one.got) == len(recorded(session)), "what is new")
+    assert one.got == recorded(session)
     assert one.closed == 1
     last = one.got[-1]
-    state = kept(office, one)
+    state = kept(session, one)
     assert (state.position, state.event_id) == (last.position, last.id)
     assert state.behind_since is None
 
 
-def test_a_second_watch_goes_on_where_the_first_one_ended(office: Office) -> None:
+def test_a_second_watch_goes_on_where_the_first_one_ended(session: Session) -> None:
     for number in range(3):
         one = Fickle()
-        before = kept(office, one).position if number else 0
+        before = kept(session, one).position if number else 0
         with publishing(
-            office.recorder, office.ledger.store, office.home, office.home.deployment, [one]
+            session.recorder, session.ledger.store, session.home, session.home.deployment, [one]
         ):
             pass  # What is left at its end is sent, too.
-        assert one.got == recorded(office)[before:]
-        note(office, "a-run", "in between")
+        assert one.got == recorded(session)[before:]
+        note(session, "a-run", "in between")
 
 
 def test_a_failure_is_told_tried_again_and_loses_nothing(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "watchkeeper.services.outbox.subscriptions.RETRY_FIRST", timedelta(milliseconds=50)
@@ -138,26 +138,26 @@ def test_a_failure_is_told_tried_again_and_loses_nothing(
     one = Fickle([*failures])
     other = Fickle(name="other", key="other")
     with publishing(
-        office.recorder, office.ledger.store, office.home, office.home.deployment, [one, other]
+        session.recorder, session.ledger.store, session.home, session.home.deployment, [one, other]
     ):
-        wait_for(lambda: len(one.got) == len(recorded(office)), "all of it")
-        wait_for(lambda: len(other.got) == len(recorded(office)), "all of it")
-    assert one.got == other.got == recorded(office)
-    assert kept(office, one).reason == ""
+        wait_for(lambda: len(one.got) == len(recorded(session)), "all of it")
+        wait_for(lambda: len(other.got) == len(recorded(session)), "all of it")
+    assert one.got == other.got == recorded(session)
+    assert kept(session, one).reason == ""
 
 
 def test_a_target_that_fails_is_told_by_status_doctor_and_its_log(
-    office: Office, home: Path, caplog: pytest.LogCaptureFixture
+    session: Session, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = Fickle([Unavailable("x", "is down for maintenance")] * 50)
     with publishing(
-        office.recorder, office.ledger.store, office.home, office.home.deployment, [one]
+        session.recorder, session.ledger.store, session.home, session.home.deployment, [one]
     ):
         wait_for(lambda: late_deliveries(home, clock.now()) != [], "the failure on record")
         [says] = late_deliveries(home, clock.now())
         assert "fickle: fails for" in says
         assert "is down for maintenance (again in" in says
-        assert f"{len(recorded(office))} events behind" in says
+        assert f"{len(recorded(session))} events behind" in says
     assert "is down for maintenance; it is tried again" in caplog.text
     for words, code in ((["status"], 0), (["doctor"], 1)):
         done = run(*words, "--home", str(home))
@@ -167,50 +167,52 @@ def test_a_target_that_fails_is_told_by_status_doctor_and_its_log(
     assert len(told["publishing_late"]) == 1
 
 
-def test_a_target_that_asks_for_time_gets_it(office: Office) -> None:
+def test_a_target_that_asks_for_time_gets_it(session: Session) -> None:
     one = Fickle([Unavailable("x", "answered 429", timedelta(minutes=20))])
     with publishing(
-        office.recorder, office.ledger.store, office.home, office.home.deployment, [one]
+        session.recorder, session.ledger.store, session.home, session.home.deployment, [one]
     ):
-        wait_for(lambda: any(d.reason for d in read_deliveries(office.home.path)), "the failure")
-        retry_at = datetime.fromisoformat(kept(office, one).retry_at or "")
+        wait_for(lambda: any(d.reason for d in read_deliveries(session.home.path)), "the failure")
+        retry_at = datetime.fromisoformat(kept(session, one).retry_at or "")
         assert timedelta(minutes=19) < retry_at - clock.now() <= timedelta(minutes=20)
     assert one.got == []
 
 
 def test_a_ledger_that_was_restored_is_not_taken_for_the_one_that_was_published(
-    office: Office, home: Path
+    session: Session, home: Path
 ) -> None:
     one = Fickle()
     with publishing(
-        office.recorder, office.ledger.store, office.home, office.home.deployment, [one]
+        session.recorder, session.ledger.store, session.home, session.home.deployment, [one]
     ):
         pass
-    state = kept(office, one)
+    state = kept(session, one)
     for wrong in (
         Delivery(one.name, position=state.position, event_id="another"),
         Delivery(one.name, position=state.position + 5, event_id="of-the-future"),
     ):
-        office.home.write_delivery(one.key, wrong)
+        session.home.write_delivery(one.key, wrong)
         again = Fickle()
         with publishing(
-            office.recorder, office.ledger.store, office.home, office.home.deployment, [again]
+            session.recorder, session.ledger.store, session.home, session.home.deployment, [again]
         ):
             wait_for(lambda: late_deliveries(home, clock.now()) != [], "the failure on record")
         assert again.got == []
-        assert "restored backup" in kept(office, one).reason
-        assert kept(office, one).position == wrong.position
+        assert "restored backup" in kept(session, one).reason
+        assert kept(session, one).position == wrong.position
 
 
-def test_a_position_that_cannot_be_read_sends_nothing_and_is_left_as_it_is(office: Office) -> None:
-    office.home.deliveries.mkdir()
-    path = office.home.deliveries / "fickle.json"
+def test_a_position_that_cannot_be_read_sends_nothing_and_is_left_as_it_is(
+    session: Session,
+) -> None:
+    session.home.deliveries.mkdir()
+    path = session.home.deliveries / "fickle.json"
     path.write_text("{torn")
     one = Fickle()
     with publishing(
-        office.recorder, office.ledger.store, office.home, office.home.deployment, [one]
+        session.recorder, session.ledger.store, session.home, session.home.deployment, [one]
     ):
-        wait_for(lambda: late_deliveries(office.home.path, clock.now()) != [], "it is told")
+        wait_for(lambda: late_deliveries(session.home.path, clock.now()) != [], "it is told")
     assert one.got == []
     assert path.read_text() == "{torn"
 
@@ -219,7 +221,7 @@ def test_a_position_that_cannot_be_read_sends_nothing_and_is_left_as_it_is(offic
 
 
 def test_a_webhook_that_fails_in_every_way_gets_every_event_in_order(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "watchkeeper.services.outbox.subscriptions.RETRY_FIRST", timedelta(milliseconds=20)
@@ -231,9 +233,9 @@ def test_a_webhook_that_fails_in_every_way_gets_every_event_in_order(
 
     with receiving(Receiver(answer)) as receiver:
         one = target(receiver.url, {"WATCHKEEPER_WEBHOOK_SECRET": SECRET})
-        wanted = ids(recorded(office))
+        wanted = ids(recorded(session))
         with publishing(
-            office.recorder, office.ledger.store, office.home, office.home.deployment, [one]
+            session.recorder, session.ledger.store, session.home, session.home.deployment, [one]
         ):
             wait_for(lambda: len(receiver.confirmed) >= len(wanted), "all confirmed")
     assert receiver.confirmed == wanted
@@ -243,7 +245,7 @@ def test_a_webhook_that_fails_in_every_way_gets_every_event_in_order(
 
 @pytest.mark.pubsub
 def test_an_emulator_that_is_restarted_gets_the_rest(
-    office: Office,
+    session: Session,
     pubsub_to_stop: tuple[str, subprocess.Popen[bytes]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -260,26 +262,26 @@ def test_an_emulator_that_is_restarted_gets_the_rest(
     make_topic(topic)
     one = target(f"pubsub://{topic}", {})
     with publishing(
-        office.recorder, office.ledger.store, office.home, office.home.deployment, [one]
+        session.recorder, session.ledger.store, session.home, session.home.deployment, [one]
     ):
-        before = recorded(office)
+        before = recorded(session)
         heard = pulled(topic, len(before))
-        wait_for(lambda: kept(office, one).position == before[-1].position, "all confirmed")
+        wait_for(lambda: kept(session, one).position == before[-1].position, "all confirmed")
         stop_pubsub(process)
         for number in range(5):
-            note(office, "a-run", f"while it is down {number}")
-        wait_for(lambda: bool(kept(office, one).reason), "the failure")
+            note(session, "a-run", f"while it is down {number}")
+        wait_for(lambda: bool(kept(session, one).reason), "the failure")
         # It comes back on its port, and has forgotten everything.
         port = int(address.rpartition(":")[2])
         subscription = topic.replace("/topics/", "/subscriptions/")
         _, again = start_pubsub(tmp_path, port, topic, subscription)
         try:
-            rest = recorded(office)[len(before) :]
+            rest = recorded(session)[len(before) :]
             heard += pulled(topic, len(rest))
-            wait_for(lambda: not kept(office, one).reason, "all confirmed")
+            wait_for(lambda: not kept(session, one).reason, "all confirmed")
         finally:
             stop_pubsub(again)
-    assert_in_order(heard, recorded(office))
+    assert_in_order(heard, recorded(session))
 
 
 # --- As processes ---------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 import pytest
 
-from tests.office import DRI, LIMIT, end_processes, taken, watch_until
+from tests.session import DRI, LIMIT, end_processes, taken, watch_until
 from tests.training import Site, git, make_site, tiny_contract
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, holder_of, open_office
+from watchkeeper.adapters.cli.common import Session, holder_of, open_session
 from watchkeeper.adapters.home import create_home, keep_logbook_folders
 from watchkeeper.domain.rules.launch.commands import DraftRun, RequestLaunch
 from watchkeeper.domain.rules.operator.commands import AddNote
@@ -50,9 +50,9 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
+def session(tmp_path: Path) -> Iterator[Session]:
     keep_logbook_folders(create_home(tmp_path / "home"), ["logs"])
-    with open_office(tmp_path / "home", create=True) as opened:
+    with open_session(tmp_path / "home", create=True) as opened:
         yield opened
     end_processes(tmp_path)
 
@@ -62,34 +62,34 @@ def site(tmp_path: Path) -> Site:
     return make_site(tmp_path)
 
 
-def draft(office: Office, contract: Contract) -> None:
+def draft(session: Session, contract: Contract) -> None:
     """Draft a run and waive its approval: before that no logbook is pushed."""
     now, slug = clock.now(), contract.run
-    taken(office.ledger.handle(slug, DraftRun(now=now, actor=DRI, contract=contract)))
+    taken(session.ledger.handle(slug, DraftRun(now=now, actor=DRI, contract=contract)))
     asked = RequestLaunch(now=now, actor=DRI, submission_id=f"{slug}-i1", facts=GateFacts())
-    taken(office.ledger.handle(slug, asked))
+    taken(session.ledger.handle(slug, asked))
     waiver = Waive(now=now, actor=DRI, subject="L11", reason="a test")
-    taken(office.ledger.handle(slug, waiver))
+    taken(session.ledger.handle(slug, waiver))
 
 
-def drafts(office: Office, site: Site, count: int) -> list[str]:
+def drafts(session: Session, site: Site, count: int) -> list[str]:
     names = [f"run-{number:02}" for number in range(count)]
     for name in names:
-        draft(office, tiny_contract(site, name))
+        draft(session, tiny_contract(site, name))
     return names
 
 
-def note(office: Office, slug: str, text: str = "look here") -> None:
-    taken(office.ledger.handle(slug, AddNote(now=clock.now(), actor=DRI, text=text)))
+def note(session: Session, slug: str, text: str = "look here") -> None:
+    taken(session.ledger.handle(slug, AddNote(now=clock.now(), actor=DRI, text=text)))
 
 
-def is_pushed(office: Office, slug: str) -> bool:
-    pushed = office.ledger.effects(slug).pushed
-    return pushed is not None and pushed.version == office.ledger.run(slug).version
+def is_pushed(session: Session, slug: str) -> bool:
+    pushed = session.ledger.effects(slug).pushed
+    return pushed is not None and pushed.version == session.ledger.run(slug).version
 
 
-def all_pushed(office: Office, names: list[str]) -> bool:
-    return all(is_pushed(office, name) for name in names)
+def all_pushed(session: Session, names: list[str]) -> bool:
+    return all(is_pushed(session, name) for name in names)
 
 
 def commits(site: Site) -> list[str]:
@@ -98,16 +98,16 @@ def commits(site: Site) -> list[str]:
     return [message.strip() for message in told if "Watchkeeper-Run:" in message]
 
 
-def book(site: Site, office: Office, slug: str) -> bytes:
-    run = office.ledger.run(slug)
+def book(site: Site, session: Session, slug: str) -> bytes:
+    run = session.ledger.run(slug)
     assert isinstance(run, Run)
     assert run.contract is not None
     return git(site.remote, "show", f"main:{logbook_path_of(run.contract)}").encode()
 
 
-def tries(office: Office, slug: str, kind: type[Any]) -> list[Any]:
+def tries(session: Session, slug: str, kind: type[Any]) -> list[Any]:
     stream = effects_stream(slug)
-    read = office.ledger.store.read(stream)
+    read = session.ledger.store.read(stream)
     events = [decode(r.stream, r.version, r.topic, r.state) for r in read]
     return [event.data for event in events if isinstance(event.data, kind)]
 
@@ -115,23 +115,23 @@ def tries(office: Office, slug: str, kind: type[Any]) -> list[Any]:
 # --- One commit for a branch and minute ----------
 
 
-def test_twenty_runs_of_one_branch_share_a_commit(office: Office, site: Site) -> None:
-    names = drafts(office, site, 20)
-    watch_until(office, lambda _: all_pushed(office, names), every=HOUR)
+def test_twenty_runs_of_one_branch_share_a_commit(session: Session, site: Site) -> None:
+    names = drafts(session, site, 20)
+    watch_until(session, lambda _: all_pushed(session, names), every=HOUR)
     [message] = commits(site)
     assert re.findall(r"^Watchkeeper-Run: (.*)$", message, re.MULTILINE) == names
     assert message.splitlines()[0] == "run-00: start run logbook, and 19 more runs"
     for name in names:
-        assert book(site, office, name) == render_at(office.ledger.history(name))
+        assert book(site, session, name) == render_at(session.ledger.history(name))
     report = Report([], [])
-    audit(office.ledger.store, office.adapters, report, remotes=True)
+    audit(session.ledger.store, session.adapters, report, remotes=True)
     assert report.exit_code == 0, report.problems + report.unchecked
 
 
 def test_commits_of_a_branch_keep_their_distance_and_lose_nothing(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
-    names = drafts(office, site, 20)
+    names = drafts(session, site, 20)
     every = timedelta(seconds=3)
     timer = clock.Timer()
     told = 0
@@ -140,71 +140,71 @@ def test_commits_of_a_branch_keep_their_distance_and_lose_nothing(
         nonlocal told
         # A slow machine has taken fewer turns by then, and each run is to have a note.
         if timer.elapsed() < timedelta(seconds=10) or told < len(names):
-            note(office, names[told % len(names)], f"note {told}")
+            note(session, names[told % len(names)], f"note {told}")
             told += 1
             return False
-        return all_pushed(office, names)
+        return all_pushed(session, names)
 
-    watch_until(office, noted_for_a_while, every=every)
+    watch_until(session, noted_for_a_while, every=every)
     # The first goes at once; then one for each interval that has begun.
     assert 3 <= len(commits(site)) <= timer.elapsed() / every + 1
     for name in names:
-        assert book(site, office, name) == render_at(office.ledger.history(name))
+        assert book(site, session, name) == render_at(session.ledger.history(name))
 
 
-def test_the_distance_is_kept_by_the_next_watch_too(office: Office, site: Site) -> None:
-    names = drafts(office, site, 3)
-    watch_until(office, lambda _: all_pushed(office, names), every=HOUR)
-    note(office, names[0])
+def test_the_distance_is_kept_by_the_next_watch_too(session: Session, site: Site) -> None:
+    names = drafts(session, site, 3)
+    watch_until(session, lambda _: all_pushed(session, names), every=HOUR)
+    note(session, names[0])
     timer = clock.Timer()
-    watch_until(office, lambda _: timer.elapsed() > timedelta(seconds=2), every=HOUR)
-    assert not is_pushed(office, names[0])
+    watch_until(session, lambda _: timer.elapsed() > timedelta(seconds=2), every=HOUR)
+    assert not is_pushed(session, names[0])
     assert len(commits(site)) == 1
 
 
 def test_the_distance_is_kept_before_every_run_was_read(
-    office: Office, site: Site, monkeypatch: pytest.MonkeyPatch
+    session: Session, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest commit may stand with a run that is still to be read."""
-    names = drafts(office, site, 3)
-    watch_until(office, lambda _: all_pushed(office, names), every=HOUR)
-    draft(office, tiny_contract(site, "aa"))
+    names = drafts(session, site, 3)
+    watch_until(session, lambda _: all_pushed(session, names), every=HOUR)
+    draft(session, tiny_contract(site, "aa"))
     monkeypatch.setattr(run_feed, "AT_ONCE", timedelta(0))
     timer = clock.Timer()
-    watch_until(office, lambda _: timer.elapsed() > timedelta(seconds=3), every=HOUR)
-    assert not is_pushed(office, "aa")
+    watch_until(session, lambda _: timer.elapsed() > timedelta(seconds=3), every=HOUR)
+    assert not is_pushed(session, "aa")
     assert len(commits(site)) == 1
 
 
 def test_a_person_s_command_and_the_end_of_a_watch_wait_for_no_company(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
-    [first, second] = drafts(office, site, 2)
-    watch_until(office, lambda _: all_pushed(office, [first, second]), every=HOUR)
-    note(office, first)
-    run = office.ledger.run(first)
+    [first, second] = drafts(session, site, 2)
+    watch_until(session, lambda _: all_pushed(session, [first, second]), every=HOUR)
+    note(session, first)
+    run = session.ledger.run(first)
     assert isinstance(run, Run)
-    assert push_logbook(office.ledger, office.adapters, run, DRI)
-    note(office, second)
-    holder = holder_of(office.home, "watchkeeper")
-    watcher = Watcher(office.desk, holder, office.home, every=HOUR)
+    assert push_logbook(session.ledger, session.adapters, run, DRI)
+    note(session, second)
+    holder = holder_of(session.home, "watchkeeper")
+    watcher = Watcher(session.services, holder, session.home, every=HOUR)
     watcher.run(threading.Event(), lambda _: True)
-    assert all_pushed(office, [first, second])
+    assert all_pushed(session, [first, second])
     assert len(commits(site)) == 3
 
 
 def test_nothing_is_pushed_while_the_rendered_bytes_are_the_same(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
-    [name] = drafts(office, site, 1)
-    watch_until(office, lambda _: is_pushed(office, name))
+    [name] = drafts(session, site, 1)
+    watch_until(session, lambda _: is_pushed(session, name))
     # What was recorded is forgotten by a copy of the ledger's caches, not by the remote.
-    before = tries(office, name, EffectAttempted)
-    run = office.ledger.run(name)
+    before = tries(session, name, EffectAttempted)
+    run = session.ledger.run(name)
     assert isinstance(run, Run)
-    assert push_logbook(office.ledger, office.adapters, run, DRI) is False
+    assert push_logbook(session.ledger, session.adapters, run, DRI) is False
     assert len(commits(site)) == 1
-    assert tries(office, name, EffectAttempted) == before
+    assert tries(session, name, EffectAttempted) == before
 
 
 # --- What is wrong with one run, or with the remote ----------
@@ -218,46 +218,46 @@ def persons_clone(site: Site) -> Path:
     return clone
 
 
-def test_an_edited_logbook_leaves_out_its_own_run_only(office: Office, site: Site) -> None:
-    names = drafts(office, site, 3)
-    watch_until(office, lambda _: all_pushed(office, names))
+def test_an_edited_logbook_leaves_out_its_own_run_only(session: Session, site: Site) -> None:
+    names = drafts(session, site, 3)
+    watch_until(session, lambda _: all_pushed(session, names))
     clone = persons_clone(site)
     edited = clone / ".agents/logbooks/run-01.md"
     edited.write_text(edited.read_text() + "\neverything is fine\n")
     git(clone, "commit", "--quiet", "-am", "edit")
     git(clone, "push", "--quiet", "origin", "HEAD:main")
     for name in names:
-        note(office, name)
+        note(session, name)
     others = [names[0], names[2]]
     watch_until(
-        office,
-        lambda _: all_pushed(office, others) and bool(office.ledger.effects(names[1]).failing),
+        session,
+        lambda _: all_pushed(session, others) and bool(session.ledger.effects(names[1]).failing),
     )
-    [trouble] = office.ledger.effects(names[1]).failing.values()
+    [trouble] = session.ledger.effects(names[1]).failing.values()
     assert isinstance(trouble, EffectRejected)
     assert "was edited after" in trouble.reason
-    assert not any(office.ledger.effects(name).failing for name in others)
-    assert b"everything is fine" in book(site, office, names[1])
+    assert not any(session.ledger.effects(name).failing for name in others)
+    assert b"everything is fine" in book(site, session, names[1])
     # And the others go on while it waits for a person.
-    note(office, names[0])
-    watch_until(office, lambda _: is_pushed(office, names[0]))
+    note(session, names[0])
+    watch_until(session, lambda _: is_pushed(session, names[0]))
     git(clone, "pull", "--quiet", "--ff-only", "origin", "main")
     git(
         clone, "revert", "--no-edit", git(clone, "log", "-1", "--format=%H", "--grep=^edit").strip()
     )
     git(clone, "push", "--quiet", "origin", "HEAD:main")
-    watch_until(office, lambda _: is_pushed(office, names[1]))
-    assert not office.ledger.effects(names[1]).failing
+    watch_until(session, lambda _: is_pushed(session, names[1]))
+    assert not session.ledger.effects(names[1]).failing
 
 
-def test_a_path_that_is_taken_leaves_out_its_own_run_only(office: Office, site: Site) -> None:
+def test_a_path_that_is_taken_leaves_out_its_own_run_only(session: Session, site: Site) -> None:
     def at(name: str, path: str) -> None:
         part = LogbookPart(branch="main", path=path)
-        draft(office, tiny_contract(site, name).model_copy(update={"logbook": part}))
+        draft(session, tiny_contract(site, name).model_copy(update={"logbook": part}))
 
     at("b-first", "logs/one.md")
-    watch_until(office, lambda _: is_pushed(office, "b-first"))
-    note(office, "b-first")
+    watch_until(session, lambda _: is_pushed(session, "b-first"))
+    note(session, "b-first")
     at("c-twin", "logs/one.md")
     at("a-below", "logs/one.md/two.md")
     at("d-well", "logs/two.md")
@@ -266,19 +266,19 @@ def test_a_path_that_is_taken_leaves_out_its_own_run_only(office: Office, site: 
     failing = ["a-below", "c-twin", "e-twin"]
 
     def settled(_: dict[str, Run]) -> bool:
-        return all_pushed(office, good) and all(office.ledger.effects(n).failing for n in failing)
+        return all_pushed(session, good) and all(session.ledger.effects(n).failing for n in failing)
 
-    watch_until(office, settled)
+    watch_until(session, settled)
     for name in failing:
-        assert isinstance(office.ledger.effects(name).failing["logbook"], EffectRejected), name
+        assert isinstance(session.ledger.effects(name).failing["logbook"], EffectRejected), name
     assert git(site.remote, "ls-tree", "-r", "--name-only", "main", "logs/").split() == [
         "logs/one.md",
         "logs/two.md",
     ]
 
 
-def test_a_second_writer_loses_nothing_and_stops_nothing(office: Office, site: Site) -> None:
-    names = drafts(office, site, 5)
+def test_a_second_writer_loses_nothing_and_stops_nothing(session: Session, site: Site) -> None:
+    names = drafts(session, site, 5)
     clone = persons_clone(site)
     done = threading.Event()
     pushed: list[str] = []
@@ -303,41 +303,45 @@ def test_a_second_writer_loses_nothing_and_stops_nothing(office: Office, site: S
     def until_both_are_done(_: dict[str, Run]) -> bool:
         nonlocal told
         if not done.is_set():
-            note(office, names[told % 5])
+            note(session, names[told % 5])
             told += 1
             return False
-        return all_pushed(office, names)
+        return all_pushed(session, names)
 
-    watch_until(office, until_both_are_done)
+    watch_until(session, until_both_are_done)
     assert len(pushed) == 8
     there = git(site.remote, "ls-tree", "--name-only", "main").split()
     assert set(pushed) <= set(there)
     for name in names:
-        assert book(site, office, name) == render_at(office.ledger.history(name))
+        assert book(site, session, name) == render_at(session.ledger.history(name))
 
 
 def test_a_remote_that_is_gone_is_waited_for_by_all_its_runs_together(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
-    names = drafts(office, site, 4)
+    names = drafts(session, site, 4)
     hidden = site.remote.with_name("hidden.git")
     site.remote.rename(hidden)
-    desk = replace(office.desk, draw=lambda: 1.0)
-    watch_until(office, lambda _: all(office.ledger.effects(n).failing for n in names), desk=desk)
-    # A run that is drafted now asks the silent remote no earlier than the others do.
-    draft(office, tiny_contract(site, "late"))
-    names.append("late")
-    tried = len(tries(office, names[0], EffectFailed))
+    services = replace(session.services, draw=lambda: 1.0)
     watch_until(
-        office, lambda _: len(tries(office, names[0], EffectFailed)) >= tried + 2, desk=desk
+        session, lambda _: all(session.ledger.effects(n).failing for n in names), services=services
     )
-    retries = {office.ledger.effects(name).failing["logbook"].retry_at for name in names}
+    # A run that is drafted now asks the silent remote no earlier than the others do.
+    draft(session, tiny_contract(site, "late"))
+    names.append("late")
+    tried = len(tries(session, names[0], EffectFailed))
+    watch_until(
+        session,
+        lambda _: len(tries(session, names[0], EffectFailed)) >= tried + 2,
+        services=services,
+    )
+    retries = {session.ledger.effects(name).failing["logbook"].retry_at for name in names}
     assert len(retries) == 1
-    assert not tries(office, names[0], EffectAttempted), "nothing was sent"
+    assert not tries(session, names[0], EffectAttempted), "nothing was sent"
     hidden.rename(site.remote)
-    watch_until(office, lambda _: all_pushed(office, names), desk=desk)
+    watch_until(session, lambda _: all_pushed(session, names), services=services)
     assert len(commits(site)) == 1
-    assert not any(office.ledger.effects(name).failing for name in names)
+    assert not any(session.ledger.effects(name).failing for name in names)
 
 
 # --- Asked before repeated ----------
@@ -376,30 +380,30 @@ class Through:
 
 
 def test_a_push_without_an_answer_is_unknown_and_is_asked_about_and_not_repeated(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
-    names = drafts(office, site, 2)
-    remote = LostAnswer(office.adapters.git(str(site.remote), "main"))
-    desk = replace(office.desk, outside=cast(Any, Through(office.adapters, remote)))
-    assert push_together(desk, dict.fromkeys(names, 0)) == set()
+    names = drafts(session, site, 2)
+    remote = LostAnswer(session.adapters.git(str(site.remote), "main"))
+    services = replace(session.services, outside=cast(Any, Through(session.adapters, remote)))
+    assert push_together(services, dict.fromkeys(names, 0)) == set()
     for name in names:
-        [unknown] = tries(office, name, EffectUnknown)
-        [tried] = tries(office, name, EffectAttempted)
+        [unknown] = tries(session, name, EffectUnknown)
+        [tried] = tries(session, name, EffectAttempted)
         assert unknown.key == tried.key
         assert unknown.key.startswith(f"logbook/{site.remote}#main:.agents/logbooks/{name}.md@")
         # What the other side asked for is never undercut.
         assert unknown.retry_at - clock.now() > timedelta(milliseconds=100)
-    assert push_together(desk, dict.fromkeys(names, 0)) == set(names)
+    assert push_together(services, dict.fromkeys(names, 0)) == set(names)
     assert len(commits(site)) == 1, "it was asked about, not repeated"
     for name in names:
-        assert is_pushed(office, name)
-        assert not office.ledger.effects(name).failing
-        assert len(tries(office, name, EffectAttempted)) == 1
+        assert is_pushed(session, name)
+        assert not session.ledger.effects(name).failing
+        assert len(tries(session, name, EffectAttempted)) == 1
 
 
-def test_an_attempt_that_a_crash_left_is_asked_about(office: Office, site: Site) -> None:
-    [name] = drafts(office, site, 1)
-    real = office.adapters.git(str(site.remote), "main")
+def test_an_attempt_that_a_crash_left_is_asked_about(session: Session, site: Site) -> None:
+    [name] = drafts(session, site, 1)
+    real = session.adapters.git(str(site.remote), "main")
 
     class Dies:
         def push(self, commit: str, onto: BranchHead) -> None:
@@ -409,15 +413,15 @@ def test_an_attempt_that_a_crash_left_is_asked_about(office: Office, site: Site)
         def __getattr__(self, asked: str) -> Any:
             return getattr(real, asked)
 
-    desk = replace(office.desk, outside=cast(Any, Through(office.adapters, Dies())))
+    services = replace(session.services, outside=cast(Any, Through(session.adapters, Dies())))
     with pytest.raises(KeyboardInterrupt):
-        push_together(desk, {name: 0})
-    assert list(office.ledger.effects(name).attempted) == ["logbook"]
-    assert office.ledger.effects(name).pushed is None
-    watch_until(office, lambda _: is_pushed(office, name))
+        push_together(services, {name: 0})
+    assert list(session.ledger.effects(name).attempted) == ["logbook"]
+    assert session.ledger.effects(name).pushed is None
+    watch_until(session, lambda _: is_pushed(session, name))
     assert len(commits(site)) == 1
-    assert len(tries(office, name, LogbookPushed)) == 1
-    assert not office.ledger.effects(name).attempted
+    assert len(tries(session, name, LogbookPushed)) == 1
+    assert not session.ledger.effects(name).attempted
 
 
 # --- Leaving, and replaying ----------
@@ -446,14 +450,14 @@ def silent() -> Iterator[str]:
 
 
 def test_a_watch_over_many_runs_stops_at_once_though_their_git_hangs(
-    office: Office, site: Site, silent: str
+    session: Session, site: Site, silent: str
 ) -> None:
     for number in range(200):
         part = LogbookPart(branch=f"b{number % 40}", remote=silent)
         one = tiny_contract(site, f"hung-{number:03}")
-        draft(office, one.model_copy(update={"logbook": part}))
+        draft(session, one.model_copy(update={"logbook": part}))
     stop = threading.Event()
-    watcher = Watcher(office.desk, holder_of(office.home, "watchkeeper"), office.home)
+    watcher = Watcher(session.services, holder_of(session.home, "watchkeeper"), session.home)
     thread = threading.Thread(target=watcher.run, args=(stop,), daemon=True)
     thread.start()
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
@@ -476,12 +480,12 @@ class Forbidden:
         raise AssertionError(f"replay asked for {name}")
 
 
-def test_replay_never_acts(office: Office, site: Site) -> None:
-    names = drafts(office, site, 3)
-    watch_until(office, lambda _: all_pushed(office, names))
-    note(office, names[0])
-    before = office.ledger.store.read_all(limit=10_000)
-    again = Ledger(office.ledger.store, office.ledger.scrubber)
+def test_replay_never_acts(session: Session, site: Site) -> None:
+    names = drafts(session, site, 3)
+    watch_until(session, lambda _: all_pushed(session, names))
+    note(session, names[0])
+    before = session.ledger.store.read_all(limit=10_000)
+    again = Ledger(session.ledger.store, session.ledger.scrubber)
     for slug in again.slugs():
         run, effects = again.run(slug), again.effects(slug)
         assert isinstance(run, Run)
@@ -490,6 +494,6 @@ def test_replay_never_acts(office: Office, site: Site) -> None:
         wanted = [effect.act.value for effect in requested(run, effects)]
         assert wanted == (["logbook"] if slug == names[0] else [])
     report = Report([], [])
-    audit(office.ledger.store, cast(Any, Forbidden()), report, remotes=False)
+    audit(session.ledger.store, cast(Any, Forbidden()), report, remotes=False)
     assert report.exit_code == 0, report.problems
-    assert office.ledger.store.read_all(limit=10_000) == before
+    assert session.ledger.store.read_all(limit=10_000) == before

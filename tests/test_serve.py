@@ -22,7 +22,7 @@ from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 
 from tests.command_line import in_this_process
-from tests.office import end_processes
+from tests.session import end_processes
 from tests.stores import ON_FILE
 from tests.training import Site, make_site, tiny_contract
 from watchkeeper import clock

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.domain.samples import contract
-from tests.office import DRI, taken
+from tests.session import DRI, taken
 from tests.stores import Place
 from watchkeeper import clock
 from watchkeeper.domain.rules.launch.commands import DraftRun

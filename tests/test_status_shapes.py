@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.domain.samples import contract
-from tests.office import DRI, taken
+from tests.session import DRI, taken
 from watchkeeper import clock
 from watchkeeper.adapters.store.sqlite import SqliteStore, open_store
 from watchkeeper.adapters.views_file import ViewsFile

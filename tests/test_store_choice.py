@@ -12,11 +12,11 @@ import pytest
 
 from bench.status import fill
 from tests.command_line import Cli, written
-from tests.office import data_of, phase_of, requested, runs_of, watch_until
 from tests.postgres import PostgresServer, free_port
+from tests.session import data_of, phase_of, requested, runs_of, watch_until
 from tests.stores import ON_FILE, Place, tamper
 from tests.training import Site, tiny_contract
-from watchkeeper.adapters.cli.common import Office, holder_of, open_office
+from watchkeeper.adapters.cli.common import Session, holder_of, open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.store.postgres_address import parse_address
 from watchkeeper.domain.run.watch import WatchTaken
@@ -85,12 +85,12 @@ def test_a_schema_of_a_home_that_is_lost_is_not_made_anew(
 ) -> None:
     monkeypatch.setenv("WATCHKEEPER_STORE", f"{postgres_server.url}#t_{{home}}")
     create_home(tmp_path / "home")
-    with open_office(tmp_path / "home") as office:
-        assert office.ledger.slugs() == []
+    with open_session(tmp_path / "home") as session:
+        assert session.ledger.slugs() == []
     postgres_server.drop(postgres_server.schemas())
     with (
         pytest.raises(StoreFailure, match=r"there is no ledger.*restore a backup"),
-        open_office(tmp_path / "home"),
+        open_session(tmp_path / "home"),
     ):
         pass
 
@@ -249,9 +249,9 @@ def test_the_tab_key_offers_the_runs_of_a_server(
 
 
 @contextmanager
-def _watching(office: Office) -> Generator[None, None, None]:
+def _watching(session: Session) -> Generator[None, None, None]:
     stop = threading.Event()
-    watcher = Watcher(office.desk, holder_of(office.home, "watchkeeper"), office.home)
+    watcher = Watcher(session.services, holder_of(session.home, "watchkeeper"), session.home)
     thread = threading.Thread(target=watcher.run, args=(stop,), daemon=True)
     thread.start()
     try:
@@ -268,7 +268,7 @@ def test_two_homes_on_one_ledger_leave_each_run_to_who_holds_its_watch(
     assert cli("--store", postgres_url, "init").code == 0
     monkeypatch.setenv("WATCHKEEPER_STORE", postgres_url)
     create_home(tmp_path / "other")
-    with open_office(tmp_path / "home") as one, open_office(tmp_path / "other") as two:
+    with open_session(tmp_path / "home") as one, open_session(tmp_path / "other") as two:
         for number in range(3):
             made = tiny_contract(site, f"run-{number}")
             requested(one, made)

@@ -18,7 +18,7 @@ from tests.command_line import Cli
 from tests.published import events_of, make_home, note
 from tests.stores import ON_FILE
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.home import HomeProblem
 from watchkeeper.adapters.subscriptions import Position, SubscriptionMistake, subscribe
 from watchkeeper.projections.published.cloud_event import STRUCTURED
@@ -167,8 +167,8 @@ def test_a_follower_hears_new_events_at_once_and_ends_when_told(
 ) -> None:
     process = follow(home, "--from", "6")
     assert positions(process, 2) == [7, 8]
-    with open_office(home) as office:
-        note(office, "a-run", "new")
+    with open_session(home) as session:
+        note(session, "a-run", "new")
         timer = clock.Timer()
         assert positions(process, 1) == [9]
         assert timer.elapsed() < timedelta(seconds=10)
@@ -225,11 +225,11 @@ def test_a_program_that_follows_is_ended_by_its_event(home: Path) -> None:
 
     thread = threading.Thread(target=read)
     thread.start()
-    with open_office(home) as office:
+    with open_session(home) as session:
 
         def heard() -> bool:
             # Again and again: the first ones may come before the subscriber has begun.
-            note(office, "a-run", "more")
+            note(session, "a-run", "more")
             return len(got) > 1
 
         clock.ExponentialBackoff().wait_until_or_raise(heard, LIMIT, "waiting for events")

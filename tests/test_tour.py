@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.missing import cannot_have
-from tests.office import processes_of
+from tests.session import processes_of
 from tests.training import git
 
 WATCHKEEPER = Path(sys.executable).with_name("watchkeeper")

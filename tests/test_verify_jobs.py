@@ -14,16 +14,16 @@ from tests.adapters import stuck_work
 from tests.adapters.test_processes import gone, stuck_in
 from tests.command_line import Cli
 from tests.histories import told
-from tests.office import watch_until
 from tests.postgres import PostgresServer, new_schema
 from tests.projections.tales import TALES
+from tests.session import watch_until
 from tests.stores import ON_BOTH, ON_FILE, store_at
-from tests.test_reactor import HOUR, all_pushed, drafts, office, site
+from tests.test_reactor import HOUR, all_pushed, drafts, session, site
 from tests.training import Site
 from watchkeeper.adapters import auditing
 from watchkeeper.adapters.auditing import audit_home
 from watchkeeper.adapters.cli import sealing
-from watchkeeper.adapters.cli.common import Office, store_of
+from watchkeeper.adapters.cli.common import Session, store_of
 from watchkeeper.adapters.home import create_home, open_home
 from watchkeeper.adapters.ledger_choice import VARIABLE
 from watchkeeper.adapters.store import parts
@@ -35,7 +35,7 @@ from watchkeeper.services.ledger import verify
 from watchkeeper.services.ledger.status_rows import rows_of_run
 from watchkeeper.services.ledger.verify import Report
 
-__all__ = ["office", "site"]
+__all__ = ["session", "site"]
 
 
 @pytest.fixture(autouse=True)
@@ -83,23 +83,23 @@ def test_of_every_history_and_row_several_processes_find_what_one_finds(
     assert len(document["unchecked"]) >= len(slugs) // 5
 
 
-def found(office: Office, jobs: int) -> Report:
+def found(session: Session, jobs: int) -> Report:
     report = Report([], [])
-    store = office.ledger.store
-    audit_home(office.home, store_of(office.home), store, report, remotes=True, jobs=Jobs(jobs))
+    store = session.ledger.store
+    audit_home(session.home, store_of(session.home), store, report, remotes=True, jobs=Jobs(jobs))
     return report
 
 
 def test_what_remotes_witnessed_is_compared_by_each_process_in_its_turn(
-    office: Office, site: Site
+    session: Session, site: Site
 ) -> None:
-    names = drafts(office, site, 4)
-    watch_until(office, lambda _: all_pushed(office, names), every=HOUR)
-    alone = found(office, 1)
-    assert alone == found(office, 3)
+    names = drafts(session, site, 4)
+    watch_until(session, lambda _: all_pushed(session, names), every=HOUR)
+    alone = found(session, 1)
+    assert alone == found(session, 3)
     assert (alone.exit_code, alone.runs) == (0, len(names))
     shutil.rmtree(site.remote)
-    away = found(office, 3)
+    away = found(session, 3)
     assert (away.exit_code, len(away.unchecked)) == (2, len(names))
     assert [text.partition(":")[0] for text in away.unchecked] == names
 

@@ -11,10 +11,10 @@ import pytest
 
 from tests.adapters.test_pubsub_consumer import RUN, left, publish, received, subscribed
 from tests.domain.samples import contract
-from tests.office import DRI, taken
 from tests.plain_signals import plain_message
+from tests.session import DRI, taken
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.listening import read_told
 from watchkeeper.domain.rules.launch.commands import DraftRun
@@ -36,9 +36,9 @@ def test_the_watch_records_what_is_published_and_drains_at_its_end(
     tmp_path: Path, pubsub_project: str, words: tuple[str, ...]
 ) -> None:
     home = create_home(tmp_path / "home")
-    with open_office(home.path, create=True) as office:
+    with open_session(home.path, create=True) as session:
         draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=RUN))
-        taken(office.ledger.handle(RUN, draft))
+        taken(session.ledger.handle(RUN, draft))
     subscription = subscribed(pubsub_project)
     gone = f"projects/{pubsub_project}/subscriptions/nowhere"
     environment = {
@@ -58,9 +58,9 @@ def test_the_watch_records_what_is_published_and_drains_at_its_end(
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=300))
     try:
         publish(subscription, *(plain_message(number, RUN) for number in range(3)))
-        with open_office(home.path, create=True) as office:
+        with open_session(home.path, create=True) as session:
             backoff.wait_until_or_raise(
-                lambda: len(received(office)) == 3, LIMIT, "recording what was published"
+                lambda: len(received(session)) == 3, LIMIT, "recording what was published"
             )
 
         def both_told() -> bool:

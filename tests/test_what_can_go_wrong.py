@@ -13,11 +13,11 @@ import fsspec
 import pytest
 
 from tests.command_line import Answer, Cli, written
-from tests.office import data_of, requested, runs_of, watch_until
+from tests.session import data_of, requested, runs_of, watch_until
 from tests.sockets import closed_port
 from tests.training import Site, commit, git, tiny_contract
 from tests.wandb_stub import KEY, ask_stub
-from watchkeeper.adapters.cli.common import open_office
+from watchkeeper.adapters.cli.common import open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.run.launch import InstanceLaunched, PreflightRecorded
 from watchkeeper.domain.values.contract.contract import Contract
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.git, pytest.mark.timeout(180)]
 
 
 @dataclass(frozen=True)
-class Desk:
+class Services:
     """A home with a human, a git remote, and what `launch` says."""
 
     home: Path
@@ -53,8 +53,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(cli: Cli, home: Path, site: Site) -> Desk:
-    return Desk(home, site, cli)
+def services(cli: Cli, home: Path, site: Site) -> Services:
+    return Services(home, site, cli)
 
 
 def changed(promised: Contract, part: str, **changes: Any) -> Contract:
@@ -81,7 +81,7 @@ def put(url: str, document: dict[str, Any]) -> None:
     ],
 )
 def test_a_wrong_checkpoint_is_blocked(
-    desk: Desk, gcs_bucket: str, name: str, metadata: Any, says: str
+    services: Services, gcs_bucket: str, name: str, metadata: Any, says: str
 ) -> None:
     source = f"{gcs_bucket}/earlier/checkpoints/{name}"
     if metadata is None:
@@ -90,97 +90,108 @@ def test_a_wrong_checkpoint_is_blocked(
         put(f"{gcs_bucket}/earlier/checkpoints/step-900/metadata.json", {"step": 900})
     else:
         put(f"{source}/metadata.json", metadata)
-    promised = tiny_contract(desk.site, "tiny").model_copy(update={"initialize_from": source})
-    desk.assert_blocked(promised, "L6", says)
+    promised = tiny_contract(services.site, "tiny").model_copy(update={"initialize_from": source})
+    services.assert_blocked(promised, "L6", says)
 
 
 # --- Wrong code lineage ---------------------------------------------------------------------------
 
 
-def test_a_commit_that_is_not_pushed_is_blocked(desk: Desk) -> None:
-    sha = commit(desk.site.checkout, "new.py", "x = 1\n")
-    promised = changed(tiny_contract(desk.site, "tiny"), "code", git_sha=sha)
-    desk.assert_blocked(promised, "L2", "is not on any remote branch", "git push origin main")
+def test_a_commit_that_is_not_pushed_is_blocked(services: Services) -> None:
+    sha = commit(services.site.checkout, "new.py", "x = 1\n")
+    promised = changed(tiny_contract(services.site, "tiny"), "code", git_sha=sha)
+    services.assert_blocked(promised, "L2", "is not on any remote branch", "git push origin main")
 
 
-def test_a_commit_of_another_branch_is_blocked(desk: Desk) -> None:
-    git(desk.site.checkout, "checkout", "--quiet", "-b", "wip/x")
-    sha = commit(desk.site.checkout, "new.py", "x = 1\n")
-    git(desk.site.checkout, "push", "--quiet", "origin", "wip/x")
-    promised = changed(tiny_contract(desk.site, "tiny"), "code", git_sha=sha)
-    desk.assert_blocked(promised, "L2", "is on wip/x")
+def test_a_commit_of_another_branch_is_blocked(services: Services) -> None:
+    git(services.site.checkout, "checkout", "--quiet", "-b", "wip/x")
+    sha = commit(services.site.checkout, "new.py", "x = 1\n")
+    git(services.site.checkout, "push", "--quiet", "origin", "wip/x")
+    promised = changed(tiny_contract(services.site, "tiny"), "code", git_sha=sha)
+    services.assert_blocked(promised, "L2", "is on wip/x")
 
 
-def test_a_dirty_tree_is_blocked_until_a_human_consents_to_its_very_patch(desk: Desk) -> None:
-    (desk.site.checkout / "train_lm.py").write_text("print('changed')\n")
+def test_a_dirty_tree_is_blocked_until_a_human_consents_to_its_very_patch(
+    services: Services,
+) -> None:
+    (services.site.checkout / "train_lm.py").write_text("print('changed')\n")
     promised = changed(
-        tiny_contract(desk.site, "tiny"), "code", worktree=str(desk.site.checkout), dirty=True
+        tiny_contract(services.site, "tiny"),
+        "code",
+        worktree=str(services.site.checkout),
+        dirty=True,
     )
-    desk.assert_blocked(promised, "L2", "train_lm.py", "dirty_launch")
-    said = desk.launch(promised).said
+    services.assert_blocked(promised, "L2", "train_lm.py", "dirty_launch")
+    said = services.launch(promised).said
     [line] = [line for line in said.splitlines() if "dirty_launch" in line]
     patch = line.split("dirty_launch ")[1].split()[0]
-    agreed = desk.cli("propose", "tiny", "dirty_launch", patch, "--reason", "a log line", "--agree")
+    agreed = services.cli(
+        "propose", "tiny", "dirty_launch", patch, "--reason", "a log line", "--agree"
+    )
     assert agreed.code == 0, agreed.said
-    said = desk.launch(promised).said
+    said = services.launch(promised).said
     assert " warn   L2 " in said
     assert "BLOCK  L2" not in said
     # Another byte is another patch.
-    (desk.site.checkout / "train_lm.py").write_text("print('changed again')\n")
-    desk.assert_blocked(promised, "L2", "train_lm.py")
+    (services.site.checkout / "train_lm.py").write_text("print('changed again')\n")
+    services.assert_blocked(promised, "L2", "train_lm.py")
 
 
-def test_a_bundle_of_another_commit_is_blocked(desk: Desk) -> None:
+def test_a_bundle_of_another_commit_is_blocked(services: Services) -> None:
     promised = changed(
-        tiny_contract(desk.site, "tiny"), "code", bundle="gcs://_ray_pkg_55c2.zip",
+        tiny_contract(services.site, "tiny"), "code", bundle="gcs://_ray_pkg_55c2.zip",
         built_from="a" * 40,
     )  # fmt: skip
-    desk.assert_blocked(promised, "L8", "built from aaaaaaaa")
+    services.assert_blocked(promised, "L8", "built from aaaaaaaa")
 
 
 # --- Wrong output path ----------------------------------------------------------------------------
 
 
-def test_an_output_root_that_another_run_holds_is_blocked(desk: Desk) -> None:
-    root = str(desk.site.folder / "shared")
-    with open_office(desk.home, create=True) as office:
-        requested(office, tiny_contract(desk.site, "first", output=root))
-    promised = tiny_contract(desk.site, "second", output=f"{root}/below")
-    desk.assert_blocked(promised, "L3", "is held by first")
+def test_an_output_root_that_another_run_holds_is_blocked(services: Services) -> None:
+    root = str(services.site.folder / "shared")
+    with open_session(services.home, create=True) as session:
+        requested(session, tiny_contract(services.site, "first", output=root))
+    promised = tiny_contract(services.site, "second", output=f"{root}/below")
+    services.assert_blocked(promised, "L3", "is held by first")
 
 
 @pytest.mark.gcs
-def test_an_old_output_root_is_blocked(desk: Desk, gcs_bucket: str) -> None:
+def test_an_old_output_root_is_blocked(services: Services, gcs_bucket: str) -> None:
     put(f"{gcs_bucket}/old/checkpoints/step-40/metadata.json", {"step": 40})
-    promised = tiny_contract(desk.site, "tiny").model_copy(
+    promised = tiny_contract(services.site, "tiny").model_copy(
         update={"output_root": f"{gcs_bucket}/old"}
     )
-    desk.assert_blocked(promised, "L3", "holds checkpoints already, up to step-40")
+    services.assert_blocked(promised, "L3", "holds checkpoints already, up to step-40")
 
 
-def test_checkpoints_that_would_go_elsewhere_are_blocked(desk: Desk) -> None:
+def test_checkpoints_that_would_go_elsewhere_are_blocked(services: Services) -> None:
     promised = changed(
-        tiny_contract(desk.site, "tiny"), "checkpoints", root=str(desk.site.folder / "elsewhere")
+        tiny_contract(services.site, "tiny"),
+        "checkpoints",
+        root=str(services.site.folder / "elsewhere"),
     )
-    desk.assert_blocked(promised, "L3", "checkpoints would go elsewhere")
+    services.assert_blocked(promised, "L3", "checkpoints would go elsewhere")
 
 
 # --- Tracker identity -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lack", ["id", "display_name", "resume"])
-def test_a_tracker_identity_that_is_not_stated_whole_is_blocked(desk: Desk, lack: str) -> None:
+def test_a_tracker_identity_that_is_not_stated_whole_is_blocked(
+    services: Services, lack: str
+) -> None:
     empty = None if lack == "resume" else ""
-    promised = changed(tiny_contract(desk.site, "tiny"), "tracker", **{lack: empty})
-    desk.assert_blocked(promised, "L4", f"tracker.{lack}")
+    promised = changed(tiny_contract(services.site, "tiny"), "tracker", **{lack: empty})
+    services.assert_blocked(promised, "L4", f"tracker.{lack}")
 
 
-def on_wandb(desk: Desk, url: str, **changes: Any) -> Contract:
+def on_wandb(services: Services, url: str, **changes: Any) -> Contract:
     part = TrackerPart(
         kind="wandb", entity="ent", project="p", id="r1", display_name="Run 1", base_url=url,
         resume="allow",
     )  # fmt: skip
-    promised = tiny_contract(desk.site, "tiny")
+    promised = tiny_contract(services.site, "tiny")
     return promised.model_copy(update={"tracker": part.model_copy(update=changes)})
 
 
@@ -194,7 +205,7 @@ def on_wandb(desk: Desk, url: str, **changes: Any) -> Contract:
     ],
 )
 def test_a_tracker_identity_that_another_run_has_is_blocked(
-    desk: Desk,
+    services: Services,
     wandb_server: str,
     monkeypatch: pytest.MonkeyPatch,
     there: tuple[str, str],
@@ -203,62 +214,65 @@ def test_a_tracker_identity_that_another_run_has_is_blocked(
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     ask_stub(wandb_server, "PATCH", f"runs/ent/p/{there[0]}", {"displayName": there[1]})
-    desk.assert_blocked(on_wandb(desk, wandb_server, **changes), "L4", says)
+    services.assert_blocked(on_wandb(services, wandb_server, **changes), "L4", says)
 
 
 @pytest.mark.wandb
 def test_a_tracker_that_gives_no_answer_is_never_a_free_name(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", KEY)
-    promised = on_wandb(desk, f"http://127.0.0.1:{closed_port()}")
-    desk.assert_blocked(promised, "L4", "cannot tell: ", "refused")
+    promised = on_wandb(services, f"http://127.0.0.1:{closed_port()}")
+    services.assert_blocked(promised, "L4", "cannot tell: ", "refused")
 
 
 # --- Final step -----------------------------------------------------------------------------------
 
 
-def test_a_final_step_that_the_command_contradicts_is_blocked(desk: Desk) -> None:
-    made = tiny_contract(desk.site, "tiny")
+def test_a_final_step_that_the_command_contradicts_is_blocked(services: Services) -> None:
+    made = tiny_contract(services.site, "tiny")
     promised = changed(
         made.model_copy(update={"command": (*made.command, "--steps", "50")}),
         "final_step", value=40, source="--steps",
     )  # fmt: skip
-    desk.assert_blocked(promised, "L7", "the contract says 40, --steps in the command says 50")
+    services.assert_blocked(promised, "L7", "the contract says 40, --steps in the command says 50")
 
 
-def test_a_final_step_from_a_progress_bar_is_blocked(desk: Desk) -> None:
-    promised = changed(tiny_contract(desk.site, "tiny"), "final_step", source="the progress bar")
-    desk.assert_blocked(promised, "L7", "progress bar")
+def test_a_final_step_from_a_progress_bar_is_blocked(services: Services) -> None:
+    promised = changed(
+        tiny_contract(services.site, "tiny"), "final_step", source="the progress bar"
+    )
+    services.assert_blocked(promised, "L7", "progress bar")
 
 
 # --- Configuration drift on a relaunch ------------------------------------------------------------
 
 
 def test_a_relaunch_under_another_configuration_is_blocked_and_asked_about(
-    tmp_path: Path, desk: Desk
+    tmp_path: Path, services: Services
 ) -> None:
     config = "configs/run.yaml"
     sha = commit(
-        desk.site.checkout, config, "trainer: {num_train_steps: 400, train_batch_size: 1024}\n"
+        services.site.checkout, config, "trainer: {num_train_steps: 400, train_batch_size: 1024}\n"
     )
-    git(desk.site.checkout, "push", "--quiet", "origin", "main")
+    git(services.site.checkout, "push", "--quiet", "origin", "main")
     create_home(tmp_path / "other")
-    with open_office(tmp_path / "other", create=True) as office:
+    with open_session(tmp_path / "other", create=True) as session:
         promised = changed(
-            tiny_contract(desk.site, "drifts", steps=400, die="kill@20"), "code",
-            git_sha=sha, worktree=str(desk.site.checkout), config=(config,), ignore=("configs/*",),
+            tiny_contract(services.site, "drifts", steps=400, die="kill@20"), "code",
+            git_sha=sha, worktree=str(services.site.checkout), config=(config,),
+            ignore=("configs/*",),
         )  # fmt: skip
-        requested(office, promised)
-        watch_until(office, lambda _: bool(data_of(office, "drifts", InstanceLaunched)))
-        (desk.site.checkout / config).write_text(
+        requested(session, promised)
+        watch_until(session, lambda _: bool(data_of(session, "drifts", InstanceLaunched)))
+        (services.site.checkout / config).write_text(
             "trainer: {num_train_steps: 400, train_batch_size: 512}\n"
         )
-        watch_until(office, lambda runs: bool(runs["drifts"].questions))
-        checked = data_of(office, "drifts", PreflightRecorded)[-1]
+        watch_until(session, lambda runs: bool(runs["drifts"].questions))
+        checked = data_of(session, "drifts", PreflightRecorded)[-1]
         [drift] = [f for f in checked.findings if f.rule == "L14"]
         assert drift.verdict is Verdict.BLOCK
         assert "train_batch_size" in drift.says
-        [question] = runs_of(office)["drifts"].questions.values()
+        [question] = runs_of(session)["drifts"].questions.values()
         assert "L14" in question.asks
-        assert len(data_of(office, "drifts", InstanceLaunched)) == 1
+        assert len(data_of(session, "drifts", InstanceLaunched)) == 1

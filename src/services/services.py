@@ -20,7 +20,7 @@ SERVICE = Actor(principal="watchkeeper", kind="service")
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Services:
     """What the acts work with.
 
     Attributes:
@@ -44,9 +44,9 @@ class Desk:
     reader: Hypotheses | None = None
 
 
-def submission_id(desk: Desk, run: str, number: int) -> str:
+def submission_id(services: Services, run: str, number: int) -> str:
     """Return the id of a run's instance at the orchestrator, the same whenever it is asked."""
-    return f"{run}-i{number}-{desk.deployment}"
+    return f"{run}-i{number}-{services.deployment}"
 
 
 def recorded(outcome: Handled | Refused, doing: str) -> bool:

@@ -12,11 +12,11 @@ import pytest
 from google.cloud import pubsub_v1
 
 from tests.domain.samples import contract
-from tests.office import DRI, taken
 from tests.plain_signals import parse_plain, plain_message
 from tests.pubsub import start_pubsub, stop_pubsub
+from tests.session import DRI, taken
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.listening import Board, Source
 from watchkeeper.adapters.pubsub import admin
@@ -35,9 +35,9 @@ RUN = "hero"
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
+def session(tmp_path: Path) -> Iterator[Session]:
     create_home(tmp_path / "home")
-    with open_office(tmp_path / "home", create=True) as opened:
+    with open_session(tmp_path / "home", create=True) as opened:
         draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=RUN))
         taken(opened.ledger.handle(RUN, draft))
         yield opened
@@ -68,12 +68,12 @@ def publish(subscription: str, *messages: bytes) -> None:
         sent.result(timeout=60)
 
 
-def inbox(office: Office) -> Inbox:
-    return Inbox(office.ledger, office.recorder, office.home, parse_plain)
+def inbox(session: Session) -> Inbox:
+    return Inbox(session.ledger, session.recorder, session.home, parse_plain)
 
 
-def board_of(office: Office) -> Board:
-    return Board(office.home.write_signals, print)
+def board_of(session: Session) -> Board:
+    return Board(session.home.write_signals, print)
 
 
 @contextmanager
@@ -91,11 +91,11 @@ def until(condition: Any, doing: str) -> None:
     backoff.wait_until_or_raise(condition, LIMIT, doing)
 
 
-def received(office: Office) -> list[str]:
+def received(session: Session) -> list[str]:
     """The keys of all signals in the run's history, in order."""
     return [
         event.data.signal.key
-        for event in office.ledger.history(RUN)
+        for event in session.ledger.history(RUN)
         if isinstance(event.data, SignalReceived)
     ]
 
@@ -107,12 +107,14 @@ def left(subscription: str) -> int:
     return len(pulled.received_messages)
 
 
-def test_what_is_published_is_recorded_and_acknowledged(office: Office, subscription: str) -> None:
-    board = board_of(office)
-    with consuming(subscription, inbox(office).take, board):
+def test_what_is_published_is_recorded_and_acknowledged(
+    session: Session, subscription: str
+) -> None:
+    board = board_of(session)
+    with consuming(subscription, inbox(session).take, board):
         publish(subscription, *(plain_message(number, RUN) for number in range(5)))
         until(lambda: board.source(subscription).taken >= 5, "taking")
-    assert sorted(received(office)) == [f"{RUN}-{number}" for number in range(5)]
+    assert sorted(received(session)) == [f"{RUN}-{number}" for number in range(5)]
     told = board.source(subscription)
     assert told.state == "stopped"
     assert told.last_at
@@ -120,39 +122,39 @@ def test_what_is_published_is_recorded_and_acknowledged(office: Office, subscrip
     assert left(subscription) == 0
 
 
-def test_one_signal_by_two_messages_is_recorded_once(office: Office, subscription: str) -> None:
+def test_one_signal_by_two_messages_is_recorded_once(session: Session, subscription: str) -> None:
     """The service gives each its own id, as a publisher's retry or a dead letter has."""
-    board = board_of(office)
-    way_in = inbox(office)
+    board = board_of(session)
+    way_in = inbox(session)
     with consuming(subscription, way_in.take, board):
         publish(subscription, *[plain_message(1, RUN)] * 3)
         until(lambda: board.source(subscription).taken >= 3, "taking")
-    assert received(office) == [f"{RUN}-1"]
+    assert received(session) == [f"{RUN}-1"]
     assert way_in.counts == {"recorded": 1, "known": 2}
 
 
-def test_a_dead_letter_is_read_like_any_other(office: Office, pubsub_project: str) -> None:
+def test_a_dead_letter_is_read_like_any_other(session: Session, pubsub_project: str) -> None:
     first = subscribed(pubsub_project)
     dead = subscribed(pubsub_project, topic="signals-dead")
-    board = board_of(office)
-    take = inbox(office).take
+    board = board_of(session)
+    take = inbox(session).take
     with consuming(first, take, board), consuming(dead, take, board):
         publish(first, plain_message(1, RUN))
         publish(dead, plain_message(1, RUN), plain_message(2, RUN))
         until(lambda: board.source(dead).taken >= 2 and board.source(first).taken >= 1, "taking")
-    assert sorted(received(office)) == [f"{RUN}-1", f"{RUN}-2"]
+    assert sorted(received(session)) == [f"{RUN}-1", f"{RUN}-2"]
 
 
 def test_a_message_whose_lease_expired_elsewhere_comes_here(
-    office: Office, pubsub_project: str
+    session: Session, pubsub_project: str
 ) -> None:
     subscription = subscribed(pubsub_project, deadline_s=2)
     publish(subscription, plain_message(1, RUN))
     assert left(subscription) == 1, "somebody takes it and dies without an answer"
-    board = board_of(office)
-    with consuming(subscription, inbox(office).take, board):
+    board = board_of(session)
+    with consuming(subscription, inbox(session).take, board):
         until(lambda: board.source(subscription).taken >= 1, "the redelivery")
-    assert received(office) == [f"{RUN}-1"]
+    assert received(session) == [f"{RUN}-1"]
     clock.sleep(timedelta(seconds=3))  # Longer than its lease: it would come again by now.
     assert left(subscription) == 0
 
@@ -161,13 +163,13 @@ def test_a_message_whose_lease_expired_elsewhere_comes_here(
     "failure", [StoreFailure("the disk is full"), VersionConflict("raced"), KeyError("a bug")]
 )
 def test_what_our_side_fails_on_is_given_back_and_comes_again(
-    office: Office, subscription: str, failure: Exception, monkeypatch: pytest.MonkeyPatch
+    session: Session, subscription: str, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fake failure: disks that are full in truth are tested below the store."""
-    way_in = inbox(office)
+    way_in = inbox(session)
     failures = [failure, failure]
     states: list[Source] = []
-    board = board_of(office)
+    board = board_of(session)
 
     def take(delivery: Delivery) -> None:
         if failures:
@@ -181,13 +183,13 @@ def test_what_our_side_fails_on_is_given_back_and_comes_again(
         until(lambda: board.source(subscription).taken >= 1, "the redelivery")
     # Sent to the stream that is being closed, it would come after that stream's lease.
     assert timer.elapsed() < EXTENSION_MIN
-    assert received(office) == [f"{RUN}-1"]
+    assert received(session) == [f"{RUN}-1"]
     assert states[0].returned == 2
     assert left(subscription) == 0
 
 
 def test_while_the_ledger_fails_it_says_so_and_pulls_nothing(
-    office: Office, subscription: str
+    session: Session, subscription: str
 ) -> None:
     """Each delivery counts towards the dead letter, so a full disk must not use them up."""
     tries: list[str] = []
@@ -196,23 +198,23 @@ def test_while_the_ledger_fails_it_says_so_and_pulls_nothing(
         tries.append(delivery.message_id)
         raise StoreFailure("the disk is full")
 
-    board = board_of(office)
+    board = board_of(session)
     with consuming(subscription, take, board):
         publish(subscription, *(plain_message(number, RUN) for number in range(3)))
         until(lambda: board.source(subscription).returned >= 2, "the second try")
         told = board.source(subscription)
     # 8 callbacks may have begun by the time the first one fails; then all wait together.
     assert told.returned <= 6
-    assert "the disk is full" in (office.home.path / "signals.json").read_text() or told.says
+    assert "the disk is full" in (session.home.path / "signals.json").read_text() or told.says
 
 
 def test_the_server_goes_away_and_comes_back(
-    office: Office, pubsub_to_stop: tuple[str, subprocess.Popen[bytes]], tmp_path: Path
+    session: Session, pubsub_to_stop: tuple[str, subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     address, process = pubsub_to_stop
     subscription = subscribed("test-project")
-    board = board_of(office)
-    with consuming(subscription, inbox(office).take, board) as consumer:
+    board = board_of(session)
+    with consuming(subscription, inbox(session).take, board) as consumer:
         publish(subscription, plain_message(1, RUN))
         until(lambda: board.source(subscription).taken == 1, "the first")
         stop_pubsub(process)
@@ -231,14 +233,14 @@ def test_the_server_goes_away_and_comes_back(
             consumer.tell_to_stop()
             consumer.stop(timedelta(seconds=40))
             stop_pubsub(again)
-    assert received(office) == [f"{RUN}-1", f"{RUN}-2"]
+    assert received(session) == [f"{RUN}-1", f"{RUN}-2"]
 
 
 def test_a_stop_finishes_what_is_in_hand_and_leaves_the_rest(
-    office: Office, subscription: str
+    session: Session, subscription: str
 ) -> None:
-    way_in = inbox(office)
-    board = board_of(office)
+    way_in = inbox(session)
+    board = board_of(session)
     began, go_on = threading.Event(), threading.Event()
     handled: list[str] = []
 
@@ -257,7 +259,7 @@ def test_a_stop_finishes_what_is_in_hand_and_leaves_the_rest(
     assert consumer.stop(timedelta(seconds=60))
     done = len(handled)
     assert 1 <= done <= 30
-    assert len(received(office)) == done
+    assert len(received(session)) == done
     # Nothing is lost: what was not begun comes again, and only that.
     found = 0
     deadline = clock.Deadline.after(LIMIT)
@@ -267,12 +269,12 @@ def test_a_stop_finishes_what_is_in_hand_and_leaves_the_rest(
 
 
 def test_no_server_at_all_is_told_and_a_stop_is_quick(
-    office: Office, pubsub_project: str, monkeypatch: pytest.MonkeyPatch
+    session: Session, pubsub_project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PUBSUB_EMULATOR_HOST", "127.0.0.1:9")
-    board = board_of(office)
+    board = board_of(session)
     name = f"projects/{pubsub_project}/subscriptions/signals"
-    consumer = Consumer(name, inbox(office).take, board)
+    consumer = Consumer(name, inbox(session).take, board)
     consumer.start()
     until(lambda: board.source(name).state == "unreachable", "its absence to be told")
     timer = clock.Timer()

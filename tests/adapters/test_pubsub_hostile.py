@@ -15,12 +15,12 @@ import pytest
 from tests.adapters.test_pubsub_consumer import RUN, board_of, left, publish, received, subscribed
 from tests.domain.samples import contract
 from tests.hostile_pubsub import HostileService
-from tests.office import DRI, taken
 from tests.plain_signals import parse_plain, plain_message
+from tests.session import DRI, taken
 from tests.signal_eater import FULL, POINTS, READY
 from tests.stores import ON_FILE
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.adapters.ledger_choice import store_of_home
 from watchkeeper.adapters.listening import read_told
@@ -38,22 +38,22 @@ LIMIT = timedelta(seconds=150)
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     create_home(tmp_path / "home")
-    with open_office(tmp_path / "home", create=True) as office:
+    with open_session(tmp_path / "home", create=True) as session:
         draft = DraftRun(now=clock.now(), actor=DRI, contract=contract(run=RUN))
-        taken(office.ledger.handle(RUN, draft))
+        taken(session.ledger.handle(RUN, draft))
     return tmp_path / "home"
 
 
 @pytest.fixture
-def office(home: Path) -> Iterator[Office]:
-    with open_office(home, create=True) as opened:
+def session(home: Path) -> Iterator[Session]:
+    with open_session(home, create=True) as opened:
         yield opened
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_hostile_transport_loses_and_doubles_nothing(
-    office: Office, seed: int, monkeypatch: pytest.MonkeyPatch
+    session: Session, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consuming, "BACKOFF_FIRST", timedelta(milliseconds=20))
     monkeypatch.setattr(consuming, "LOOK_EVERY", timedelta(milliseconds=50))
@@ -65,8 +65,8 @@ def test_a_hostile_transport_loses_and_doubles_nothing(
     # The last ones are published a second time.
     for data in [*good, *bad, *stray, *good[:10], *stray[:5]]:
         service.publish(data)
-    board = board_of(office)
-    inbox = Inbox(office.ledger, office.recorder, office.home, parse_plain)
+    board = board_of(session)
+    inbox = Inbox(session.ledger, session.recorder, session.home, parse_plain)
     consumer = Consumer(SUBSCRIPTION, inbox.take, board, service.connect)
     consumer.start()
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
@@ -74,9 +74,9 @@ def test_a_hostile_transport_loses_and_doubles_nothing(
         backoff.wait_until_or_raise(service.all_settled, LIMIT, "settling all")
     finally:
         assert consumer.stop(timedelta(seconds=60))
-    assert Counter(received(office)) == {f"{RUN}-{number}": 1 for number in range(120)}
+    assert Counter(received(session)) == {f"{RUN}-{number}": 1 for number in range(120)}
     # By what is recorded, since what is folded from it would hide a second one.
-    boxed = Counter(stored.topic for stored in office.ledger.store.read(SIGNALS))
+    boxed = Counter(stored.topic for stored in session.ledger.store.read(SIGNALS))
     assert boxed == {"signals.quarantined.1": len(bad), "signals.kept.1": len(stray)}
     # It was hostile: else this test shows nothing.
     assert service.deliveries > len(service.messages)
@@ -128,18 +128,18 @@ def test_a_full_disk_gives_messages_back_and_they_come_again(
         ready(process)
         publish(subscription, *(plain_message(n, RUN) for n in range(4)))
         backoff.wait_until_or_raise(failing, LIMIT, "telling that the ledger cannot be written")
-        with open_office(home, create=True) as office:
-            assert received(office) == []
+        with open_session(home, create=True) as session:
+            assert received(session) == []
             process.send_signal(signal.SIGUSR1)
             backoff.wait_until_or_raise(
-                lambda: len(received(office)) == 4, LIMIT, "recording what came again"
+                lambda: len(received(session)) == 4, LIMIT, "recording what came again"
             )
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=90) == 0
     finally:
         ended(process)
-    with open_office(home, create=True) as office:
-        assert Counter(received(office)) == {f"{RUN}-{n}": 1 for n in range(4)}
+    with open_session(home, create=True) as session:
+        assert Counter(received(session)) == {f"{RUN}-{n}": 1 for n in range(4)}
     assert left(subscription) == 0
 
 
@@ -178,9 +178,9 @@ def test_a_kill_anywhere_loses_and_doubles_nothing(
     backoff = clock.ExponentialBackoff(maximum=timedelta(seconds=1))
     try:
         ready(process)
-        with open_office(home, create=True) as office:
+        with open_session(home, create=True) as session:
             backoff.wait_until_or_raise(
-                lambda: len(received(office)) >= published, LIMIT, "recording all"
+                lambda: len(received(session)) >= published, LIMIT, "recording all"
             )
             # What was appended and not acknowledged comes again once its lease has run out.
             clock.sleep(timedelta(seconds=14))
@@ -188,8 +188,8 @@ def test_a_kill_anywhere_loses_and_doubles_nothing(
         assert process.wait(timeout=90) == 0
     finally:
         ended(process)
-    with open_office(home, create=True) as office:
-        assert Counter(received(office)) == {f"{RUN}-{n}": 1 for n in range(published)}
+    with open_session(home, create=True) as session:
+        assert Counter(received(session)) == {f"{RUN}-{n}": 1 for n in range(published)}
     assert left(subscription) == 0
     kept = verify_ledger(store_of_home(home, None, os.environ), home / "ledger.db")
     assert kept.problems == ()

@@ -11,7 +11,7 @@ import pytest
 
 from bench.status import fill
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.cli.remote import ServerSaid
 from watchkeeper.adapters.rpc import client, server, service
 from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_pb import (
@@ -32,70 +32,70 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def office(home: Path) -> Iterator[Office]:
-    with open_office(home) as office:
-        yield office
+def session(home: Path) -> Iterator[Session]:
+    with open_session(home) as session:
+        yield session
 
 
 @pytest.fixture
-def url(office: Office) -> Iterator[str]:
+def url(session: Session) -> Iterator[str]:
     """The address of a server in this process, without a watch."""
     listener = socket.create_server(("127.0.0.1", 0))
-    answering = Service(office)
+    answering = Service(session)
     answer = server.application(answering, list, remote=False)
     with server.served(answer, listener, threading.Event()):
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     answering.close()
 
 
-def seqs(request: ListEventsRequest, office: Office) -> tuple[list[int], bool]:
-    page = service.list_events(office, request)
+def seqs(request: ListEventsRequest, session: Session) -> tuple[list[int], bool]:
+    page = service.list_events(session, request)
     return [event.seq for event in page.events], page.more
 
 
 def test_events_come_in_pages_that_leave_out_none(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "EVENTS_MAX", 4)
-    head = len(office.ledger.history(RUN))
+    head = len(session.ledger.history(RUN))
     assert head > 8
-    assert seqs(ListEventsRequest(run=RUN), office) == ([1, 2, 3, 4], True)
-    assert seqs(ListEventsRequest(run=RUN, limit=100), office) == ([1, 2, 3, 4], True)
-    assert seqs(ListEventsRequest(run=RUN, limit=2, after=4), office) == ([5, 6], True)
-    assert seqs(ListEventsRequest(run=RUN, last=1), office) == ([head], False)
-    assert seqs(ListEventsRequest(run=RUN, last=head + 9, limit=1), office) == ([1], True)
-    assert seqs(ListEventsRequest(run=RUN, after=head - 2, last=5), office)[0] == [head - 1, head]
-    assert seqs(ListEventsRequest(run=RUN, after=head), office) == ([], False)
-    assert seqs(ListEventsRequest(run=RUN, after=2**63), office) == ([], False)
+    assert seqs(ListEventsRequest(run=RUN), session) == ([1, 2, 3, 4], True)
+    assert seqs(ListEventsRequest(run=RUN, limit=100), session) == ([1, 2, 3, 4], True)
+    assert seqs(ListEventsRequest(run=RUN, limit=2, after=4), session) == ([5, 6], True)
+    assert seqs(ListEventsRequest(run=RUN, last=1), session) == ([head], False)
+    assert seqs(ListEventsRequest(run=RUN, last=head + 9, limit=1), session) == ([1], True)
+    assert seqs(ListEventsRequest(run=RUN, after=head - 2, last=5), session)[0] == [head - 1, head]
+    assert seqs(ListEventsRequest(run=RUN, after=head), session) == ([], False)
+    assert seqs(ListEventsRequest(run=RUN, after=2**63), session) == ([], False)
 
 
 @pytest.mark.parametrize(("limit", "most"), [("EVENTS_MAX", 4), ("PAGE_CHARS", 9_000)])
 def test_a_client_puts_the_pages_together(
-    office: Office, url: str, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+    session: Session, url: str, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     monkeypatch.setattr(service, limit, most)
-    assert 0 < len(service.list_events(office, ListEventsRequest(run=RUN)).events) < 9
-    rows = [json.loads(json.dumps(whole_row(one))) for one in office.ledger.history(RUN)]
+    assert 0 < len(service.list_events(session, ListEventsRequest(run=RUN)).events) < 9
+    rows = [json.loads(json.dumps(whole_row(one))) for one in session.ledger.history(RUN)]
     assert client.event_rows(url, RUN, 0, None) == rows
     assert client.event_rows(url, RUN, 3, 6) == rows[3:][-6:]
 
 
-def test_a_status_has_what_programs_need_without_reading_the_row(office: Office) -> None:
-    runs = service.get_status(office, GetStatusRequest()).runs
+def test_a_status_has_what_programs_need_without_reading_the_row(session: Session) -> None:
+    runs = service.get_status(session, GetStatusRequest()).runs
     assert len(runs) == 8
     needing = [one for one in runs if one.needs]
     assert runs[: len(needing)] == needing
     question = next(need for one in needing for need in one.needs if need.kind == "question")
     assert question.commands[0].startswith("watchkeeper ack run-")
-    assert [one.run for one in service.get_status(office, GetStatusRequest(run=RUN)).runs] == [RUN]
+    assert [one.run for one in service.get_status(session, GetStatusRequest(run=RUN)).runs] == [RUN]
 
 
 def test_a_run_that_can_not_be_read_is_told_with_its_own_exit_code(
-    office: Office, url: str
+    session: Session, url: str
 ) -> None:
-    head = len(office.ledger.history(RUN))
+    head = len(session.ledger.history(RUN))
     newer = ("run.invented_later.1", b"{}")
-    office.ledger.store.append([Write(f"run/{RUN}", head, (newer,))])
+    session.ledger.store.append([Write(f"run/{RUN}", head, (newer,))])
     with pytest.raises(ServerSaid, match=f"{RUN} after event {head}") as told:
         client.event_rows(url, RUN, 0, None)
     assert told.value.code == 1
@@ -114,10 +114,10 @@ def test_a_request_that_does_not_end_is_given_up(url: str, monkeypatch: pytest.M
     assert timer.elapsed() < timedelta(seconds=10)
 
 
-def test_a_server_that_ends_by_itself_says_so(office: Office) -> None:
+def test_a_server_that_ends_by_itself_says_so(session: Session) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     ended = threading.Event()
-    answer = server.application(Service(office), list, remote=False)
+    answer = server.application(Service(session), list, remote=False)
     with server.served(answer, listener, ended):
         assert not ended.is_set()
     assert ended.wait(60)

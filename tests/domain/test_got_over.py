@@ -124,7 +124,7 @@ def test_in_the_watch_an_error_that_nobody_knows_is_asked_about(early: str, erro
 def test_the_numbers_of_a_tail_are_those_of_the_log() -> None:
     tail = [*steps(3), HEADER]
     assert ending_of(tail, lines=104) == Ending(steps=(101, 102, 103), traced=104)
-    assert ending_of(tail, lines=104).is_got_over(100)
-    assert not ending_of(tail, lines=104).is_got_over(101)
+    assert ending_of(tail, lines=104).is_transient(100)
+    assert not ending_of(tail, lines=104).is_transient(101)
     assert ending_of([*tail, *steps(1, 4000)], lines=105).traced == 0
     assert ending_of(steps(3), lines=3) == Ending(steps=(1, 2, 3))

@@ -237,7 +237,7 @@ def test_a_finding_that_outlives_its_act_opens_at_the_next_check() -> None:
     answer = history.check(job(JobState.PENDING))
     assert answer.the(FindingOpened).rule == "H6"
     assert answer.the(PlannedActEnded).act == "act-1"
-    assert not history.run.manoeuvres.acts
+    assert not history.run.operator.acts
 
 
 def test_before_its_window_an_act_expects_nothing() -> None:

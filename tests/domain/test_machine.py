@@ -61,7 +61,7 @@ from watchkeeper.domain.rules.operator.commands import (
 from watchkeeper.domain.rules.permits.commands import GiveConsent, Propose, Revoke, Waive
 from watchkeeper.domain.rules.permits.guarded import GuardedAction
 from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifyMilestone, VerifySeal
-from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.command import Command
 from watchkeeper.domain.rules.shared.refusals import Refused
 from watchkeeper.domain.rules.table import RunCommand
@@ -173,7 +173,7 @@ def replayed(before: Run, event: Event) -> list[RunEvent]:
     check = event.data
     assert isinstance(check, CheckRecorded)
     command = Command(now=event.at, actor=event.envelope.actor)
-    return verdict(foresee(before, [check], command), before.instances[-1], check, command)
+    return verdict(apply_pending(before, [check], command), before.instances[-1], check, command)
 
 
 class Lives(RuleBasedStateMachine):
@@ -410,10 +410,10 @@ class Lives(RuleBasedStateMachine):
         if enough:
             self.give(table_command(kind, self.history, actor=actor))
 
-    @precondition(lambda self: self.history.run.manoeuvres.rollback is not None)
+    @precondition(lambda self: self.history.run.operator.rollback is not None)
     @rule(actor=ACTORS)
     def approve_rollback(self, actor: Any) -> None:
-        planned = self.history.run.manoeuvres.rollback
+        planned = self.history.run.operator.rollback
         assert planned is not None
         self.give(ApproveLaunch(**self.common(actor), digest=planned.digest))
 

@@ -234,7 +234,7 @@ def rollback(history: History, step: int = 900, **changes: Any) -> PlanRollback:
 
 
 def approval(history: History, **changes: Any) -> ApproveLaunch:
-    planned = history.run.manoeuvres.rollback
+    planned = history.run.operator.rollback
     digest = planned.digest if planned is not None else "0" * 12
     fields: dict[str, Any] = {"now": history.now, "actor": DRI, "digest": digest, **changes}
     return ApproveLaunch(**fields)

@@ -19,7 +19,7 @@ from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.check import Health, Progress
 from watchkeeper.domain.values.observation.sources import MetricHistory
 
-MISFIT = "tracker_lineage"
+INVALID = "tracker_lineage"
 KEPT = listing(900, 1000)
 SELDOM = contract(checkpoints={"temporary_every": "", "permanent_every_steps": 100_000})
 
@@ -96,25 +96,25 @@ def long(ground: str) -> History:
 def test_h2_opens_at_the_second_check_in_a_row_stays_and_clears(ground: str) -> None:
     history = long(ground)
     once = wrong(history, ground, 1150)
-    assert MISFIT not in opened(once)
+    assert INVALID not in opened(once)
     assert once.the(CheckRecorded).health is Health.HEALTHY
     twice = wrong(history, ground, 1200)
-    [finding] = [one for one in twice.all(FindingOpened) if one.kind == MISFIT]
+    [finding] = [one for one in twice.all(FindingOpened) if one.kind == INVALID]
     assert finding.rule == "H2"
     assert SAYS[ground] in finding.summary
     assert "2 checks in a row" in finding.evidence[0]
     assert twice.the(CheckRecorded).health is Health.DEGRADED
-    assert MISFIT not in opened(wrong(history, ground, 1250))
-    assert MISFIT in history.run.findings
-    assert MISFIT in cleared(see(history, 1300, 1300))
+    assert INVALID not in opened(wrong(history, ground, 1250))
+    assert INVALID in history.run.findings
+    assert INVALID in cleared(see(history, 1300, 1300))
 
 
 @pytest.mark.parametrize("ground", GROUNDS)
 def test_h2_does_not_open_for_what_fits_again_in_between(ground: str) -> None:
     history = long(ground)
     for step in (1150, 1250, 1350):
-        assert MISFIT not in opened(wrong(history, ground, step))
-        assert MISFIT not in opened(see(history, step + 50, step + 50))
+        assert INVALID not in opened(wrong(history, ground, step))
+        assert INVALID not in opened(see(history, step + 50, step + 50))
 
 
 @pytest.mark.parametrize("ground", GROUNDS)
@@ -123,24 +123,24 @@ def test_a_planned_act_excuses_it_for_as_long_as_it_lasts(ground: str) -> None:
     history.tell(announce(history, "H2"))
     wrong(history, ground, 1150)
     answer = wrong(history, ground, 1200)
-    assert MISFIT not in opened(answer)
+    assert INVALID not in opened(answer)
     [said] = answer.the(CheckRecorded).expected
     assert "expected by act-1" in said
     late = timedelta(hours=3)
     history.later(late)
     if ground not in ("time before", "time to come"):
-        assert MISFIT in opened(wrong(history, ground, 1250))
+        assert INVALID in opened(wrong(history, ground, 1250))
 
 
 def test_what_an_act_excused_opens_only_when_it_is_seen_again() -> None:
     history = running()
     history.tell(announce(history, "H2", lasts=timedelta(minutes=25)))
     for step in (1150, 1200):
-        assert MISFIT not in opened(wrong(history, "step ahead", step))
+        assert INVALID not in opened(wrong(history, "step ahead", step))
     # The act is over, and nobody can tell.
     for step in (1250, 1300):
-        assert MISFIT not in opened(wrong(history, "step ahead", step, without=("tracker",)))
-    assert MISFIT in opened(wrong(history, "step ahead", 1350))
+        assert INVALID not in opened(wrong(history, "step ahead", step, without=("tracker",)))
+    assert INVALID in opened(wrong(history, "step ahead", 1350))
 
 
 @pytest.mark.parametrize("gone", ["tracker", "orchestrator"])
@@ -148,10 +148,10 @@ def test_what_an_act_excused_opens_only_when_it_is_seen_again() -> None:
 def test_a_source_without_an_answer_neither_opens_nor_clears(ground: str, gone: str) -> None:
     history = long(ground)
     wrong(history, ground, 1150)
-    assert MISFIT not in opened(wrong(history, ground, 1200, without=(gone,)))
-    assert MISFIT in opened(wrong(history, ground, 1250))
-    assert MISFIT not in cleared(see(history, 1300, 1300, without=(gone,)))
-    assert MISFIT in history.run.findings
+    assert INVALID not in opened(wrong(history, ground, 1200, without=(gone,)))
+    assert INVALID in opened(wrong(history, ground, 1250))
+    assert INVALID not in cleared(see(history, 1300, 1300, without=(gone,)))
+    assert INVALID in history.run.findings
 
 
 @pytest.mark.parametrize("ground", ["finished", "crashed", "step ahead", "loss"])
@@ -159,7 +159,7 @@ def test_without_the_output_nothing_is_compared_with_it(ground: str) -> None:
     history = running()
     wrong(history, ground, 1150)
     for step in (1200, 1250):
-        assert MISFIT not in opened(wrong(history, ground, step, without=("logs",)))
+        assert INVALID not in opened(wrong(history, ground, step, without=("logs",)))
 
 
 @pytest.mark.parametrize("ground", GROUNDS)
@@ -168,7 +168,7 @@ def test_a_stale_tracker_says_nothing(ground: str) -> None:
     for step in (1150, 1200, 1250):
         facts = {**GROUNDS[ground](step), "heartbeat_at": None}
         facts.pop("later", None)
-        assert MISFIT not in opened(see(history, step, facts.pop("tracked"), **facts))
+        assert INVALID not in opened(see(history, step, facts.pop("tracked"), **facts))
 
 
 # --- Who is told ---------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_it_ends_with_its_instance_and_holds_no_relaunch() -> None:
     for step in (1150, 1200):
         wrong(history, "crashed", step)
     answer = history.fail(node_lost(), step=1200, found=KEPT)
-    assert MISFIT in cleared(answer)
+    assert INVALID in cleared(answer)
     assert decided(answer) == (Action.RELAUNCH, "R1")
 
 
@@ -231,14 +231,14 @@ def test_h2_stays_closed_while_a_tracker_lags_or_the_output_does(
 ) -> None:
     history = running()
     for logged, tracked in shown:
-        assert MISFIT not in opened(see(history, logged, tracked))
+        assert INVALID not in opened(see(history, logged, tracked))
 
 
 def test_a_rounded_bar_is_no_witness_against_the_steps_it_rounds_away() -> None:
     history = running()
     for text, tracked in (("1.20kit", 1230), ("1.30kit", 1335), ("1.40kit", 1404)):
         line = [bar(f"{text}/5.16kit")]
-        assert MISFIT not in opened(see(history, None, tracked, lines=line))
+        assert INVALID not in opened(see(history, None, tracked, lines=line))
 
 
 def test_after_a_resume_the_tracker_shows_what_the_instance_before_logged() -> None:
@@ -247,7 +247,7 @@ def test_after_a_resume_the_tracker_shows_what_the_instance_before_logged() -> N
     history.relaunch()
     # It had gone on for 30 steps after the last check; the tracker takes no step twice.
     for logged, tracked in ((1020, 1130), (1060, 1130), (1100, 1130), (1140, 1140)):
-        assert MISFIT not in opened(see(history, logged, tracked))
+        assert INVALID not in opened(see(history, logged, tracked))
 
 
 def test_after_a_resume_a_tracker_that_logs_again_falls_back_and_fits() -> None:
@@ -255,15 +255,15 @@ def test_after_a_resume_a_tracker_that_logs_again_falls_back_and_fits() -> None:
     history.fail(node_lost(), step=1100, found=KEPT)
     history.relaunch()
     for tracked in (1100, 1010, 1030, 1060):
-        assert MISFIT not in opened(see(history, None, tracked))
+        assert INVALID not in opened(see(history, None, tracked))
 
 
 def test_steps_that_the_orchestrators_own_retry_does_again_are_no_fall() -> None:
     history = running()
     for tracked in (1000, 1030, 1060):
-        assert MISFIT not in opened(see(history, None, tracked, attempts_failed=1))
+        assert INVALID not in opened(see(history, None, tracked, attempts_failed=1))
     for logged in (1010, 1040):
-        assert MISFIT not in opened(see(history, logged, logged, attempts_failed=1))
+        assert INVALID not in opened(see(history, logged, logged, attempts_failed=1))
 
 
 def test_a_retry_that_the_tracker_shows_later_is_no_fall() -> None:
@@ -271,22 +271,22 @@ def test_a_retry_that_the_tracker_shows_later_is_no_fall() -> None:
     # The new attempt compiles for two checks; then it does its steps again.
     for tracked in (1100, 1100, 700, 750, 800):
         answer = see(history, None, tracked, attempts_failed=1)
-        assert MISFIT not in opened(answer)
+        assert INVALID not in opened(answer)
         assert answer.the(CheckRecorded).tracker_fit.doubts == ()
     see(history, None, 300, attempts_failed=1)
-    assert MISFIT in opened(see(history, None, 310, attempts_failed=1))
+    assert INVALID in opened(see(history, None, 310, attempts_failed=1))
 
 
 def test_a_restart_that_only_the_output_shows_is_no_fall() -> None:
     history = running()
     for step in (900, 950, 1000):
-        assert MISFIT not in opened(see(history, step, step))
+        assert INVALID not in opened(see(history, step, step))
 
 
 def test_the_steps_a_retry_does_again_may_stand_at_the_tracker() -> None:
     history = running()
     for logged in (800, 850, 900, 950):
-        assert MISFIT not in opened(see(history, logged, 1100, attempts_failed=1))
+        assert INVALID not in opened(see(history, logged, 1100, attempts_failed=1))
 
 
 def test_a_tracker_that_closed_at_the_last_step_is_no_drift() -> None:
@@ -294,14 +294,14 @@ def test_a_tracker_that_closed_at_the_last_step_is_no_drift() -> None:
     for step in (4900, 5150, 5153, 5154):
         see(history, step, step)
     for step in (5154, 5155):
-        assert MISFIT not in opened(see(history, step, 5154, state="finished"))
+        assert INVALID not in opened(see(history, step, 5154, state="finished"))
 
 
 def test_a_stop_that_was_asked_for_explains_a_closed_tracker() -> None:
     history = running()
     history.tell(Stop(now=history.now, actor=announce(history).actor, reason="enough"))
     for step in (1150, 1200, 1250):
-        assert MISFIT not in opened(wrong(history, "finished", step))
+        assert INVALID not in opened(wrong(history, "finished", step))
 
 
 def test_an_offline_client_counts_as_over_after_each_sync() -> None:
@@ -309,20 +309,20 @@ def test_an_offline_client_counts_as_over_after_each_sync() -> None:
     checkpoints = {"temporary_every": "", "permanent_every_steps": 100_000}
     history = running(contract(tracker=offline, checkpoints=checkpoints))
     for step in (1150, 1200, 1250):
-        assert MISFIT not in opened(wrong(history, "finished", step))
+        assert INVALID not in opened(wrong(history, "finished", step))
 
 
 def test_a_job_that_stands_still_is_no_proof_against_the_trackers_state() -> None:
     history = running()
     for _ in range(3):
-        assert MISFIT not in opened(see(history, 1100, 1100, state="crashed"))
+        assert INVALID not in opened(see(history, 1100, 1100, state="crashed"))
 
 
 @pytest.mark.parametrize("loss", [2.4, 3.6, 2.5 / 1.45, float("nan")])
 def test_losses_that_differ_by_rounding_noise_or_units_of_bits_fit(loss: float) -> None:
     history = running()
     for step in (1150, 1200, 1250):
-        assert MISFIT not in opened(see(history, step, step, metrics={"loss": loss}))
+        assert INVALID not in opened(see(history, step, step, metrics={"loss": loss}))
 
 
 def test_losses_of_warm_up_are_not_compared() -> None:
@@ -330,7 +330,7 @@ def test_losses_of_warm_up_are_not_compared() -> None:
         Running, contract(detect={"warmup_steps": 2000}, checkpoints=SELDOM.checkpoints)
     )
     for step in (1150, 1200, 1250):
-        assert MISFIT not in opened(wrong(history, "loss", step))
+        assert INVALID not in opened(wrong(history, "loss", step))
 
 
 # --- The contract's limits -----------------------------------------------------------------------
@@ -339,16 +339,16 @@ def test_losses_of_warm_up_are_not_compared() -> None:
 def test_the_contract_says_how_many_checks_and_how_much() -> None:
     checkpoints = {"temporary_every": "", "permanent_every_steps": 100_000}
     quick = running(contract(detect={"tracker_checks": 1}, checkpoints=checkpoints))
-    assert MISFIT in opened(wrong(quick, "loss", 1150))
+    assert INVALID in opened(wrong(quick, "loss", 1150))
     wide = running(contract(detect={"tracker_loss": 10.0}, checkpoints=checkpoints))
     far = running(contract(detect={"tracker_ahead": 100.0}, checkpoints=checkpoints))
     for step in (1150, 1200, 1250):
-        assert MISFIT not in opened(wrong(wide, "loss", step))
-        assert MISFIT not in opened(wrong(far, "step ahead", step))
+        assert INVALID not in opened(wrong(wide, "loss", step))
+        assert INVALID not in opened(wrong(far, "step ahead", step))
 
 
 def test_a_history_that_was_not_read_is_not_compared() -> None:
     history = running()
     for step in (1150, 1200, 1250):
         answer = wrong(history, "loss of the history", step, silent=("history",))
-        assert MISFIT not in opened(answer)
+        assert INVALID not in opened(answer)

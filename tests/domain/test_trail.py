@@ -10,9 +10,9 @@ from tests.domain.looking import CADENCE
 from tests.domain.samples import START, bar, check_of, contract, half_written, listing
 from watchkeeper.domain.rules import after_check as judging
 from watchkeeper.domain.rules.health.registry import answers_at
-from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.watch.check import summarise
-from watchkeeper.domain.run.check_history import TRAIL_MAX, past_check, with_checks
+from watchkeeper.domain.run.check_history import RECENT_CHECKS_MAX, past_check, with_checks
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.earlier import PastCheck
 from watchkeeper.domain.values.observation.measured import Level, Measured
@@ -29,15 +29,17 @@ def watched(checks: int) -> History:
     return history.later(CADENCE)
 
 
-@pytest.mark.parametrize("checks", [1, 2, TRAIL_MAX - 1, TRAIL_MAX, TRAIL_MAX + 1])
+@pytest.mark.parametrize(
+    "checks", [1, 2, RECENT_CHECKS_MAX - 1, RECENT_CHECKS_MAX, RECENT_CHECKS_MAX + 1]
+)
 def test_detectors_say_the_same_before_and_after_a_check_is_folded_in(checks: int) -> None:
     history = watched(checks)
     command = history.check_command(step=9_000, found=listing(9_000, half_written(50_000)))
     instance = history.run.instances[-1]
     check, answers = summarise(history.run, instance, command)
-    after = foresee(history.run, [check], command)
+    after = apply_pending(history.run, [check], command)
     assert answers_at(after, instance, check, command.now) == answers
-    assert len(after.trail) == min(checks + 1, TRAIL_MAX)
+    assert len(after.recent_checks) == min(checks + 1, RECENT_CHECKS_MAX)
 
 
 def test_a_check_asks_its_detectors_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +57,7 @@ def test_only_the_newest_checks_are_remembered_whole() -> None:
     for _ in range(8):
         history.later(timedelta(hours=1))
         history.tell(command_of(history, 600))
-    *earlier, newest = history.run.trail
+    *earlier, newest = history.run.recent_checks
     assert newest.measured is not None
     assert set(newest.levels) == {"loss", "grad_norm", "z_loss", "router"}
     assert [(one.measured, dict(one.levels)) for one in earlier] == [(None, {})] * 7
@@ -75,10 +77,10 @@ def measured(loss: Level, router: Level | None = None) -> PastCheck:
 
 def test_what_no_later_check_measured_stays_remembered() -> None:
     first = measured(loss=level("loss", 2.5), router=level("entropy", 2.0))
-    trail = with_checks((), [first])
+    recent_checks = with_checks((), [first])
     for later in (2.4, 2.3):
-        trail = with_checks(trail, [measured(loss=level("loss", later))])
-    assert [dict(one.levels) for one in trail] == [
+        recent_checks = with_checks(recent_checks, [measured(loss=level("loss", later))])
+    assert [dict(one.levels) for one in recent_checks] == [
         {"router": level("entropy", 2.0)},
         {},
         {"loss": level("loss", 2.3)},
@@ -86,16 +88,16 @@ def test_what_no_later_check_measured_stays_remembered() -> None:
 
 
 def test_a_metric_of_another_name_replaces_nothing() -> None:
-    trail = with_checks((), [measured(loss=level("loss", 2.5))])
-    trail = with_checks(trail, [measured(loss=level("train/loss", 2.4))])
-    assert [one.levels["loss"].metric for one in trail] == ["loss", "train/loss"]
+    recent_checks = with_checks((), [measured(loss=level("loss", 2.5))])
+    recent_checks = with_checks(recent_checks, [measured(loss=level("train/loss", 2.4))])
+    assert [one.levels["loss"].metric for one in recent_checks] == ["loss", "train/loss"]
 
 
 def test_a_check_that_measured_nothing_leaves_the_newest_measure_whole() -> None:
     known = measured(loss=level("loss", 2.5))
     nothing = past_check(check_of(), START, 2)
-    trail = with_checks(with_checks(with_checks((), [known]), [nothing]), [nothing])
-    assert [one.measured is not None for one in trail] == [True, False, True]
-    assert trail[0] == known
-    trail = with_checks(trail, [measured(loss=level("loss", 2.4))])
-    assert [one.measured is not None for one in trail] == [False, False, False, True]
+    recent_checks = with_checks(with_checks(with_checks((), [known]), [nothing]), [nothing])
+    assert [one.measured is not None for one in recent_checks] == [True, False, True]
+    assert recent_checks[0] == known
+    recent_checks = with_checks(recent_checks, [measured(loss=level("loss", 2.4))])
+    assert [one.measured is not None for one in recent_checks] == [False, False, False, True]

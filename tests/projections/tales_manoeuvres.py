@@ -92,8 +92,8 @@ def rolled_back(history: History) -> History:
             reason="the loss rose after step 900",
         )
     )
-    assert history.run.manoeuvres.rollback is not None
-    digest = history.run.manoeuvres.rollback.digest
+    assert history.run.operator.rollback is not None
+    digest = history.run.operator.rollback.digest
     history.later(MINUTE).tell(ApproveLaunch(now=history.now, actor=DRI, digest=digest))
     history.fail(job(JobState.STOPPED), step=1310, found=found(900, 1000, 1200, 1300))
     history.relaunch()

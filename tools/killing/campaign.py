@@ -11,7 +11,7 @@ from pathlib import Path
 
 from killing.victim import POINTS
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, handle, not_refused, open_office
+from watchkeeper.adapters.cli.common import Session, handle, not_refused, open_session
 from watchkeeper.adapters.demo.scene import Code, Scene, set_scene, start_fault
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.run.phases import phase_name
@@ -71,15 +71,15 @@ def start_run(campaign: Campaign, *, faulty: bool | None = None) -> None:
     folder = campaign.home / "work" / f"run-{number}"
     scene = set_scene(folder, campaign.code, part, run=f"run-{number}")
     contract = scene.contract
-    with open_office(campaign.home, create=True) as office:
-        handle(office, contract.run, DraftRun(now=clock.now(), actor=HUMAN, contract=contract))
-        checked = not_refused(request_launch(office.desk, contract, HUMAN)).run.preflight
+    with open_session(campaign.home, create=True) as session:
+        handle(session, contract.run, DraftRun(now=clock.now(), actor=HUMAN, contract=contract))
+        checked = not_refused(request_launch(session.services, contract, HUMAN)).run.preflight
         assert checked is not None, "a request records its preflight"
         approval = ApproveLaunch(
             now=clock.now(), actor=HUMAN, digest=checked.digest, note="simulated"
         )
-        handle(office, contract.run, approval)
-        not_refused(request_launch(office.desk, contract, HUMAN))
+        handle(session, contract.run, approval)
+        not_refused(request_launch(session.services, contract, HUMAN))
     campaign.scenes.append(scene)
     if number % 2 == 1 if faulty is None else faulty:
         campaign.faults.append(start_fault(scene, 1))
@@ -162,13 +162,13 @@ def wait_for(process: "subprocess.Popen[bytes]", limit_s: float) -> None:
 
 def live_runs(campaign: Campaign) -> int:
     """Count the runs that are not sealed yet."""
-    with open_office(campaign.home) as office:
-        phases = [phase_of(office, scene.contract.run) for scene in campaign.scenes]
+    with open_session(campaign.home) as session:
+        phases = [phase_of(session, scene.contract.run) for scene in campaign.scenes]
     return sum(phase != "sealed" for phase in phases)
 
 
-def phase_of(office: Office, slug: str) -> str:
-    run = office.ledger.run(slug)
+def phase_of(session: Session, slug: str) -> str:
+    run = session.ledger.run(slug)
     return phase_name(run.phase) if isinstance(run, Run) else "unreadable"
 
 

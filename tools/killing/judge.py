@@ -10,7 +10,7 @@ from pathlib import Path
 
 from killing.campaign import Campaign, phase_of
 from killing.victim import answers_path, event_digest
-from watchkeeper.adapters.cli.common import Office, open_office
+from watchkeeper.adapters.cli.common import Session, open_session
 from watchkeeper.adapters.demo.scene import Scene
 from watchkeeper.adapters.ledger_choice import store_of_home
 from watchkeeper.adapters.store.choosing import verify_ledger
@@ -37,21 +37,21 @@ def judge(campaign: Campaign) -> tuple[list[str], dict[str, int]]:
     ]
     started: dict[str, int] = {}
     requested: set[str] = set()
-    with open_office(campaign.home) as office:
+    with open_session(campaign.home) as session:
         report = Report([], [])
-        audit(office.ledger.store, office.adapters, report, remotes=True)
+        audit(session.ledger.store, session.adapters, report, remotes=True)
         wrong += report.problems + report.unchecked
         for scene in campaign.scenes:
             slug = scene.contract.run
-            requested |= _requested(office, slug)
-            phase = phase_of(office, slug)
+            requested |= _requested(session, slug)
+            phase = phase_of(session, slug)
             if phase != "sealed":
                 wrong.append(f"{slug} ended {phase}, not sealed")
-            wrong += _history_problems(office, slug)
-            wrong += _resume_problems(office, slug)
-            wrong += _tag_problems(office, scene)
+            wrong += _history_problems(session, slug)
+            wrong += _resume_problems(session, slug)
+            wrong += _tag_problems(session, scene)
             wrong += _doubled_commits(scene)
-        wrong += _lost_answers(office.ledger.store, answers_path(campaign.home))
+        wrong += _lost_answers(session.ledger.store, answers_path(campaign.home))
     spans: dict[str, list[tuple[str, str, str]]] = {}
     for folder in sorted((campaign.home / "jobs").iterdir()):
         if not (folder / "spec.json").exists():
@@ -71,9 +71,9 @@ def judge(campaign: Campaign) -> tuple[list[str], dict[str, int]]:
     return wrong, started
 
 
-def _requested(office: Office, slug: str) -> set[str]:
+def _requested(session: Session, slug: str) -> set[str]:
     """Return the submission ids that the history asked for; nothing else may ever be submitted."""
-    events = office.ledger.history(slug)
+    events = session.ledger.history(slug)
     return {e.data.plan.submission_id for e in events if isinstance(e.data, LaunchRequested)}
 
 
@@ -89,9 +89,9 @@ def _span(folder: Path) -> tuple[str, str, str]:
     return str(begun), str(ended), folder.name
 
 
-def _history_problems(office: Office, slug: str) -> list[str]:
+def _history_problems(session: Session, slug: str) -> list[str]:
     wrong: list[str] = []
-    events = office.ledger.history(slug)
+    events = session.ledger.history(slug)
     for kind in (LaunchRequested, InstanceLaunched):
         names = Counter(
             e.data.plan.instance if isinstance(e.data, LaunchRequested) else e.data.instance
@@ -104,12 +104,12 @@ def _history_problems(office: Office, slug: str) -> list[str]:
     return wrong
 
 
-def _resume_problems(office: Office, slug: str) -> list[str]:
+def _resume_problems(session: Session, slug: str) -> list[str]:
     """The training's own log says which checkpoint it saved last; a relaunch must use that one."""
     wrong: list[str] = []
-    requests = [e.data for e in office.ledger.history(slug) if isinstance(e.data, LaunchRequested)]
+    requests = [e.data for e in session.ledger.history(slug) if isinstance(e.data, LaunchRequested)]
     for before, after in itertools.pairwise(requests):
-        log = office.home.jobs / before.plan.submission_id / "output.log"
+        log = session.home.jobs / before.plan.submission_id / "output.log"
         saved = [int(s) for s in SAVED.findall(log.read_text(errors="replace"))]
         newest = max(saved, default=before.plan.resume_step or 0)
         if after.plan.resume_step != newest:
@@ -120,10 +120,10 @@ def _resume_problems(office: Office, slug: str) -> list[str]:
     return wrong
 
 
-def _tag_problems(office: Office, scene: Scene) -> list[str]:
+def _tag_problems(session: Session, scene: Scene) -> list[str]:
     """What the seal tag on the remote names as its head must be what the history says it names."""
     slug, remote = scene.contract.run, scene.contract.code.remote
-    sealed = [e.data for e in office.ledger.history(slug) if isinstance(e.data, RunSealed)]
+    sealed = [e.data for e in session.ledger.history(slug) if isinstance(e.data, RunSealed)]
     wrong: list[str] = []
     for seal in sealed:
         done = subprocess.run(

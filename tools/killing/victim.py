@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from killing.trigger import Trigger
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import holder_of, open_office
+from watchkeeper.adapters.cli.common import holder_of, open_session
 from watchkeeper.adapters.cli.watching import idle
 from watchkeeper.adapters.home import watch_lock
 from watchkeeper.domain.rules.ends import recovery
@@ -32,7 +32,7 @@ from watchkeeper.ports.event_store import Appended, EventStore, StatusRow, Write
 from watchkeeper.ports.git import BranchHead, GitRemote
 from watchkeeper.ports.sources import Orchestrator
 from watchkeeper.services.ledger.ledger import Handled, Ledger
-from watchkeeper.services.services import SERVICE, Desk
+from watchkeeper.services.services import SERVICE, Services
 from watchkeeper.services.watch import actions
 from watchkeeper.services.watch.launch_facts import Known, logbook_on_record, read_gate_facts
 from watchkeeper.services.watch.launches import job_spec
@@ -218,16 +218,18 @@ def work(options: argparse.Namespace) -> int:
         return 0
     trigger = Trigger(options.point or "", options.count)
     with (
-        open_office(options.home, create=True) as office,
-        watch_lock(office.home),
+        open_session(options.home, create=True) as session,
+        watch_lock(session.home),
         open_answers(options.home) as answers,
     ):
-        store: Any = KillingStore(office.ledger.store, answers, trigger)
-        ledger = Ledger(store, office.ledger.scrubber)
-        outside: Any = KillingOutside(office.adapters, trigger)
-        desk = Desk(ledger, office.recorder, outside, office.home, office.home.deployment)
-        holder = holder_of(office.home, "watchkeeper")
-        watcher = Watcher(desk, holder, office.home, every=EVERY)
+        store: Any = KillingStore(session.ledger.store, answers, trigger)
+        ledger = Ledger(store, session.ledger.scrubber)
+        outside: Any = KillingOutside(session.adapters, trigger)
+        services = Services(
+            ledger, session.recorder, outside, session.home, session.home.deployment
+        )
+        holder = holder_of(session.home, "watchkeeper")
+        watcher = Watcher(services, holder, session.home, every=EVERY)
         watcher.run(threading.Event(), idle)
     return 0
 
@@ -241,7 +243,7 @@ def newest_by_text(run: Run, check: CheckRecorded) -> Checkpoint | None:
     return max(there, key=lambda checkpoint: checkpoint.path, default=None)
 
 
-def relaunch_submitting_first(desk: Desk, run: Run, token: int) -> bool:
+def relaunch_submitting_first(services: Services, run: Run, token: int) -> bool:
     """Planted: submit under an id made now, and record the request only afterwards."""
     assert isinstance(run.phase, Interrupted), "only an interrupted run is relaunched"
     decision = run.phase.decision
@@ -256,12 +258,12 @@ def relaunch_submitting_first(desk: Desk, run: Run, token: int) -> bool:
         resume_from=decision.resume_path,
         resume_step=decision.resume_step,
     )
-    desk.outside.orchestrator(contract).submit(job_spec(plan))
+    services.outside.orchestrator(contract).submit(job_spec(plan))
     known = Known(logbook=logbook_on_record(""))
     facts = read_gate_facts(
-        desk.outside, contract, decision.resume_path, known, desk.ledger.scrubber
+        services.outside, contract, decision.resume_path, known, services.ledger.scrubber
     )
     command = Relaunch(
         now=clock.now(), actor=SERVICE, token=token, submission_id=fresh, facts=facts
     )
-    return isinstance(desk.ledger.handle(run.slug, command), Handled)
+    return isinstance(services.ledger.handle(run.slug, command), Handled)

@@ -12,7 +12,7 @@ from watchkeeper.adapters.cli.common import (
     home_option,
     json_errors,
     known_run,
-    open_office,
+    open_session,
     say,
 )
 from watchkeeper.domain.rules.health.seen_checkpoints import is_own_checkpoint
@@ -39,14 +39,14 @@ _HEADS = ("step", "kind", "state", "judged", "lineage", "size", "age", "reason")
 @json_errors
 def checkpoints(run: str, no_sizes: bool, home: Path, as_json: bool) -> None:
     """List RUN's checkpoints as they are now, in numeric order, with what stands against each."""
-    with open_office(home, reading=True) as office:
-        known = known_run(office.ledger, run)
+    with open_session(home, reading=True) as session:
+        known = known_run(session.ledger, run)
         contract = contract_of(known)
         root = checkpoint_root_of(contract)
-        listed = office.adapters.checkpoints(contract).list_checkpoints(root).checkpoints
+        listed = session.adapters.checkpoints(contract).list_checkpoints(root).checkpoints
         paths = [one.path for one in listed]
         sizes = [None for _ in paths] if no_sizes else measure(paths)
-        validated = _validated(office.ledger.store, run)
+        validated = _validated(session.ledger.store, run)
         rows = [
             _row(known, contract, found, size, validated.get(found.path))
             for found, size in zip(listed, sizes, strict=True)

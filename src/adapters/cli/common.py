@@ -47,7 +47,7 @@ from watchkeeper.ports.sources import Unavailable
 from watchkeeper.ports.views import ViewsFailure
 from watchkeeper.services.ledger.group_commit import Committer
 from watchkeeper.services.ledger.ledger import Handled, Ledger
-from watchkeeper.services.services import Desk
+from watchkeeper.services.services import Services
 from watchkeeper.services.views.rebuild import BuildHeld
 from watchkeeper.services.watch.loop import settle
 
@@ -92,7 +92,7 @@ def actor_option(command: Callable[Parameters, Returned]) -> Callable[Parameters
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
+class Session:
     """An open home with everything that a command needs.
 
     Attributes:
@@ -110,15 +110,15 @@ class Office:
     at_rest: bool
 
     @property
-    def desk(self) -> Desk:
+    def services(self) -> Services:
         """What the acts work with."""
-        return Desk(self.ledger, self.recorder, self.adapters, self.home, self.home.deployment)
+        return Services(self.ledger, self.recorder, self.adapters, self.home, self.home.deployment)
 
 
 @contextmanager
-def open_office(
+def open_session(
     path: Path, *, create: bool = False, reading: bool = False
-) -> Generator[Office, None, None]:
+) -> Generator[Session, None, None]:
     """Open a home for the length of a command.
 
     Args:
@@ -140,7 +140,7 @@ def open_office(
         if own:
             home.ledger_made.write_text(f"{name_of_ledger(home)}\n", encoding="utf-8")
         made = Ledger(committer, scrubber)
-        yield Office(home, made, opened.recorder, Adapters(home), opened.at_rest)
+        yield Session(home, made, opened.recorder, Adapters(home), opened.at_rest)
 
 
 def store_of(home: Home) -> str:
@@ -184,15 +184,15 @@ def _unknown(ledger: Ledger, refused: Refused, slug: str) -> Leave:
     return Leave(f"refused ({refused.refusal.name}): {refused.sentence}{near}", 3)
 
 
-def handle(office: Office, slug: str, command: RunCommand) -> Handled:
+def handle(session: Session, slug: str, command: RunCommand) -> Handled:
     """Handle a command.
 
     Raises:
         Leave: A rule refuses it.
     """
-    outcome = office.ledger.handle(slug, command)
+    outcome = session.ledger.handle(slug, command)
     if isinstance(outcome, Refused) and outcome.refusal is Refusal.RUN_UNKNOWN:
-        raise _unknown(office.ledger, outcome, slug)
+        raise _unknown(session.ledger, outcome, slug)
     return not_refused(outcome)
 
 
@@ -217,7 +217,7 @@ def refusal(refused: Refused) -> Leave:
     return Leave(f"refused ({refused.refusal.name}): {refused.sentence}", code, more)
 
 
-def act_if_alone(office: Office, slug: str) -> str:
+def act_if_alone(session: Session, slug: str) -> str:
     """Act for a run here and now unless a watch of this home does; say which.
 
     Another command that acts for the home is waited for, up to `SETTLE_LIMIT`.
@@ -225,8 +225,8 @@ def act_if_alone(office: Office, slug: str) -> str:
     Returns:
         A sentence for the person who waits.
     """
-    run = office.ledger.run(slug)
-    here = holder_of(office.home, "")
+    run = session.ledger.run(slug)
+    here = holder_of(session.home, "")
     if isinstance(run, Run) and held_elsewhere(run.watch, here, clock.now()):
         # Only the holder acts outside: two homes that act for one run would race each other.
         return f"the watch of {held_elsewhere(run.watch, here, clock.now())} takes it from here"
@@ -234,8 +234,8 @@ def act_if_alone(office: Office, slug: str) -> str:
     deadline = clock.Deadline.after(SETTLE_LIMIT)
     while True:
         try:
-            with watch_lock(office.home):
-                settle(office.desk, slug, SETTLE_LIMIT)
+            with watch_lock(session.home):
+                settle(session.services, slug, SETTLE_LIMIT)
             break
         except HomeInUse as error:
             if error.is_watch:
@@ -246,11 +246,11 @@ def act_if_alone(office: Office, slug: str) -> str:
                     "the next `watchkeeper watch` does it"
                 )
         clock.sleep(min(backoff.next_wait(), deadline.remaining()))
-    failing = office.ledger.effects(slug).failing
+    failing = session.ledger.effects(slug).failing
     if failing:
         first = next(iter(failing.values()))
         return f"recorded; {first.effect} did not get through yet: {first.reason}"
-    run = office.ledger.run(slug)
+    run = session.ledger.run(slug)
     if isinstance(run, Run) and run.watch.kept_for and is_held(run.watch, clock.now()):
         return f"recorded; the watch is kept for {run.watch.kept_for}, who acts for its job"
     return "recorded and carried out; no watch runs: `watchkeeper watch`"

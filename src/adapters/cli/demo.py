@@ -20,11 +20,11 @@ import click
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
     Leave,
-    Office,
+    Session,
     handle,
     holder_of,
     not_refused,
-    open_office,
+    open_session,
     say,
     store_of,
 )
@@ -242,35 +242,35 @@ def _made_up_key() -> Generator[None, None, None]:
 
 def _guide(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[str, Any]:
     home, scene = _set_up(folder, cast, teller, stack)
-    office = stack.enter_context(open_office(home.path, create=True))
-    stack.callback(_stop_what_lives, office, teller)
-    load("cli.tour", "take_tour")(office, scene, stack)
+    session = stack.enter_context(open_session(home.path, create=True))
+    stack.callback(_stop_what_lives, session, teller)
+    load("cli.tour", "take_tour")(session, scene, stack)
     report = Report([], [])
-    audit(office.ledger.store, office.adapters, report, remotes=True)
-    return summary_of(office, scene, report, teller)
+    audit(session.ledger.store, session.adapters, report, remotes=True)
+    return summary_of(session, scene, report, teller)
 
 
 def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[str, Any]:
     home, scene = _set_up(folder, cast, teller, stack)
-    office = stack.enter_context(open_office(home.path, create=True))
+    session = stack.enter_context(open_session(home.path, create=True))
     stack.enter_context(watch_lock(home, "watch"))
-    stack.callback(_stop_what_lives, office, teller)
-    log_to(office)
-    with narrated(office, _told_by(teller)), _signals(office, scene, cast, teller):
-        _launch(office, scene, teller)
+    stack.callback(_stop_what_lives, session, teller)
+    log_to(session)
+    with narrated(session, _told_by(teller)), _signals(session, scene, cast, teller):
+        _launch(session, scene, teller)
         _strike(scene, cast.fault, teller, stack)
         deadline = clock.Deadline.after(LIMIT)
         with told_to_stop() as stop:
-            watcher = Watcher(office.desk, holder_of(home, "watchkeeper"), home)
+            watcher = Watcher(session.services, holder_of(home, "watchkeeper"), home)
             rule = LIVE_FAULTS.get(cast.fault, "")
             watcher.run(stop, lambda runs: deadline.expired() or idle(runs) or _found(runs, rule))
     if stop.is_set():
         raise KeyboardInterrupt
     report = Report([], [])
-    audit(office.ledger.store, office.adapters, report, remotes=True)
-    told = summary_of(office, scene, report, teller)
+    audit(session.ledger.store, session.adapters, report, remotes=True)
+    told = summary_of(session, scene, report, teller)
     if cast.by_signals:
-        told["by_signals"] = load("cli.demo_signals", "compared")(office, scene)
+        told["by_signals"] = load("cli.demo_signals", "compared")(session, scene)
     return told
 
 
@@ -293,13 +293,13 @@ def _found(runs: dict[str, Run], rule: str) -> bool:
 
 
 def _signals(
-    office: Office, scene: Scene, cast: Cast, teller: Teller
+    session: Session, scene: Scene, cast: Cast, teller: Teller
 ) -> AbstractContextManager[None]:
     """Return what hears and tells by Pub/Sub for the length of a block, where that is asked for."""
     if not cast.by_signals:
         return nullcontext()
     made: AbstractContextManager[None] = load("cli.demo_signals", "heard_and_told")(
-        office, scene, teller.tell
+        session, scene, teller.tell
     )
     return made
 
@@ -318,7 +318,7 @@ def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple
     add_human(home.principals, "demo", "the demo itself, simulating a DRI")
     teller.tell(f"home {home.path}")
     part = OrchestratorPart(kind="local", address=str(home.jobs), cluster="demo")
-    session = None
+    session_dir = None
     if cast.orchestrator == "ray":
         teller.tell("starting a Ray cluster on this machine")
         try:
@@ -332,7 +332,7 @@ def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple
             raise Leave(f"Ray did not start on this machine: {error}; {instead}", 2) from error
         stack.callback(head.stop)
         part = OrchestratorPart(kind="ray", address=head.address, cluster="demo")
-        session = head.directory / "session_latest"
+        session_dir = head.directory / "session_latest"
         teller.tell(f"Ray is up: {head.address}")
     scene = set_scene(
         folder / "demo",
@@ -340,25 +340,25 @@ def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple
         part,
         tracker=cast.tracker,
         wandb_url=cast.wandb_url,
-        heard=load("cli.demo_signals", "heard")(session) if cast.by_signals else None,
+        heard=load("cli.demo_signals", "heard")(session_dir) if cast.by_signals else None,
         harmed=cast.fault in LIVE_FAULTS,
     )
     teller.tell(f"git remote {scene.code.remote}, contract {scene.contract_file}")
     return home, scene
 
 
-def _launch(office: Office, scene: Scene, teller: Teller) -> None:
+def _launch(session: Session, scene: Scene, teller: Teller) -> None:
     """Do what `launch`, `approve` and `launch` again do."""
     person = Actor(principal="demo", kind="human")
     contract = read_contract(scene.contract_file)
-    handle(office, RUN, DraftRun(now=clock.now(), actor=person, contract=contract))
-    held_back = not_refused(request_launch(office.desk, contract, person)).run.preflight
+    handle(session, RUN, DraftRun(now=clock.now(), actor=person, contract=contract))
+    held_back = not_refused(request_launch(session.services, contract, person)).run.preflight
     assert held_back is not None, "a launch request records its preflight"
     teller.tell(f"plan {short(held_back.digest)} is held back: nobody approved it yet (L11)")
     note = "simulated: the demo approves its own run, no person looked at it"
     approval = ApproveLaunch(now=clock.now(), actor=person, digest=held_back.digest, note=note)
-    handle(office, RUN, approval)
-    not_refused(request_launch(office.desk, contract, person))
+    handle(session, RUN, approval)
+    not_refused(request_launch(session.services, contract, person))
 
 
 def _told_by(teller: Teller) -> Tell:
@@ -372,16 +372,16 @@ def _told_by(teller: Teller) -> Tell:
     return tell
 
 
-def _stop_what_lives(office: Office, teller: Teller) -> None:
+def _stop_what_lives(session: Session, teller: Teller) -> None:
     """Leave no job behind, however the demo ends; the end is told to the orchestrator only."""
-    run = office.ledger.run(RUN)
+    run = session.ledger.run(RUN)
     if not isinstance(run, Run) or not run.instances or run.contract is None:
         return
     plan = run.instances[-1].plan
     if live_instance(run) is None and phase_name(run.phase) != "launching":
         return
     teller.tell(f"stopping {plan.submission_id}")
-    orchestrator = office.adapters.orchestrator(run.contract)
+    orchestrator = session.adapters.orchestrator(run.contract)
     with contextlib.suppress(Unavailable):
         orchestrator.stop(plan.submission_id)
         backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=500))

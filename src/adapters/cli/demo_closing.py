@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from watchkeeper.adapters.cli.common import (
-    Office,
+    Session,
     name_of_ledger,
 )
 from watchkeeper.adapters.cli.teller import Teller
@@ -20,11 +20,11 @@ from watchkeeper.projections.figures import count
 from watchkeeper.services.ledger.verify import Report
 
 
-def summary_of(office: Office, scene: Scene, report: Report, teller: Teller) -> dict[str, Any]:
+def summary_of(session: Session, scene: Scene, report: Report, teller: Teller) -> dict[str, Any]:
     """Return what came of the demo, as `--json` prints it."""
-    run = office.ledger.run(RUN)
+    run = session.ledger.run(RUN)
     assert isinstance(run, Run), "the demo's own run can be read"
-    events = office.ledger.history(RUN)
+    events = session.ledger.history(RUN)
     failures = [e.data for e in events if isinstance(e.data, FailureClassified)]
     decisions = [e.data for e in events if isinstance(e.data, DecisionMade)]
     return {
@@ -47,8 +47,8 @@ def summary_of(office: Office, scene: Scene, report: Report, teller: Teller) -> 
         "questions": [q.name for q in run.questions.values()],
         "seal": run.phase.tag if isinstance(run.phase, Sealed) else None,
         "logbook": f"{scene.code.remote}:main:{logbook_path_of(scene.contract)}",
-        "home": str(office.home.path),
-        "ledger": name_of_ledger(office.home),
+        "home": str(session.home.path),
+        "ledger": name_of_ledger(session.home),
         "events": run.version,
         "elapsed_s": round(teller.elapsed_s(), 1),
         "fault_log": str(scene.fault_log),

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from watchkeeper.adapters.cli.common import Leave, Office
+from watchkeeper.adapters.cli.common import Leave, Session
 from watchkeeper.adapters.cli.listening import listening
 from watchkeeper.adapters.cli.publishing import chosen, published
 from watchkeeper.adapters.demo.scene import RUN, Heard, Scene
@@ -85,9 +85,9 @@ def check_emulator(orchestrator: str) -> None:
         raise Leave(f"{says}; start the emulator, or correct the address", 2) from error
 
 
-def heard(session: Path | None) -> Heard:
+def heard(session_dir: Path | None) -> Heard:
     """Return how a scene is heard of by signals."""
-    return Heard(CADENCE, (bucket_root(RUN),), session)
+    return Heard(CADENCE, (bucket_root(RUN),), session_dir)
 
 
 def open_lines(deployment: str) -> Lines:
@@ -118,16 +118,16 @@ def open_lines(deployment: str) -> Lines:
 
 @contextmanager
 def heard_and_told(
-    office: Office, scene: Scene, tell: Callable[[str], None]
+    session: Session, scene: Scene, tell: Callable[[str], None]
 ) -> Generator[None, None, None]:
     """Run bridge, bucket, consumer, publisher and a printing subscriber for a block.
 
     Args:
-        office: The demo's home.
+        session: The demo's home.
         scene: Contract and folders.
         tell: Tells one line to whoever watches the demo.
     """
-    lines = open_lines(office.home.deployment)
+    lines = open_lines(session.home.deployment)
     contract = scene.contract
     checkpoints = Path(contract.output_root) / "checkpoints"
     with ExitStack() as stack:
@@ -152,15 +152,15 @@ def heard_and_told(
         tell("a bridge publishes what Ray says to Pub/Sub; a bucket notifies of its checkpoints")
         stack.enter_context(_process(bucket, scene.folder / "bucket.log"))
         stack.enter_context(_printed(lines.reader, tell))
-        stack.enter_context(published(office, chosen([f"pubsub://{lines.events}"])))
-        stack.enter_context(listening(office, [lines.watch]))
+        stack.enter_context(published(session, chosen([f"pubsub://{lines.events}"])))
+        stack.enter_context(listening(session, [lines.watch]))
         tell(f"the watch polls every {CADENCE.total_seconds():.0f} s only, and reads {lines.watch}")
         yield
 
 
-def compared(office: Office, scene: Scene) -> dict[str, Any]:
+def compared(session: Session, scene: Scene) -> dict[str, Any]:
     """Say how soon a kill was decided on, and when the next poll would have been."""
-    events = office.ledger.history(RUN)
+    events = session.ledger.history(RUN)
     heard = [e for e in events if isinstance(e.data, SignalReceived)]
     failures = [e for e in events if isinstance(e.data, FailureClassified)]
     found: dict[str, Any] = {"signals": len(heard)}

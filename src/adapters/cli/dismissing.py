@@ -7,11 +7,11 @@ import click
 from watchkeeper.adapters.bad_input import visible
 from watchkeeper.adapters.cli.common import (
     Leave,
-    Office,
+    Session,
     actor_option,
     home_option,
     json_errors,
-    open_office,
+    open_session,
     refusal,
     say,
     who,
@@ -26,13 +26,13 @@ from watchkeeper.services.signals.inbound import TEXT_MAX
 _WHERE = "`watchkeeper signals unbound` and `watchkeeper signals quarantine` name those that do"
 
 
-def human(office: Office, principal: str | None) -> Actor:
+def human(session: Session, principal: str | None) -> Actor:
     """Return who acts, where that is a human.
 
     Raises:
         Leave: It is not.
     """
-    actor = who(office.home, principal)
+    actor = who(session.home, principal)
     if actor.kind != "human":
         raise refusal(Refused(Refusal.NOT_A_HUMAN, actor.principal))
     return actor
@@ -56,9 +56,9 @@ def dismiss(
     """Dismiss kept signals or quarantined messages, such as forged ones. Only a human can."""
     if bool(names) is bool(source) or not reason.strip():
         raise Leave("name some or give --source, and say why with --reason", 4)
-    with open_office(home) as office:
-        actor = human(office, principal)
-        box = office.ledger.box()
+    with open_session(home) as session:
+        actor = human(session, principal)
+        box = session.ledger.box()
         chosen = [n for n, one in box.kept.items() if one.signal.source == source]
         for name in names:
             found = [name] if name in box.quarantined else meant(box, name)
@@ -69,6 +69,6 @@ def dismiss(
             names=() if source else tuple(chosen), source=source, reason=reason.strip()[:TEXT_MAX]
         )
         if chosen:
-            office.ledger.record_box(lambda _: [fact], actor)
+            session.ledger.record_box(lambda _: [fact], actor)
     document = {"dismissed": chosen, "source": source}
     say(as_json, document, f"{count(len(chosen), 'entry', 'entries')} dismissed")

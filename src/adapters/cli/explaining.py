@@ -13,7 +13,7 @@ from watchkeeper.adapters.cli.common import (
     home_option,
     json_errors,
     known_run,
-    open_office,
+    open_session,
     say,
 )
 from watchkeeper.adapters.policy_file import read_policy
@@ -38,9 +38,9 @@ def why(run: str, seq: int | None, rule: bool, home: Path, as_json: bool) -> Non
     explained, else the newest decision, finding or block, else the newest check. A success is
     followed by the end before it.
     """
-    with open_office(home, reading=True) as office:
-        known = known_run(office.ledger, run)
-        history = office.ledger.history(run)
+    with open_session(home, reading=True) as session:
+        known = known_run(session.ledger, run)
+        history = session.ledger.history(run)
         if seq is not None and seq > len(history):
             raise Leave(f"SEQ {seq}: expected an event from 1 to {len(history)}", 3)
         asked = (seq,) if seq else to_explain(known, history)
@@ -73,10 +73,10 @@ def whatif(run: str, policy: Path, home: Path, as_json: bool) -> None:
     otherwise in any case. RUN's contract file is taken for its policy as it is today; an empty FILE
     asks for the second alone. A key that cannot be tried on recorded checks is refused.
     """
-    with open_office(home, reading=True) as office:
-        known = known_run(office.ledger, run)
+    with open_session(home, reading=True) as session:
+        known = known_run(session.ledger, run)
         tried = read_policy(policy, contract_of(known))
-        history = office.ledger.history(run)
+        history = session.ledger.history(run)
         own = rejudge(run, history)
         found = compared(own, rejudge(run, history, tried.change) if tried.change else own)
         document = {

@@ -17,7 +17,7 @@ from watchkeeper.adapters.cli.common import (
     json_errors,
     known_run,
     not_refused,
-    open_office,
+    open_session,
     refusal,
     say,
     who,
@@ -55,27 +55,27 @@ def handover(
     """
     if not to.strip() or any(c.isspace() for c in to):
         raise Leave("--to: expected a principal's name without spaces, such as alice", 4)
-    with open_office(home) as office:
-        known_run(office.ledger, run)
-        listed = read_principals(office.home.principals)
+    with open_session(home) as session:
+        known_run(session.ledger, run)
+        listed = read_principals(session.home.principals)
         if to not in (*listed, SERVICE.principal):
             near = did_you_mean(to, listed)
-            raise Leave(f"--to {to}: {office.home.principals} has no such principal.{near}", 3)
-        actor = who(office.home, principal)
+            raise Leave(f"--to {to}: {session.home.principals} has no such principal.{near}", 3)
+        actor = who(session.home, principal)
         command = HandOver(
             now=clock.now(),
             actor=actor,
             to=to,
-            here=holder_of(office.home, actor.principal),
+            here=holder_of(session.home, actor.principal),
             force=force,
             note=note,
         )
-        handled = handle(office, run, command)
+        handled = handle(session, run, command)
         given = handled.events[-1].data
         assert isinstance(given, WatchHandedOver), "a handover records itself"
-        act_if_alone(office, run)
+        act_if_alone(session, run)
         document = {"run": run, **given.model_dump(mode="json")}
-        watched = is_watched(office.home)
+        watched = is_watched(session.home)
         say(as_json, document, render_handover(run, given, is_watched=watched))
 
 
@@ -87,11 +87,11 @@ def handover(
 @json_errors
 def decline(run: str, reason: str, home: Path, as_json: bool, principal: str | None) -> None:
     """End the watch over RUN for good; the job is left as it is. Only a human can."""
-    with open_office(home) as office:
-        known_run(office.ledger, run)
-        actor = who(office.home, principal)
-        handle(office, run, DeclineWatch(now=clock.now(), actor=actor, reason=reason))
-        says = act_if_alone(office, run)
+    with open_session(home) as session:
+        known_run(session.ledger, run)
+        actor = who(session.home, principal)
+        handle(session, run, DeclineWatch(now=clock.now(), actor=actor, reason=reason))
+        says = act_if_alone(session, run)
         text = f"{run}: nobody watches it from here; to watch on: watchkeeper watch {run} --force"
         say(as_json, {"run": run, "declined": reason, "says": says}, text)
 
@@ -132,13 +132,13 @@ def announce(
     In the window of a pause, swap or maintenance nothing relaunches by itself. Only a human can
     announce; anyone can say with --end that an act is over.
     """
-    with open_office(home) as office:
-        known_run(office.ledger, run)
-        actor = who(office.home, principal)
+    with open_session(home) as session:
+        known_run(session.ledger, run)
+        actor = who(session.home, principal)
         now = clock.now()
         if act:
-            handle(office, run, EndAct(now=now, actor=actor, act=act, reason=reason))
-            says = act_if_alone(office, run)
+            handle(session, run, EndAct(now=now, actor=actor, act=act, reason=reason))
+            says = act_if_alone(session, run)
             document = {"run": run, "act": act, "over": True, "says": says}
             say(as_json, document, f"{run}: {act} is over; every finding alarms again; {says}")
             return
@@ -155,13 +155,13 @@ def announce(
             expects=tuple(rule.upper() for rule in expects),
             reason=reason,
         )
-        outcome = office.ledger.handle(run, command)
+        outcome = session.ledger.handle(run, command)
         if isinstance(outcome, Refused) and outcome.refusal is Refusal.RULE_NOT_EXPECTABLE:
             raise _not_expectable(outcome, expects)
         handled = not_refused(outcome)
         announced = handled.events[-1].data
         assert isinstance(announced, PlannedActAnnounced), "an announcement records itself"
-        says = act_if_alone(office, run)
+        says = act_if_alone(session, run)
         document = {"run": run, **announced.model_dump(mode="json"), "says": says}
         say(as_json, document, f"{run}: announced {describe_act(announced)}; {says}")
 

@@ -15,7 +15,7 @@ from watchkeeper.adapters.cli.common import (
     json_errors,
     known_run,
     not_refused,
-    open_office,
+    open_session,
     say,
     who,
 )
@@ -55,12 +55,12 @@ def revise(
     The old entry stays. Later decisions, restart budget and comparisons read the new cause; an end
     that nobody has gone on from is decided anew.
     """
-    with open_office(home) as office:
-        known_run(office.ledger, run)
-        actor = who(office.home, principal)
+    with open_session(home) as session:
+        known_run(session.ledger, run)
+        actor = who(session.home, principal)
         command = Revise(now=clock.now(), actor=actor, failure=failure, cause=cause, reason=reason)
-        handled = handle(office, run, command)
-        says = act_if_alone(office, run)
+        handled = handle(session, run, command)
+        says = act_if_alone(session, run)
         decided = [e.data for e in handled.events if isinstance(e.data, DecisionMade)]
         then = f"; decided anew: {decided[-1].because}" if decided else ""
         recorded = [{"seq": e.version, "topic": e.data.topic} for e in handled.events]
@@ -94,12 +94,12 @@ def fix(
     """
     if not _SHA.fullmatch(sha):
         raise Leave(f"--sha {sha}: expected a full commit id, 40 lower-case hex digits", 4)
-    with open_office(home) as office:
-        known = known_run(office.ledger, run)
-        actor = who(office.home, principal)
+    with open_session(home) as session:
+        known = known_run(session.ledger, run)
+        actor = who(session.home, principal)
         built = (bundle, container)
-        handled = not_refused(report_fix(office.desk, known, sha, actor, reason, built=built))
-        says = act_if_alone(office, run)
+        handled = not_refused(report_fix(session.services, known, sha, actor, reason, built=built))
+        says = act_if_alone(session, run)
         [fixed] = [e.data for e in handled.events if isinstance(e.data, FixPushed)]
         recorded = [{"seq": e.version, "topic": e.data.topic} for e in handled.events]
         document = {"run": run, "sha": sha, "changed": list(fixed.changed), "recorded": recorded}

@@ -8,7 +8,7 @@ import click
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
     Leave,
-    Office,
+    Session,
     act_if_alone,
     actor_option,
     handle,
@@ -17,7 +17,7 @@ from watchkeeper.adapters.cli.common import (
     known_run,
     leave_quietly,
     not_refused,
-    open_office,
+    open_session,
     say,
     who,
 )
@@ -54,22 +54,22 @@ def launch(
 ) -> None:
     """Hold CONTRACT against the launch rules and, when nothing blocks, launch it."""
     promised = read_contract(contract)
-    with open_office(home) as office:
-        actor = who(office.home, principal)
-        run = office.ledger.run(promised.run)
+    with open_session(home) as session:
+        actor = who(session.home, principal)
+        run = session.ledger.run(promised.run)
         if isinstance(run, Unreadable):
             raise Leave(f"{promised.run} after event {run.version}: {run.why}", 1)
         if dry_run:
-            plan, findings = _rehearse(office, run, promised, actor)
+            plan, findings = _rehearse(session, run, promised, actor)
         else:
-            plan, findings = _launch(office, run, promised, actor)
+            plan, findings = _launch(session, run, promised, actor)
         blocked = blocks(findings)
         says = "recorded; nothing was launched"
         if dry_run:
             says = f"nothing was recorded; `watchkeeper launch {contract}` records the plan"
         if not blocked and not dry_run:
-            says = act_if_alone(office, promised.run)
-        after = office.ledger.run(promised.run)
+            says = act_if_alone(session, promised.run)
+        after = session.ledger.run(promised.run)
         document: dict[str, Any] = {
             "run": promised.run,
             "plan": short(plan_digest(plan)),
@@ -82,21 +82,21 @@ def launch(
             "says": says,
         }
         page = render_gate(promised, plan, findings, everything=everything)
-        refused = "" if blocked or dry_run else _refused(office, promised.run)
+        refused = "" if blocked or dry_run else _refused(session, promised.run)
         if refused:
             document["says"] = says = f"NOT LAUNCHED: the orchestrator refused it: {refused}"
         # What L1 refuses as a secret is not shown either.
-        clean, _ = scrub_json(office.ledger.scrubber, document)
-        told = scrub(office.ledger.scrubber, f"{page}\n\n{says}").text
+        clean, _ = scrub_json(session.ledger.scrubber, document)
+        told = scrub(session.ledger.scrubber, f"{page}\n\n{says}").text
         say(as_json, cast("dict[str, Any]", clean), told)
         if blocked or refused:
             leave_quietly(3)
 
 
-def _refused(office: Office, slug: str) -> str:
+def _refused(session: Session, slug: str) -> str:
     """Return why the orchestrator did not take the job that was just asked for; empty if it did."""
-    newest = office.ledger.run(slug).version
-    last = [event.data for event in office.ledger.history(slug, after=max(0, newest - 3))]
+    newest = session.ledger.run(slug).version
+    last = [event.data for event in session.ledger.history(slug, after=max(0, newest - 3))]
     return next((fact.reason for fact in last if isinstance(fact, LaunchRefused)), "")
 
 
@@ -105,9 +105,9 @@ def _phase(run: Run | Unreadable) -> str:
 
 
 def _rehearse(
-    office: Office, run: Run, promised: Contract, actor: Actor
+    session: Session, run: Run, promised: Contract, actor: Actor
 ) -> tuple[LaunchPlan, tuple[GateFinding, ...]]:
-    plan, facts = read_first_plan(office.desk, promised)
+    plan, facts = read_first_plan(session.services, promised)
     same = run.contract == promised
     held = run if same else Run(promised.run)
     now = clock.now()
@@ -126,16 +126,16 @@ def _rehearse(
 
 
 def _launch(
-    office: Office, run: Run, promised: Contract, actor: Actor
+    session: Session, run: Run, promised: Contract, actor: Actor
 ) -> tuple[LaunchPlan, tuple[GateFinding, ...]]:
     """Draft or amend, then ask for the launch; the answer is the recorded preflight."""
     if isinstance(run.phase, Unborn):
-        handle(office, promised.run, DraftRun(now=clock.now(), actor=actor, contract=promised))
+        handle(session, promised.run, DraftRun(now=clock.now(), actor=actor, contract=promised))
     elif isinstance(run.phase, Draft | Cleared) or promised != run.contract:
         # Of a run that was launched it is refused, in words that say how to go on.
         amend = AmendContract(now=clock.now(), actor=actor, contract=promised)
-        handle(office, promised.run, amend)
-    checked = not_refused(request_launch(office.desk, promised, actor)).run.preflight
+        handle(session, promised.run, amend)
+    checked = not_refused(request_launch(session.services, promised, actor)).run.preflight
     assert isinstance(checked, PreflightRecorded), "a launch request records its preflight"
     return checked.plan, checked.findings
 
@@ -151,22 +151,22 @@ def approve(
     run: str, plan: str, note: str, home: Path, as_json: bool, principal: str | None
 ) -> None:
     """Allow the plan of RUN that was last checked. Only a human can."""
-    with open_office(home) as office:
-        known_run(office.ledger, run)
-        actor = who(office.home, principal)
+    with open_session(home) as session:
+        known_run(session.ledger, run)
+        actor = who(session.home, principal)
         command = ApproveLaunch(now=clock.now(), actor=actor, digest=plan, note=note)
-        handled = handle(office, run, command)
+        handled = handle(session, run, command)
         name = handled.run.approvals[-1].name
         if any(isinstance(event.data, RollbackApproved) for event in handled.events):
-            _say_rollback(office, handled.run, name, as_json)
+            _say_rollback(session, handled.run, name, as_json)
             return
         document = {"run": run, "approval": name, "plan": short(handled.run.approvals[-1].digest)}
         text = f"approved as {name} by {actor.principal}; launch it: watchkeeper launch CONTRACT"
         say(as_json, document, text)
 
 
-def _say_rollback(office: Office, run: Run, name: str, as_json: bool) -> None:
-    says = act_if_alone(office, run.slug)
+def _say_rollback(session: Session, run: Run, name: str, as_json: bool) -> None:
+    says = act_if_alone(session, run.slug)
     document = {"run": run.slug, "approval": name, "rollback": True, "says": says}
     text = f"{run.slug}: rollback approved as {name}; its job is ended first; {says}"
     say(as_json, document, text)

@@ -9,11 +9,11 @@ import click
 from watchkeeper.adapters.cli import ledger_figures, ledger_files, ledger_replay
 from watchkeeper.adapters.cli.common import (
     Leave,
-    Office,
+    Session,
     home_option,
     json_errors,
     leave_quietly,
-    open_office,
+    open_session,
     say,
 )
 from watchkeeper.adapters.cli.lagging import view_problems
@@ -47,13 +47,13 @@ def projections(home: Path, as_json: bool) -> None:
     They are kept level by `watch` and `serve`; `ledger catch-up` does it here and now.
     """
     with (
-        open_office(home, reading=True) as office,
-        readable(office.home.path, at_rest=office.at_rest) as folder,
+        open_session(home, reading=True) as session,
+        readable(session.home.path, at_rest=session.at_rest) as folder,
     ):
-        newest = office.ledger.store.newest()
-        found = lags_of(office, folder)
+        newest = session.ledger.store.newest()
+        found = lags_of(session, folder)
         wrong = _wrong(folder, found)
-        shape = live_shape(office.ledger.store.status_rows())
+        shape = live_shape(session.ledger.store.status_rows())
     known = {one.title: one for one in PROJECTIONS}
     rows = [
         (
@@ -105,10 +105,10 @@ def _not_built(found: Sequence[Lag]) -> list[Projection]:
 @json_errors
 def catch_up_command(home: Path, as_json: bool) -> None:
     """Bring every view up to the end of the ledger, as a watch does all the time."""
-    with open_office(home) as office, views_of(office) as views:
-        ledger_figures.level(office, views, as_json)
-        newest = office.ledger.store.newest()
-        wrong = _wrong(office.home.path, lags_of(office, office.home.path))
+    with open_session(home) as session, views_of(session) as views:
+        ledger_figures.level(session, views, as_json)
+        newest = session.ledger.store.newest()
+        wrong = _wrong(session.home.path, lags_of(session, session.home.path))
     lines = [f"every view is level at event {newest:,}", *(f"  wrong  {text}" for text in wrong)]
     say(as_json, {"newest": newest, "wrong": wrong}, "\n".join(lines[1:] if wrong else lines))
     if wrong:
@@ -165,8 +165,8 @@ def _rebuild_view(
     projection: Projection, begin: int, home: Path, as_json: bool
 ) -> tuple[dict[str, Any], str]:
     """Build a view anew; return what is told of it, for programs and for people."""
-    with open_office(home) as office, views_of(office) as views:
-        store = office.ledger.store
+    with open_session(home) as session, views_of(session) as views:
+        store = session.ledger.store
         if begin > store.newest():
             raise Leave(f"--from {begin}: the ledger ends at {store.newest()}", 3)
         with progress(f"building {projection.title}", quiet=as_json) as show:
@@ -197,12 +197,12 @@ def _rebuild_status(home: Path, as_json: bool) -> tuple[dict[str, Any], str]:
         What is told of it, for programs and for people.
     """
     with (
-        open_office(home) as office,
-        views_of(office) as views,
+        open_session(home) as session,
+        views_of(session) as views,
         progress("building status", quiet=as_json) as show,
     ):
         try:
-            done = rebuild_status(office.ledger.store, views, HOLDER, told=show)
+            done = rebuild_status(session.ledger.store, views, HOLDER, told=show)
         except BuildHeld as error:
             raise Leave(str(error), 2) from error
     title = f"{STATUS}@{done.shape}"
@@ -222,10 +222,10 @@ def parked() -> None:
 @json_errors
 def list_parked(home: Path, as_json: bool) -> None:
     """List parked events, oldest first. Exit 1 when there is one."""
-    with open_office(home, reading=True) as office, views_to_read(office) as views:
+    with open_session(home, reading=True) as session, views_to_read(session) as views:
         now = [build for build in views.builds() if build.state is not BuildState.OLD]
         titles = {build.id: build.title for build in now}
-        rows = [_row(titles, one, office) for one in views.parked() if one.build in titles]
+        rows = [_row(titles, one, session) for one in views.parked() if one.build in titles]
     lines = [f"{count(len(rows), 'stream')} parked"]
     if rows:
         heads = ("view", "stream", "event", "position", "waiting", "tries", "why")
@@ -237,8 +237,8 @@ def list_parked(home: Path, as_json: bool) -> None:
         leave_quietly(1)
 
 
-def _row(titles: dict[int, str], one: Parked, office: Office) -> dict[str, Any]:
-    version, _ = office.ledger.store.head(one.stream)
+def _row(titles: dict[int, str], one: Parked, session: Session) -> dict[str, Any]:
+    version, _ = session.ledger.store.head(one.stream)
     return {
         "projection": titles[one.build],
         "stream": one.stream,
@@ -260,17 +260,17 @@ def retry_parked(runs: tuple[str, ...], home: Path, as_json: bool) -> None:
 
     A watch does it whenever it starts. Exit 1 when some are still parked.
     """
-    with open_office(home) as office, views_of(office) as views:
-        _refuse_not_parked(runs, sorted({one.stream for one in views.parked()}), office)
+    with open_session(home) as session, views_of(session) as views:
+        _refuse_not_parked(runs, sorted({one.stream for one in views.parked()}), session)
         chosen = _of_runs(runs)
-        released, left = retry_all(office.ledger.store, views, by_title(PROJECTIONS), chosen)
+        released, left = retry_all(session.ledger.store, views, by_title(PROJECTIONS), chosen)
     text = f"{count(released, 'stream')} taken in, {left} still parked"
     say(as_json, {"released": released, "parked": left}, text)
     if left:
         leave_quietly(1)
 
 
-def _refuse_not_parked(runs: tuple[str, ...], streams: list[str], office: Office) -> None:
+def _refuse_not_parked(runs: tuple[str, ...], streams: list[str], session: Session) -> None:
     parked_names = {name for stream in streams for name in (stream, stream.partition("/")[2])}
     strange = [name for name in runs if name not in parked_names]
     if not strange:
@@ -283,13 +283,13 @@ def _refuse_not_parked(runs: tuple[str, ...], streams: list[str], office: Office
     views = newest_of(PROJECTIONS)
     if any(name.partition("@")[0] in {*views, STATUS} for name in strange):
         there += "; a view is no run: `watchkeeper ledger rebuild VIEW` builds it anew"
-    elif not any(_is_stream(name, office) for name in strange):
+    elif not any(_is_stream(name, session) for name in strange):
         there += "; no run of this ledger has this name, see `watchkeeper status`"
     raise Leave(f"{names}: no event of it is parked{there}", 3)
 
 
-def _is_stream(name: str, office: Office) -> bool:
-    store = office.ledger.store
+def _is_stream(name: str, session: Session) -> bool:
+    store = session.ledger.store
     return any(store.head(stream)[0] for stream in (name, f"run/{name}"))
 
 

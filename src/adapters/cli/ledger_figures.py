@@ -10,10 +10,10 @@ import click
 
 from watchkeeper.adapters.cli.common import (
     Leave,
-    Office,
+    Session,
     home_option,
     json_errors,
-    open_office,
+    open_session,
     say,
 )
 from watchkeeper.adapters.cli.progress import progress
@@ -33,9 +33,9 @@ from watchkeeper.services.views.rebuild import catch_up
 _SHOWN = 10
 
 
-def level(office: Office, views: Views, as_json: bool) -> None:
+def level(session: Session, views: Views, as_json: bool) -> None:
     """Bring every view up to the end of the ledger, and show how far it is."""
-    store = office.ledger.store
+    store = session.ledger.store
     with progress("catching up", quiet=as_json) as show:
         while not catch_up(store, views, PROJECTIONS, limit=timedelta(milliseconds=200)):
             builds = views.builds()
@@ -90,11 +90,11 @@ def live(views: Views, name: str) -> Shown:
 @json_errors
 def stats(last: int, home: Path, as_json: bool) -> None:
     """Show how much the ledger holds: events and bytes, by topic, and the largest runs."""
-    with open_office(home, reading=True) as office, views_to_read(office) as views:
-        level(office, views, as_json)
+    with open_session(home, reading=True) as session, views_to_read(session) as views:
+        level(session, views, as_json)
         begin, rows, waiting = live(views, SIZES.name)
-        kind = office.ledger.store.kind
-        file = office.home.ledger
+        kind = session.ledger.store.kind
+        file = session.home.ledger
         size = file.stat().st_size if kind == "sqlite" else None
     streams = _largest(rows, STREAM)
     topics = _largest(rows, TOPIC)
@@ -157,8 +157,8 @@ def _cells(name: str, row: Mapping[str, int]) -> tuple[str, ...]:
 @json_errors
 def weeks(last: int, home: Path, as_json: bool) -> None:
     """Show what happened week by week: interruptions by cause, decisions, questions, findings."""
-    with open_office(home, reading=True) as office, views_to_read(office) as views:
-        level(office, views, as_json)
+    with open_session(home, reading=True) as session, views_to_read(session) as views:
+        level(session, views, as_json)
         begin, rows, waiting = live(views, WEEKS.name)
     found: dict[str, list[dict[str, Any]]] = {}
     for key, row in sorted(rows.items()):

@@ -12,7 +12,7 @@ from watchkeeper.adapters.cli.common import (
     Leave,
     home_option,
     json_errors,
-    open_office,
+    open_session,
     say,
     store_of,
 )
@@ -54,9 +54,9 @@ def export_command(runs: tuple[str, ...], output: str, home: Path, as_json: bool
     PostgreSQL. A watch may run; what it appends meanwhile is left out. Exit 1 when a chain is
     broken: all is written, and no import takes it.
     """
-    with open_office(home, reading=True) as office:
-        store = office.ledger.store
-        known = office.ledger.slugs()
+    with open_session(home, reading=True) as session:
+        store = session.ledger.store
+        known = session.ledger.slugs()
         for slug in runs:
             if slug not in known:
                 near = did_you_mean(slug, known)
@@ -106,8 +106,8 @@ def import_command(file: Path, home: Path, as_json: bool) -> None:
     """
     if not file.is_file():
         raise Leave(f"{file}: there is no such file", 4)
-    with open_office(home, create=True) as office, views_of(office) as views:
-        store = office.ledger.store
+    with open_session(home, create=True) as session, views_of(session) as views:
+        store = session.ledger.store
         try:
             with reading(file) as lines:
                 summary = check_export(lines)

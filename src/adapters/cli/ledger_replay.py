@@ -11,7 +11,7 @@ from watchkeeper.adapters.cli.common import (
     home_option,
     json_errors,
     leave_quietly,
-    open_office,
+    open_session,
     say,
 )
 from watchkeeper.adapters.cli.export_file import aside, reading
@@ -89,10 +89,10 @@ def _histories(
     runs: tuple[str, ...], file: Path | None, home: Path
 ) -> Generator[tuple[int, Iterator[History]], None, None]:
     if file is None:
-        with open_office(home, reading=True) as office:
-            known = office.ledger.slugs()
+        with open_session(home, reading=True) as session:
+            known = session.ledger.slugs()
             _expect(runs, known)
-            yield len(runs or known), histories(office.ledger.store, runs or known)
+            yield len(runs or known), histories(session.ledger.store, runs or known)
         return
     with aside() as kept:
         try:

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Leave, Office
+from watchkeeper.adapters.cli.common import Leave, Session
 from watchkeeper.adapters.cli.viewing import views_of
 from watchkeeper.adapters.listening import Board
 from watchkeeper.adapters.load import load
@@ -56,23 +56,23 @@ def parser() -> Parse:
     return made
 
 
-def inbox_of(office: Office) -> Inbox:
+def inbox_of(session: Session) -> Inbox:
     """Return the way in for signals of an open home."""
 
     def known() -> Known:
-        return known_by(lambda: views_of(office), office.ledger.store)
+        return known_by(lambda: views_of(session), session.ledger.store)
 
-    return Inbox(office.ledger, office.recorder, office.home, parser(), known)
+    return Inbox(session.ledger, session.recorder, session.home, parser(), known)
 
 
 @contextmanager
-def listening(office: Office, subscriptions: Sequence[str]) -> Generator[None, None, None]:
+def listening(session: Session, subscriptions: Sequence[str]) -> Generator[None, None, None]:
     """Read subscriptions for the length of a block; what is in hand at its end is finished."""
     if not subscriptions:
         yield
         return
-    inbox = inbox_of(office)
-    board = Board(office.home.write_signals, _LOG.warning)
+    inbox = inbox_of(session)
+    board = Board(session.home.write_signals, _LOG.warning)
     make = load("pubsub.consumer", "Consumer")
     consumers: list[Any] = [make(name, inbox.take, board) for name in subscriptions]
     deadline = load("pubsub.consumer", "DRAIN_LIMIT")

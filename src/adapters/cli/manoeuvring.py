@@ -15,7 +15,7 @@ from watchkeeper.adapters.cli.common import (
     json_errors,
     known_run,
     not_refused,
-    open_office,
+    open_session,
     say,
     who,
 )
@@ -53,13 +53,13 @@ def adopt(
     watched, recovered and sealed like any other.
     """
     promised = read_contract(contract)
-    with open_office(home) as office:
-        actor = who(office.home, principal)
-        run = office.ledger.run(promised.run)
+    with open_session(home) as session:
+        actor = who(session.home, principal)
+        run = session.ledger.run(promised.run)
         if isinstance(run, Unreadable):
             raise Leave(f"{promised.run} after event {run.version}: {run.why}", 1)
-        handled = not_refused(adopt_job(office.desk, promised, job, actor, note))
-        says = act_if_alone(office, promised.run)
+        handled = not_refused(adopt_job(session.services, promised, job, actor, note))
+        says = act_if_alone(session, promised.run)
         name = handled.run.instances[-1].plan.instance
         document = {"run": promised.run, "instance": name, "job": job, "says": says}
         say(as_json, document, f"{promised.run}: adopted {job} as {name}; {says}")
@@ -78,12 +78,12 @@ def relaunch(run: str, reason: str, home: Path, as_json: bool, principal: str | 
     is relaunched at once. A job that the orchestrator has lost needs a consent to `declare_lost`.
     The relaunch rests on the approval that the run has. Only a human can.
     """
-    with open_office(home) as office:
-        known_run(office.ledger, run)
-        actor = who(office.home, principal)
+    with open_session(home) as session:
+        known_run(session.ledger, run)
+        actor = who(session.home, principal)
         command = RequestRelaunch(now=clock.now(), actor=actor, reason=reason)
-        handled = handle(office, run, command)
-        says = act_if_alone(office, run)
+        handled = handle(session, run, command)
+        says = act_if_alone(session, run)
         decided = [e.data for e in handled.events if isinstance(e.data, DecisionMade)]
         what = decided[-1].because if decided else "the job is being ended; then it is relaunched"
         recorded = [{"seq": e.version, "topic": e.data.topic} for e in handled.events]
@@ -122,15 +122,15 @@ def rollback(
     job is ended, every checkpoint above the step is rejected, and the run is relaunched from there.
     """
     wanted = step_of("--to", step)
-    with open_office(home) as office:
-        known = known_run(office.ledger, run)
-        actor = who(office.home, principal)
+    with open_session(home) as session:
+        known = known_run(session.ledger, run)
+        actor = who(session.home, principal)
         handled = not_refused(
-            plan_rollback(office.desk, known, wanted, actor, reason, accept_bad=accept_bad)
+            plan_rollback(session.services, known, wanted, actor, reason, accept_bad=accept_bad)
         )
         planned = handled.events[-1].data
         assert isinstance(planned, RollbackPlanned), "a planned rollback records itself"
-        act_if_alone(office, run)
+        act_if_alone(session, run)
         plan = short(planned.digest)
         lost = sorted(s for s in known.checkpoints if s > planned.step)
         above = ", ".join(f"step-{s}" for s in lost) or "none"
@@ -162,17 +162,17 @@ def supersede(
     of RUN under `initialize_from`. The new run is launched, and approved, like any other.
     """
     promised = read_contract(contract)
-    with open_office(home) as office:
-        known = known_run(office.ledger, run)
-        actor = who(office.home, principal)
+    with open_session(home) as session:
+        known = known_run(session.ledger, run)
+        actor = who(session.home, principal)
         again = isinstance(known.phase, Superseded)
-        if not again and not is_free_for(office.desk, promised.run):
+        if not again and not is_free_for(session.services, promised.run):
             raise Leave(
                 f"{promised.run}: a run of this name has a history already: choose another", 3
             )
-        not_refused(supersede_run(office.desk, known, promised, actor, reason))
-        says = act_if_alone(office, run)
-        act_if_alone(office, promised.run)
+        not_refused(supersede_run(session.services, known, promised, actor, reason))
+        says = act_if_alone(session, run)
+        act_if_alone(session, promised.run)
         document = {"run": run, "successor": promised.run, "says": says}
         text = f"{run}: superseded by {promised.run}; {says}\n  -> watchkeeper launch {contract}"
         say(as_json, document, text)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from eventsourcing.persistence import Notification
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.cli.common import Session
 from watchkeeper.domain.run.envelope import Undecodable, decode
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.ports.event_store import StoreFailure
@@ -27,16 +27,16 @@ Tell = Callable[[str, str, bool], None]
 
 
 @contextmanager
-def narrated(office: Office, tell: Tell) -> Generator[None, None, None]:
+def narrated(session: Session, tell: Tell) -> Generator[None, None, None]:
     """Tell each event on a run's history, of any process, from here on to the end of the block.
 
     Args:
-        office: The open home.
+        session: The open home.
         tell: Called on a thread of its own with the run's slug, a line, and whether the event is
             one more check.
     """
-    newest = office.recorder.max_notification_id() or 0
-    tailer = Tailer(office.recorder, office.ledger.store, after=newest)
+    newest = session.recorder.max_notification_id() or 0
+    tailer = Tailer(session.recorder, session.ledger.store, after=newest)
     done = threading.Event()
     narrator = threading.Thread(
         target=_narrate, args=(tailer, tell, done.is_set), name="narrator", daemon=True

@@ -17,7 +17,7 @@ from watchkeeper.adapters.cli.common import (
     home_option,
     json_errors,
     known_run,
-    open_office,
+    open_session,
     say,
     who,
 )
@@ -134,10 +134,10 @@ def _actor(home: Path, principal: str | None) -> Actor:
 
 
 def _do(home: Path, as_json: bool, run: str, command: RunCommand) -> None:
-    with open_office(home) as office:
-        known_run(office.ledger, run)
-        handled = handle(office, run, command)
-        says = act_if_alone(office, run)
+    with open_session(home) as session:
+        known_run(session.ledger, run)
+        handled = handle(session, run, command)
+        says = act_if_alone(session, run)
         recorded = [(event.version, event.data.topic) for event in handled.events]
         _tell(as_json, run, recorded, says)
 

@@ -9,14 +9,14 @@ import click
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
     Leave,
-    Office,
+    Session,
     act_if_alone,
     actor_option,
     handle,
     home_option,
     json_errors,
     known_run,
-    open_office,
+    open_session,
     refusal,
     say,
     who,
@@ -68,9 +68,9 @@ def propose(
     principal: str | None,
 ) -> None:
     """Propose a guarded ACTION on TARGET for RUN. Anyone may; a human consents."""
-    with open_office(home) as office:
-        known_run(office.ledger, run)
-        actor = who(office.home, principal)
+    with open_session(home) as session:
+        known_run(session.ledger, run)
+        actor = who(session.home, principal)
         command = Propose(
             now=clock.now(),
             actor=actor,
@@ -79,7 +79,7 @@ def propose(
             reason=reason,
             agree=agree,
         )
-        handled = handle(office, run, command)
+        handled = handle(session, run, command)
         asked = next(e.data for e in handled.events if isinstance(e.data, ActProposed))
         given = _given(handled)
         document: dict[str, Any] = {
@@ -91,7 +91,7 @@ def propose(
         text = f"proposed as {asked.proposal}; a human: watchkeeper consent {run} {asked.proposal}"
         if given is not None:
             text = f"proposed as {asked.proposal}; {_permitted(run, given)}"
-        document["says"] = act_if_alone(office, run)
+        document["says"] = act_if_alone(session, run)
         say(as_json, document, text)
 
 
@@ -116,17 +116,17 @@ def consent(
 ) -> None:
     """Permit PROPOSAL of RUN, such as p-1, once. Only a human can."""
     duration = _duration(life) if life else None
-    with open_office(home) as office:
-        known_run(office.ledger, run)
+    with open_session(home) as session:
+        known_run(session.ledger, run)
         command = GiveConsent(
             now=clock.now(),
-            actor=who(office.home, principal),
+            actor=who(session.home, principal),
             proposal=proposal,
             digest=digest,
             note=note,
             life=duration,
         )
-        given = _given(handle(office, run, command))
+        given = _given(handle(session, run, command))
         assert given is not None, "a consent that was taken is recorded"
         document = {
             "run": run,
@@ -134,7 +134,7 @@ def consent(
             "action": given.action,
             "target": given.target,
             "expires_at": given.expires_at.isoformat(),
-            "says": act_if_alone(office, run),
+            "says": act_if_alone(session, run),
         }
         say(as_json, document, _permitted(run, given))
 
@@ -172,28 +172,28 @@ def waive(
     named: the waiver covers launches of a lane that one principal asks for.
     """
     end = _moment(until) if until else None
-    with open_office(home) as office:
+    with open_session(home) as session:
         if listing:
-            _list_standing(office, as_json)
+            _list_standing(session, as_json)
             return
-        actor = who(office.home, principal)
+        actor = who(session.home, principal)
         if standing:
             if run or not lane:
                 raise Leave("--standing: expected --lane and no RUN, for example --lane canary", 4)
-            _grant_standing(office, actor, Lane(lane), rule, reason, by_requester, end, as_json)
+            _grant_standing(session, actor, Lane(lane), rule, reason, by_requester, end, as_json)
             return
         if not run or not subject:
             raise Leave("expected RUN and SUBJECT, for example my-run L13 --reason '...'", 4)
-        known_run(office.ledger, run)
+        known_run(session.ledger, run)
         command = Waive(now=clock.now(), actor=actor, subject=subject, reason=reason, until=end)
-        handled = handle(office, run, command)
+        handled = handle(session, run, command)
         given = _given(handled)
         if given is not None:
             name, text = given.consent, _permitted(run, given)
         else:
             name = handled.run.waivers[-1].name
             text = f"{subject} waived as {name}; go on: watchkeeper launch CONTRACT"
-        says = act_if_alone(office, run)
+        says = act_if_alone(session, run)
         say(as_json, {"run": run, "waiver": name, "subject": subject, "says": says}, text)
 
 
@@ -218,29 +218,29 @@ def revoke(
 
     Only a human can. What runs already goes on: `watchkeeper stop RUN` ends it.
     """
-    with open_office(home) as office:
-        actor = who(office.home, principal)
+    with open_session(home) as session:
+        actor = who(session.home, principal)
         if standing:
             if run or name:
                 raise Leave("--standing: expected no RUN and NAME beside it", 4)
             taken_back = RevokeStandingWaiver(
                 now=clock.now(), actor=actor, name=standing, reason=reason
             )
-            _ask_people(office, taken_back)
+            _ask_people(session, taken_back)
             say(as_json, {"revoked": standing}, f"{standing} revoked")
             return
         if not run or not name:
             raise Leave("expected RUN and NAME, for example my-run a-1", 4)
-        known_run(office.ledger, run)
+        known_run(session.ledger, run)
         command = Revoke(now=clock.now(), actor=actor, name=name, reason=reason)
-        handle(office, run, command)
-        says = act_if_alone(office, run)
+        handle(session, run, command)
+        says = act_if_alone(session, run)
         did = "declined" if name.startswith("p-") else "revoked"
         say(as_json, {"run": run, "revoked": name, "says": says}, f"{run}: {name} {did}; {says}")
 
 
 def _grant_standing(
-    office: Office,
+    session: Session,
     actor: Actor,
     lane: Lane,
     rule: str,
@@ -258,7 +258,7 @@ def _grant_standing(
         requester=requester,
         until=until,
     )
-    granted = _ask_people(office, command)
+    granted = _ask_people(session, command)
     assert isinstance(granted, StandingWaiverGranted), "a waiver that was taken is recorded"
     document = granted.model_dump(mode="json")
     whose = f"{granted.lane.value} launches that {granted.requester} asks for"
@@ -267,15 +267,15 @@ def _grant_standing(
     say(as_json, document, f"{text}; to take it back: {back}")
 
 
-def _ask_people(office: Office, command: PeopleCommand) -> object:
-    outcome = office.ledger.handle_people(command)
+def _ask_people(session: Session, command: PeopleCommand) -> object:
+    outcome = session.ledger.handle_people(command)
     if isinstance(outcome, Refused):
         raise refusal(outcome)
     return outcome[0].data
 
 
-def _list_standing(office: Office, as_json: bool) -> None:
-    held = standing_waivers(office.ledger.people(), clock.now())
+def _list_standing(session: Session, as_json: bool) -> None:
+    held = standing_waivers(session.ledger.people(), clock.now())
     lines = [
         f"  {one.name}  {one.rule}  {one.lane.value}  launches of {one.requester}, by {one.by}, "
         f"until {_minute(one.until)}: {one.reason}"

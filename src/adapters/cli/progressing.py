@@ -38,7 +38,7 @@ TAIL = 200
 _EXPECTED = 'expected {"id": ..., "line": "..."} or {"id": ..., "text": "..."}'
 
 
-class _Asked(BaseModel):
+class _Query(BaseModel):
     """One line of what is asked: a log line, or a text of several; other fields are not read."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -48,7 +48,7 @@ class _Asked(BaseModel):
     text: StrictStr | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> "_Asked":
+    def _one_of_both(self) -> "_Query":
         if (self.line is None) == (self.text is None):
             raise ValueError('expected "line" or "text", one of the two')
         return self
@@ -86,7 +86,7 @@ def progress(log: Path | None, lines: Path | None) -> None:
 
 def _answer(line: bytes) -> dict[str, Any]:
     try:
-        asked = _Asked.model_validate_json(line)
+        asked = _Query.model_validate_json(line)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from watchkeeper.adapters.cli.common import Leave, Office
+from watchkeeper.adapters.cli.common import Leave, Session
 from watchkeeper.adapters.targets.address import TargetMistake, targets
 from watchkeeper.ports.sources import EventTarget, Unavailable
 from watchkeeper.services.outbox.subscriptions import publishing
@@ -45,23 +45,23 @@ def chosen(addresses: Sequence[str]) -> list[EventTarget]:
 
 
 @contextmanager
-def published(office: Office, found: Sequence[EventTarget]) -> Generator[None, None, None]:
+def published(session: Session, found: Sequence[EventTarget]) -> Generator[None, None, None]:
     """Publish every event of a home for the length of a block."""
-    _retire(office, {one.key for one in found})
-    home = office.home
-    with publishing(office.recorder, office.ledger.store, home, home.deployment, found):
+    _retire(session, {one.key for one in found})
+    home = session.home
+    with publishing(session.recorder, session.ledger.store, home, home.deployment, found):
         yield
 
 
-def _retire(office: Office, used: set[str]) -> None:
+def _retire(session: Session, used: set[str]) -> None:
     """Mark the targets that are no longer named, so that nobody is told that they lag."""
-    for path in office.home.deliveries.glob("*.json"):
+    for path in session.home.deliveries.glob("*.json"):
         if path.stem in used:
             continue
         try:
-            kept = office.home.read_delivery(path.stem)
+            kept = session.home.read_delivery(path.stem)
             if kept is not None and kept.active:
-                office.home.write_delivery(path.stem, replace(kept, active=False))
+                session.home.write_delivery(path.stem, replace(kept, active=False))
         except (Unavailable, OSError) as error:
             # It is told by `status` as a target that fails; the watch goes on.
             log.warning("%s: %s", path, error)

@@ -14,7 +14,7 @@ from watchkeeper.adapters.cli.common import (
     home_option,
     json_errors,
     known_run,
-    open_office,
+    open_session,
     say,
 )
 from watchkeeper.adapters.cli.remote import server_option
@@ -44,9 +44,9 @@ def events(
         asked = load("rpc.client", "event_rows")(server, run, after, last)
         _list(as_json, run, asked, asked)
         return
-    with open_office(home, reading=True) as office:
-        head = known_run(office.ledger, run).version
-        history = office.ledger.history(run, after=max(after, head - last if last else 0))
+    with open_session(home, reading=True) as session:
+        head = known_run(session.ledger, run).version
+        history = session.ledger.history(run, after=max(after, head - last if last else 0))
         # The history may have grown since the head was read.
         shown = history[-last:] if last else history
         _list(as_json, run, map(event_row, shown), map(whole_row, shown))
@@ -76,10 +76,10 @@ def _list(
 @json_errors
 def logbook(run: str, moment: str | None, home: Path, as_json: bool) -> None:
     """Print RUN's logbook, now or as it stood after event SEQ or at TIME (ISO 8601)."""
-    with open_office(home, reading=True) as office:
-        known = known_run(office.ledger, run)
+    with open_session(home, reading=True) as session:
+        known = known_run(session.ledger, run)
         version, at = _moment(moment, contract_of(known).timezone, known.version)
-        text = render_at(office.ledger.history(run), version=version, at=at).decode()
+        text = render_at(session.ledger.history(run), version=version, at=at).decode()
         say(as_json, {"run": run, "at": moment, "markdown": text}, text.rstrip("\n"))
 
 

@@ -18,7 +18,7 @@ from watchkeeper.adapters.cli.common import (
     known_run,
     leave_quietly,
     not_refused,
-    open_office,
+    open_session,
     say,
     store_of,
     who,
@@ -80,32 +80,32 @@ def seal(
     if milestone:
         _seal_milestone(run, step_of("--milestone", milestone), home, as_json, principal)
         return
-    with open_office(home) as office:
-        known = known_run(office.ledger, run)
-        actor = who(office.home, principal)
-        outcome = not_refused(verify_outcome(office.desk, known, actor, waive, reason))
+    with open_session(home) as session:
+        known = known_run(session.ledger, run)
+        actor = who(session.home, principal)
+        outcome = not_refused(verify_outcome(session.services, known, actor, waive, reason))
         missing = outcome.run.seal_missing
         if missing or any(isinstance(event.data, SealBlocked) for event in outcome.events):
             document = {"run": run, "sealed": False, "missing": list(missing)}
             lines = "\n".join(f"  missing  {name}" for name in missing)
             say(as_json, document, f"{run} is not sealed\n{lines}")
             leave_quietly(3)
-        says = act_if_alone(office, run)
-        after = known_run(office.ledger, run)
+        says = act_if_alone(session, run)
+        after = known_run(session.ledger, run)
         phase = type(after.phase).__name__.lower()
         say(as_json, {"run": run, "phase": phase, "says": says}, f"{run}: {phase}; {says}")
 
 
 def _seal_milestone(run: str, step: int, home: Path, as_json: bool, principal: str | None) -> None:
-    with open_office(home) as office:
-        known = known_run(office.ledger, run)
-        actor = who(office.home, principal)
-        handled = not_refused(verify_milestone(office.desk, known, step, actor))
+    with open_session(home) as session:
+        known = known_run(session.ledger, run)
+        actor = who(session.home, principal)
+        handled = not_refused(verify_milestone(session.services, known, step, actor))
         contract = handled.run.contract
         assert contract is not None, "a run past its first event has a contract"
         tag = milestone_tag(contract, step)
-        says = act_if_alone(office, run)
-        pushed = tag in office.ledger.effects(run).milestones
+        says = act_if_alone(session, run)
+        pushed = tag in session.ledger.effects(run).milestones
         document = {"run": run, "milestone": step, "tag": tag, "pushed": pushed, "says": says}
         where = "pushed" if pushed else "verified, its tag is not pushed yet"
         say(as_json, document, f"{run}: milestone step-{step} {where} as {tag}; {says}")

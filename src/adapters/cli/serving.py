@@ -12,11 +12,11 @@ import click
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
     Leave,
-    Office,
+    Session,
     holder_of,
     home_option,
     json_errors,
-    open_office,
+    open_session,
     say,
 )
 from watchkeeper.adapters.cli.deliveries import late_deliveries
@@ -108,26 +108,26 @@ def serve(
     targets = chosen(publish)
     sources = asked_for(subscriptions)
     reader = reader_of(second_reader, second_reader_limit)
-    with open_office(home) as office, told_to_stop() as stop, watch_lock(office.home, "watch"):
-        log_to(office)
+    with open_session(home) as session, told_to_stop() as stop, watch_lock(session.home, "watch"):
+        log_to(session)
         listener = _bound(host, port)
         url = f"http://{_named(listener, host)}"
         # A server that ends by itself ends the watch, too: whoever supervises starts both anew.
         turns = _Turns(stop)
-        service = Service(office)
-        answer = application(service, _problems(office, turns.last), remote=not is_loopback(host))
-        with viewed(office), published(office, targets), served(answer, listener, turns):
-            text = f"serving {url}; watching all runs of {office.home.path}; Ctrl-C ends"
-            say(as_json, {"url": url, "home": str(office.home.path)}, text)
-            desk = replace(office.desk, reader=reader)
-            watcher = Watcher(desk, holder_of(office.home, "watchkeeper"), office.home)
+        service = Service(session)
+        answer = application(service, _problems(session, turns.last), remote=not is_loopback(host))
+        with viewed(session), published(session, targets), served(answer, listener, turns):
+            text = f"serving {url}; watching all runs of {session.home.path}; Ctrl-C ends"
+            say(as_json, {"url": url, "home": str(session.home.path)}, text)
+            services = replace(session.services, reader=reader)
+            watcher = Watcher(services, holder_of(session.home, "watchkeeper"), session.home)
             try:
-                with listening(office, sources):
+                with listening(session, sources):
                     watcher.run(turns)
             finally:
                 service.close()
         if not stop.is_set():
-            raise Leave(f"the server at {url} ended by itself: see {office.home.watch_log}", 2)
+            raise Leave(f"the server at {url} ended by itself: see {session.home.watch_log}", 2)
     if not as_json:
         click.echo("the server and its watch have ended")
 
@@ -154,7 +154,7 @@ def _named(listener: socket.socket, host: str) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _problems(office: Office, last: clock.Timer) -> Callable[[], list[str]]:
+def _problems(session: Session, last: clock.Timer) -> Callable[[], list[str]]:
     """Return what says why the service is not well."""
 
     def problems() -> list[str]:
@@ -162,22 +162,22 @@ def _problems(office: Office, last: clock.Timer) -> Callable[[], list[str]]:
         if last.elapsed() > TURN_MAX:
             found.append(f"the watch has not gone round for {elapsed(last.elapsed())}")
         try:
-            seen = fleet(office.ledger.store.status_rows(), clock.now())
+            seen = fleet(session.ledger.store.status_rows(), clock.now())
         except Exception as error:  # noqa: BLE001 - Whatever it is, the service is not well.
             return [*found, f"the ledger cannot be read: {type(error).__name__}"]
         found += [f"{view.run}: its monitor is stale" for view in seen.runs if view.monitor_stale]
         found += [f"{run}: late effect: {says}" for run, says in seen.late]
-        late = late_deliveries(office.home.path, clock.now())
+        late = late_deliveries(session.home.path, clock.now())
         found += [f"publishing to {says}" for says in late]
-        found += _view_problems(office)
+        found += _view_problems(session)
         more = len(found) - PROBLEMS_MAX
         return [*found[:PROBLEMS_MAX], f"{more} more"] if more > 0 else found
 
     return problems
 
 
-def _view_problems(office: Office) -> list[str]:
+def _view_problems(session: Session) -> list[str]:
     try:
-        return view_problems(office.home.path, lags_of(office, office.home.path))
+        return view_problems(session.home.path, lags_of(session, session.home.path))
     except (ViewsFailure, StoreFailure) as error:
         return [f"views: {error}"]

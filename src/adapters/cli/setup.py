@@ -13,14 +13,14 @@ import click
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
     Leave,
-    Office,
+    Session,
     actor_option,
     holder_of,
     home_option,
     json_errors,
     leave_quietly,
     name_of_ledger,
-    open_office,
+    open_session,
     say,
     store_of,
     who,
@@ -145,13 +145,13 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
         checks.append(("ledger", False, wrong))
     else:
         try:
-            with open_office(home) as office:
-                runs = count(len(office.ledger.slugs()), "run")
-                held = why_locked(office.ledger.store)
+            with open_session(home) as session:
+                runs = count(len(session.ledger.slugs()), "run")
+                held = why_locked(session.ledger.store)
                 checks.append(("ledger", not held, held or f"{where}, {runs}"))
-                checks += _watch_checks(office)
+                checks += _watch_checks(session)
                 if record:
-                    checks.append(("recorded", True, _recorded(office, principal)))
+                    checks.append(("recorded", True, _recorded(session, principal)))
         except StoreFailure as error:
             # Whatever keeps the ledger from being used makes a home ill; which bytes are wrong,
             # and whether any are, is for `verify` to say.
@@ -197,28 +197,28 @@ def _made_ledger(home: Home) -> tuple[Home, str]:
     return home, name if kind == "sqlite" else f"{name}, {runs}"
 
 
-def _watch_checks(office: Office) -> list[tuple[str, bool, str]]:
+def _watch_checks(session: Session) -> list[tuple[str, bool, str]]:
     """Check what the status rows tell of; they can be read."""
-    seen = fleet(office.ledger.store.status_rows(), clock.now())
+    seen = fleet(session.ledger.store.status_rows(), clock.now())
     live = [view.run for view in seen.runs if view.row is not None and view.row["due"]]
-    watched = is_watched(office.home)
+    watched = is_watched(session.home)
     text = "a watch runs" if watched else "no watch runs: watchkeeper watch"
     stale = [view.run for view in seen.runs if view.monitor_stale]
     late = [f"{run}: {why}" for run, why in seen.late]
-    late += _not_tried(office, seen) if watched else []
+    late += _not_tried(session, seen) if watched else []
     return [
-        *_source_checks(office),
-        *_box_checks(office),
+        *_source_checks(session),
+        *_box_checks(session),
         ("watch", watched or not live, text),
         ("monitor", not stale, f"stale: {', '.join(stale)}" if stale else "fresh"),
         ("effects", not late, "; ".join(late) or "none late"),
-        *_publish_checks(office),
-        *_view_checks(office),
+        *_publish_checks(session),
+        *_view_checks(session),
         *(("length", not hard, says) for hard, says in long_histories(seen.runs)),
     ]
 
 
-def _not_tried(office: Office, seen: Fleet) -> list[str]:
+def _not_tried(session: Session, seen: Fleet) -> list[str]:
     """Return logbooks that a watch should have pushed long ago and never tried to."""
     found: list[str] = []
     for view in seen.runs:
@@ -233,10 +233,10 @@ def _not_tried(office: Office, seen: Fleet) -> list[str]:
             or row["version"] <= held
         ):
             continue
-        run = office.ledger.run(view.run)
+        run = session.ledger.run(view.run)
         if not isinstance(run, Run) or not is_public(run):
             continue
-        [first] = office.ledger.store.read(run_stream(view.run), after=held, limit=1)
+        [first] = session.ledger.store.read(run_stream(view.run), after=held, limit=1)
         event = decode(first.stream, first.version, first.topic, first.state)
         age = clock.now() - event.envelope.recorded_at
         if age > LATE_AFTER:
@@ -244,22 +244,22 @@ def _not_tried(office: Office, seen: Fleet) -> list[str]:
     return found
 
 
-def _publish_checks(office: Office) -> list[tuple[str, bool, str]]:
+def _publish_checks(session: Session) -> list[tuple[str, bool, str]]:
     """Check how far the targets are that the last watch published to; none where it did not."""
-    used = [one for one in read_deliveries(office.home.path) if one.active]
+    used = [one for one in read_deliveries(session.home.path) if one.active]
     if not used:
         return []
-    late = late_deliveries(office.home.path, clock.now())
-    newest = office.recorder.max_notification_id() or 0
+    late = late_deliveries(session.home.path, clock.now())
+    newest = session.recorder.max_notification_id() or 0
     told = [f"{one.target}: {count(newest - one.position, 'event')} to go" for one in used]
     return [("publish", not late, "; ".join(late or told))]
 
 
-def _view_checks(office: Office) -> list[tuple[str, bool, str]]:
+def _view_checks(session: Session) -> list[tuple[str, bool, str]]:
     """Check how far the views are behind the ledger; none where no watch has begun any."""
     try:
-        found = lags_of(office, office.home.path)
-        wrong = view_problems(office.home.path, found)
+        found = lags_of(session, session.home.path)
+        wrong = view_problems(session.home.path, found)
     except ViewsFailure as error:
         return [("views", False, str(error))]
     if not found and not wrong:
@@ -268,18 +268,18 @@ def _view_checks(office: Office) -> list[tuple[str, bool, str]]:
     return [("views", not wrong, "; ".join(wrong or told))]
 
 
-def _source_checks(office: Office) -> list[tuple[str, bool, str]]:
+def _source_checks(session: Session) -> list[tuple[str, bool, str]]:
     """Check the subscriptions that the newest watch reads or read."""
-    told = read_told(office.home.path)
+    told = read_told(session.home.path)
     if told is None:
         return []
     return [("signals", *sentence(source, told, clock.now())) for source in told.sources]
 
 
-def _box_checks(office: Office) -> list[tuple[str, bool, str]]:
+def _box_checks(session: Session) -> list[tuple[str, bool, str]]:
     """Tell what waits for a person; a home is ill by it only once some is tried no more."""
     try:
-        box = office.ledger.box()
+        box = session.ledger.box()
     except Undecodable as error:
         return [("signals", False, f"what no run has cannot be read: {error}")]
     found: list[tuple[str, bool, str]] = []
@@ -294,17 +294,17 @@ def _box_checks(office: Office) -> list[tuple[str, bool, str]]:
     return found
 
 
-def _recorded(office: Office, principal: str | None) -> str:
+def _recorded(session: Session, principal: str | None) -> str:
     """Record every stale monitor, as somebody who is not the silent watch; name the runs."""
-    actor = who(office.home, principal)
-    reporter = holder_of(office.home, f"doctor:{actor.principal}")
+    actor = who(session.home, principal)
+    reporter = holder_of(session.home, f"doctor:{actor.principal}")
     reported: list[str] = []
-    for slug in office.ledger.slugs():
-        run = office.ledger.run(slug)
+    for slug in session.ledger.slugs():
+        run = session.ledger.run(slug)
         if not isinstance(run, Run) or stale_since(run, clock.now()) is None:
             continue
         command = ReportStaleMonitor(now=clock.now(), actor=actor, reporter=reporter)
-        outcome = office.ledger.handle(slug, command)
+        outcome = session.ledger.handle(slug, command)
         if not isinstance(outcome, Refused) and outcome.events:
             reported.append(slug)
     return f"monitor stale: {', '.join(reported)}" if reported else "nothing new to record"

@@ -13,12 +13,12 @@ from watchkeeper import clock
 from watchkeeper.adapters.bad_input import visible
 from watchkeeper.adapters.cli.common import (
     Leave,
-    Office,
+    Session,
     actor_option,
     home_option,
     json_errors,
     known_run,
-    open_office,
+    open_session,
     refusal,
     say,
     who,
@@ -74,11 +74,11 @@ signals.add_command(dismiss)
 @json_errors
 def list_signals(run: str | None, last: int, home: Path, as_json: bool) -> None:
     """List the newest signals that were bound to runs, oldest first."""
-    with open_office(home) as office:
+    with open_session(home) as session:
         if run is not None:
-            known_run(office.ledger, run)
-        slugs = office.ledger.slugs() if run is None else [run]
-        rows = newest([row for slug in slugs for row in _rows(office, slug)], last)
+            known_run(session.ledger, run)
+        slugs = session.ledger.slugs() if run is None else [run]
+        rows = newest([row for slug in slugs for row in _rows(session, slug)], last)
     lines = [count(len(rows), "signal")]
     if rows:
         heads = ("happened", "late by", "kind", "run", "source", "says")
@@ -86,10 +86,10 @@ def list_signals(run: str | None, last: int, home: Path, as_json: bool) -> None:
     say(as_json, {"run": run, "signals": rows}, "\n".join(lines))
 
 
-def _rows(office: Office, slug: str) -> list[Row]:
-    if not isinstance(office.ledger.run(slug), Run):
+def _rows(session: Session, slug: str) -> list[Row]:
+    if not isinstance(session.ledger.run(slug), Run):
         return []  # `status` lists what cannot be read.
-    store = office.ledger.store
+    store = session.ledger.store
     events: list[Event] = [
         decode(one.stream, one.version, one.topic, one.state)
         for stream in (run_stream(slug), effects_stream(slug))
@@ -119,8 +119,8 @@ def _cells(row: Row) -> tuple[str, ...]:
 @json_errors
 def unbound(last: int, home: Path, as_json: bool) -> None:
     """List the signals that led to no run, or to several; they are tried again by themselves."""
-    with open_office(home) as office:
-        every = kept_rows(office.ledger.box())
+    with open_session(home) as session:
+        every = kept_rows(session.ledger.box())
     rows = every[-last:]
     lines = [f"{count(len(every), 'signal')} that no run has"]
     if rows:
@@ -152,16 +152,16 @@ def _kept_cells(row: Row) -> tuple[str, ...]:
 @json_errors
 def bind(name: str, run: str, home: Path, as_json: bool, principal: str | None) -> None:
     """Bind the kept signal NAME, as `signals unbound` names it, to RUN. Only a human can."""
-    with open_office(home) as office:
-        known_run(office.ledger, run)
-        actor = human(office, principal)
-        found = meant(office.ledger.box(), name)
+    with open_session(home) as session:
+        known_run(session.ledger, run)
+        actor = human(session, principal)
+        found = meant(session.ledger.box(), name)
         if len(found) != 1:
             says = "several kept signals are meant" if found else "no such signal is kept"
             hint = "`watchkeeper signals unbound` names those that are, with --json in full"
             raise Leave(f"{visible(name)}: {says}; {hint}", 3)
         [name] = found
-        outcome = inbox_of(office).bind_by_hand(name, run, actor)
+        outcome = inbox_of(session).bind_by_hand(name, run, actor)
         if isinstance(outcome, Refused):
             raise refusal(outcome)
         says = {
@@ -176,8 +176,8 @@ def bind(name: str, run: str, home: Path, as_json: bool, principal: str | None) 
 @json_errors
 def quarantine(home: Path, as_json: bool) -> None:
     """List the messages that could not be read; their bytes are kept."""
-    with open_office(home) as office:
-        rows = quarantine_rows(office.ledger.box())
+    with open_session(home) as session:
+        rows = quarantine_rows(session.ledger.box())
     lines = [f"{count(len(rows), 'message')} in quarantine"]
     if rows:
         heads = ("name", "bytes", "came by", "reason")
@@ -207,25 +207,25 @@ def replay(
     """Read the quarantined message NAME again, after a fix. Exit 1 when it still cannot be read."""
     if (name is None) is not everything:
         raise Leave("name one, such as quarantine-3, or give --all", 4)
-    with open_office(home) as office:
-        actor = who(office.home, principal)
-        aside = office.ledger.box().quarantined
+    with open_session(home) as session:
+        actor = who(session.home, principal)
+        aside = session.ledger.box().quarantined
         if name is not None and name not in aside:
             hint = "`watchkeeper signals quarantine` names those that are"
             raise Leave(f"{visible(name)}: no such message is in quarantine; {hint}", 3)
         chosen = [one for one in aside.values() if name in (None, one.quarantine)]
-        rows = _replayed(office, chosen, actor)
+        rows = _replayed(session, chosen, actor)
     lines = [f"{row['quarantine']}: {row['says']}" for row in rows]
     say(as_json, {"replayed": rows}, "\n".join(lines) or "nothing is in quarantine")
     if any(row["outcome"] in (Outcome.QUARANTINED.value, "gone") for row in rows):
         raise click.exceptions.Exit(1)
 
 
-def _replayed(office: Office, chosen: list[MessageQuarantined], actor: Actor) -> list[Row]:
-    inbox = inbox_of(office)
+def _replayed(session: Session, chosen: list[MessageQuarantined], actor: Actor) -> list[Row]:
+    inbox = inbox_of(session)
     rows: list[Row] = []
     for one in chosen:
-        message = _as_kept(office, one)
+        message = _as_kept(session, one)
         if message is None:
             says = "its bytes are gone from evidence/, so it cannot be read again"
             rows.append({"quarantine": one.quarantine, "outcome": "gone", "says": says})
@@ -238,8 +238,8 @@ def _replayed(office: Office, chosen: list[MessageQuarantined], actor: Actor) ->
     return rows
 
 
-def _as_kept(office: Office, one: MessageQuarantined) -> Delivery | None:
-    path = office.home.evidence / one.digest[:2] / f"{one.digest}.json"
+def _as_kept(session: Session, one: MessageQuarantined) -> Delivery | None:
+    path = session.home.evidence / one.digest[:2] / f"{one.digest}.json"
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -265,8 +265,8 @@ def take(file: Path, home: Path, as_json: bool) -> None:
     "attributes": {...}, "messageId": "...", "publishTime": "..."}}. What is known changes nothing.
     """
     messages = read_messages(_text_of(file), str(file), clock.now())
-    with open_office(home) as office:
-        inbox = inbox_of(office)
+    with open_session(home) as session:
+        inbox = inbox_of(session)
         rows: list[dict[str, str]] = []
         try:
             for message in messages:

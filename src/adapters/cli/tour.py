@@ -15,7 +15,7 @@ import click
 
 from watchkeeper import clock
 from watchkeeper.adapters.cli import run as run_command
-from watchkeeper.adapters.cli.common import Leave, Office
+from watchkeeper.adapters.cli.common import Leave, Session
 from watchkeeper.adapters.contracts.file import contract_to_yaml
 from watchkeeper.adapters.demo.scene import RUN, STEPS, Scene
 from watchkeeper.adapters.principals import add_human
@@ -40,37 +40,37 @@ class Tour:
     """Where the tour stands.
 
     Attributes:
-        office: The home that every command works on, open for looking.
+        session: The home that every command works on, open for looking.
         scene: Remote, code and contract.
         watch: The watch that runs in a process of its own; none before the launch.
     """
 
-    office: Office
+    session: Session
     scene: Scene
     watch: "subprocess.Popen[bytes] | None" = None
     number: int = field(default=0)
 
 
-def take_tour(office: Office, scene: Scene, stack: ExitStack) -> None:
+def take_tour(session: Session, scene: Scene, stack: ExitStack) -> None:
     """Walk through contract, gate, approval, launch, handover, relaunch, milestone and seal.
 
     Args:
-        office: An open home without runs, whose principals the tour adds to.
+        session: An open home without runs, whose principals the tour adds to.
         scene: From `set_scene`.
         stack: Ends the watch that the tour starts.
 
     Raises:
         Leave: A command did not end as told.
     """
-    tour = Tour(office, scene)
+    tour = Tour(session, scene)
     stack.callback(_stop_watch, tour)
-    home = office.home
+    home = session.home
     add_human(home.principals, "ana", "the next one on shift, in the tour")
     with _environment(WATCHKEEPER_HOME=str(home.path), WATCHKEEPER_PRINCIPAL="demo"):
         _gate(tour)
         _launch(tour)
         _hand_over(tour)
-        _manoeuvre(tour)
+        _operator(tour)
         _close(tour)
 
 
@@ -121,7 +121,7 @@ def _hand_over(tour: Tour) -> None:
     _type(tour, "status", RUN)
 
 
-def _manoeuvre(tour: Tour) -> None:
+def _operator(tour: Tour) -> None:
     says = "Ended on purpose, and gone on from the newest complete checkpoint: no failure."
     _head(tour, "A planned stop and relaunch", says)
     _wait(tour, "a checkpoint for good", lambda run: 500 in run.checkpoints)
@@ -176,7 +176,7 @@ def _plan(tour: Tour) -> str:
 
 
 def _run(tour: Tour) -> Run:
-    run = tour.office.ledger.run(RUN)
+    run = tour.session.ledger.run(RUN)
     assert isinstance(run, Run), run
     return run
 
@@ -204,7 +204,7 @@ def _wait(tour: Tour, what: str, holds: Callable[[Run], bool]) -> None:
 
     backoff.wait_until(settled, STEP_LIMIT)
     if not holds(_run(tour)):
-        raise Leave(f"{what}: it did not come; see `status` and {tour.office.home.watch_log}", 1)
+        raise Leave(f"{what}: it did not come; see `status` and {tour.session.home.watch_log}", 1)
 
 
 # --- The watch in a process of its own ----------------------------------------------------------

@@ -43,7 +43,7 @@ _BAR_FROM_BYTES = 64 * 1024 * 1024
 _SHOWN_MAX = 120
 
 
-class _Asked(BaseModel):
+class _Query(BaseModel):
     """One line of what is asked; other fields are not read."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -102,7 +102,7 @@ def answering(keys: KeysTold) -> Callable[[bytes], dict[str, Any]]:
 def _answer(line: bytes, keys: KeysTold) -> dict[str, Any]:
     try:
         held = parse_json(line)
-        asked = _Asked.model_validate(held)
+        asked = _Query.model_validate(held)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the line"

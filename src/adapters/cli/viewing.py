@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from watchkeeper.adapters.cli.common import Office
+from watchkeeper.adapters.cli.common import Session
 from watchkeeper.adapters.cli.lagging import read_lags, time_recorded
 from watchkeeper.adapters.views_copy import readable
 from watchkeeper.adapters.views_file import FILE, ViewsFile
@@ -23,14 +23,14 @@ HOLDER = f"command {os.getpid()}"
 
 
 @contextmanager
-def viewed(office: Office) -> Generator[None, None, None]:
+def viewed(session: Session) -> Generator[None, None, None]:
     """Keep the views of a home level with its ledger for the length of a block.
 
     The caller stands watch, so no other process of the home does. Views are disposable: that they
     cannot be opened is told, by `status` and `doctor` too, and keeps nobody from watching.
     """
     try:
-        views = views_of(office)
+        views = views_of(session)
     except ViewsFailure as error:
         _LOG.warning("the views are not kept: %s", error)
         yield
@@ -39,34 +39,34 @@ def viewed(office: Office) -> Generator[None, None, None]:
         for gone in views.beats():
             # Of watches that were killed: one process stands watch over a home.
             views.left(gone.holder)
-        with tailing(office.ledger.store, views, PROJECTIONS, f"watch {os.getpid()}"):
+        with tailing(session.ledger.store, views, PROJECTIONS, f"watch {os.getpid()}"):
             yield
 
 
-def views_of(office: Office) -> ViewsFile:
+def views_of(session: Session) -> ViewsFile:
     """Open the views of a home.
 
     Raises:
         ViewsFailure: They could not be opened.
     """
-    return ViewsFile(office.home.path / FILE)
+    return ViewsFile(session.home.path / FILE)
 
 
 @contextmanager
-def views_to_read(office: Office) -> Generator[ViewsFile, None, None]:
+def views_to_read(session: Session) -> Generator[ViewsFile, None, None]:
     """Give the views of a home, or a copy of a home's at rest; the ledger is only read.
 
     Raises:
         ViewsFailure: They could not be opened or copied.
     """
-    where = readable(office.home.path, at_rest=office.at_rest)
+    where = readable(session.home.path, at_rest=session.at_rest)
     with where as folder, ViewsFile(folder / FILE) as views:
         yield views
 
 
-def lags_of(office: Office, folder: Path) -> list[Lag]:
+def lags_of(session: Session, folder: Path) -> list[Lag]:
     """Return how far each view in a folder is from an open home's ledger, whatever its store."""
-    store = office.ledger.store
+    store = session.ledger.store
 
     def recorded_at(position: int) -> datetime | None:
         found = store.read_all(after=position, limit=1)

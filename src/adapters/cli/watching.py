@@ -16,14 +16,14 @@ import click
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
     Leave,
-    Office,
+    Session,
     actor_option,
     holder_of,
     home_option,
     json_errors,
     known_run,
     not_refused,
-    open_office,
+    open_session,
     say,
     who,
 )
@@ -101,38 +101,38 @@ def watch(
     targets = chosen(publish)
     sources = asked_for(subscriptions)
     reader = reader_of(second_reader, second_reader_limit)
-    with open_office(home) as office, told_to_stop() as stop, ExitStack() as stack:
+    with open_session(home) as session, told_to_stop() as stop, ExitStack() as stack:
         for slug in runs:
-            known_run(office.ledger, slug)
+            known_run(session.ledger, slug)
         try:
-            stack.enter_context(watch_lock(office.home, "watch"))
+            stack.enter_context(watch_lock(session.home, "watch"))
         except HomeInUse as error:
             if not (error.is_watch and runs and holder != BUILT_IN):
                 raise
-            say(as_json, *_taken_beside(office, runs, holder, force, who(office.home, principal)))
+            say(as_json, *_taken_beside(session, runs, holder, force, who(session.home, principal)))
             return
-        log_to(office)
+        log_to(session)
         if not as_json:
-            click.echo(f"watching all runs of {office.home.path}; Ctrl-C ends")
-        held_by = holder_of(office.home, holder)
-        forced_by = who(office.home, principal) if force else None
+            click.echo(f"watching all runs of {session.home.path}; Ctrl-C ends")
+        held_by = holder_of(session.home, holder)
+        forced_by = who(session.home, principal) if force else None
         if forced_by is not None and forced_by.kind != "human":
             refused = Refused(Refusal.NOT_A_HUMAN, forced_by.principal)
             raise Leave(f"refused ({refused.refusal.name}): {refused.sentence}", 3)
-        desk = replace(office.desk, reader=reader)
-        watcher = Watcher(desk, held_by, office.home, frozenset(runs), forced_by)
+        services = replace(session.services, reader=reader)
+        watcher = Watcher(services, held_by, session.home, frozenset(runs), forced_by)
         if not as_json:
-            stack.enter_context(narrated(office, _tell))
-        stack.enter_context(viewed(office))
-        stack.enter_context(published(office, targets))
-        stack.enter_context(listening(office, sources))
+            stack.enter_context(narrated(session, _tell))
+        stack.enter_context(viewed(session))
+        stack.enter_context(published(session, targets))
+        stack.enter_context(listening(session, sources))
         watcher.run(stop, idle if until_idle else None)
-        say(as_json, *_ended(office, runs))
+        say(as_json, *_ended(session, runs))
 
 
-def _ended(office: Office, runs: tuple[str, ...]) -> tuple[dict[str, Any], str]:
+def _ended(session: Session, runs: tuple[str, ...]) -> tuple[dict[str, Any], str]:
     try:
-        slugs = [slug for slug in office.ledger.slugs() if _is_watched(office, slug, runs)]
+        slugs = [slug for slug in session.ledger.slugs() if _is_watched(session, slug, runs)]
     except StoreAway:
         # Told already: the watch ended while it waited for the ledger.
         return {"watched": None}, "the watch has ended; the ledger is away"
@@ -140,13 +140,13 @@ def _ended(office: Office, runs: tuple[str, ...]) -> tuple[dict[str, Any], str]:
 
 
 def _taken_beside(
-    office: Office, runs: tuple[str, ...], holder: str, force: bool, actor: Actor
+    session: Session, runs: tuple[str, ...], holder: str, force: bool, actor: Actor
 ) -> tuple[dict[str, Any], str]:
     """Take runs in somebody's name while a watch runs here, which goes on to look at them."""
-    here = holder_of(office.home, holder)
+    here = holder_of(session.home, holder)
     for slug in runs:
         command = TakeWatch(now=clock.now(), actor=actor, holder=here, same_home=False, force=force)
-        not_refused(office.ledger.handle(slug, command))
+        not_refused(session.ledger.handle(slug, command))
     names = ", ".join(runs)
     text = f"{names}: {holder} holds the watch from now on; the one that runs here goes on with it"
     return {"taken": list(runs), "holder": holder}, text
@@ -157,9 +157,9 @@ def _tell(slug: str, line: str, is_check: bool) -> None:
     click.echo(f"{clock.now():%H:%M:%S} UTC  {slug}  {line}")
 
 
-def _is_watched(office: Office, slug: str, named: tuple[str, ...]) -> bool:
+def _is_watched(session: Session, slug: str, named: tuple[str, ...]) -> bool:
     """Say whether the watch looks at a run: it can be read, and was named or declined no watch."""
-    run = office.ledger.run(slug)
+    run = session.ledger.run(slug)
     if not isinstance(run, Run):
         return False
     return slug in named or run.contract is None or not run.contract.watch.declined
@@ -240,12 +240,12 @@ class _CleanFormatter(logging.Formatter):
         return scrub(self._scrubber, super().format(record)).text
 
 
-def log_to(office: Office) -> None:
+def log_to(session: Session) -> None:
     """Write what the watch has to say to its operators beside the ledger."""
-    handler = _WatchLog(office.home.watch_log)
-    handler.setFormatter(_CleanFormatter(office.ledger.scrubber))
+    handler = _WatchLog(session.home.watch_log)
+    handler.setFormatter(_CleanFormatter(session.ledger.scrubber))
     told = _Told()
-    told.setFormatter(_CleanFormatter(office.ledger.scrubber))
+    told.setFormatter(_CleanFormatter(session.ledger.scrubber))
     logging.getLogger("watchkeeper.services.ledger.store_outage").addHandler(told)
     root = logging.getLogger("watchkeeper")
     root.addHandler(handler)

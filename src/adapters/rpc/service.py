@@ -15,7 +15,7 @@ from connectrpc.request import RequestContext
 from watchkeeper import clock
 from watchkeeper.adapters.cli.common import (
     Leave,
-    Office,
+    Session,
     act_if_alone,
     exit_of,
     known_run,
@@ -77,7 +77,7 @@ _ANSWERS = {
     Answer.NEEDLESS: "needless",
 }
 
-_Asked = TypeVar("_Asked")
+_Request = TypeVar("_Request")
 _Answered = TypeVar("_Answered")
 
 log = logging.getLogger(__name__)
@@ -87,13 +87,13 @@ class Service(WatchkeeperService):
     """The RPCs over one home. The ledger blocks, so each is answered on a thread.
 
     Args:
-        office: The open home.
+        session: The open home.
     """
 
-    def __init__(self, office: Office) -> None:
+    def __init__(self, session: Session) -> None:
         """Start no thread before the first request."""
-        self._office = office
-        self._token = rpc_token_of(office.home)
+        self._session = session
+        self._token = rpc_token_of(session.home)
         self._threads = ThreadPoolExecutor(HANDLERS_MAX, thread_name_prefix="rpc")
 
     async def get_status(
@@ -133,15 +133,15 @@ class Service(WatchkeeperService):
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _answer(
-        self, function: Callable[[Office, _Asked], _Answered], request: _Asked
+        self, function: Callable[[Session, _Request], _Answered], request: _Request
     ) -> _Answered:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, _told, function, self._office, request)
+        return await loop.run_in_executor(self._threads, _told, function, self._session, request)
 
 
-def get_status(office: Office, request: GetStatusRequest) -> GetStatusResponse:
+def get_status(session: Session, request: GetStatusRequest) -> GetStatusResponse:
     """Return the status of all runs, or of one; none of that name gives an empty answer."""
-    live = live_rows(office.ledger.store.status_rows())
+    live = live_rows(session.ledger.store.status_rows())
     rows = [row for row in live if request.run in ("", row.run)]
     parts = {(row.run, row.part): row.row for row in rows}
     return GetStatusResponse(
@@ -174,19 +174,19 @@ def _run_status(view: View, row: str, effects: str) -> RunStatus:
     )
 
 
-def list_events(office: Office, request: ListEventsRequest) -> ListEventsResponse:
+def list_events(session: Session, request: ListEventsRequest) -> ListEventsResponse:
     """Return a page of events.
 
     Raises:
         Leave: There is no such run, or it cannot be read.
     """
-    head = known_run(office.ledger, request.run).version
+    head = known_run(session.ledger, request.run).version
     after = max(request.after, head - request.last if request.last else 0)
     limit = min(request.limit or EVENTS_MAX, EVENTS_MAX)
     stream = run_stream(request.run)
     # A history may have grown since; what is newer than `head` comes at the next question.
     limit = max(0, min(limit, head - after))
-    stored = office.ledger.store.read(stream, after=after, limit=limit) if limit else []
+    stored = session.ledger.store.read(stream, after=after, limit=limit) if limit else []
     events = [decode(r.stream, r.version, r.topic, r.state) for r in stored]
     page: list[Event] = []
     left = PAGE_CHARS
@@ -199,7 +199,7 @@ def list_events(office: Office, request: ListEventsRequest) -> ListEventsRespons
     return ListEventsResponse(events=page, more=after + len(page) < head)
 
 
-def acknowledge(office: Office, request: AcknowledgeRequest) -> AcknowledgeResponse:
+def acknowledge(session: Session, request: AcknowledgeRequest) -> AcknowledgeResponse:
     """Take a question, as `watchkeeper ack` does.
 
     Raises:
@@ -216,7 +216,7 @@ def acknowledge(office: Office, request: AcknowledgeRequest) -> AcknowledgeRespo
         bounds = f"at most {KEY_LENGTH_MAX} characters of key and {TEXT_LENGTH_MAX} of note"
         raise Leave(f"key or note is too long: expected {bounds}", 4)
     # The server's own environment must not decide who acts.
-    actor = actor_of(read_principals(office.home.principals), request.principal, {}, "")
+    actor = actor_of(read_principals(session.home.principals), request.principal, {}, "")
     command = Acknowledge.model_validate(
         {
             "now": clock.now(),
@@ -226,14 +226,14 @@ def acknowledge(office: Office, request: AcknowledgeRequest) -> AcknowledgeRespo
             "answer": answer,
         }
     )
-    known_run(office.ledger, request.run)
+    known_run(session.ledger, request.run)
     key = f"rpc/ack/{request.run}/{request.key}" if request.key else None
-    handled = not_refused(office.ledger.handle(request.run, command, key=key))
+    handled = not_refused(session.ledger.handle(request.run, command, key=key))
     recorded = [Recorded(seq=one.version, topic=one.data.topic) for one in handled.events]
-    return AcknowledgeResponse(recorded=recorded, says=act_if_alone(office, request.run))
+    return AcknowledgeResponse(recorded=recorded, says=act_if_alone(session, request.run))
 
 
-def refuse_stranger(office: Office, request: AcknowledgeRequest) -> AcknowledgeResponse:
+def refuse_stranger(session: Session, request: AcknowledgeRequest) -> AcknowledgeResponse:
     """Refuse a request that writes and has no token, and record the attempt.
 
     The attempt is recorded as an agent's, once a day for each question: its name is not proven.
@@ -241,21 +241,23 @@ def refuse_stranger(office: Office, request: AcknowledgeRequest) -> AcknowledgeR
     Raises:
         ConnectError: Always.
     """
-    if request.run in office.ledger.slugs():
+    if request.run in session.ledger.slugs():
         stranger = Actor(principal=STRANGER, kind="agent")
         question = request.question[:KEY_LENGTH_MAX]
         tried = Acknowledge(now=clock.now(), actor=stranger, question=question)
-        office.ledger.handle(request.run, tried)
-    token = office.home.rpc_token
+        session.ledger.handle(request.run, tried)
+    token = session.home.rpc_token
     hint = f"set {TOKEN_VARIABLE}={token} (only the owner of the home can read it)"
     raise ConnectError(Code.UNAUTHENTICATED, f"this RPC writes and needs the home's token: {hint}")
 
 
 def _told(
-    function: Callable[[Office, _Asked], _Answered], office: Office, request: _Asked
+    function: Callable[[Session, _Request], _Answered],
+    session: Session,
+    request: _Request,
 ) -> _Answered:
     try:
-        return function(office, request)
+        return function(session, request)
     except ConnectError:
         raise
     except Exception as error:

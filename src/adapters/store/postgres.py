@@ -74,7 +74,7 @@ def open_postgres(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SourceResult:
     """One append as the function in the database takes it.
 
     Attributes:
@@ -153,7 +153,7 @@ class PostgresStore(PostgresPages):
             self._answered(one, told) for one, told in zip(asked, self.store(asked), strict=True)
         ]
 
-    def store(self, asked: Sequence[Asked]) -> list[Told]:
+    def store(self, asked: Sequence[SourceResult]) -> list[Told]:
         """Carry out appends in one call of the database, and settle what a lost connection left.
 
         Raises:
@@ -246,7 +246,7 @@ class PostgresStore(PostgresPages):
         self.feed.close()
         self.links.close()
 
-    def parameters(self, asked: Sequence[Asked]) -> tuple[object, ...]:
+    def parameters(self, asked: Sequence[SourceResult]) -> tuple[object, ...]:
         """Return what `APPEND_FUNCTION.call` takes."""
         streams = [stream for one in asked for stream in one.streams]
         events = [event for one in asked for event in one.events]
@@ -272,7 +272,7 @@ class PostgresStore(PostgresPages):
             texts([row.row for row in rows]),
         )
 
-    def _answered(self, one: Asked, told: Told) -> Appended | VersionConflict | KeyReused:
+    def _answered(self, one: SourceResult, told: Told) -> Appended | VersionConflict | KeyReused:
         match told.outcome:
             case "stored":
                 return Appended(one.answer)
@@ -286,7 +286,7 @@ class PostgresStore(PostgresPages):
             case unknown:
                 raise AssertionError(f"the database answered {unknown!r}")
 
-    def _settled(self, one: Asked, told: Told) -> Told:
+    def _settled(self, one: SourceResult, told: Told) -> Told:
         """Say that an append was stored when a lost connection hid that its own events are there.
 
         The bytes of each event hold a fresh id, so no other append has stored the same.
@@ -314,11 +314,11 @@ _UNKNOWN = (
 )
 
 
-def asked_of(append: Append) -> Asked:
+def asked_of(append: Append) -> SourceResult:
     """Put an append into the terms of the function in the database."""
     names = [write.stream for write in append.writes]
     assert len(names) == len(set(names)), f"one write for each stream, got {names}"
-    return Asked(
+    return SourceResult(
         streams=[(write.stream, write.expected) for write in append.writes],
         events=[
             (place, topic, state)

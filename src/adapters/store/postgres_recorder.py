@@ -28,7 +28,7 @@ from watchkeeper.adapters.store.library import (
     subscribed,
     versions_between,
 )
-from watchkeeper.adapters.store.postgres import Asked, PostgresStore
+from watchkeeper.adapters.store.postgres import PostgresStore, SourceResult
 from watchkeeper.ports.event_store import Append
 
 _EVENTS = """SELECT e.version, t.name, e.state
@@ -166,7 +166,7 @@ class PostgresRecorder(ProcessRecorder):
         return subscribed(self, self.store.feed, gt, topics)
 
 
-def _asked(stored_events: Sequence[StoredEvent], tracking: Tracking | None) -> Asked:
+def _asked(stored_events: Sequence[StoredEvent], tracking: Tracking | None) -> SourceResult:
     """Put events whose versions are given into the terms of the store."""
     newest: dict[str, int] = {}
     expected: dict[str, int] = {}
@@ -187,4 +187,4 @@ def _asked(stored_events: Sequence[StoredEvent], tracking: Tracking | None) -> A
     seen = None
     if tracking is not None:
         seen = (tracking.application_name, tracking.notification_id)
-    return Asked(list(expected.items()), events, {}, Append(()), seen)
+    return SourceResult(list(expected.items()), events, {}, Append(()), seen)

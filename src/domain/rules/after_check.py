@@ -9,7 +9,7 @@ from typing import TypeGuard
 from watchkeeper.domain.reading.named_places import bad_nodes, nodes_of_end
 from watchkeeper.domain.reading.triage.classify import classify, describe_end, witnessed
 from watchkeeper.domain.rules.ends.advised import proposed_with
-from watchkeeper.domain.rules.ends.attempt_evidence import told_by_attempts, told_by_demand
+from watchkeeper.domain.rules.ends.attempt_evidence import attempt_claims, told_by_demand
 from watchkeeper.domain.rules.ends.case import Case
 from watchkeeper.domain.rules.ends.hypotheses import judged_by_end, judged_by_progress
 from watchkeeper.domain.rules.ends.live import answer_to
@@ -40,7 +40,7 @@ from watchkeeper.domain.rules.health.registry import (
 from watchkeeper.domain.rules.operator.lost import consent_words
 from watchkeeper.domain.rules.operator.planned import acts_over
 from watchkeeper.domain.rules.operator.relaunching import decide_answered, decide_asked
-from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.command import Command
 from watchkeeper.domain.rules.shared.refusals import Refused
 from watchkeeper.domain.rules.signals.receiving import cause_by_witnesses, witnesses
@@ -105,24 +105,24 @@ def _verdict(
     if isinstance(run.phase, Interrupted):
         events += cleared_by_check(run)
         decides = _decide_again if run.phase.decision is None else _decide_on_validated
-        events += decides(foresee(run, events, command), check, command)
+        events += decides(apply_pending(run, events, command), check, command)
         return events
     job = check.job
     if job is not None and (job.state in TERMINAL or _given_up(run, check, job)):
-        return events + _end(foresee(run, events, command), check, job, command)
+        return events + _end(apply_pending(run, events, command), check, job, command)
     if answers is None:
         answers = answers_at(run, instance, check, command.now)
     for change in findings_at(run, answers, command.now):
         # What is decided about a finding stands beside it, in history and logbook.
         events.append(change)
         if _is_told(change):
-            events += _told(foresee(run, events, command), change, check)
+            events += _told(apply_pending(run, events, command), change, check)
     events += judged_by_progress(run, check)
-    events += resume_shown(foresee(run, events, command), check)
-    after = foresee(run, events, command)
+    events += resume_shown(apply_pending(run, events, command), check)
+    after = apply_pending(run, events, command)
     spent = len(charged(after, command.now)[0])
     events += retried(after, instance, check, spent, command.now)
-    after = foresee(run, events, command)
+    after = apply_pending(run, events, command)
     point = stopping_point(after, check, command.now)
     return events + end_at(after, point, check) if point else events
 
@@ -198,16 +198,16 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
             instance=check.instance,
             action=Action.LEAVE,
             rule="R14",
-            because=f"not relaunched: stopped by {run.manoeuvres.stop}",
+            because=f"not relaunched: stopped by {run.operator.stop}",
             evidence=(describe_end(job),),
         )
-        return [*events, decision, RunStopped(reason=f"stopped by {run.manoeuvres.stop}")]
-    planned = decide_asked(foresee(run, events, command), check)
+        return [*events, decision, RunStopped(reason=f"stopped by {run.operator.stop}")]
+    planned = decide_asked(apply_pending(run, events, command), check)
     if planned is not None:
         return events + planned
     ended_at = job.ended_at or command.now
     wrong = _wrong_numbers(run, check, command)
-    found = told_by_attempts(classify(job, check), check, job)
+    found = attempt_claims(classify(job, check), check, job)
     if run.instances[-1].step_best is None:  # What has trained was not kept waiting for machines.
         found = told_by_demand(found, check, job)
     found = witnessed(found, check, cause_by_witnesses(run, ended_at))
@@ -232,7 +232,7 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
             findings=tuple(sorted({rule for rule, _ in wrong})),
         )
     )
-    after = foresee(run, events, command)
+    after = apply_pending(run, events, command)
     return [*events, *_decide(after, check, evidence, command), *judged_by_end(after)]
 
 
@@ -242,10 +242,10 @@ def _success(
     """Verify a success (R15); what is wrong about record or numbers outlives it, and is asked."""
     answers = answers_at(run, run.instances[-1], check, command.now)
     events: list[RunEvent] = [*numbers_at(run, answers, LASTING)]
-    run = foresee(run, events, command)
+    run = apply_pending(run, events, command)
     events += told_at_success(run, check, ended.job)
-    events += asked_of_record(foresee(run, events, command), check)
-    asked = foresee(run, events, command)
+    events += asked_of_record(apply_pending(run, events, command), check)
+    asked = apply_pending(run, events, command)
     return [
         *events,
         ended,
@@ -279,7 +279,7 @@ def _decide_again(run: Run, check: CheckRecorded, command: Command) -> list[RunE
         return []
     revised: list[RunEvent] = [*revised_by_attempts(run, check)]
     if revised:
-        run = foresee(run, revised, command)
+        run = apply_pending(run, revised, command)
     evidence = (f"decided late: a source was unavailable since event {run.failures[-1].version}",)
     return revised + _decide(run, check, evidence, command)
 

@@ -63,12 +63,12 @@ from watchkeeper.domain.rules.seal.commands import CompleteSeal, VerifyMilestone
 from watchkeeper.domain.rules.seal.findings import artefacts_at_seal
 from watchkeeper.domain.rules.seal.milestone import verify_milestone
 from watchkeeper.domain.rules.seal.seal import leave_to_seal, missing_for_seal, seal_of
-from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.signals.commands import ReceiveSignal
 from watchkeeper.domain.rules.table import (
     JudgementCommand,
-    ManoeuvreCommand,
+    OperatorCommand,
     RunCommand,
     refusal_of,
 )
@@ -115,8 +115,8 @@ def decide(run: Run, command: RunCommand) -> Outcome:
     refusal = refusal_of(type(command), type(run.phase))
     if refusal is not None:
         return Refused(refusal, run.slug)
-    if isinstance(command, ManoeuvreCommand):
-        return _manoeuvre(run, command)
+    if isinstance(command, OperatorCommand):
+        return _operator(run, command)
     if isinstance(command, JudgementCommand):
         return _judgement(run, command)
     match command:
@@ -172,7 +172,7 @@ def _judgement(run: Run, command: JudgementCommand) -> Outcome:
             assert_never(command)
 
 
-def _manoeuvre(run: Run, command: ManoeuvreCommand) -> Outcome:
+def _operator(run: Run, command: OperatorCommand) -> Outcome:
     match command:
         case HandOver():
             return hand_over(run, command)
@@ -264,7 +264,7 @@ def _check(run: Run, command: RecordCheck) -> Outcome:
     if command.observation.instance != instance.plan.instance:
         return Refused(Refusal.WRONG_INSTANCE, command.observation.instance)
     check, answers = summarise(run, instance, command)
-    after = foresee(run, [check], command)
+    after = apply_pending(run, [check], command)
     return [check, *verdict(after, instance, check, command, answers), *_length_told(run)]
 
 
@@ -293,7 +293,7 @@ def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
         return [taken]
     if not isinstance(run.phase, Interrupted):
         return Refused(Refusal.ANSWER_NOT_POSSIBLE, command.question)
-    asked = decide_answered(foresee(run, [taken], command))
+    asked = decide_answered(apply_pending(run, [taken], command))
     if asked is not None:
         return asked if isinstance(asked, Refused) else [taken, *asked]
     if run.instances[-1].launched_at is None:
@@ -302,7 +302,7 @@ def _acknowledge(run: Run, command: Acknowledge) -> Outcome:
         return Refused(Refusal.ANSWER_NOT_POSSIBLE, command.question)
     if forbids_resuming(contract_of(run)):
         return Refused(Refusal.ANSWER_NOT_POSSIBLE, "tracker.resume is never")
-    after = foresee(run, [taken], command)
+    after = apply_pending(run, [taken], command)
     case = Case(after, run.failures[-1], (), run.last_check.event, command.now)
     decision = relaunch_on_answer(case, command.question)
     used = consent_behind(after, command.now)
@@ -335,7 +335,7 @@ def _is_rollback(run: Run, command: ApproveLaunch) -> bool:
     """Say whether an approval can only be meant for a rollback, or names the one planned."""
     if isinstance(run.phase, Draft | Cleared):
         return False
-    planned = run.manoeuvres.rollback
+    planned = run.operator.rollback
     if isinstance(run.phase, Interrupted):
         return planned is not None and planned.digest.startswith(command.digest)
     return True

@@ -60,7 +60,7 @@ from watchkeeper.domain.run.phases import (
 JudgementCommand = Revise | ReportFix | SuggestCause
 
 
-ManoeuvreCommand = (
+OperatorCommand = (
     HandOver
     | DeclineWatch
     | ReportStaleMonitor
@@ -97,7 +97,7 @@ RunCommand = (
     | GiveConsent
     | Waive
     | Revoke
-    | ManoeuvreCommand
+    | OperatorCommand
     | ReceiveSignal
     | JudgementCommand
 )

@@ -13,7 +13,7 @@ from watchkeeper.domain.values.basic import UNACCOUNTABLE, SourceState
 from watchkeeper.domain.values.earlier import PastCheck
 from watchkeeper.domain.values.observation.measured import Level, Measured
 
-TRAIL_MAX = 64
+RECENT_CHECKS_MAX = 64
 """Checks remembered in state: what detectors over several cadences look back on."""
 
 
@@ -58,15 +58,17 @@ def levels_of(measured: Measured) -> dict[str, Level]:
     return found
 
 
-def with_checks(trail: tuple[PastCheck, ...], newest: Sequence[PastCheck]) -> tuple[PastCheck, ...]:
+def with_checks(
+    recent_checks: tuple[PastCheck, ...], newest: Sequence[PastCheck]
+) -> tuple[PastCheck, ...]:
     """Add checks to those remembered, and forget of them what nobody looks at any more.
 
     Args:
-        trail: What is remembered, oldest first.
-        newest: The checks after them, oldest first; of more than `TRAIL_MAX` the newest will do.
+        recent_checks: What is remembered, oldest first.
+        newest: The checks after them, oldest first; the newest are enough.
     """
-    kept = list(trail[max(0, len(trail) + len(newest) - TRAIL_MAX) :])
-    for newer in newest[-TRAIL_MAX:]:
+    kept = list(recent_checks[max(0, len(recent_checks) + len(newest) - RECENT_CHECKS_MAX) :])
+    for newer in newest[-RECENT_CHECKS_MAX:]:
         for place in reversed(range(len(kept))):
             one = kept[place]
             if one.measured is not None and (newer.source or not one.source):
@@ -128,5 +130,5 @@ def checks_before(run: Run, check: CheckRecorded) -> tuple[PastCheck, ...]:
     """
     last = run.last_check
     if last is not None and last.event == check:
-        return run.trail[:-1]
-    return run.trail[1 - TRAIL_MAX :]
+        return run.recent_checks[:-1]
+    return run.recent_checks[1 - RECENT_CHECKS_MAX :]

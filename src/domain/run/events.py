@@ -104,7 +104,7 @@ JudgementEvent = CauseSuggested | FailureRevised | HypothesesJudged | ResumeProv
 HandoverEvent = WatchHandedOver | WatchEnded | PlannedActAnnounced | PlannedActEnded
 
 
-ManoeuvreEvent = (
+OperatorEvent = (
     RelaunchRequested
     | RollbackPlanned
     | RollbackApproved
@@ -193,11 +193,11 @@ __all__ = [
     "LaunchRequested",
     "LineageRejected",
     "LogbookPushed",
-    "ManoeuvreEvent",
     "MessageQuarantined",
     "MilestoneTagPushed",
     "MilestoneVerified",
     "NoteAdded",
+    "OperatorEvent",
     "Outlook",
     "OutputRootClaimed",
     "OutputRootReleased",
@@ -268,7 +268,7 @@ RunEvent = (
     | WaiverRevoked
     | AttemptRefused
     | HandoverEvent
-    | ManoeuvreEvent
+    | OperatorEvent
     | SignalReceived
     | JudgementEvent
 )

@@ -201,7 +201,7 @@ class PlannedActEnded(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class Manoeuvres:
+class OperatorState:
     """What was announced, asked for and verified beside a run's ordinary life.
 
     Attributes:

@@ -116,7 +116,7 @@ def stopping_point(run: Run, check: CheckRecorded, now: datetime) -> str:
         reached.append(f"{point.at.isoformat(timespec='seconds')}")
     if point.event == "first_checkpoint" and run.checkpoints:
         reached.append(f"first complete checkpoint, step-{min(run.checkpoints)}")
-    if run.manoeuvres.stopped_at:
+    if run.operator.stopped_at:
         return ""
     return reached[0] if reached else ""
 
@@ -155,7 +155,7 @@ to see the recovery, so it is recovered from as ever."""
 
 def acts_at(run: Run, at: datetime) -> list[PlannedActAnnounced]:
     """Return the announced acts whose window holds at a time."""
-    return [act for act in run.manoeuvres.acts.values() if act.starts_at <= at < act.ends_at]
+    return [act for act in run.operator.acts.values() if act.starts_at <= at < act.ends_at]
 
 
 def expecting(run: Run, rule: str, at: datetime) -> PlannedActAnnounced | None:
@@ -186,7 +186,7 @@ def source_is_fresh(check: CheckRecorded, source: str) -> bool:
 
 def asked_of(run: Run) -> RelaunchRequested | RollbackApproved | None:
     """Return what a human asked for of the newest instance; none when it was done, or nothing."""
-    asked = run.manoeuvres.asked
+    asked = run.operator.asked
     newest = run.instances[-1].plan.instance if run.instances else ""
     return asked if asked is not None and asked.instance == newest else None
 
@@ -197,10 +197,10 @@ def earlier_of(run: Run) -> Earlier:
     return Earlier(
         contract=contract_of(run),
         instances=run.instances,
-        checks=run.trail,
+        checks=run.recent_checks,
         last=last.event if last is not None else None,
         last_at=last.at if last is not None else None,
         open_rules=frozenset(found.rule for found in run.findings.values()),
         losses=run.losses,
-        lineages=run.manoeuvres.lineages,
+        lineages=run.operator.lineages,
     )

@@ -9,7 +9,7 @@ from watchkeeper.domain.run.ends import Failure, Judgement, Restart
 from watchkeeper.domain.run.health import FindingOpened
 from watchkeeper.domain.run.launch import PreflightRecorded
 from watchkeeper.domain.run.monitor_accuracy import Keeper
-from watchkeeper.domain.run.operator import Manoeuvres
+from watchkeeper.domain.run.operator import OperatorState
 from watchkeeper.domain.run.permits import Approval, Consent, Proposal, Waiver
 from watchkeeper.domain.run.phases import Finished, Phase, Running, Stabilizing, Unborn
 from watchkeeper.domain.run.questions import Question
@@ -50,7 +50,7 @@ class Run:
         claims: What signals say, the newest word on each subject.
         heard: How many signals each source had recorded in its newest minute.
         urged_at: When the newest signal was recorded that asks for a check.
-        trail: What is remembered of the newest checks, oldest first, at most `TRAIL_MAX`.
+        trail: What is remembered of the newest checks, oldest first, at most `RECENT_CHECKS_MAX`.
         keeper: How often the keeper judged this run, and how often it was wrong.
         losses: What was logged at sampled steps, which a resume is compared with.
         manoeuvres: Planned acts, relaunches and rollbacks asked for, milestones, ancestor.
@@ -94,11 +94,11 @@ class Run:
     cleared_by: str = ""
     requester: str = ""
     attempts: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
-    manoeuvres: Manoeuvres = field(default_factory=Manoeuvres)
+    operator: OperatorState = field(default_factory=OperatorState)
     claims: Claims = field(default_factory=dict[str, Claim])
     heard: Heard = field(default_factory=dict[str, tuple[datetime, int]])
     urged_at: datetime | None = None
-    trail: tuple[PastCheck, ...] = ()
+    recent_checks: tuple[PastCheck, ...] = ()
     keeper: Keeper = field(default_factory=Keeper)
     losses: tuple[LossAt, ...] = ()
     judgement: Judgement = field(default_factory=Judgement)
@@ -138,7 +138,7 @@ def last_instance(run: Run) -> Instance | None:
 
 def end_asked(run: Run, instance: str) -> bool:
     """Say whether a human asked for the end of an instance: a stop, a relaunch or a rollback."""
-    asked = run.manoeuvres.asked
+    asked = run.operator.asked
     return run.stop_requested == instance or (asked is not None and asked.instance == instance)
 
 
@@ -149,27 +149,27 @@ def live_instance(run: Run) -> Instance | None:
     return None
 
 
-class Misfit(Exception):
+class InvalidTransition(Exception):
     """An event that cannot follow the ones before it; `evolve` turns it into `Unreadable`."""
 
 
-def finished_or_misfit(run: Run) -> Finished:
+def finished_or_invalid(run: Run) -> Finished:
     """Return the phase of a finished run.
 
     Raises:
         Misfit: It is not finished.
     """
     if not isinstance(run.phase, Finished):
-        raise Misfit("the run is not finished")
+        raise InvalidTransition("the run is not finished")
     return run.phase
 
 
-def last_instance_or_misfit(run: Run) -> Instance:
+def last_instance_or_invalid(run: Run) -> Instance:
     """Return the newest instance.
 
     Raises:
         Misfit: There is none yet.
     """
     if not run.instances:
-        raise Misfit("no instance was launched")
+        raise InvalidTransition("no instance was launched")
     return run.instances[-1]

@@ -31,7 +31,7 @@ from watchkeeper.domain.run.events import (
     EffectEvent,
     HandoverEvent,
     JudgementEvent,
-    ManoeuvreEvent,
+    OperatorEvent,
     PeopleEvent,
     RootEvent,
     RunEvent,
@@ -162,7 +162,7 @@ def _summary(event: Event) -> str:
 
 
 def _run(data: RunEvent) -> str:
-    if isinstance(data, HandoverEvent | ManoeuvreEvent):
+    if isinstance(data, HandoverEvent | OperatorEvent):
         return aside_summary(data)
     if isinstance(data, JudgementEvent):
         return judgement_summary(data)

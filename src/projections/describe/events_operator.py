@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from watchkeeper.domain.run.events import HandoverEvent, ManoeuvreEvent
+from watchkeeper.domain.run.events import HandoverEvent, OperatorEvent
 from watchkeeper.domain.run.operator import (
     AncestorNamed,
     LineageRejected,
@@ -19,7 +19,7 @@ from watchkeeper.domain.run.watch import WatchEnded, WatchHandedOver
 from watchkeeper.domain.values.contract.plan import short
 
 
-def aside_summary(data: HandoverEvent | ManoeuvreEvent) -> str:
+def aside_summary(data: HandoverEvent | OperatorEvent) -> str:
     """Say in one line what such an event records."""
     if isinstance(data, HandoverEvent):
         return _watched(data)

@@ -19,7 +19,7 @@ from watchkeeper.domain.run.ends import (
     RunStopped,
 )
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.events import HandoverEvent, JudgementEvent, ManoeuvreEvent, RunEvent
+from watchkeeper.domain.run.events import HandoverEvent, JudgementEvent, OperatorEvent, RunEvent
 from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised
 from watchkeeper.domain.run.launch import (
     ContractAmended,
@@ -164,7 +164,7 @@ def branch_message(changes: Mapping[str, Iterable[Event]]) -> str:
 
 
 def _headline(data: RunEvent) -> Headline | None:
-    if isinstance(data, HandoverEvent | ManoeuvreEvent):
+    if isinstance(data, HandoverEvent | OperatorEvent):
         return _aside_headline(data)
     if isinstance(data, JudgementEvent):
         return _judgement_headline(data)
@@ -215,7 +215,7 @@ def _headline(data: RunEvent) -> Headline | None:
             return _closing_headline(data)
 
 
-def _aside_headline(data: HandoverEvent | ManoeuvreEvent) -> Headline:
+def _aside_headline(data: HandoverEvent | OperatorEvent) -> Headline:
     match data:
         case WatchHandedOver():
             return Headline.HANDOVER

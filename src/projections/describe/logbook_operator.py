@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.events import HandoverEvent, ManoeuvreEvent
+from watchkeeper.domain.run.events import HandoverEvent, OperatorEvent
 from watchkeeper.domain.run.operator import (
     AncestorNamed,
     LineageRejected,
@@ -25,7 +25,7 @@ from watchkeeper.projections.logbook.state import Key, Kind, Logbook, clock_time
 from watchkeeper.projections.quoting import WORDS_MAX, code, prose
 
 
-def aside(book: Logbook, data: HandoverEvent | ManoeuvreEvent, event: Event) -> Logbook:
+def aside(book: Logbook, data: HandoverEvent | OperatorEvent, event: Event) -> Logbook:
     """Write what such an event adds to the event log, and to the head where it names a lineage."""
     if isinstance(data, HandoverEvent):
         return _watched(book, data, event)

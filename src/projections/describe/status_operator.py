@@ -17,7 +17,7 @@ _TEXT_MAX = 300
 
 def with_aside(row: RunRow, run: Run) -> RunRow:
     """Return a run's row with what there is to say of these."""
-    aside = run.manoeuvres
+    aside = run.operator
     if run.watch.kept_for:
         row["kept_for"] = run.watch.kept_for
     if run.watch.ended:

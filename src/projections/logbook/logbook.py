@@ -20,7 +20,7 @@ from watchkeeper.domain.run.ends import (
     RunStopped,
 )
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.events import HandoverEvent, JudgementEvent, ManoeuvreEvent, RunEvent
+from watchkeeper.domain.run.events import HandoverEvent, JudgementEvent, OperatorEvent, RunEvent
 from watchkeeper.domain.run.health import FindingCleared, FindingOpened, FindingRaised
 from watchkeeper.domain.run.launch import (
     ContractAmended,
@@ -114,7 +114,7 @@ def render_at(
 
 
 def _entry(book: Logbook, data: RunEvent, event: Event) -> Logbook:
-    if isinstance(data, HandoverEvent | ManoeuvreEvent):
+    if isinstance(data, HandoverEvent | OperatorEvent):
         return aside(book, data, event)
     if isinstance(data, JudgementEvent):
         return judgement(book, data, event)

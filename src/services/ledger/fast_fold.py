@@ -110,13 +110,15 @@ def _settled(run: Run) -> Run:
     progress = event.progress
     if progress is None and run.progress is not None:
         progress = _settled_value(Progress, run.progress)
-    trail = [_settled_past(one) for one in run.trail]
+    recent_checks = [_settled_past(one) for one in run.recent_checks]
     if event is not last.event:
         # Made anew of the settled check, so that the two share their values.
-        trail[-1] = past_check(event, last.at, last.version)
+        recent_checks[-1] = past_check(event, last.at, last.version)
         last = LastCheck(event, last.at, last.version)
     tried = tuple(_settled_tries(one) if one.tries else one for one in run.instances)
-    return replace(run, last_check=last, progress=progress, trail=tuple(trail), instances=tried)
+    return replace(
+        run, last_check=last, progress=progress, recent_checks=tuple(recent_checks), instances=tried
+    )
 
 
 def _settled_tries(instance: Instance) -> Instance:

@@ -94,7 +94,7 @@ def _known(run: Run, path: str) -> Lineage | None:
     validated = any(contract_root(one.path) == path for one in run.checkpoints.values())
     said = Lineage(run=run.slug, validated=validated, rejected=rejected)
     step = path.rpartition("/step-")[2]
-    left = [one for one in run.manoeuvres.lineages if step.isdigit() and int(step) > one.above_step]
+    left = [one for one in run.operator.lineages if step.isdigit() and int(step) > one.above_step]
     if validated or not owns or not left:
         return said
     # What was never listed has no rejection of its own; when it was written tells.

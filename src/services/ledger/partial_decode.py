@@ -35,7 +35,7 @@ Fields = Mapping[str, Sequence[str]]
 """Names of an event's fields that are needed, by topic. Other topics are passed over unread."""
 
 
-class Narrow(msgspec.Struct, frozen=True, gc=False):
+class PartialDecoder(msgspec.Struct, frozen=True, gc=False):
     """One event, of which only some fields were read.
 
     A struct, which is made in a quarter of a tuple's time.
@@ -73,7 +73,7 @@ class NarrowReader:
         self._upcasts = upcasts
         self._passed = type_of.keys() - self._decoders.keys()
 
-    def read(self, recorded: Recorded) -> Narrow | None:
+    def read(self, recorded: Recorded) -> PartialDecoder | None:
         """Read one stored event; none when it is of a topic that is not asked for.
 
         Raises:
@@ -84,12 +84,12 @@ class NarrowReader:
         if decoder is None:
             return None if topic in self._passed else self._read_by_model(recorded)
         try:
-            return Narrow(position, stream, version, topic, decoder.decode(state).data)
+            return PartialDecoder(position, stream, version, topic, decoder.decode(state).data)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             # The model has the last word: durations of a year and more are written as `P1Y`.
             return self._read_by_model(recorded)
 
-    def _read_by_model(self, recorded: Recorded) -> Narrow | None:
+    def _read_by_model(self, recorded: Recorded) -> PartialDecoder | None:
         """Read slowly: what this code no longer writes, by its upcast; or refuse it."""
         position, stream, version, topic, state, _ = recorded
         event = decode(stream, version, topic, state, self._upcasts)
@@ -97,9 +97,9 @@ class NarrowReader:
         if names is None:
             return None
         data = types.SimpleNamespace(**{name: getattr(event.data, name) for name in names})
-        return Narrow(position, stream, version, event.data.topic, data)
+        return PartialDecoder(position, stream, version, event.data.topic, data)
 
-    def stream(self, store: EventStore, stream: str, *, after: int = 0) -> Iterator[Narrow]:
+    def stream(self, store: EventStore, stream: str, *, after: int = 0) -> Iterator[PartialDecoder]:
         """Read one stream.
 
         Raises:
@@ -107,7 +107,7 @@ class NarrowReader:
         """
         return self._pages(store.pages(stream, after=after))
 
-    def all(self, store: EventStore, *, after: int = 0) -> Iterator[Narrow]:
+    def all(self, store: EventStore, *, after: int = 0) -> Iterator[PartialDecoder]:
         """Read the whole ledger in the order of commits, page by page.
 
         Raises:
@@ -115,7 +115,7 @@ class NarrowReader:
         """
         return self._pages(store.pages(after=after))
 
-    def _pages(self, pages: Iterator[Sequence[Recorded]]) -> Iterator[Narrow]:
+    def _pages(self, pages: Iterator[Sequence[Recorded]]) -> Iterator[PartialDecoder]:
         for recorded in chain.from_iterable(pages):
             found = self.read(recorded)
             if found is not None:

@@ -37,7 +37,7 @@ from watchkeeper.ports.sources import Orchestrator, Unavailable
 from watchkeeper.services.ledger.ledger import Handled
 from watchkeeper.services.outbox.logbook_push import Pushed, push_logbooks
 from watchkeeper.services.outbox.tags import push_milestone_tag, push_seal_tag
-from watchkeeper.services.services import SERVICE, Desk, recorded
+from watchkeeper.services.services import SERVICE, Services, recorded
 from watchkeeper.services.watch.launches import relaunch, submit
 from watchkeeper.services.watch.observe import observe, read_seal_facts, scrub_observation
 from watchkeeper.services.watch.second_reading import read_again
@@ -47,11 +47,11 @@ log = logging.getLogger(__name__)
 _OVER = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
 
 
-def perform(desk: Desk, run: Run, act: Act, token: int) -> bool:
+def perform(services: Services, run: Run, act: Act, token: int) -> bool:
     """Do one act for a run.
 
     Args:
-        desk: What to work with.
+        services: What to work with.
         run: The run as it was when the act was found due.
         act: What to do.
         token: The watch's fencing token; a newer one elsewhere means that this holder stops.
@@ -59,56 +59,58 @@ def perform(desk: Desk, run: Run, act: Act, token: int) -> bool:
     Returns:
         Whether something was recorded, so that more may be due.
     """
-    fresh = desk.ledger.run(run.slug)
+    fresh = services.ledger.run(run.slug)
     if not isinstance(fresh, Run) or fresh.watch.token != token:
         return False  # Another holder took over: whoever is older no longer acts.
-    if act not in due_acts(fresh, desk.ledger.effects(run.slug), clock.now()):
+    if act not in due_acts(fresh, services.ledger.effects(run.slug), clock.now()):
         return False  # Other writers went on since it was found due.
     try:
-        recorded = _perform(desk, fresh, act, token)
+        recorded = _perform(services, fresh, act, token)
     except (Unavailable, TagTaken, PushRaced) as error:
-        return _failed(desk, fresh, act, error)
-    failing = desk.ledger.effects(fresh.slug).failing
+        return _failed(services, fresh, act, error)
+    failing = services.ledger.effects(fresh.slug).failing
     if act.value in failing and act is not Act.LOGBOOK:
         effect = EffectRecovered(effect=act.value)
-        desk.ledger.record_effects(fresh.slug, [effect], SERVICE)
+        services.ledger.record_effects(fresh.slug, [effect], SERVICE)
     return recorded
 
 
-def _perform(desk: Desk, run: Run, act: Act, token: int) -> bool:
+def _perform(services: Services, run: Run, act: Act, token: int) -> bool:
     match act:
         case Act.CHECK:
-            return check(desk, run, token)
+            return check(services, run, token)
         case Act.SUBMIT:
-            return submit(desk, run)
+            return submit(services, run)
         case Act.STOP:
-            return stop(desk, run)
+            return stop(services, run)
         case Act.RELAUNCH:
-            return relaunch(desk, run, token)
+            return relaunch(services, run, token)
         case Act.VERIFY:
-            return verify(desk, run, SERVICE)
+            return verify(services, run, SERVICE)
         case Act.LOGBOOK:
-            return bool(push_together(desk, {run.slug: token}))
+            return bool(push_together(services, {run.slug: token}))
         case Act.TAG:
-            return push_seal_tag(desk.ledger, desk.outside, run, SERVICE)
+            return push_seal_tag(services.ledger, services.outside, run, SERVICE)
         case Act.MILESTONE:
-            return push_milestone_tag(desk.ledger, desk.outside, run, SERVICE)
+            return push_milestone_tag(services.ledger, services.outside, run, SERVICE)
         case Act.CLOSE:
-            return close(desk, run)
+            return close(services, run)
 
 
-def _failed(desk: Desk, run: Run, act: Act, error: Unavailable | TagTaken | PushRaced) -> bool:
-    effects = desk.ledger.effects(run.slug)
+def _failed(
+    services: Services, run: Run, act: Act, error: Unavailable | TagTaken | PushRaced
+) -> bool:
+    effects = services.ledger.effects(run.slug)
     attempt, target = next_attempt({run.slug: effects}, act.value), target_of(contract_of(run), act)
     retry_after = error.retry_after if isinstance(error, Unavailable) else None
-    retry_at = clock.now() + wait_before(attempt, desk.draw(), retry_after)
+    retry_at = clock.now() + wait_before(attempt, services.draw(), retry_after)
     event: EffectEvent
     if isinstance(error, TagTaken):
         event = rejected(effects, act.value, str(error), retry_at, target=target)
     else:
         event = troubled(effects, act.value, str(error), retry_at, target=target)
     log.warning("%s: %s failed (try %d): %s", run.slug, act.value, attempt, error)
-    desk.ledger.record_effects(run.slug, [event], SERVICE)
+    services.ledger.record_effects(run.slug, [event], SERVICE)
     return False
 
 
@@ -132,12 +134,12 @@ def next_failure(effects: Effects, effect: str, reason: str, draw: float = 1.0) 
 
 
 def push_together(
-    desk: Desk, tokens: Mapping[str, int], told_to_leave: Callable[[], bool] = lambda: False
+    services: Services, tokens: Mapping[str, int], told_to_leave: Callable[[], bool] = lambda: False
 ) -> set[str]:
     """Bring the logbooks of runs of one branch up to date in one commit, and record how it went.
 
     Args:
-        desk: What to work with.
+        services: What to work with.
         tokens: The watch's fencing token for each run, by slug; a run with a newer one elsewhere
             is left out.
         told_to_leave: Asked before each look at the remote. What is interrupted then is recorded
@@ -146,7 +148,7 @@ def push_together(
     Returns:
         The runs for which it was recorded that the remote holds their logbook.
     """
-    found = {slug: desk.ledger.run(slug) for slug in sorted(tokens)}
+    found = {slug: services.ledger.run(slug) for slug in sorted(tokens)}
     runs = {
         slug: run
         for slug, run in found.items()
@@ -156,74 +158,76 @@ def push_together(
         return set()
     try:
         pushed = push_logbooks(
-            desk.ledger, desk.outside, list(runs.values()), SERVICE, told_to_leave
+            services.ledger, services.outside, list(runs.values()), SERVICE, told_to_leave
         )
     except (Unavailable, PushRaced) as error:
         if not told_to_leave():
-            _all_failed(desk, runs, error)
+            _all_failed(services, runs, error)
         return set()
-    _left_out(desk, runs, pushed)
+    _left_out(services, runs, pushed)
     return pushed.recorded
 
 
-def _all_failed(desk: Desk, runs: Mapping[str, Run], error: Unavailable | PushRaced) -> None:
+def _all_failed(
+    services: Services, runs: Mapping[str, Run], error: Unavailable | PushRaced
+) -> None:
     """Record that a branch gives no answer: its runs wait for it together."""
     act = Act.LOGBOOK.value
-    effects = {slug: desk.ledger.effects(slug) for slug in runs}
+    effects = {slug: services.ledger.effects(slug) for slug in runs}
     attempt = next_attempt(effects, act)
     retry_after = error.retry_after if isinstance(error, Unavailable) else None
-    retry_at = clock.now() + wait_before(attempt, desk.draw(), retry_after)
+    retry_at = clock.now() + wait_before(attempt, services.draw(), retry_after)
     target = target_of(contract_of(next(iter(runs.values()))), Act.LOGBOOK)
     log.warning("logbooks of %s failed (try %d): %s", ", ".join(runs), attempt, error)
     events = {
         slug: [troubled(one, act, str(error), retry_at, target=target)]
         for slug, one in effects.items()
     }
-    desk.ledger.record_effects_of(events, SERVICE)
+    services.ledger.record_effects_of(events, SERVICE)
 
 
-def _left_out(desk: Desk, runs: Mapping[str, Run], pushed: Pushed) -> None:
+def _left_out(services: Services, runs: Mapping[str, Run], pushed: Pushed) -> None:
     """Record what is wrong with single runs; the others of the branch went on."""
     events: dict[str, list[EffectEvent]] = {}
     act = Act.LOGBOOK.value
     for slug, why in pushed.left_out.items():
         log.warning("%s: its logbook is left out: %s", slug, why)
-        effects = desk.ledger.effects(slug)
-        wait = wait_before(next_attempt({slug: effects}, act), desk.draw())
+        effects = services.ledger.effects(slug)
+        wait = wait_before(next_attempt({slug: effects}, act), services.draw())
         target = target_of(contract_of(runs[slug]), Act.LOGBOOK)
         no = rejected(effects, act, why, clock.now() + wait, target=target)
         events[slug] = [no]
     for slug, error in pushed.faults.items():
         log.error("%s: its logbook failed", slug, exc_info=error)
         reason = f"internal error, please report: {type(error).__name__}: {error}"
-        events[slug] = [next_failure(desk.ledger.effects(slug), act, reason, desk.draw())]
+        events[slug] = [next_failure(services.ledger.effects(slug), act, reason, services.draw())]
     if events:
-        desk.ledger.record_effects_of(events, SERVICE)
+        services.ledger.record_effects_of(events, SERVICE)
 
 
 # --- Watch ---------------------------------------------------------------------------------------
 
 
-def check(desk: Desk, run: Run, token: int) -> bool:
+def check(services: Services, run: Run, token: int) -> bool:
     """Observe the newest instance and record what it amounts to; idempotent per due time."""
     plan = run.instances[-1].plan
     due = run.watch.next_due
     assert due is not None, "a check is due"
-    seen = observe(desk.outside, contract_of(run), plan, clock.now())
-    clean, digest, content = scrub_observation(desk.ledger.scrubber, seen)
+    seen = observe(services.outside, contract_of(run), plan, clock.now())
+    clean, digest, content = scrub_observation(services.ledger.scrubber, seen)
     # Kept before the event that names it, so that a digest never points at nothing by a crash.
-    desk.evidence.keep(digest, content)
+    services.evidence.keep(digest, content)
     command = RecordCheck(
         now=clock.now(), actor=SERVICE, token=token, observation=clean, digest=digest
     )
     key = f"check/{run.slug}/{plan.instance}/{due.isoformat()}"
-    outcome = desk.ledger.handle(run.slug, command, key=key)
+    outcome = services.ledger.handle(run.slug, command, key=key)
     if isinstance(outcome, Handled):
-        read_again(desk, outcome)
+        read_again(services, outcome)
     return recorded(outcome, "check")
 
 
-def stop(desk: Desk, run: Run) -> bool:
+def stop(services: Services, run: Run) -> bool:
     """Ask the orchestrator for the end that a human consented to; its word ends the instance.
 
     It is asked first whether the job still lives. One that does is asked to end again, since a
@@ -232,36 +236,36 @@ def stop(desk: Desk, run: Run) -> bool:
     instance = live_instance(run)
     if instance is None or not end_asked(run, instance.plan.instance):
         return False
-    orchestrator: Orchestrator = desk.outside.orchestrator(contract_of(run))
+    orchestrator: Orchestrator = services.outside.orchestrator(contract_of(run))
     if orchestrator.find(instance.plan.submission_id).state in _OVER:
         return False  # The next check records how it ended.
-    effects = desk.ledger.effects(run.slug)
+    effects = services.ledger.effects(run.slug)
     tried = attempted(run, effects, Act.STOP)
     known = effects.confirmed.get(tried.effect) == tried.key
     if not known:
-        desk.ledger.record_effects(run.slug, [tried], SERVICE)
+        services.ledger.record_effects(run.slug, [tried], SERVICE)
     orchestrator.stop(instance.plan.submission_id)
     if not known:
         taken = EffectConfirmed(effect=tried.effect, key=tried.key, target=tried.target)
-        desk.ledger.record_effects(run.slug, [taken], SERVICE)
+        services.ledger.record_effects(run.slug, [taken], SERVICE)
     return False
 
 
 # --- Seal ----------------------------------------------------------------------------------------
 
 
-def verify(desk: Desk, run: Run, actor: Actor) -> bool:
+def verify(services: Services, run: Run, actor: Actor) -> bool:
     """Read what a seal needs and hold the run against it."""
-    return recorded(verify_outcome(desk, run, actor), "verify the seal")
+    return recorded(verify_outcome(services, run, actor), "verify the seal")
 
 
 def verify_outcome(
-    desk: Desk, run: Run, actor: Actor, waive: tuple[str, ...] = (), reason: str = ""
+    services: Services, run: Run, actor: Actor, waive: tuple[str, ...] = (), reason: str = ""
 ) -> Handled | Refused:
     """Read what a seal needs, and return what came of it.
 
     Args:
-        desk: What to work with.
+        services: What to work with.
         run: The run.
         actor: Who asks.
         waive: What may be missing, by name; each needs a human's consent.
@@ -271,12 +275,12 @@ def verify_outcome(
     launched = next((i.launched_at for i in run.instances if i.launched_at is not None), None)
     plan = run.instances[-1].plan if run.instances else None
     if plan is None or launched is None or not isinstance(run.phase, Finished | Stopped):
-        return desk.ledger.handle(run.slug, _no_seal(actor, run))
+        return services.ledger.handle(run.slug, _no_seal(actor, run))
     tag = seal_tag_of(contract, local_day(launched, contract.timezone))
-    facts = read_seal_facts(desk.outside, contract, plan, tag, clock.now())
+    facts = read_seal_facts(services.outside, contract, plan, tag, clock.now())
     raise_if_silent(facts)
-    clean, digest, content = scrub_observation(desk.ledger.scrubber, facts.observation)
-    desk.evidence.keep(digest, content)
+    clean, digest, content = scrub_observation(services.ledger.scrubber, facts.observation)
+    services.evidence.keep(digest, content)
     command = VerifySeal(
         now=clock.now(),
         actor=actor,
@@ -284,7 +288,7 @@ def verify_outcome(
         waive=waive,
         reason=reason,
     )
-    return desk.ledger.handle(run.slug, command)
+    return services.ledger.handle(run.slug, command)
 
 
 def raise_if_silent(facts: SealFacts) -> None:
@@ -306,9 +310,9 @@ def _no_seal(actor: Actor, run: Run) -> RunCommand:
     return CompleteSeal(now=clock.now(), actor=actor, head=str(run.version))
 
 
-def close(desk: Desk, run: Run) -> bool:
+def close(services: Services, run: Run) -> bool:
     """Seal the run: its tag is on the remote, so this is its last event."""
-    tag = desk.ledger.effects(run.slug).tag
+    tag = services.ledger.effects(run.slug).tag
     assert tag is not None, "a run is closed once its tag is on the remote"
     command = CompleteSeal(now=clock.now(), actor=SERVICE, head=tag.head)
-    return recorded(desk.ledger.handle(run.slug, command), "seal")
+    return recorded(services.ledger.handle(run.slug, command), "seal")

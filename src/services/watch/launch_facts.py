@@ -58,7 +58,7 @@ from watchkeeper.ports.sources import (
     Unavailable,
     WrittenStore,
 )
-from watchkeeper.services.watch.observe import Asked, ask
+from watchkeeper.services.watch.observe import SourceResult, ask
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Known:
 
     root_held_by: str = ""
     lineage: Lineage | None = None
-    logbook: Asked[LogbookFacts] | None = None
+    logbook: SourceResult[LogbookFacts] | None = None
 
 
 def read_gate_facts(
@@ -127,7 +127,7 @@ def read_gate_facts(
     )
     found_bundle = bundle.result() if bundle else None
     from_source = source.result()
-    asked: tuple[Asked[Any] | None, ...] = (
+    asked: tuple[SourceResult[Any] | None, ...] = (
         repository, worktree, config, told, found_store, found_names, found_job,
         found_home, found_hardware, found_bundle,
     )  # fmt: skip
@@ -158,7 +158,7 @@ def _scrubbed(scrubber: Scrubber, config: dict[str, str]) -> dict[str, str]:
     return {name: str(value) for name, value in clean.items()}
 
 
-def ask_logbook(push: Callable[[], object]) -> Asked[LogbookFacts]:
+def ask_logbook(push: Callable[[], object]) -> SourceResult[LogbookFacts]:
     """Push the logbook before anything is submitted, and say how that went.
 
     Args:
@@ -183,17 +183,17 @@ def refused_place(outside: Outside, contract: Contract) -> str:
     return logbook_problem(path, branch, outside.logbook_folders())
 
 
-def logbook_not_sent(refused: str) -> Asked[LogbookFacts]:
+def logbook_not_sent(refused: str) -> SourceResult[LogbookFacts]:
     """Return what is known of a logbook that nothing was sent of.
 
     Args:
         refused: Why its place is refused; empty where it waits for an approval.
     """
     facts = LogbookFacts(pushed=False, refused=refused, after_approval=not refused)
-    return Asked(facts, Reading(source=LOGBOOK, state=SourceState.FRESH))
+    return SourceResult(facts, Reading(source=LOGBOOK, state=SourceState.FRESH))
 
 
-def logbook_on_record(failing: str) -> Asked[LogbookFacts]:
+def logbook_on_record(failing: str) -> SourceResult[LogbookFacts]:
     """Return what is on record of a logbook that was pushed before.
 
     Args:
@@ -201,13 +201,15 @@ def logbook_on_record(failing: str) -> Asked[LogbookFacts]:
     """
     if failing:
         reading = Reading(source=LOGBOOK, state=SourceState.UNAVAILABLE, reason=failing)
-        return Asked(None, reading)
+        return SourceResult(None, reading)
     fresh = Reading(source=LOGBOOK, state=SourceState.FRESH)
-    return Asked(LogbookFacts(pushed=True), fresh)
+    return SourceResult(LogbookFacts(pushed=True), fresh)
 
 
 Code = tuple[
-    Asked[RepositoryFacts], "Asked[WorktreeFacts | None] | None", "Asked[dict[str, str]] | None"
+    SourceResult[RepositoryFacts],
+    "SourceResult[WorktreeFacts | None] | None",
+    "SourceResult[dict[str, str]] | None",
 ]
 
 
@@ -218,7 +220,7 @@ def _code(outside: Outside, contract: Contract) -> Code:
     asked_remote = ask(GIT, lambda: outside.git(part.remote, part.branch))
     remote = asked_remote.answer
     if remote is None:
-        return Asked(None, asked_remote.reading), None, None
+        return SourceResult(None, asked_remote.reading), None, None
     repository = ask(GIT, lambda: remote.look(part.git_sha))
     path = checkout_of(contract)
     worktree = ask(WORKTREE, lambda: sources.worktree(path, part.ignore)) if path else None
@@ -232,12 +234,12 @@ def _code(outside: Outside, contract: Contract) -> Code:
 
 def _source(
     outside: Outside, contract: Contract, path: str
-) -> Asked[CheckpointFacts | None] | None:
+) -> SourceResult[CheckpointFacts | None] | None:
     if not path:
         return None
     root = path.rstrip("/").rpartition("/")[0]
     listed = ask("checkpoints", lambda: outside.checkpoints(contract).list_checkpoints(root))
-    return Asked(_named(listed.answer, path), listed.reading)
+    return SourceResult(_named(listed.answer, path), listed.reading)
 
 
 def _named(listing: CheckpointListing | None, path: str) -> CheckpointFacts | None:
@@ -246,7 +248,7 @@ def _named(listing: CheckpointListing | None, path: str) -> CheckpointFacts | No
     return next((c for c in found if c.path.rstrip("/").rpartition("/")[2] == name), None)
 
 
-def _logbook(outside: Outside, contract: Contract) -> Asked[LogbookFacts]:
+def _logbook(outside: Outside, contract: Contract) -> SourceResult[LogbookFacts]:
     def tried() -> LogbookFacts:
         if refused := refused_place(outside, contract):
             return LogbookFacts(pushed=False, refused=refused)
@@ -256,7 +258,7 @@ def _logbook(outside: Outside, contract: Contract) -> Asked[LogbookFacts]:
     return ask(LOGBOOK, tried)
 
 
-def _store(outside: Outside, contract: Contract) -> Asked[StoreFacts]:
+def _store(outside: Outside, contract: Contract) -> SourceResult[StoreFacts]:
     def read() -> StoreFacts:
         port = outside.checkpoints(contract)
         listing = port.list_checkpoints(checkpoint_root_of(contract))
@@ -281,30 +283,30 @@ def _region(port: object, root: str) -> str:
         return ""
 
 
-def _names(outside: Outside, contract: Contract) -> Asked[TrackerNames] | None:
+def _names(outside: Outside, contract: Contract) -> SourceResult[TrackerNames] | None:
     tracker = outside.tracker(contract)
     if not isinstance(tracker, NamesTracker):
         return None
     return ask(TRACKER, lambda: tracker.names(contract.tracker.display_name))
 
 
-def _job(outside: Outside, contract: Contract, submission_id: str) -> Asked[JobFacts]:
+def _job(outside: Outside, contract: Contract, submission_id: str) -> SourceResult[JobFacts]:
     return ask(ORCHESTRATOR, lambda: outside.orchestrator(contract).find(submission_id))
 
 
-def _home(outside: Outside, contract: Contract) -> Asked[HomeFacts]:
+def _home(outside: Outside, contract: Contract) -> SourceResult[HomeFacts]:
     named = [name for name in (contract.dri, contract.watch.holder) if name]
     return ask(HOME, lambda: outside.home_facts(named))
 
 
-def _hardware(outside: Outside, contract: Contract) -> Asked[HardwareFacts] | None:
+def _hardware(outside: Outside, contract: Contract) -> SourceResult[HardwareFacts] | None:
     orchestrator = outside.orchestrator(contract)
     if not isinstance(orchestrator, HardwareOrchestrator):
         return None
     return ask(HARDWARE, orchestrator.hardware)
 
 
-def _bundle(outside: Outside, contract: Contract) -> Asked[BundleFacts] | None:
+def _bundle(outside: Outside, contract: Contract) -> SourceResult[BundleFacts] | None:
     orchestrator, name = outside.orchestrator(contract), contract.code.bundle
     if not name or not isinstance(orchestrator, BundleOrchestrator):
         return None
@@ -312,4 +314,4 @@ def _bundle(outside: Outside, contract: Contract) -> Asked[BundleFacts] | None:
     if asked.reading.state is SourceState.FRESH and asked.answer is None:
         return None  # A name of another kind, which nobody here can look up.
     answer = None if asked.answer is None else BundleFacts(there=asked.answer)
-    return Asked(answer, asked.reading)
+    return SourceResult(answer, asked.reading)

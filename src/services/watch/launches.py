@@ -31,7 +31,7 @@ from watchkeeper.ports.sources import SubmitRefused, Unavailable
 from watchkeeper.services.ledger.ledger import Handled
 from watchkeeper.services.ledger.lineage import lineage_of
 from watchkeeper.services.outbox.logbook_push import push_logbook
-from watchkeeper.services.services import SERVICE, Desk, recorded, submission_id
+from watchkeeper.services.services import SERVICE, Services, recorded, submission_id
 from watchkeeper.services.watch.launch_facts import (
     Known,
     ask_logbook,
@@ -40,72 +40,76 @@ from watchkeeper.services.watch.launch_facts import (
     read_gate_facts,
     refused_place,
 )
-from watchkeeper.services.watch.observe import Asked, ask
+from watchkeeper.services.watch.observe import SourceResult, ask
 
 
-def request_launch(desk: Desk, contract: Contract, actor: Actor) -> Handled | Refused:
+def request_launch(services: Services, contract: Contract, actor: Actor) -> Handled | Refused:
     """Hold a drafted run's first instance against facts read now, and ask for it.
 
     What came of it stands in the run's newest preflight: nothing is submitted here.
     """
-    run = desk.ledger.run(contract.run)
+    run = services.ledger.run(contract.run)
     pushed = None
     if isinstance(run, Run) and isinstance(run.phase, Draft | Cleared):
-        pushed = _logbook_first(desk, run, contract, actor)
-    plan, facts = read_first_plan(desk, contract, pushed)
-    facts = with_patch(desk, contract, facts)
+        pushed = _logbook_first(services, run, contract, actor)
+    plan, facts = read_first_plan(services, contract, pushed)
+    facts = with_patch(services, contract, facts)
     command = RequestLaunch(
         now=clock.now(), actor=actor, submission_id=plan.submission_id, facts=facts
     )
-    return desk.ledger.handle(contract.run, command)
+    return services.ledger.handle(contract.run, command)
 
 
-def _logbook_first(desk: Desk, run: Run, contract: Contract, actor: Actor) -> Asked[LogbookFacts]:
+def _logbook_first(
+    services: Services, run: Run, contract: Contract, actor: Actor
+) -> SourceResult[LogbookFacts]:
     """Push the logbook of an allowed launch before its submit; a failed push stops the launch.
 
     Nothing is sent before a human approved the plan, or waived the approval.
     """
-    now, refused = clock.now(), refused_place(desk.outside, contract)
-    plan = plan_first_instance(contract, submission_id(desk, contract.run, 1))
-    standing = standing_waivers(desk.ledger.people(), now)
+    now, refused = clock.now(), refused_place(services.outside, contract)
+    plan = plan_first_instance(contract, submission_id(services, contract.run, 1))
+    standing = standing_waivers(services.ledger.people(), now)
     waivers = live_waivers(run, now) + waivers_for(standing, contract.lane, actor.principal, now)
     if refused or not is_allowed(run.approvals, waivers, plan):
         return logbook_not_sent(refused)
-    return ask_logbook(lambda: push_logbook(desk.ledger, desk.outside, run, SERVICE))
+    return ask_logbook(lambda: push_logbook(services.ledger, services.outside, run, SERVICE))
 
 
 def read_first_plan(
-    desk: Desk, contract: Contract, logbook: Asked[LogbookFacts] | None = None
+    services: Services, contract: Contract, logbook: SourceResult[LogbookFacts] | None = None
 ) -> tuple[LaunchPlan, GateFacts]:
     """Return the plan of a contract's first instance, and the facts that its gate needs.
 
     Args:
-        desk: What to work with.
+        services: What to work with.
         contract: The run's contract.
         logbook: How its push went; none to try one that moves nothing.
     """
-    plan = plan_first_instance(contract, submission_id(desk, contract.run, 1))
+    plan = plan_first_instance(contract, submission_id(services, contract.run, 1))
     known = Known(
-        root_held_by=root_holder(desk, contract),
-        lineage=lineage_of(desk.ledger, plan.resume_from),
+        root_held_by=root_holder(services, contract),
+        lineage=lineage_of(services.ledger, plan.resume_from),
         logbook=logbook,
     )
     facts = read_gate_facts(
-        desk.outside,
+        services.outside,
         tracked(contract, plan),
         plan.resume_from,
         known,
-        desk.ledger.scrubber,
+        services.ledger.scrubber,
         submission_id=plan.submission_id,
     )
-    return plan, with_standing(desk, facts)
+    return plan, with_standing(services, facts)
 
 
-def with_patch(desk: Desk, contract: Contract, facts: GateFacts, known: str = "") -> GateFacts:
+def with_patch(
+    services: Services, contract: Contract, facts: GateFacts, known: str = ""
+) -> GateFacts:
     """Keep the patch of a dirty checkout, scrubbed, before the event that names it.
 
     Args:
-        desk: What to work with.
+        services: What to work with.
         contract: The run's contract.
         facts: What was read for the gate; without the checkout where its patch cannot be kept.
         known: Identity of the patch that the instance before was launched with.
@@ -113,24 +117,24 @@ def with_patch(desk: Desk, contract: Contract, facts: GateFacts, known: str = ""
     tree = facts.worktree
     if tree is None or tree.patch in ("", known):
         return facts
-    source = desk.outside.launch_source()
+    source = services.outside.launch_source()
     asked = ask(WORKTREE, lambda: source.patch(tree, contract.code.ignore))
     if asked.answer is None:
         readings = tuple(asked.reading if r.source == WORKTREE else r for r in facts.readings)
         return facts.model_copy(update={"worktree": None, "readings": readings})
-    clean = scrub(desk.ledger.scrubber, asked.answer).text.encode(errors="surrogateescape")
+    clean = scrub(services.ledger.scrubber, asked.answer).text.encode(errors="surrogateescape")
     digest = hashlib.sha256(clean).hexdigest()
-    desk.evidence.keep(digest, clean, "patch")
+    services.evidence.keep(digest, clean, "patch")
     return facts.model_copy(update={"worktree": tree.model_copy(update={"kept": digest})})
 
 
-def with_standing(desk: Desk, facts: GateFacts) -> GateFacts:
+def with_standing(services: Services, facts: GateFacts) -> GateFacts:
     """Add what the ledger holds for no single run: the standing waivers."""
-    standing = standing_waivers(desk.ledger.people(), clock.now())
+    standing = standing_waivers(services.ledger.people(), clock.now())
     return facts.model_copy(update={"standing": standing})
 
 
-def submit(desk: Desk, run: Run) -> bool:
+def submit(services: Services, run: Run) -> bool:
     """Bring a requested instance into the world, once, whatever crashed before.
 
     The id was recorded before this runs. The orchestrator is asked for it first; a submit is
@@ -138,11 +142,11 @@ def submit(desk: Desk, run: Run) -> bool:
     """
     assert isinstance(run.phase, Launching), "only a requested launch is submitted"
     plan = run.phase.plan
-    orchestrator = desk.outside.orchestrator(contract_of(run))
+    orchestrator = services.outside.orchestrator(contract_of(run))
     found = orchestrator.find(plan.submission_id)
     if found.state is JobState.NOT_FOUND:
         # The answer may have taken long, and what was asked meanwhile counts.
-        fresh = desk.ledger.run(run.slug)
+        fresh = services.ledger.run(run.slug)
         if not isinstance(fresh, Run) or (fresh.phase, fresh.watch.token) != (
             run.phase,
             run.watch.token,
@@ -150,46 +154,46 @@ def submit(desk: Desk, run: Run) -> bool:
             return False
         run = fresh
         if run.stop_requested == plan.instance:
-            return _not_submitted(desk, run, plan, "a person asked for its end first")
+            return _not_submitted(services, run, plan, "a person asked for its end first")
         if clearance_revoked(run):
-            return _not_submitted(desk, run, plan, f"{run.cleared_by} was revoked first")
+            return _not_submitted(services, run, plan, f"{run.cleared_by} was revoked first")
         if has_mark(plan.model_dump_json()):
             # What stands for a secret is not the secret: the job would run with other words.
-            return _not_submitted(desk, run, plan, "a secret was scrubbed from the plan (L1)")
-        if lacking := desk.outside.missing_variables(plan.env_from):
+            return _not_submitted(services, run, plan, "a secret was scrubbed from the plan (L1)")
+        if lacking := services.outside.missing_variables(plan.env_from):
             # Not the orchestrator's refusal, which would use up the instance.
             says = f"env_from names {', '.join(lacking)}, not set here: export it and start again"
             raise Unavailable("environment", says)
-        tried = attempted(run, desk.ledger.effects(run.slug), Act.SUBMIT)
-        desk.ledger.record_effects(run.slug, [tried], SERVICE)
+        tried = attempted(run, services.ledger.effects(run.slug), Act.SUBMIT)
+        services.ledger.record_effects(run.slug, [tried], SERVICE)
         try:
             orchestrator.submit(job_spec(plan))
         except SubmitRefused as error:
             no = rejected(
-                desk.ledger.effects(run.slug),
+                services.ledger.effects(run.slug),
                 tried.effect,
                 str(error),
                 clock.now(),
                 target=tried.target,
                 final=True,
             )
-            desk.ledger.record_effects(run.slug, [no], SERVICE)
-            return _not_submitted(desk, run, plan, str(error))
+            services.ledger.record_effects(run.slug, [no], SERVICE)
+            return _not_submitted(services, run, plan, str(error))
         found = orchestrator.find(plan.submission_id)
     if found.state is JobState.NOT_FOUND:
         raise Unavailable(plan.orchestrator, "the job that was just submitted is not there yet")
-    _confirm(desk, run)
+    _confirm(services, run)
     now = clock.now()
     launched_at = found.started_at or now
     command = ConfirmLaunched(
         now=now, actor=SERVICE, instance=plan.instance, launched_at=min(launched_at, now)
     )
-    return recorded(desk.ledger.handle(run.slug, command), "confirm launch")
+    return recorded(services.ledger.handle(run.slug, command), "confirm launch")
 
 
-def _confirm(desk: Desk, run: Run) -> None:
+def _confirm(services: Services, run: Run) -> None:
     """Record that the orchestrator has the job, where a try stands on record."""
-    effects, name = desk.ledger.effects(run.slug), Act.SUBMIT.value
+    effects, name = services.ledger.effects(run.slug), Act.SUBMIT.value
     if name not in {*effects.attempted, *effects.failing}:
         return  # It was there before anything was tried here.
     done = EffectConfirmed(
@@ -197,14 +201,14 @@ def _confirm(desk: Desk, run: Run) -> None:
         key=key_of(run, effects, Act.SUBMIT),
         target=target_of(contract_of(run), Act.SUBMIT),
     )
-    desk.ledger.record_effects(run.slug, [done], SERVICE)
+    services.ledger.record_effects(run.slug, [done], SERVICE)
 
 
-def _not_submitted(desk: Desk, run: Run, plan: LaunchPlan, reason: str) -> bool:
+def _not_submitted(services: Services, run: Run, plan: LaunchPlan, reason: str) -> bool:
     command = ReportRefusedLaunch(
         now=clock.now(), actor=SERVICE, instance=plan.instance, reason=reason
     )
-    return recorded(desk.ledger.handle(run.slug, command), "not submitted")
+    return recorded(services.ledger.handle(run.slug, command), "not submitted")
 
 
 def job_spec(plan: LaunchPlan) -> JobSpec:
@@ -221,30 +225,30 @@ def job_spec(plan: LaunchPlan) -> JobSpec:
     )
 
 
-def relaunch(desk: Desk, run: Run, token: int) -> bool:
+def relaunch(services: Services, run: Run, token: int) -> bool:
     """Ask for the instance that was decided on, on facts read now."""
     assert isinstance(run.phase, Interrupted), "only an interrupted run is relaunched"
     decision = run.phase.decision
     assert decision is not None, "a relaunch was decided"
     contract = contract_of(run)
-    failing = desk.ledger.effects(run.slug).failing.get(Act.LOGBOOK.value)
+    failing = services.ledger.effects(run.slug).failing.get(Act.LOGBOOK.value)
     known = Known(
-        root_held_by=_alive_again(desk, run) or root_holder(desk, contract),
-        lineage=lineage_of(desk.ledger, decision.resume_path, run),
+        root_held_by=_alive_again(services, run) or root_holder(services, contract),
+        lineage=lineage_of(services.ledger, decision.resume_path, run),
         logbook=logbook_on_record(failing.reason if failing is not None else ""),
     )
     facts = read_gate_facts(
-        desk.outside, contract, decision.resume_path, known, desk.ledger.scrubber
+        services.outside, contract, decision.resume_path, known, services.ledger.scrubber
     )
-    facts = with_patch(desk, contract, facts, run.instances[-1].patch)
+    facts = with_patch(services, contract, facts, run.instances[-1].patch)
     command = Relaunch(
         now=clock.now(),
         actor=SERVICE,
         token=token,
-        submission_id=submission_id(desk, run.slug, len(run.instances) + 1),
-        facts=with_standing(desk, facts),
+        submission_id=submission_id(services, run.slug, len(run.instances) + 1),
+        facts=with_standing(services, facts),
     )
-    outcome = desk.ledger.handle(run.slug, command)
+    outcome = services.ledger.handle(run.slug, command)
     if isinstance(outcome, Handled) and not outcome.events:
         silent = [facts.source_reading, *facts.readings]
         first = next((r for r in silent if r and r.state is not SourceState.FRESH), None)
@@ -253,7 +257,7 @@ def relaunch(desk: Desk, run: Run, token: int) -> bool:
     return recorded(outcome, "relaunch")
 
 
-def _alive_again(desk: Desk, run: Run) -> str:
+def _alive_again(services: Services, run: Run) -> str:
     """Name the job of an instance that a human declared lost, where it lives after all.
 
     Raises:
@@ -262,17 +266,17 @@ def _alive_again(desk: Desk, run: Run) -> str:
     ended = run.instances[-1]
     if ended.end is None or ended.end.state not in UNACCOUNTABLE:
         return ""
-    found = desk.outside.orchestrator(contract_of(run)).find(ended.plan.submission_id)
+    found = services.outside.orchestrator(contract_of(run)).find(ended.plan.submission_id)
     if found.state not in LIVE:
         return ""
     name, job = ended.plan.instance, ended.plan.submission_id
     return f"{run.slug} {name}, whose job {job} is {found.state.value} after all"
 
 
-def root_holder(desk: Desk, contract: Contract) -> str:
+def root_holder(services: Services, contract: Contract) -> str:
     """Return who holds an output root, or one above or below it; empty for nobody."""
-    names = (contract.output_root, desk.outside.root_facts(contract)[0])
-    taken = overlapping(desk.ledger.roots(), *names)
+    names = (contract.output_root, services.outside.root_facts(contract)[0])
+    taken = overlapping(services.ledger.roots(), *names)
     if taken is None:
         return ""
     held, claim = taken

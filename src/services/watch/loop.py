@@ -39,7 +39,7 @@ from watchkeeper.ports.event_store import StoreAway, StoreFailure, VersionConfli
 from watchkeeper.ports.sources import StateFiles
 from watchkeeper.services.ledger.run_feed import Changes
 from watchkeeper.services.ledger.store_outage import wait_until_back
-from watchkeeper.services.services import SERVICE, Desk
+from watchkeeper.services.services import SERVICE, Services
 from watchkeeper.services.watch.actions import next_failure, perform
 from watchkeeper.services.watch.reactor import EVERY, Due, Reactor
 
@@ -73,7 +73,7 @@ class Watcher:
     """Holds the watch over all runs of a home and does what falls due.
 
     Args:
-        desk: Ledger, ports and evidence.
+        services: Ledger, ports and evidence.
         holder: Who watches, from where.
         states: Where state files are written.
         named: Runs that are watched although their contract declines a watch, and taken by force
@@ -85,7 +85,7 @@ class Watcher:
 
     def __init__(
         self,
-        desk: Desk,
+        services: Services,
         holder: Holder,
         states: StateFiles,
         named: frozenset[str] = frozenset(),
@@ -93,7 +93,7 @@ class Watcher:
         every: timedelta = EVERY,
     ) -> None:
         """Begin with an empty board; `run` fills it from the ledger."""
-        self._desk = desk
+        self._services = services
         self._holder = holder
         self._states = states
         self._named = named
@@ -101,8 +101,8 @@ class Watcher:
         self._forced: set[str] = set()
         self._boards: dict[str, _Board] = {}
         self._before: dict[str, _Board] = {}
-        self._changes = Changes(desk.recorder, desk.ledger.store)
-        self._reactor = Reactor(desk, every)
+        self._changes = Changes(services.recorder, services.ledger.store)
+        self._reactor = Reactor(services, every)
         self._busy: dict[str, Future[bool]] = {}
         self._doing: dict[str, tuple[Act, str]] = {}
 
@@ -127,7 +127,7 @@ class Watcher:
                         return
                     self._rest()
                 except StoreAway as error:
-                    if wait_until_back(self._desk.ledger.store, stop, error):
+                    if wait_until_back(self._services.ledger.store, stop, error):
                         self._begin_again()
         finally:
             # What waits for its turn is found due again by the next watch.
@@ -146,7 +146,7 @@ class Watcher:
             self._collect()  # Acts that met it, too.
         self._before |= self._boards
         self._boards = {}
-        self._changes = Changes(self._desk.recorder, self._desk.ledger.store)
+        self._changes = Changes(self._services.recorder, self._services.ledger.store)
 
     # --- One turn ----------------------------------------------------------------------------
 
@@ -205,16 +205,16 @@ class Watcher:
             self._look_at(slug)
 
     def _look_at(self, slug: str) -> None:
-        run = self._desk.ledger.run(slug)
+        run = self._services.ledger.run(slug)
         try:
-            effects = self._desk.ledger.effects(slug)
+            effects = self._services.ledger.effects(slug)
         except Undecodable as error:
             run = Unreadable(slug, run.version, f"its effects: {error}")
             effects = Effects()
         if isinstance(run, Unreadable):
             # It is left alone and said so; the watch over the others goes on.
             log.error("%s cannot be read after event %d: %s", slug, run.version, run.why)
-            self._desk.ledger.show_unreadable(run)
+            self._services.ledger.show_unreadable(run)
             self._boards.pop(slug, None)
             return
         declined = run.contract is not None and run.contract.watch.declined
@@ -253,7 +253,7 @@ class Watcher:
             same_home=True,
             force=force,
         )
-        outcome = self._desk.ledger.handle(slug, command)
+        outcome = self._services.ledger.handle(slug, command)
         self._forced.add(slug)  # Not before: where the ledger is away it was not used.
         if isinstance(outcome, Refused):
             log.info("%s: %s", slug, outcome.sentence)
@@ -280,7 +280,7 @@ class Watcher:
         if stale_since(run, clock.now()) is None or MONITOR_STALE in run.findings:
             return
         command = ReportStaleMonitor(now=clock.now(), actor=SERVICE, reporter=self._holder)
-        outcome = self._desk.ledger.handle(slug, command)
+        outcome = self._services.ledger.handle(slug, command)
         if isinstance(outcome, Refused):
             log.info("%s: %s", slug, outcome.sentence)
 
@@ -304,13 +304,13 @@ class Watcher:
             self._doing[slug] = act, target
             targets.add(target)
             token = max(one.token, 0)
-            self._busy[slug] = jobs.submit(perform, self._desk, one.run, act, token)
+            self._busy[slug] = jobs.submit(perform, self._services, one.run, act, token)
             return
 
     def _close_leftovers(self, slug: str, board: _Board) -> None:
         """Record what the run's own history has settled, such as a stop of what ended by itself."""
         if over := no_longer_asked(board.run, board.effects):
-            board.effects = self._desk.ledger.record_effects(slug, over, SERVICE)
+            board.effects = self._services.ledger.record_effects(slug, over, SERVICE)
 
     def _collect(self) -> None:
         """Take in what ended; a failure of the store ends the watch, another one is recorded.
@@ -352,9 +352,9 @@ class Watcher:
         """A bug of ours in one act: loud in log and status, and no other run is touched."""
         log.error("%s: %s failed", slug, act.value, exc_info=error)
         reason = f"internal error, please report: {type(error).__name__}: {error}"
-        draw = self._desk.draw()
-        failed = next_failure(self._desk.ledger.effects(slug), act.value, reason, draw)
-        self._desk.ledger.record_effects(slug, [failed], SERVICE)
+        draw = self._services.draw()
+        failed = next_failure(self._services.ledger.effects(slug), act.value, reason, draw)
+        self._services.ledger.record_effects(slug, [failed], SERVICE)
 
     def _leave(self) -> None:
         """Let acts under way end, and say on record that nobody watches from here."""
@@ -362,16 +362,16 @@ class Watcher:
         begun = [future for future in self._busy.values() if not future.done()]
         wait(begun, timeout=LEAVING.total_seconds())
         for slug, board in (self._before | self._boards).items():
-            run = self._desk.ledger.run(slug)
+            run = self._services.ledger.run(slug)
             if not isinstance(run, Run) or not self._is_ours(run) or board.token <= 0:
                 continue
             command = ReleaseWatch(
                 now=clock.now(), actor=SERVICE, token=board.token, reason="the watch was stopped"
             )
-            self._desk.ledger.handle(slug, command)
+            self._services.ledger.handle(slug, command)
 
 
-def settle(desk: Desk, slug: str, limit: timedelta) -> None:
+def settle(services: Services, slug: str, limit: timedelta) -> None:
     """Do what is due for one run, here and now, until nothing is or the limit.
 
     For commands that a person gives while no watch runs in this home; the caller holds the home's
@@ -379,15 +379,15 @@ def settle(desk: Desk, slug: str, limit: timedelta) -> None:
     """
     deadline = clock.Deadline.after(limit)
     while not deadline.expired():
-        run = desk.ledger.run(slug)
+        run = services.ledger.run(slug)
         if isinstance(run, Unreadable):
             return
-        if over := no_longer_asked(run, desk.ledger.effects(slug)):
-            desk.ledger.record_effects(slug, over, SERVICE)
-        acts = due_acts(run, desk.ledger.effects(slug), clock.now())
+        if over := no_longer_asked(run, services.ledger.effects(slug)):
+            services.ledger.record_effects(slug, over, SERVICE)
+        acts = due_acts(run, services.ledger.effects(slug), clock.now())
         acts = [act for act in acts if act not in (Act.CHECK, Act.VERIFY)]
         if run.watch.kept_for and is_held(run.watch, clock.now()):
             # Whom the watch was handed to acts for the job; a human's stop waits for nobody.
             acts = [act for act in acts if act not in JOB_ACTS or act is Act.STOP]
-        if not acts or not perform(desk, run, acts[0], run.watch.token):
+        if not acts or not perform(services, run, acts[0], run.watch.token):
             return

@@ -42,21 +42,21 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[Answer]):
+class SourceResult(Generic[Answer]):
     """A source's answer, or none and why."""
 
     answer: Answer | None
     reading: Reading
 
 
-def ask(source: str, question: Callable[[], Answer]) -> Asked[Answer]:
+def ask(source: str, question: Callable[[], Answer]) -> SourceResult[Answer]:
     """Ask one source; no answer is a reading too, and says nothing about the run."""
     try:
         answer = question()
     except Unavailable as error:
         reading = Reading(source=source, state=SourceState.UNAVAILABLE, reason=error.reason)
-        return Asked(None, reading)
-    return Asked(answer, Reading(source=source, state=SourceState.FRESH))
+        return SourceResult(None, reading)
+    return SourceResult(answer, Reading(source=source, state=SourceState.FRESH))
 
 
 HISTORY, ATTEMPTS, CLUSTER = "history", "attempts", "cluster"
@@ -115,7 +115,7 @@ def questions_of(
     }
 
 
-def with_answers(seen: Observation, asked: Sequence[Asked[Any]]) -> Observation:
+def with_answers(seen: Observation, asked: Sequence[SourceResult[Any]]) -> Observation:
     """Return an observation with what the further sources said, and how they answered."""
     facts: dict[str, Any] = {}
     readings: list[Reading] = []
@@ -168,8 +168,6 @@ def scrub_history(scrubber: Scrubber, history: MetricHistory) -> MetricHistory:
     )
 
 
-__all__ = ["Asked", "ask", "observe", "read_seal_facts", "scrub_observation", "scrubbed"]
-
 LOG_LINES_MAX = 200
 """Lines of output read at a check, as many as the written monitoring loop reads."""
 
@@ -197,17 +195,17 @@ def _observe(
     job = ask("orchestrator", lambda: orchestrator.find(submission))
     # Each of these keeps its own time limit, so leaving the pool never takes long.
     with ThreadPoolExecutor(max_workers=3 + len(further)) as pool:
-        asked_logs = pool.submit(
+        logs_result = pool.submit(
             ask, "logs", lambda: orchestrator.log_tail(submission, lines_max=read_max)
         )
-        asked_tracker = pool.submit(
+        tracker_result = pool.submit(
             ask, "tracker", lambda: outside.tracker(tracked(contract, plan)).read()
         )
-        asked_store = pool.submit(
+        store_result = pool.submit(
             ask, "checkpoints", lambda: outside.checkpoints(contract).list_checkpoints(root)
         )
-        asked_further = [pool.submit(ask, name, question) for name, question in further.items()]
-    logs, tracker, store = asked_logs.result(), asked_tracker.result(), asked_store.result()
+        optional_results = [pool.submit(ask, name, question) for name, question in further.items()]
+    logs, tracker, store = logs_result.result(), tracker_result.result(), store_result.result()
     lines = logs.answer or ()
     return with_answers(
         Observation(
@@ -224,17 +222,17 @@ def _observe(
             tracker=tracker.answer,
             checkpoints=store.answer,
         ),
-        [asked.result() for asked in asked_further],
+        [asked.result() for asked in optional_results],
     )
 
 
-def _counted(logs: Asked[tuple[str, ...]]) -> Asked[tuple[str, ...]]:
+def _counted(logs: SourceResult[tuple[str, ...]]) -> SourceResult[tuple[str, ...]]:
     """Say in the reading of logs how many of their lines no reader can read."""
     unread = unreadable_in(logs.answer or ())
     if not unread:
         return logs
     says = f"{unread} {'line' if unread == 1 else 'lines'} unreadable: nested too deeply"
-    return Asked(logs.answer, logs.reading.model_copy(update={"reason": says}))
+    return SourceResult(logs.answer, logs.reading.model_copy(update={"reason": says}))
 
 
 def scrubbed(scrubber: Scrubber, seen: Observation) -> Observation:

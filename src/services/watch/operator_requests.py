@@ -11,7 +11,7 @@ from watchkeeper.domain.rules.operator.commands import NameAncestor, PlanRollbac
 from watchkeeper.domain.rules.operator.superseding import source_of
 from watchkeeper.domain.rules.seal.commands import VerifyMilestone
 from watchkeeper.domain.rules.seal.milestone import milestone_tag
-from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refused
 from watchkeeper.domain.run.phases import Cleared, Draft, Superseded, Unborn
 from watchkeeper.domain.run.run import Run, Unreadable, contract_of
@@ -25,7 +25,7 @@ from watchkeeper.domain.values.people import Actor
 from watchkeeper.domain.values.secrets.scrubbing import scrub_json
 from watchkeeper.services.ledger.ledger import Handled
 from watchkeeper.services.ledger.lineage import lineage_of
-from watchkeeper.services.services import Desk, submission_id
+from watchkeeper.services.services import Services, submission_id
 from watchkeeper.services.watch.actions import raise_if_silent
 from watchkeeper.services.watch.launch_facts import Known, read_gate_facts
 from watchkeeper.services.watch.launches import root_holder, with_patch
@@ -33,38 +33,38 @@ from watchkeeper.services.watch.observe import ask, read_seal_facts, scrub_obser
 
 
 def adopt(
-    desk: Desk, contract: Contract, job: str, actor: Actor, note: str = ""
+    services: Services, contract: Contract, job: str, actor: Actor, note: str = ""
 ) -> Handled | Refused:
     """Adopt a job that was launched elsewhere; nothing is submitted.
 
     Raises:
         Unavailable: The orchestrator, or the store of the checkpoint, gives no answer.
     """
-    found = desk.outside.orchestrator(contract).describe(job)
+    found = services.outside.orchestrator(contract).describe(job)
     # Of the rest of its variables only the names are read here: some of them are secrets.
     named = compared_variables(contract)
     compared = {name: said if name in named else "" for name, said in (found.env or {}).items()}
-    lost = (*found.lost, *_secret_parts(desk, found.carried))
+    lost = (*found.lost, *_secret_parts(services, found.carried))
     found = found.model_copy(update={"env": None if found.env is None else compared, "lost": lost})
     source = contract.initialize_from.rstrip("/")
     known = Known(
-        root_held_by=root_holder(desk, contract),
-        lineage=lineage_of(desk.ledger, source),
+        root_held_by=root_holder(services, contract),
+        lineage=lineage_of(services.ledger, source),
     )
     facts = read_gate_facts(
-        desk.outside, contract, source, known, desk.ledger.scrubber, adopts=True
+        services.outside, contract, source, known, services.ledger.scrubber, adopts=True
     )
-    facts = with_patch(desk, contract, facts)
+    facts = with_patch(services, contract, facts)
     command = AdoptInstance(now=clock.now(), actor=actor, found=found, facts=facts, note=note)
-    outcome = _adopted(desk, contract, command)
+    outcome = _adopted(services, contract, command)
     if not isinstance(outcome, Refused):
         return outcome
     # Somebody else's command line may hold what must not be shown.
-    detail, _ = scrub_json(desk.ledger.scrubber, outcome.detail)
+    detail, _ = scrub_json(services.ledger.scrubber, outcome.detail)
     return Refused(outcome.refusal, str(detail), outcome.records)
 
 
-def _secret_parts(desk: Desk, carried: Carried | None) -> list[str]:
+def _secret_parts(services: Services, carried: Carried | None) -> list[str]:
     """Name what a job carries that would be scrubbed: a plan with a mark is never submitted."""
     if carried is None:
         return []
@@ -76,31 +76,31 @@ def _secret_parts(desk: Desk, carried: Carried | None) -> list[str]:
     return [
         f"{name}: it holds a secret, which is not stored"
         for name, said in parts.items()
-        if scrub_json(desk.ledger.scrubber, said)[0] != said
+        if scrub_json(services.ledger.scrubber, said)[0] != said
     ]
 
 
-def _adopted(desk: Desk, contract: Contract, command: AdoptInstance) -> Handled | Refused:
+def _adopted(services: Services, contract: Contract, command: AdoptInstance) -> Handled | Refused:
     """Draft or amend the run, then adopt; a refusal leaves no draft that could be launched."""
-    run = desk.ledger.run(contract.run)
+    run = services.ledger.run(contract.run)
     if isinstance(run, Run) and isinstance(run.phase, Unborn | Draft | Cleared):
         make = DraftRun if isinstance(run.phase, Unborn) else AmendContract
         first = make(now=command.now, actor=command.actor, contract=contract)
         made = decide(run, first)
         refused = made
         if not isinstance(made, Refused):
-            refused = decide(foresee(run, made, first), command)
+            refused = decide(apply_pending(run, made, first), command)
         # An attempt that is recorded needs a run to be recorded in.
         if isinstance(refused, Refused) and not refused.records:
             return refused
-        drafted = desk.ledger.handle(contract.run, first)
+        drafted = services.ledger.handle(contract.run, first)
         if isinstance(drafted, Refused):
             return drafted
-    return desk.ledger.handle(contract.run, command)
+    return services.ledger.handle(contract.run, command)
 
 
 def plan_rollback(
-    desk: Desk, run: Run, step: int, actor: Actor, reason: str, *, accept_bad: bool = False
+    services: Services, run: Run, step: int, actor: Actor, reason: str, *, accept_bad: bool = False
 ) -> Handled | Refused:
     """Hold a rollback to a step against facts read now, and record its plan for approval."""
     contract = contract_of(run)
@@ -108,29 +108,37 @@ def plan_rollback(
     facts = GateFacts()
     if chosen is not None:
         # The root is held by the very instance that ends before the next one is asked for.
-        held = root_holder(desk, contract)
+        held = root_holder(services, contract)
         others = "" if held.startswith(f"{run.slug} ") else held
-        known = Known(root_held_by=others, lineage=lineage_of(desk.ledger, chosen.path, run))
-        facts = read_gate_facts(desk.outside, contract, chosen.path, known, desk.ledger.scrubber)
+        known = Known(root_held_by=others, lineage=lineage_of(services.ledger, chosen.path, run))
+        facts = read_gate_facts(
+            services.outside, contract, chosen.path, known, services.ledger.scrubber
+        )
     command = PlanRollback(
         now=clock.now(),
         actor=actor,
         step=step,
-        submission_id=submission_id(desk, run.slug, len(run.instances) + 1),
+        submission_id=submission_id(services, run.slug, len(run.instances) + 1),
         facts=facts,
         reason=reason,
         accept_bad=accept_bad,
     )
-    return desk.ledger.handle(run.slug, command)
+    return services.ledger.handle(run.slug, command)
 
 
 def report_fix(
-    desk: Desk, run: Run, sha: str, actor: Actor, reason: str, *, built: tuple[str, str] = ("", "")
+    services: Services,
+    run: Run,
+    sha: str,
+    actor: Actor,
+    reason: str,
+    *,
+    built: tuple[str, str] = ("", ""),
 ) -> Handled | Refused:
     """Read what a small fix changes, by the code's remote, and go on at its commit where it may.
 
     Args:
-        desk: What to work with.
+        services: What to work with.
         run: The run, interrupted by a small code bug.
         sha: The commit of the fix, pushed.
         actor: Who reports it.
@@ -139,7 +147,7 @@ def report_fix(
     """
     contract = contract_of(run)
     code = contract.code
-    remote = ask(GIT, lambda: desk.outside.git(code.remote, code.branch))
+    remote = ask(GIT, lambda: services.outside.git(code.remote, code.branch))
     git = remote.answer
     found = ask(GIT, lambda: git.look(sha)) if git is not None else None
     pushed = found.answer if found is not None else None
@@ -158,11 +166,11 @@ def report_fix(
         bundle=built[0],
         container=built[1],
     )
-    return desk.ledger.handle(run.slug, command)
+    return services.ledger.handle(run.slug, command)
 
 
 def supersede(
-    desk: Desk, run: Run, successor: Contract, actor: Actor, reason: str
+    services: Services, run: Run, successor: Contract, actor: Actor, reason: str
 ) -> Handled | Refused:
     """Close a run, then draft its successor and name its ancestor there.
 
@@ -170,20 +178,20 @@ def supersede(
     on from there.
     """
     if not _goes_on(run, successor):
-        closed = desk.ledger.handle(
+        closed = services.ledger.handle(
             run.slug, Supersede(now=clock.now(), actor=actor, successor=successor, reason=reason)
         )
         if isinstance(closed, Refused):
             return closed
-    drafted = desk.ledger.run(successor.run)
+    drafted = services.ledger.run(successor.run)
     if isinstance(drafted, Run) and isinstance(drafted.phase, Unborn):
         draft = DraftRun(now=clock.now(), actor=actor, contract=successor)
-        outcome = desk.ledger.handle(successor.run, draft)
+        outcome = services.ledger.handle(successor.run, draft)
         if isinstance(outcome, Refused):
             return outcome
     source = source_of(run, successor.initialize_from)
     assert source is not None, "a run is superseded from a checkpoint of its own"
-    before = run.manoeuvres.ancestor
+    before = run.operator.ancestor
     command = NameAncestor(
         now=clock.now(),
         actor=actor,
@@ -192,7 +200,7 @@ def supersede(
         step=source.step,
         reason=reason,
     )
-    return desk.ledger.handle(successor.run, command)
+    return services.ledger.handle(successor.run, command)
 
 
 def _goes_on(run: Run, successor: Contract) -> bool:
@@ -200,13 +208,13 @@ def _goes_on(run: Run, successor: Contract) -> bool:
     return isinstance(run.phase, Superseded) and run.phase.successor == successor.run
 
 
-def is_free_for(desk: Desk, slug: str) -> bool:
+def is_free_for(services: Services, slug: str) -> bool:
     """Say whether a name is free for a successor: not in the ledger yet."""
-    run = desk.ledger.run(slug)
+    run = services.ledger.run(slug)
     return not isinstance(run, Unreadable) and isinstance(run.phase, Unborn)
 
 
-def verify_milestone(desk: Desk, run: Run, step: int, actor: Actor) -> Handled | Refused:
+def verify_milestone(services: Services, run: Run, step: int, actor: Actor) -> Handled | Refused:
     """Read what a milestone needs, and hold its checkpoint against it.
 
     Raises:
@@ -215,14 +223,14 @@ def verify_milestone(desk: Desk, run: Run, step: int, actor: Actor) -> Handled |
     contract = contract_of(run)
     plan: LaunchPlan = run.instances[-1].plan
     tag = milestone_tag(contract, step)
-    facts = read_seal_facts(desk.outside, contract, plan, tag, clock.now())
+    facts = read_seal_facts(services.outside, contract, plan, tag, clock.now())
     raise_if_silent(facts)
-    clean, digest, content = scrub_observation(desk.ledger.scrubber, facts.observation)
-    desk.evidence.keep(digest, content)
+    clean, digest, content = scrub_observation(services.ledger.scrubber, facts.observation)
+    services.evidence.keep(digest, content)
     command = VerifyMilestone(
         now=clock.now(),
         actor=actor,
         step=step,
         facts=facts.model_copy(update={"observation": clean}),
     )
-    return desk.ledger.handle(run.slug, command)
+    return services.ledger.handle(run.slug, command)

@@ -18,7 +18,7 @@ from watchkeeper.domain.run.outbox.outbox import Waiting, commit_now, requested,
 from watchkeeper.domain.run.outbox.policy import JOB_ACTS, Act, waits
 from watchkeeper.domain.run.run import Run, contract_of
 from watchkeeper.domain.values.contract.contract import logbook_remote_of
-from watchkeeper.services.services import Desk
+from watchkeeper.services.services import Services
 from watchkeeper.services.watch.actions import perform, push_together
 
 log = logging.getLogger(__name__)
@@ -83,13 +83,13 @@ class Reactor:
     """Works on many targets, and on each of them serially.
 
     Args:
-        desk: What to work with.
+        services: What to work with.
         every: The least time between two commits of a branch for which nobody waits.
     """
 
-    def __init__(self, desk: Desk, every: timedelta = EVERY) -> None:
+    def __init__(self, services: Services, every: timedelta = EVERY) -> None:
         """Begin with nothing under way."""
-        self._desk = desk
+        self._services = services
         self._every = every
         self._busy: dict[str, _Work] = {}
         self._leaving = Signal()
@@ -151,7 +151,7 @@ class Reactor:
                 target,
                 act,
                 (one.run.slug,),
-                partial(perform, self._desk, one.run, act, token),
+                partial(perform, self._services, one.run, act, token),
                 interrupt,
             )
             if begun:
@@ -179,7 +179,7 @@ class Reactor:
                 target,
                 Act.LOGBOOK,
                 tuple(tokens),
-                partial(push_together, self._desk, tokens, self._leaving.is_set),
+                partial(push_together, self._services, tokens, self._leaving.is_set),
                 self._interrupt(logbook_remote_of(contract), contract.logbook.branch),
             )
 
@@ -197,7 +197,7 @@ class Reactor:
         return True
 
     def _interrupt(self, remote: str, branch: str) -> Callable[[], None]:
-        return lambda: self._desk.outside.git(remote, branch).interrupt()
+        return lambda: self._services.outside.git(remote, branch).interrupt()
 
 
 def _waiting(due: Iterable[Due]) -> list[Waiting]:

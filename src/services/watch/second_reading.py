@@ -19,18 +19,18 @@ from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.secrets.scrubbing import scrub_json
 from watchkeeper.ports.sources import Unavailable
 from watchkeeper.services.ledger.ledger import Handled
-from watchkeeper.services.services import SERVICE, Desk, recorded
+from watchkeeper.services.services import SERVICE, Services, recorded
 
 log = logging.getLogger(__name__)
 
 
-def read_again(desk: Desk, outcome: Handled) -> bool:
+def read_again(services: Services, outcome: Handled) -> bool:
     """Ask about the end that a check classified, where there is a second reader.
 
     Returns:
         Whether something was recorded.
     """
-    reader = desk.reader
+    reader = services.reader
     ends = [one for one in outcome.events if isinstance(one.data, FailureClassified)]
     if reader is None or not ends or outcome.repeated:
         return False
@@ -38,7 +38,7 @@ def read_again(desk: Desk, outcome: Handled) -> bool:
     guesses: tuple[str, ...] = ()
     failed = ""
     try:
-        guesses = bounded(reader.about(_question(desk, run, ends[-1])))
+        guesses = bounded(reader.about(_question(services, run, ends[-1])))
     except Unavailable as error:
         failed = error.reason[:TEXT_MAX]
     command = SuggestCause(
@@ -50,13 +50,13 @@ def read_again(desk: Desk, outcome: Handled) -> bool:
         failed=failed,
     )
     key = f"second-reader/{run.slug}/{failure}"
-    made = desk.ledger.handle(run.slug, command, key=key)
+    made = services.ledger.handle(run.slug, command, key=key)
     if failed:
         log.warning("%s: the second reader %s gave no hypothesis", run.slug, reader.source)
     return recorded(made, "second reader")
 
 
-def _question(desk: Desk, run: Run, event: Event) -> Question:
+def _question(services: Services, run: Run, event: Event) -> Question:
     end = event.data
     assert isinstance(end, FailureClassified), "it was chosen for that"
     asked = Question(
@@ -69,5 +69,5 @@ def _question(desk: Desk, run: Run, event: Event) -> Question:
         evidence=tuple(end.evidence),
     )
     # What is on record is scrubbed; it leaves the machine here, so that it is made sure of.
-    clean, _ = scrub_json(desk.ledger.scrubber, json.loads(json.dumps(asdict(asked))))
+    clean, _ = scrub_json(services.ledger.scrubber, json.loads(json.dumps(asdict(asked))))
     return TypeAdapter(Question).validate_python(clean)

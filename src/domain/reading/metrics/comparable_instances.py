@@ -11,7 +11,7 @@ from watchkeeper.domain.values.earlier import Earlier
 from watchkeeper.domain.values.instance import Instance
 
 
-def alike_since(past: Earlier, name: str) -> datetime | None:
+def comparable_since(past: Earlier, name: str) -> datetime | None:
     """Return since when the run has had the hardware and the batch of an instance.
 
     Args:

@@ -37,7 +37,9 @@ def of_the_newest(
     return None if left_over else tracker
 
 
-def told_now(past: Earlier, seen: Observation, tracker: TrackerFacts | None) -> dict[str, float]:
+def latest_metrics(
+    past: Earlier, seen: Observation, tracker: TrackerFacts | None
+) -> dict[str, float]:
     """Return what is shown now by name; of the gauges only what the tracker does not tell.
 
     Args:

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import numpy as np
 
-from watchkeeper.domain.reading.metrics.latest_metrics import of_the_newest, told_now
-from watchkeeper.domain.reading.metrics.nonfinite_latest import bad_told
+from watchkeeper.domain.reading.metrics.latest_metrics import latest_metrics, of_the_newest
+from watchkeeper.domain.reading.metrics.nonfinite_latest import nonfinite_latest
 from watchkeeper.domain.reading.metrics.numeric import (
     LEVEL_POINTS_MAX,
     Floats,
@@ -89,9 +89,9 @@ def measure(
     limits = limits_of(contract)
     highest = highest_before(past, instance.plan.instance)
     tracker = of_the_newest(past, instance, tracker)
-    told = told_now(past, seen, tracker)
+    told = latest_metrics(past, seen, tracker)
     series, before = _series(past, instance, seen, _placed(tracker, progress, told), progress)
-    loose = bad_told(past, instance, told, progress, series)
+    loose = nonfinite_latest(past, instance, told, progress, series)
     if series is None:
         lines = bad_lines(past, instance, seen, {}, before.last)
         whole = (*loose, *lines)[:NOT_FINITE_MAX]

@@ -11,7 +11,7 @@ from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.observation.measured import NotFinite
 
 
-def bad_told(
+def nonfinite_latest(
     past: Earlier,
     instance: Instance,
     told: Mapping[str, float],

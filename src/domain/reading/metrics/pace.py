@@ -4,7 +4,7 @@ from datetime import datetime
 
 import numpy as np
 
-from watchkeeper.domain.reading.metrics.comparable_instances import alike_since
+from watchkeeper.domain.reading.metrics.comparable_instances import comparable_since
 from watchkeeper.domain.reading.metrics.numeric import bins_of, median_of, packed
 from watchkeeper.domain.reading.metrics.series import Series
 from watchkeeper.domain.values.contract.contract import Contract, cadence_of
@@ -51,7 +51,7 @@ def pace_of(
     if inverted:
         values = np.where(values > 0, 1.0 / np.maximum(values, 1e-12), np.nan)
     known = np.isfinite(values)
-    alike = alike_since(past, seen.instance)
+    alike = comparable_since(past, seen.instance)
     if alike is not None:
         known &= series.pace_times > alike.timestamp()
     now, cadence_s = seen.at.timestamp(), cadence_of(contract).total_seconds()

@@ -142,7 +142,7 @@ class Told:
     line: str
     outlook: Outlook
     also: tuple[Label, ...]
-    got_over: bool = False
+    transient: bool = False
 
 
 def verdict_of(told: list[Told], scanner: Scanner, context: Context | None = None) -> Triage:
@@ -198,10 +198,10 @@ def _after_steps(told: list[Told], scanner: Scanner) -> list[Told]:
     gone = [
         one
         for one in passes
-        if ending.is_got_over(one.number)
+        if ending.is_transient(one.number)
         and any(is_own_error(end.label, end.rule, end.line, one.label) for end in ends)
     ]
-    return [replace(one, rank=Rank.MARK, got_over=True) if one in gone else one for one in told]
+    return [replace(one, rank=Rank.MARK, transient=True) if one in gone else one for one in told]
 
 
 def _without_stop(told: list[Told]) -> list[Told]:
@@ -255,7 +255,7 @@ def _root_first(told: list[Told]) -> list[Told]:
     """Order what was told: the strongest first, of equals the first in the text."""
     told.sort(
         key=lambda one: (
-            one.got_over,
+            one.transient,
             -_tier(one.rank),
             one.label is Label.UNKNOWN and one.rank is Rank.MARK,
             one.number,
@@ -296,7 +296,7 @@ def _verdict(ordered: list[Told]) -> Triage:
 
 def confidence_of(root: Told, top: list[Told]) -> float:
     """Return how specific the matched message is, from 0 to 1; less where others contradict."""
-    if root.got_over:
+    if root.transient:
         return _GOT_OVER_CONFIDENCE
     if root.label is Label.UNKNOWN:
         return _UNKNOWN_CONFIDENCE

@@ -76,7 +76,7 @@ class Ending:
         """Say whether a line stands in what was raised after the last step."""
         return 0 < self.traced < number
 
-    def is_got_over(self, number: int) -> bool:
+    def is_transient(self, number: int) -> bool:
         """Say whether training went on after a line."""
         return sum(step > number for step in self.steps) >= STEPS_MIN
 

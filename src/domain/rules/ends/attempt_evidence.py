@@ -88,7 +88,7 @@ def attempt_line(attempt: AttemptFacts) -> str:
     return f"attempt {attempt.attempt} of {attempt.task}: {', '.join(ended)}{where}{said}"
 
 
-def told_by_attempts(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified:
+def attempt_claims(found: Classified, check: CheckRecorded, job: JobFacts) -> Classified:
     """Name the cause that the first failed try, or the orchestrator's sentence, tells.
 
     Args:

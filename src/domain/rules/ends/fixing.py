@@ -14,7 +14,7 @@ from watchkeeper.domain.rules.ends.recovery import (
     refused_checkpoints,
     resumable_on_record,
 )
-from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.ends import Action, DecisionMade, FixPushed
 from watchkeeper.domain.run.events import RunEvent
@@ -64,7 +64,7 @@ def report_fix(run: Run, command: ReportFix) -> Outcome:
         if command.actor.kind == "human" and q.asks.startswith(f"{before.instance}: ")
     ]
     events: list[RunEvent] = [fixed, *asked]
-    after = foresee(run, events, command)
+    after = apply_pending(run, events, command)
     decision = _relaunch(after, fixed, command)
     return [*events, decision, *escalation_of(after, decision)]
 

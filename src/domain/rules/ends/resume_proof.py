@@ -56,7 +56,7 @@ def _because(run: Run, compared: ResumeComparison) -> str:
         case _:
             why = compared.reason or "too few steps were logged twice"
             step = run.instances[-1].plan.resume_step
-            back = any(one.above_step == step for one in run.manoeuvres.lineages)
+            back = any(one.above_step == step for one in run.operator.lineages)
             before = f"the step {step} of the rollback" if back else "all that was trained before"
             return f"{why}, and training is past {before}"
 

@@ -13,7 +13,7 @@ from watchkeeper.domain.rules.ends.case import Case
 from watchkeeper.domain.rules.ends.commands import Revise, SuggestCause
 from watchkeeper.domain.rules.ends.recovery import recover
 from watchkeeper.domain.rules.permits.permissions import not_a_human
-from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.rules.signals.commands import ReceiveSignal
 from watchkeeper.domain.rules.signals.receiving import cause_by_witnesses, receive, witnesses
@@ -45,7 +45,7 @@ def revise(run: Run, command: Revise) -> Outcome:
     who = command.actor.principal
     because = f"{who} says that it was {command.cause}: {command.reason.strip()}"
     revised = _revised(failure, command.cause, because, (f"the word of {who}",))
-    return [revised, *_decided_anew(foresee(run, [revised], command), command.now)]
+    return [revised, *_decided_anew(apply_pending(run, [revised], command), command.now)]
 
 
 def suggest(run: Run, command: SuggestCause) -> Outcome:
@@ -97,7 +97,7 @@ def receive_and_revise(run: Run, command: ReceiveSignal) -> list[RunEvent]:
     events = receive(run, command)
     if not events:
         return events
-    after = foresee(run, events, command)
+    after = apply_pending(run, events, command)
     return [*events, *_by_witnesses(after)]
 
 

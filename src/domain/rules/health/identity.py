@@ -14,7 +14,7 @@ from watchkeeper.domain.values.contract.detect_limits import limits_of
 from watchkeeper.domain.values.contract.plan import tracked
 from watchkeeper.domain.values.contract.tracker import TrackerPart
 
-MISFIT = "tracker_lineage"
+INVALID = "tracker_lineage"
 """The finding that what the tracker shows does not fit the run, though its identity does."""
 
 EVIDENCE_MAX = 8
@@ -61,7 +61,7 @@ def lineage_misfit(run: Run, check: CheckRecorded) -> Held:
     lines = tuple(f"{one.line}, {one.checks} checks in a row" for one in told)
     more = f", and {len(told) - 1} more" if len(told) > 1 else ""
     summary = f"the tracker does not fit the run: {told[0].line}{more}" if told else ""
-    return Held(MISFIT, "H2", Severity.ALERT, holds, summary, lines[:EVIDENCE_MAX])
+    return Held(INVALID, "H2", Severity.ALERT, holds, summary, lines[:EVIDENCE_MAX])
 
 
 def announcements(run: Run, check: CheckRecorded) -> list[TrackerAnnounced]:

@@ -49,10 +49,10 @@ def is_rejected(run: Run, found: CheckpointFacts) -> bool:
     """
     written = found.written_at
     if found.path in run.rejected and not is_named_since(run, found):
-        known = run.manoeuvres.rejected_at.get(found.path)
+        known = run.operator.rejected_at.get(found.path)
         if known is None or written is None or written <= known:
             return True
-    left = [one for one in run.manoeuvres.lineages if found.step > one.above_step]
+    left = [one for one in run.operator.lineages if found.step > one.above_step]
     return any(written is None or written <= one.at for one in left)
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from watchkeeper.domain.reading.progress.progress import Progress, parse_progress
 from watchkeeper.domain.rules.health.tracker_losses import loss_fits
-from watchkeeper.domain.rules.health.tracker_scene import STEPS_MIN, Asked, Scene
+from watchkeeper.domain.rules.health.tracker_scene import STEPS_MIN, Scene, SourceResult
 from watchkeeper.domain.run.run import Run, contract_of, end_asked
 from watchkeeper.domain.values.basic import JobState, Reading, SourceState, Step, TrackerFacts
 from watchkeeper.domain.values.contract.contract import cadence_of
@@ -143,7 +143,7 @@ def _moved(was: Witness | None, step: Step | None) -> int | None:
 # --- State and time ------------------------------------------------------------------------------
 
 
-def _state(scene: Scene) -> Asked:
+def _state(scene: Scene) -> SourceResult:
     """The tracker says that the run is over, while steps go on."""
     state = scene.tracker.state
     if state == "running":
@@ -172,7 +172,7 @@ def _state(scene: Scene) -> Asked:
     return f"the tracker says {state} while the job runs and {how}"
 
 
-def _time(scene: Scene) -> Asked:
+def _time(scene: Scene) -> SourceResult:
     """The tracker's newest time lies ahead of now, or before what it showed already."""
     newest = scene.tracker.heartbeat_at
     if newest is None:
@@ -218,7 +218,7 @@ def _is_restart(scene: Scene, step: Step) -> bool:
     return bool(done) and step >= max(done)
 
 
-def _step_back(scene: Scene) -> Asked:
+def _step_back(scene: Scene) -> SourceResult:
     """The tracker shows a lower step than it showed, and no step was done again."""
     step, floor = scene.tracker.step, scene.was.step_best
     if step is None or floor is None:
@@ -229,7 +229,7 @@ def _step_back(scene: Scene) -> Asked:
     return f"the tracker fell back from step {floor} to {step} without a restart{logged}"
 
 
-def _step_ahead(scene: Scene) -> Asked:
+def _step_ahead(scene: Scene) -> SourceResult:
     """The tracker shows a step that the output cannot have reached yet."""
     step, shown = scene.tracker.step, scene.shown
     if step is None or shown is None:
@@ -285,7 +285,7 @@ def _counts_otherwise(scene: Scene, step: Step, logged: Step) -> bool:
     return ratio >= OTHER_COUNT_MIN and abs(pace - ratio) <= SAME_COUNT * ratio
 
 
-GROUNDS: dict[Ground, Callable[[Scene], Asked]] = {
+GROUNDS: dict[Ground, Callable[[Scene], SourceResult]] = {
     "state": _state,
     "time": _time,
     "step_back": _step_back,

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from statistics import median
 
 from watchkeeper.domain.reading.progress.progress import parse_progress
-from watchkeeper.domain.rules.health.tracker_scene import STEPS_MIN, Asked, Scene
+from watchkeeper.domain.rules.health.tracker_scene import STEPS_MIN, Scene, SourceResult
 from watchkeeper.domain.run.run import contract_of
 from watchkeeper.domain.values.basic import Step
 from watchkeeper.domain.values.contract.detect_limits import warmup_of
@@ -32,7 +32,7 @@ LOSS_STEPS_SHARE = 0.01
 none changes grossly within it."""
 
 
-def loss_fits(scene: Scene) -> Asked:
+def loss_fits(scene: Scene) -> SourceResult:
     """The tracker holds other losses than the output printed at the same steps."""
     high = max(scene.had or 0, scene.was.step_logged or 0) if _again(scene) else -1
     start = scene.run.instances[0].plan.resume_step or 0

@@ -52,5 +52,5 @@ class Scene:
         return self.attempts > self.was.attempts
 
 
-Asked = str | bool | None
+SourceResult = str | bool | None
 """What a ground says: a sentence where it does not fit, false where it fits, none where unknown."""

@@ -15,7 +15,7 @@ from watchkeeper.domain.rules.launch.launching import (
     plan_first_instance,
 )
 from watchkeeper.domain.rules.permits.permissions import not_a_human
-from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.launch import (
@@ -78,7 +78,7 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
         identity=identity_digest(plan),
         note=command.note.strip() or "adopted while it ran",
     )
-    approved = foresee(run, [approval], command)
+    approved = apply_pending(run, [approval], command)
     gate = Gate(
         contract_of(run),
         plan,
@@ -105,7 +105,7 @@ def adopt(run: Run, command: AdoptInstance) -> list[RunEvent] | Refused:
     )
     asked = [approval, checked, *consents_used(run, findings), requested]
     began = min(job.started_at or command.now, command.now)
-    launched: InstanceLaunched = launched_event(foresee(run, asked, command), plan, began)
+    launched: InstanceLaunched = launched_event(apply_pending(run, asked, command), plan, began)
     return [*asked, launched.model_copy(update={"adopted": True})]
 
 

@@ -243,13 +243,13 @@ def refused_launch(run: Run, command: ReportRefusedLaunch) -> Outcome:
             instance=plan.instance,
             action=Action.LEAVE,
             rule="R14",
-            because=f"stopped before it was submitted, by {run.manoeuvres.stop}",
+            because=f"stopped before it was submitted, by {run.operator.stop}",
             evidence=(command.reason,),
         )
         return [
             refused,
             left,
-            RunStopped(reason=f"stopped before the launch, by {run.manoeuvres.stop}"),
+            RunStopped(reason=f"stopped before the launch, by {run.operator.stop}"),
         ]
     because = "the orchestrator refused the job, so the same plan would be refused again"
     if clearance_revoked(run):
@@ -298,7 +298,7 @@ def relaunch(run: Run, command: Relaunch) -> Outcome:
     contract = contract_of(run)
     exact = tuple(one for one in run.approvals if one.digest == plan_digest(plan))
     each = policy_of(contract).approvals == "each" and decision.rule not in BY_A_HUMAN
-    asked = run.manoeuvres.asked
+    asked = run.operator.asked
     # Once the rollback's own instance was launched, what follows it is an ordinary relaunch.
     asked_back = isinstance(asked, RollbackApproved) and asked.instance == decision.instance
     covered = decision.rule in COVERED_RULES and not asked_back and not each

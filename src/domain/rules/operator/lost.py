@@ -83,7 +83,7 @@ def end_lost(run: Run, command: RequestRelaunch) -> list[RunEvent] | Refused:
 def _may_live(run: Run) -> str:
     """Say what speaks against the end of a lost job; empty where it was silent long enough."""
     name = run.instances[-1].plan.instance
-    seen = [one for one in run.trail if one.instance == name][-SILENT_CHECKS - 1 :]
+    seen = [one for one in run.recent_checks if one.instance == name][-SILENT_CHECKS - 1 :]
     if len(seen) <= SILENT_CHECKS:
         return f"{name} has {len(seen)} checks so far"
     for one in seen:

@@ -35,7 +35,7 @@ def announce(run: Run, command: AnnounceAct) -> list[RunEvent] | Refused:
         return Refused(Refusal.RULE_NOT_EXPECTABLE, ", ".join(wrong))
     return [
         PlannedActAnnounced(
-            act=f"act-{run.manoeuvres.acts_announced + 1}",
+            act=f"act-{run.operator.acts_announced + 1}",
             kind=command.kind,
             starts_at=command.starts_at,
             ends_at=command.ends_at,
@@ -47,7 +47,7 @@ def announce(run: Run, command: AnnounceAct) -> list[RunEvent] | Refused:
 
 def end_act(run: Run, command: EndAct) -> list[RunEvent] | Refused:
     """End an act before its window is over: from here on every finding opens again."""
-    if command.act not in run.manoeuvres.acts:
+    if command.act not in run.operator.acts:
         return Refused(Refusal.ACT_UNKNOWN, command.act)
     return [PlannedActEnded(act=command.act, reason=command.reason.strip() or "over")]
 
@@ -56,6 +56,6 @@ def acts_over(run: Run, now: datetime) -> list[PlannedActEnded]:
     """Return the ends of the acts whose window has passed."""
     return [
         PlannedActEnded(act=act.act, reason="its window is over")
-        for act in run.manoeuvres.acts.values()
+        for act in run.operator.acts.values()
         if act.ends_at <= now
     ]

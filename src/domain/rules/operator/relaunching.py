@@ -19,7 +19,7 @@ from watchkeeper.domain.rules.operator.commands import PlanRollback, RequestRela
 from watchkeeper.domain.rules.operator.lost import end_lost, is_lost, lost_words
 from watchkeeper.domain.rules.permits.guarded import GuardedAction
 from watchkeeper.domain.rules.permits.permissions import not_a_human, permit
-from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.bad_numbers import bad_from, last_good
 from watchkeeper.domain.run.checkpoints import Checkpoint, CheckpointRejected
@@ -66,7 +66,7 @@ def request_relaunch(run: Run, command: RequestRelaunch) -> Outcome:
     if isinstance(run.phase, Interrupted):
         asked = RelaunchRequested(instance=newest, reason=command.reason.strip(), consent="")
         events: list[RunEvent] = [asked, *_answered(run, "relaunch", asked.reason)]
-        after = foresee(run, events, command)
+        after = apply_pending(run, events, command)
         return events + _relaunch_of_ended(after, asked)
     leave = permit(run, GuardedAction.STOP, newest, command.reason, command)
     if isinstance(leave, Refused):
@@ -82,12 +82,12 @@ def request_relaunch(run: Run, command: RequestRelaunch) -> Outcome:
 def _relaunch_of_lost(run: Run, command: RequestRelaunch) -> Outcome:
     """End a lost instance by a human's consent, and decide where the run goes on."""
     answered = _answered(run, "relaunch", command.reason.strip())
-    ended = end_lost(foresee(run, answered, command), command)
+    ended = end_lost(apply_pending(run, answered, command), command)
     if isinstance(ended, Refused):
         return ended
     asked = next(one for one in ended if isinstance(one, RelaunchRequested))
     events = [*answered, *ended]
-    return events + _relaunch_of_ended(foresee(run, events, command), asked)
+    return events + _relaunch_of_ended(apply_pending(run, events, command), asked)
 
 
 def _answered(run: Run, by: str, reason: str) -> list[EscalationAcknowledged]:
@@ -275,7 +275,7 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
     """Approve the rollback that was planned last: it needs an approval of its own."""
     if command.actor.kind != "human":
         return not_a_human(run, command)
-    planned = run.manoeuvres.rollback
+    planned = run.operator.rollback
     if planned is None:
         return Refused(Refusal.ALREADY_LAUNCHED, run.slug)
     # Another instance since then makes it another plan.
@@ -314,7 +314,7 @@ def approve_rollback(run: Run, command: ApproveLaunch) -> Outcome:
         events += _answered(run, "rollback", planned.reason)
     if run.instances[-1].end is None and isinstance(run.phase, Interrupted):
         # It never ran, so there is no listing to wait for: what it wrote is on record.
-        after = foresee(run, events, command)
+        after = apply_pending(run, events, command)
         return events + _rolled_back(after, approved, None)
     return events
 

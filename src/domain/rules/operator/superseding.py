@@ -76,4 +76,4 @@ def name_ancestor(run: Run, command: NameAncestor) -> list[RunEvent] | Refused:
     )
     if contract_root(contract_of(run).initialize_from) != contract_root(command.checkpoint):
         return Refused(Refusal.CHECKPOINT_UNKNOWN, command.checkpoint)
-    return [] if run.manoeuvres.ancestor == named else [named]
+    return [] if run.operator.ancestor == named else [named]

@@ -25,7 +25,7 @@ def verify_milestone(run: Run, command: VerifyMilestone) -> list[RunEvent] | Ref
     """Hold a checkpoint against what a milestone needs; whatever is missing refuses it by name."""
     contract, facts = contract_of(run), command.facts
     tag = milestone_tag(contract, command.step)
-    if tag in run.manoeuvres.milestones:
+    if tag in run.operator.milestones:
         return []  # It is verified; its tag is pushed, or is being pushed.
     found = own_checkpoint(run, facts, command.step)
     lacks = (

@@ -15,7 +15,7 @@ from watchkeeper.domain.rules.seal.artefacts import (
     own_checkpoints,
 )
 from watchkeeper.domain.rules.seal.commands import VerifySeal
-from watchkeeper.domain.rules.shared.apply_pending import foresee
+from watchkeeper.domain.rules.shared.apply_pending import apply_pending
 from watchkeeper.domain.rules.shared.refusals import Refusal, Refused
 from watchkeeper.domain.run.events import RunEvent
 from watchkeeper.domain.run.health import DRIFTED, FindingOpened
@@ -84,9 +84,9 @@ def leave_to_seal(run: Run, missing: tuple[str, ...], command: VerifySeal) -> Se
                 return answer
             needed = ", ".join(filter(None, (needed, answer.detail)))
             proposals += answer.records
-            after = foresee(after, answer.records, command)
+            after = apply_pending(after, answer.records, command)
             continue
-        after = foresee(after, answer.events, command)
+        after = apply_pending(after, answer.events, command)
         named = f"{lack} (waived by {answer.by}, {answer.consent})"
         events = (*leave.events, *answer.events)
         leave = replace(leave, events=events, waived=(*leave.waived, named))

@@ -13,7 +13,7 @@ _NOT_RECORDED = UUID(int=0)
 """These envelopes are never stored."""
 
 
-def foresee(run: Run, events: Iterable[RunEvent], command: Command) -> Run:
+def apply_pending(run: Run, events: Iterable[RunEvent], command: Command) -> Run:
     """Return the run as it will be once the events are recorded."""
     for data in events:
         envelope: Envelope[RunEvent] = Envelope(

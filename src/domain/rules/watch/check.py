@@ -5,7 +5,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from watchkeeper.domain.reading.metrics.clocks import NOTHING_LOGGED, is_left_over
-from watchkeeper.domain.reading.metrics.latest_metrics import kept_metrics, of_the_newest, told_now
+from watchkeeper.domain.reading.metrics.latest_metrics import (
+    kept_metrics,
+    latest_metrics,
+    of_the_newest,
+)
 from watchkeeper.domain.reading.metrics.measuring import measure
 from watchkeeper.domain.reading.progress.bare_bars import bars_of
 from watchkeeper.domain.reading.progress.progress import Progress as Shown
@@ -118,7 +122,7 @@ def summarise(
         readings=readings,
         job=_shortened(seen.job),
         progress=progress,
-        metrics=_metrics(run, instance, seen, of_the_newest(run, instance, tracker)),
+        metrics=_metrics(run, instance, seen, of_the_newest(past, instance, tracker)),
         tracker_id=tracker.tracker_id if tracker else "",
         tracker_state=tracker.state if tracker else "",
         startup=_startup(run, seen, words),
@@ -195,7 +199,7 @@ def _shown(run: Run, instance: Instance, seen: Observation) -> Shown | None:
 def _metrics(
     run: Run, instance: Instance, seen: Observation, tracker: TrackerFacts | None
 ) -> dict[str, float]:
-    told = told_now(earlier_of(run), seen, tracker)
+    told = latest_metrics(earlier_of(run), seen, tracker)
     if told or tracker is not None:
         return kept_metrics(told)
     # An offline tracker buffers for as long as the run lives: the output has the newest loss.

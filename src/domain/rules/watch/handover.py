@@ -114,7 +114,7 @@ def packet_of(run: Run) -> Packet:
         tracker_url=tracker_url_of(run),
         findings=tuple(f"{f.summary} ({f.rule})" for f in run.findings.values()),
         questions=tuple(describe_question(run, q) for q in run.questions.values()),
-        planned=tuple(describe_act(act) for act in run.manoeuvres.acts.values()),
+        planned=tuple(describe_act(act) for act in run.operator.acts.values()),
         waiting=_waiting(run),
         next_due=run.watch.next_due if _is_looked_at(run) else None,
     )
@@ -163,7 +163,7 @@ def _waiting(run: Run) -> str:
     newest = run.instances[-1].plan.instance
     if run.stop_requested == newest and not isinstance(run.phase, Interrupted | Finished):
         return f"the stop of {newest}, as asked"
-    asked = run.manoeuvres.asked
+    asked = run.operator.asked
     if asked is not None and asked.instance == newest and not isinstance(run.phase, Finished):
         return f"the end of {newest} and a relaunch, as asked: {asked.reason}"
     if isinstance(run.phase, Interrupted) and run.phase.decision is not None:

@@ -237,11 +237,11 @@ def _no_drift(scene: Scene) -> tuple[str, Scene] | None:
 
 
 def _no_act(scene: Scene) -> tuple[str, Scene] | None:
-    if not scene.run.manoeuvres.acts:
+    if not scene.run.operator.acts:
         return None
-    aside = replace(scene.run.manoeuvres, acts={})
+    aside = replace(scene.run.operator, acts={})
     return "no planned act had been announced", replace(
-        scene, run=replace(scene.run, manoeuvres=aside)
+        scene, run=replace(scene.run, operator=aside)
     )
 
 
@@ -266,8 +266,8 @@ def _expected(scene: Scene, rule: str) -> tuple[str, Scene] | None:
         expects=(rule,),
         reason="altered",
     )
-    acts = {**scene.run.manoeuvres.acts, act.act: act}
-    run = replace(scene.run, manoeuvres=replace(scene.run.manoeuvres, acts=acts))
+    acts = {**scene.run.operator.acts, act.act: act}
+    run = replace(scene.run, operator=replace(scene.run.operator, acts=acts))
     return f"a planned act that expects {rule} had been announced", replace(scene, run=run)
 
 
@@ -322,7 +322,7 @@ def _with_check(scene: Scene, check: CheckRecorded) -> Scene:
     assert last is not None, "the check is folded in"
     newest = replace(last, event=check)
     past = past_check(check, last.at, last.version)
-    run = replace(scene.run, last_check=newest, trail=(*scene.run.trail[:-1], past))
+    run = replace(scene.run, last_check=newest, recent_checks=(*scene.run.recent_checks[:-1], past))
     return replace(scene, run=run, check=check)
 
 

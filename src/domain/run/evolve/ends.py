@@ -21,7 +21,7 @@ from watchkeeper.domain.run.envelope import Event
 from watchkeeper.domain.run.events import JudgementEvent
 from watchkeeper.domain.run.phases import Interrupted
 from watchkeeper.domain.run.queries import earlier_of
-from watchkeeper.domain.run.run import Misfit, Run, contract_of
+from watchkeeper.domain.run.run import InvalidTransition, Run, contract_of
 from watchkeeper.domain.values.causes import INFRASTRUCTURE
 from watchkeeper.domain.values.contract.plan import LaunchPlan
 from watchkeeper.domain.values.lineage import highest_before
@@ -50,7 +50,7 @@ def evolve_judgement(run: Run, data: JudgementEvent, event: Event) -> Run:
 
 def _revised(run: Run, data: FailureRevised, event: Event) -> Run:
     if all(one.version != data.failure for one in run.failures):
-        raise Misfit(f"event {data.failure} classifies no end")
+        raise InvalidTransition(f"event {data.failure} classifies no end")
     # Nothing was known of it, and now somebody else is behind it: the run was charged wrongly.
     excused = data.cause in INFRASTRUCTURE and data.before not in INFRASTRUCTURE
     failures = tuple(

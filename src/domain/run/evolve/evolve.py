@@ -20,13 +20,13 @@ from watchkeeper.domain.run.events import (
     HandoverEvent,
     JudgementEvent,
     LaunchEvent,
-    ManoeuvreEvent,
+    OperatorEvent,
     RunEvent,
     WatchEvent,
 )
 from watchkeeper.domain.run.evolve.ends import accepted, evolve_judgement, failure_of
 from watchkeeper.domain.run.evolve.launch import evolve_launch
-from watchkeeper.domain.run.evolve.operator import evolve_aside
+from watchkeeper.domain.run.evolve.operator import evolve_operator
 from watchkeeper.domain.run.evolve.permits import permitted
 from watchkeeper.domain.run.evolve.signals import received
 from watchkeeper.domain.run.evolve.watch import SeenCheck, checked, evolve_watch
@@ -71,11 +71,11 @@ from watchkeeper.domain.run.phases import (
 )
 from watchkeeper.domain.run.questions import EscalationAcknowledged, EscalationRaised
 from watchkeeper.domain.run.run import (
-    Misfit,
+    InvalidTransition,
     Run,
     Unreadable,
-    finished_or_misfit,
-    last_instance_or_misfit,
+    finished_or_invalid,
+    last_instance_or_invalid,
 )
 from watchkeeper.domain.run.seal import MilestoneVerified, RunSealed, SealBlocked, SealVerified
 from watchkeeper.domain.run.signals import SignalReceived
@@ -151,8 +151,8 @@ def evolve(run: Run | Unreadable, event: Event) -> Run | Unreadable:
         object.__setattr__(after, "since", since)
         object.__setattr__(after, "keeper", keeper)
         return after
-    except Misfit as misfit:
-        return Unreadable(run.slug, run.version, f"{data.topic}: {misfit}")
+    except InvalidTransition as invalid:
+        return Unreadable(run.slug, run.version, f"{data.topic}: {invalid}")
 
 
 def evolve_checks(run: Run | Unreadable, checks: Sequence[SeenCheck]) -> Run | Unreadable:
@@ -174,9 +174,9 @@ def evolve_checks(run: Run | Unreadable, checks: Sequence[SeenCheck]) -> Run | U
         return Unreadable(run.slug, run.version, why)
     try:
         return checked(run, checks)
-    except Misfit as misfit:
+    except InvalidTransition as invalid:
         if len(checks) == 1:
-            return Unreadable(run.slug, run.version, f"{CheckRecorded.topic}: {misfit}")
+            return Unreadable(run.slug, run.version, f"{CheckRecorded.topic}: {invalid}")
     # Only the first that does not fit is named, and what came before it is kept.
     after: Run | Unreadable = run
     for one in checks:
@@ -206,8 +206,8 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
         return evolve_watch(run, data, event)
     if isinstance(data, LaunchEvent):
         return evolve_launch(run, data, event)
-    if isinstance(data, HandoverEvent | ManoeuvreEvent):
-        return evolve_aside(run, data, event)
+    if isinstance(data, HandoverEvent | OperatorEvent):
+        return evolve_operator(run, data, event)
     if isinstance(data, JudgementEvent):
         return evolve_judgement(run, data, event)
     if isinstance(data, EndEvent):
@@ -231,7 +231,7 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
             )
         case EscalationAcknowledged():
             if data.question not in run.questions:
-                raise Misfit(f"{data.question} is not open")
+                raise InvalidTransition(f"{data.question} is not open")
             answered = accepted(run.judgement, run.questions[data.question].rule)
             return replace(acknowledged(run, data.question, event.version), judgement=answered)
         case NoteAdded() | CorrectionRecorded():
@@ -253,7 +253,7 @@ def _apply(run: Run, data: RunEvent, event: Event) -> Run:
                 given_up=data.instance if lost else run.given_up,
                 consents=consents,
                 watch=watch,
-                manoeuvres=replace(run.manoeuvres, stop=f"{who}: {data.reason}"),
+                operator=replace(run.operator, stop=f"{who}: {data.reason}"),
             )
         case _:
             return permitted(run, data, event)
@@ -263,7 +263,7 @@ def _ended(run: Run, data: EndEvent) -> Run:
     quiet = replace(run.watch, next_due=None)
     match data:
         case RunFinished():
-            instance = last_instance_or_misfit(run)
+            instance = last_instance_or_invalid(run)
             return replace(run, phase=Finished(instance.plan, None))
         case SealBlocked():
             return replace(run, seal_missing=data.missing)
@@ -271,15 +271,15 @@ def _ended(run: Run, data: EndEvent) -> Run:
             # A stopped run that a human lets be sealed goes the way of a finished one.
             stopped = isinstance(run.phase, Stopped)
             if stopped and not data.waived:
-                raise Misfit("the run was stopped, and nothing is waived")
-            plan = last_instance_or_misfit(run).plan
-            phase = Finished(plan, None) if stopped else finished_or_misfit(run)
+                raise InvalidTransition("the run was stopped, and nothing is waived")
+            plan = last_instance_or_invalid(run).plan
+            phase = Finished(plan, None) if stopped else finished_or_invalid(run)
             verified = replace(phase, verified=data)
             return replace(run, phase=verified, seal_missing=(), watch=quiet)
         case RunSealed():
-            verified_seal = finished_or_misfit(run).verified
+            verified_seal = finished_or_invalid(run).verified
             if verified_seal is None:
-                raise Misfit("the seal was not verified")
+                raise InvalidTransition("the seal was not verified")
             sealed = Sealed(data.tag, data.commit, verified_seal.final_step)
             return replace(run, phase=sealed, watch=Watch(token=run.watch.token))
         case RunStopped():

@@ -22,7 +22,7 @@ from watchkeeper.domain.run.launch import (
 from watchkeeper.domain.run.monitor_accuracy import BY_A_HUMAN
 from watchkeeper.domain.run.permits import Approval
 from watchkeeper.domain.run.phases import Cleared, Draft, Interrupted, Launching, Stabilizing
-from watchkeeper.domain.run.run import Misfit, Run, last_instance_or_misfit
+from watchkeeper.domain.run.run import InvalidTransition, Run, last_instance_or_invalid
 from watchkeeper.domain.values.causes import RECORD_WRONG
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.people import Actor
@@ -73,7 +73,7 @@ def _requested(run: Run, data: LaunchRequested, at: datetime, actor: Actor) -> R
     again = (at,) if run.instances else ()
     by_rule = _restart(run, data, at) if data.reason not in BY_A_HUMAN else ()
     if isinstance(run.phase, Draft) and not data.waiver:
-        raise Misfit("nobody cleared it")
+        raise InvalidTransition("nobody cleared it")
     facts = run.preflight.facts if run.preflight is not None else None
     config = facts.config if facts is not None else {}
     tree = facts.worktree if facts is not None else None
@@ -106,9 +106,9 @@ def _restart(run: Run, data: LaunchRequested, at: datetime) -> tuple[Restart, ..
 def _instance(
     run: Run, data: InstanceLaunched | LaunchRefused | InstanceEnded, at: datetime
 ) -> Run:
-    instance = last_instance_or_misfit(run)
+    instance = last_instance_or_invalid(run)
     if instance.plan.instance != data.instance:
-        raise Misfit(f"{data.instance} is not the newest instance")
+        raise InvalidTransition(f"{data.instance} is not the newest instance")
     before = run.instances[:-1]
     match data:
         case InstanceLaunched():
@@ -118,7 +118,9 @@ def _instance(
             try:
                 due = at + contract.watch.after_submit
             except OverflowError as error:
-                raise Misfit(f"{at.isoformat()} is at the end of the calendar") from error
+                raise InvalidTransition(
+                    f"{at.isoformat()} is at the end of the calendar"
+                ) from error
             return replace(
                 run,
                 phase=Stabilizing(instance.plan, data.launched_at),

@@ -5,12 +5,12 @@ from typing import assert_never
 
 from watchkeeper.domain.run.checkpoints import CheckpointRejected
 from watchkeeper.domain.run.envelope import Event
-from watchkeeper.domain.run.events import HandoverEvent, ManoeuvreEvent
+from watchkeeper.domain.run.events import HandoverEvent, OperatorEvent
 from watchkeeper.domain.run.losses import without_lineage
 from watchkeeper.domain.run.operator import (
     AncestorNamed,
     LineageRejected,
-    Manoeuvres,
+    OperatorState,
     PlannedActAnnounced,
     PlannedActEnded,
     RelaunchRequested,
@@ -25,45 +25,45 @@ from watchkeeper.domain.run.watch import Watch, WatchEnded, WatchHandedOver
 from watchkeeper.domain.values.earlier import RejectedLineage
 
 
-def evolve_aside(run: Run, data: HandoverEvent | ManoeuvreEvent, event: Event) -> Run:
+def evolve_operator(run: Run, data: HandoverEvent | OperatorEvent, event: Event) -> Run:
     """Apply one of these events, which fits the run's phase."""
     if isinstance(data, HandoverEvent):
         return _watched(run, data)
-    aside = run.manoeuvres
+    aside = run.operator
     match data:
         case RelaunchRequested() | RollbackApproved():
             used = tuple(
                 replace(c, used=True) if c.name == data.consent else c for c in run.consents
             )
-            waits = replace(run, consents=used, manoeuvres=replace(aside, asked=data))
+            waits = replace(run, consents=used, operator=replace(aside, asked=data))
             if isinstance(data, RollbackApproved):
-                waits = replace(waits, manoeuvres=replace(aside, asked=data, rollback=None))
+                waits = replace(waits, operator=replace(aside, asked=data, rollback=None))
             # The end, or the store's listing, is looked for at once, not at the next cadence.
             watch = replace(run.watch, next_due=event.at)
             if isinstance(run.phase, Interrupted):
                 waits = replace(waits, phase=replace(run.phase, decision=None))
             return replace(waits, watch=watch)
         case RollbackPlanned():
-            return replace(run, manoeuvres=replace(aside, rollback=data))
+            return replace(run, operator=replace(aside, rollback=data))
         case LineageRejected():
             left = RejectedLineage(data.above_step, data.through, data.reason, event.at)
             aside = replace(aside, lineages=(*aside.lineages, left))
             kept = without_lineage(run.losses, data.above_step)
             unnamed = {s: one for s, one in run.unnamed.items() if s <= data.above_step}
-            return replace(run, manoeuvres=aside, losses=kept, unnamed=unnamed)
+            return replace(run, operator=aside, losses=kept, unnamed=unnamed)
         case RunSuperseded():
             phase = Superseded(data.successor, data.reason)
             return replace(run, phase=phase, watch=replace(run.watch, next_due=None))
         case AncestorNamed():
-            return replace(run, manoeuvres=replace(aside, ancestor=data))
+            return replace(run, operator=replace(aside, ancestor=data))
         case MilestoneVerified():
             milestones = {**aside.milestones, data.tag: data}
-            return replace(run, manoeuvres=replace(aside, milestones=milestones))
+            return replace(run, operator=replace(aside, milestones=milestones))
         case _:
             assert_never(data)
 
 
-def with_rejection(aside: Manoeuvres, data: CheckpointRejected) -> Manoeuvres:
+def with_rejection(aside: OperatorState, data: CheckpointRejected) -> OperatorState:
     """Remember which writing of a path is rejected; every one where the event names no time."""
     known = {path: at for path, at in aside.rejected_at.items() if path != data.path}
     if data.written_at is not None:
@@ -72,7 +72,7 @@ def with_rejection(aside: Manoeuvres, data: CheckpointRejected) -> Manoeuvres:
 
 
 def _watched(run: Run, data: HandoverEvent) -> Run:
-    aside = run.manoeuvres
+    aside = run.operator
     match data:
         case WatchHandedOver():
             watch = Watch(
@@ -85,13 +85,13 @@ def _watched(run: Run, data: HandoverEvent) -> Run:
         case WatchEnded():
             watch = Watch(token=run.watch.token, ended=data.reason)
             stopped = data.stopping_point or aside.stopped_at
-            return replace(run, watch=watch, manoeuvres=replace(aside, stopped_at=stopped))
+            return replace(run, watch=watch, operator=replace(aside, stopped_at=stopped))
         case PlannedActAnnounced():
             acts = {**aside.acts, data.act: data}
             more = aside.acts_announced + 1
-            return replace(run, manoeuvres=replace(aside, acts=acts, acts_announced=more))
+            return replace(run, operator=replace(aside, acts=acts, acts_announced=more))
         case PlannedActEnded():
             left = {name: act for name, act in aside.acts.items() if name != data.act}
-            return replace(run, manoeuvres=replace(aside, acts=left))
+            return replace(run, operator=replace(aside, acts=left))
         case _:
             assert_never(data)

@@ -22,7 +22,7 @@ from watchkeeper.domain.run.permits import (
     attempt_key,
 )
 from watchkeeper.domain.run.phases import Cleared, Draft
-from watchkeeper.domain.run.run import Misfit, Run
+from watchkeeper.domain.run.run import InvalidTransition, Run
 
 Permission = (
     ActProposed
@@ -88,7 +88,7 @@ def permitted(run: Run, data: Permission, event: Event) -> Run:
 
 def _known(name: str, among: tuple[Proposal | Consent | Waiver, ...]) -> None:
     if not any(one.name == name for one in among):
-        raise Misfit(f"there is no {name}")
+        raise InvalidTransition(f"there is no {name}")
 
 
 def _given(run: Run, data: ConsentGiven, by: str) -> Run:
@@ -113,9 +113,9 @@ def _given(run: Run, data: ConsentGiven, by: str) -> Run:
 def _used(run: Run, data: ConsentUsed) -> Run:
     found = next((one for one in run.consents if one.name == data.consent), None)
     if found is None or found.used or found.revoked:
-        raise Misfit(f"{data.consent} permits nothing")
+        raise InvalidTransition(f"{data.consent} permits nothing")
     if (found.action, found.target) != (data.action, data.target):
-        raise Misfit(f"{data.consent} is for {found.action} {found.target}")
+        raise InvalidTransition(f"{data.consent} is for {found.action} {found.target}")
     consents = tuple(
         replace(one, used=True) if one.name == data.consent else one for one in run.consents
     )
@@ -124,7 +124,7 @@ def _used(run: Run, data: ConsentUsed) -> Run:
 
 def _approval_revoked(run: Run, data: ApprovalRevoked) -> Run:
     if not any(one.name == data.approval for one in run.approvals):
-        raise Misfit(f"there is no {data.approval}")
+        raise InvalidTransition(f"there is no {data.approval}")
     approvals = tuple(
         replace(one, revoked=True) if one.name == data.approval else one for one in run.approvals
     )
@@ -137,7 +137,7 @@ def _attempted(run: Run, data: AttemptRefused, at: datetime) -> Run:
     try:
         since = at - ATTEMPT_AGAIN
     except OverflowError as error:
-        raise Misfit(f"{at.isoformat()} is at the start of the calendar") from error
+        raise InvalidTransition(f"{at.isoformat()} is at the start of the calendar") from error
     # What is older than that limits nothing any more.
     kept = {known: then for known, then in run.attempts.items() if then > since}
     return replace(run, attempts={**kept, key: at})

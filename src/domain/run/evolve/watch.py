@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple, assert_never
 
 from watchkeeper.domain.run.bad_numbers import nan_since
-from watchkeeper.domain.run.check_history import TRAIL_MAX, past_check, with_checks
+from watchkeeper.domain.run.check_history import RECENT_CHECKS_MAX, past_check, with_checks
 from watchkeeper.domain.run.checkpoints import (
     CHECKPOINTS_KEPT,
     Checkpoint,
@@ -22,7 +22,7 @@ from watchkeeper.domain.run.losses import with_losses
 from watchkeeper.domain.run.open_questions import answered_by_clearing, asked_anew, closed
 from watchkeeper.domain.run.phases import Running, Stabilizing
 from watchkeeper.domain.run.retries import with_retries, with_tries
-from watchkeeper.domain.run.run import Misfit, Run, last_instance_or_misfit
+from watchkeeper.domain.run.run import InvalidTransition, Run, last_instance_or_invalid
 from watchkeeper.domain.run.watch import (
     CheckRecorded,
     HistoryLimitPassed,
@@ -63,7 +63,7 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
             return checked(run, (SeenCheck(event.version, event.at, data),))
         case WatchTaken():
             if data.token <= run.watch.token:
-                raise Misfit(f"token {data.token} was given before")
+                raise InvalidTransition(f"token {data.token} was given before")
             watch = Watch(data.holder, data.token, data.lease_until, data.next_due)
             return replace(run, watch=watch)
         case WatchReleased():
@@ -103,7 +103,7 @@ def evolve_watch(run: Run, data: WatchEvent, event: Event) -> Run:
                 checkpoints=_without(run.checkpoints, data.path),
                 rejected=rejected,
                 unnamed=_with_unnamed(run, data, event),
-                manoeuvres=with_rejection(run.manoeuvres, data),
+                operator=with_rejection(run.operator, data),
             )
         case HistoryLimitPassed():
             return replace(run, history_limit=data.limit)
@@ -156,7 +156,7 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
     Raises:
         Misfit: One of them is of another instance than the newest, or one is missing between them.
     """
-    instance = last_instance_or_misfit(run)
+    instance = last_instance_or_invalid(run)
     name, plan = instance.plan.instance, instance.plan
     best, slack, failed = instance.step_best, instance.step_uncertainty, instance.attempts_failed
     retried, unsure, nan_from = instance.retried, instance.unsure, instance.nan_from
@@ -165,7 +165,7 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
     phase, since, progress = run.phase, run.since, run.progress
     for _, at, data in checks:
         if data.instance != name:
-            raise Misfit(f"{data.instance} is not the newest instance")
+            raise InvalidTransition(f"{data.instance} is not the newest instance")
         shown, job = data.progress, data.job
         tries = with_tries(tries, failed, data, at, progress)
         trained = _trained_since(trained, data, at)
@@ -183,7 +183,7 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
             failed, unsure = max(failed, job.attempts_failed), job.state is JobState.UNKNOWN
     version = checks[-1].version
     if version != run.version + len(checks):
-        raise Misfit("an event is missing between checks")
+        raise InvalidTransition("an event is missing between checks")
     newest = checks[-1].data
     seen = instance
     if best != instance.step_best or slack != instance.step_uncertainty:
@@ -206,8 +206,9 @@ def checked(run: Run, checks: Sequence[SeenCheck]) -> Run:
         progress=progress,
         last_check=LastCheck(newest, checks[-1].at, version),
         # Older ones of these would be forgotten again at once.
-        trail=with_checks(
-            run.trail, [past_check(data, at, place) for place, at, data in checks[-TRAIL_MAX:]]
+        recent_checks=with_checks(
+            run.recent_checks,
+            [past_check(data, at, place) for place, at, data in checks[-RECENT_CHECKS_MAX:]],
         ),
         losses=with_losses(run.losses, [one.data for one in checks]),
         watch=copied(run.watch, lease_until=newest.lease_until, next_due=newest.next_due),

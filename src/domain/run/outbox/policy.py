@@ -147,5 +147,5 @@ def is_public(run: Run) -> bool:
 
 def milestone_waiting(run: Run, effects: Effects) -> MilestoneVerified | None:
     """Return the oldest verified milestone whose tag is not on the remote yet."""
-    verified = run.manoeuvres.milestones.values()
+    verified = run.operator.milestones.values()
     return next((one for one in verified if one.tag not in effects.milestones), None)

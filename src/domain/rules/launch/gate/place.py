@@ -149,7 +149,7 @@ def _region(gate: Gate) -> GateFinding:
         says = f"{root}; nothing tells whether its region fits: {lacking} is missing"
         return missing(gate, "L3", "region", says, f"state {lacking}")
     if not _fits(bucket, machines):
-        return _misfit(gate, bucket, machines, known=(how, whence) == ("stated", "stated"))
+        return _invalid(gate, bucket, machines, known=(how, whence) == ("stated", "stated"))
     if "inferred" in (how, whence):
         fix = "state output_region and hardware.region to be sure"
         says = f"{root}; {bucket} and {machines}, by their names"
@@ -157,7 +157,7 @@ def _region(gate: Gate) -> GateFinding:
     return passed("L3", "output root", f"{root}, in {bucket} like the machines")
 
 
-def _misfit(gate: Gate, bucket: str, machines: str, *, known: bool) -> GateFinding:
+def _invalid(gate: Gate, bucket: str, machines: str, *, known: bool) -> GateFinding:
     says = f"the bucket is in {bucket}, the machines are in {machines}"
     fix = "choose a bucket beside the machines, or correct output_region or hardware.region"
     if known:
@@ -206,9 +206,9 @@ def _lineage(gate: Gate, wanted: str, found: CheckpointFacts) -> GateFinding:
     if known is not None and known.left_at is not None and _is_left(found, known.left_at):
         says = f"{step} belongs to a lineage that {known.run} left: {known.left}"
         return blocked("L6", "initialize_from", says, "choose a validated checkpoint; ask the DRI")
-    misfit = _elsewhere(gate, wanted, step)
-    if misfit is not None:
-        return misfit
+    invalid = _elsewhere(gate, wanted, step)
+    if invalid is not None:
+        return invalid
     good = f"{step}, metadata.json present"
     if contract_root(wanted).rpartition("/")[0] == contract_root(checkpoint_root_of(contract)):
         return passed("L6", "initialize_from", f"{good}, under this run's own root")

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from watchkeeper import clock
-from watchkeeper.adapters.cli.common import Office, holder_of, open_office
+from watchkeeper.adapters.cli.common import Session, holder_of, open_session
 from watchkeeper.adapters.home import create_home
 from watchkeeper.domain.rules.launch.commands import ApproveLaunch, DraftRun
 from watchkeeper.domain.rules.shared.refusals import Refused
@@ -20,7 +20,7 @@ from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.contract.contract import Contract
 from watchkeeper.domain.values.people import Actor
 from watchkeeper.services.ledger.ledger import Handled
-from watchkeeper.services.services import Desk
+from watchkeeper.services.services import Services
 from watchkeeper.services.watch.launches import request_launch
 from watchkeeper.services.watch.loop import Watcher
 
@@ -29,33 +29,33 @@ LIMIT = timedelta(seconds=60)
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
+def session(tmp_path: Path) -> Iterator[Session]:
     """An open home; whatever was started below the test's folder ends with the test."""
     create_home(tmp_path / "home")
-    with open_office(tmp_path / "home", create=True) as opened:
+    with open_session(tmp_path / "home", create=True) as opened:
         yield opened
     end_processes(tmp_path)
 
 
-def ask_for_launch(office: Office, contract: Contract) -> Handled | Refused:
+def ask_for_launch(session: Session, contract: Contract) -> Handled | Refused:
     """Ask for a launch once, as `watchkeeper launch` does."""
-    return request_launch(office.desk, contract, DRI)
+    return request_launch(session.services, contract, DRI)
 
 
-def approved(office: Office, contract: Contract) -> Run:
+def approved(session: Session, contract: Contract) -> Run:
     """Draft a run and approve its plan, without asking for its launch."""
     draft = DraftRun(now=clock.now(), actor=DRI, contract=contract)
-    taken(office.ledger.handle(contract.run, draft))
-    run = taken(ask_for_launch(office, contract)).run
+    taken(session.ledger.handle(contract.run, draft))
+    run = taken(ask_for_launch(session, contract)).run
     assert run.preflight is not None
     approval = ApproveLaunch(now=clock.now(), actor=DRI, digest=run.preflight.digest, note="test")
-    return taken(office.ledger.handle(contract.run, approval)).run
+    return taken(session.ledger.handle(contract.run, approval)).run
 
 
-def requested(office: Office, contract: Contract) -> Run:
+def requested(session: Session, contract: Contract) -> Run:
     """Draft, approve and request a launch; nothing is submitted yet."""
-    approved(office, contract)
-    run = taken(ask_for_launch(office, contract)).run
+    approved(session, contract)
+    run = taken(ask_for_launch(session, contract)).run
     assert type(run.phase).__name__ == "Launching", run.preflight
     return run
 
@@ -67,19 +67,19 @@ def taken(outcome: Handled | Refused) -> Handled:
 
 
 def watch_until(
-    office: Office,
+    session: Session,
     condition: Callable[[dict[str, Run]], bool],
     *,
-    desk: Desk | None = None,
+    services: Services | None = None,
     limit: timedelta = LIMIT,
     every: timedelta = timedelta(0),
 ) -> None:
     """Run the watch until a condition over all runs holds, asked at every turn.
 
     Args:
-        office: The home.
+        session: The home.
         condition: Over all runs.
-        desk: What the watch works with; the office's own by default.
+        services: What the watch works with; the office's own by default.
         limit: How long to wait.
         every: The least time between two commits of a branch; none by default, since tests whose
             jobs live for seconds have no minute.
@@ -88,19 +88,19 @@ def watch_until(
         TimeoutError: It did not hold within the limit.
     """
     stop = threading.Event()
-    holder = holder_of(office.home, "watchkeeper")
-    watcher = Watcher(desk or office.desk, holder, office.home, every=every)
+    holder = holder_of(session.home, "watchkeeper")
+    watcher = Watcher(services or session.services, holder, session.home, every=every)
     failure: list[BaseException] = []
     thread = threading.Thread(target=_run, args=(watcher, stop, failure), daemon=True)
     thread.start()
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=100))
-    held = backoff.wait_until(lambda: bool(failure) or condition(runs_of(office)), limit)
+    held = backoff.wait_until(lambda: bool(failure) or condition(runs_of(session)), limit)
     stop.set()
     thread.join(timeout=40)
     if failure:
         raise failure[0]
     if not held:
-        phases = {slug: run.phase for slug, run in runs_of(office).items()}
+        phases = {slug: run.phase for slug, run in runs_of(session).items()}
         raise TimeoutError(f"the condition did not hold within {limit}: {phases}")
 
 
@@ -111,25 +111,25 @@ def _run(watcher: Watcher, stop: threading.Event, failure: list[BaseException]) 
         failure.append(error)
 
 
-def runs_of(office: Office) -> dict[str, Run]:
+def runs_of(session: Session) -> dict[str, Run]:
     """Return all readable runs as recorded by now."""
-    found = {slug: office.ledger.run(slug) for slug in office.ledger.slugs()}
+    found = {slug: session.ledger.run(slug) for slug in session.ledger.slugs()}
     return {slug: run for slug, run in found.items() if isinstance(run, Run)}
 
 
-def phase_of(office: Office, slug: str) -> str:
+def phase_of(session: Session, slug: str) -> str:
     """Return a run's phase as people write it."""
-    return type(office.ledger.run(slug).phase).__name__.lower()  # type: ignore[union-attr]
+    return type(session.ledger.run(slug).phase).__name__.lower()  # type: ignore[union-attr]
 
 
-def topics(office: Office, slug: str) -> list[str]:
+def topics(session: Session, slug: str) -> list[str]:
     """Return the topics of a run's history, in order."""
-    return [event.data.topic for event in office.ledger.history(slug)]
+    return [event.data.topic for event in session.ledger.history(slug)]
 
 
-def data_of(office: Office, slug: str, kind: type[Any]) -> list[Any]:
+def data_of(session: Session, slug: str, kind: type[Any]) -> list[Any]:
     """Return the data of a run's events of one kind, in order."""
-    return [e.data for e in office.ledger.history(slug) if isinstance(e.data, kind)]
+    return [e.data for e in session.ledger.history(slug) if isinstance(e.data, kind)]
 
 
 def text_of(path: Path) -> str:
