@@ -87,14 +87,10 @@ def relaunch(run: str, reason: str, home: Path, as_json: bool, principal: str | 
         decided = [e.data for e in handled.events if isinstance(e.data, DecisionMade)]
         what = decided[-1].because if decided else "the job is being ended; then it is relaunched"
         recorded = [{"seq": e.version, "topic": e.data.topic} for e in handled.events]
-        closed = [
-            e.data.question for e in handled.events if isinstance(e.data, EscalationAcknowledged)
-        ]
-        document = {
-            "run": run, "recorded": recorded, "does": what, "closes": closed, "says": says
-        }  # fmt: skip
-        closes = f"; closes {', '.join(closed)}" if closed else ""
-        say(as_json, document, f"{run}: {what}{closes}; {says}")
+        acks = [e.data for e in handled.events if isinstance(e.data, EscalationAcknowledged)]
+        what += f"; closes {', '.join(one.question for one in acks)}" if acks else ""
+        document = {"run": run, "recorded": recorded, "does": what, "says": says}
+        say(as_json, document, f"{run}: {what}; {says}")
 
 
 @click.command()

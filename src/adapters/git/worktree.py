@@ -112,8 +112,6 @@ def read_patch(path: str, ignore: Sequence[str], identity: str) -> str:
         if code not in (0, 1):
             raise Unavailable(source, f"git diff ended with code {code}: {said}")
         text += out
-        if len(text) > PATCH_BYTES_MAX:
-            break
     if len(text) > PATCH_BYTES_MAX:
         reason = f"the patch has more than {PATCH_BYTES_MAX // 2**20} MiB; commit what changed"
         raise Unavailable(source, f"{reason}, or name what is data in code.ignore")
