@@ -35,6 +35,7 @@ from watchkeeper.domain.rules.health.registry import (
     answers_at,
     findings_at,
     identity_at,
+    lasting_at,
     numbers_at,
 )
 from watchkeeper.domain.rules.operator.lost import consent_words
@@ -67,7 +68,7 @@ from watchkeeper.domain.run.unverified_checkpoints import (
 )
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import TERMINAL, UNACCOUNTABLE, JobFacts, JobState
-from watchkeeper.domain.values.causes import LASTING, NUMBERS_WRONG, RECORD_WRONG
+from watchkeeper.domain.values.causes import NUMBERS_WRONG, is_lasting, is_record_wrong
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.contract.lane_policy import policy_of
 from watchkeeper.domain.values.instance import Instance
@@ -191,7 +192,7 @@ def _end(run: Run, check: CheckRecorded, job: JobFacts, command: Command) -> lis
     events += [
         cleared(run, found.kind, found.rule, f"{check.instance} ended")
         for found in run.findings.values()
-        if found.kind != DRIFTED and not (over and found.rule in RECORD_WRONG)
+        if found.kind != DRIFTED and not (over and is_record_wrong(found.rule, found.kind))
     ]
     if over:
         decision = DecisionMade(
@@ -241,7 +242,7 @@ def _success(
 ) -> list[RunEvent]:
     """Verify a success (R15); what is wrong about record or numbers outlives it, and is asked."""
     answers = answers_at(run, run.instances[-1], check, command.now)
-    events: list[RunEvent] = [*numbers_at(run, answers, LASTING)]
+    events: list[RunEvent] = [*lasting_at(run, answers)]
     run = apply_pending(run, events, command)
     events += told_at_success(run, check, ended.job)
     events += asked_of_record(apply_pending(run, events, command), check)
@@ -252,7 +253,7 @@ def _success(
         *(
             cleared(run, found.kind, found.rule, f"{check.instance} ended")
             for found in run.findings.values()
-            if found.rule not in LASTING
+            if not is_lasting(found.rule, found.kind)
         ),
         verify_success(check.instance, ended.job),
         RunFinished(instance=check.instance, step=ended.step),

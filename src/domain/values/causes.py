@@ -45,11 +45,22 @@ NUMERICAL = "numerical_instability"
 NUMBERS_WRONG = frozenset({"H7", "H8"})
 """Findings that say that the numbers of the training went wrong."""
 
-RECORD_WRONG = frozenset({"H2", "H17"})
+_RECORD_WRONG = frozenset({"H2", "H17"})
 """Findings that say that the record is under a wrong identity, or of a doubtful lineage."""
 
-LASTING = NUMBERS_WRONG | RECORD_WRONG
-"""Findings about what was recorded: a success does not close them."""
+_OF_LINES = frozenset({"startup_forbidden", "startup_missing"})
+"""Those of them that rest on the wording of printed lines, which proves nothing about a record."""
+
+
+def is_record_wrong(rule: str, kind: str) -> bool:
+    """Say whether a finding is about the identity or the lineage of what was recorded."""
+    return rule in _RECORD_WRONG and kind not in _OF_LINES
+
+
+def is_lasting(rule: str, kind: str) -> bool:
+    """Say whether a finding is about what was recorded: a success does not close it."""
+    return rule in NUMBERS_WRONG or is_record_wrong(rule, kind)
+
 
 WRONG_NUMBERS = "wrong numbers"
 """What such a finding is called where it blocks a seal."""

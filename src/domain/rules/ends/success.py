@@ -18,8 +18,8 @@ from watchkeeper.domain.values.causes import (
     IDENTITY,
     LINEAGE,
     NUMBERS_WRONG,
-    RECORD_WRONG,
     WRONG_NUMBERS,
+    is_record_wrong,
 )
 from watchkeeper.domain.values.check import Severity
 
@@ -34,7 +34,7 @@ def wrong_numbers(run: Run) -> list[FindingOpened]:
 
 def wrong_record(run: Run) -> list[FindingOpened]:
     """Return the findings about identity and lineage that are open."""
-    return [found for found in run.findings.values() if found.rule in RECORD_WRONG]
+    return [found for found in run.findings.values() if is_record_wrong(found.rule, found.kind)]
 
 
 def told_at_success(run: Run, check: CheckRecorded, job: JobFacts) -> list[RunEvent]:

@@ -47,7 +47,7 @@ from watchkeeper.domain.run.queries import earlier_of, expecting
 from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.run.watch import CheckRecorded
 from watchkeeper.domain.values.basic import UNACCOUNTABLE, JobState
-from watchkeeper.domain.values.causes import NUMBERS_WRONG
+from watchkeeper.domain.values.causes import NUMBERS_WRONG, is_lasting
 from watchkeeper.domain.values.check import Severity
 from watchkeeper.domain.values.instance import Instance
 
@@ -120,14 +120,18 @@ def changes_of(run: Run, answers: tuple[Held, ...], now: datetime | None) -> lis
     return changes
 
 
-def numbers_at(
-    run: Run, answers: tuple[Held, ...], rules: frozenset[str] = NUMBERS_WRONG
-) -> list[FindingChange]:
-    """Return what a last check changes in the findings about wrong numbers (R4), or of other rules.
+def numbers_at(run: Run, answers: tuple[Held, ...]) -> list[FindingChange]:
+    """Return what a last check changes in the findings about wrong numbers (R4).
 
-    An act keeps a finding quiet; it makes nothing of wrong numbers that may go on, or be sealed.
+    No planned act silences them: wrong numbers could be sealed, or trained on.
     """
-    return changes_of(run, tuple(one for one in answers if one.rule in rules), None)
+    return changes_of(run, tuple(one for one in answers if one.rule in NUMBERS_WRONG), None)
+
+
+def lasting_at(run: Run, answers: tuple[Held, ...]) -> list[FindingChange]:
+    """Return what a last check changes in the findings that a success does not close."""
+    lasting = tuple(one for one in answers if is_lasting(one.rule, one.kind))
+    return changes_of(run, lasting, None)
 
 
 def _raised(known: FindingOpened, answer: Held) -> list[FindingChange]:

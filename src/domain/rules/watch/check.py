@@ -28,7 +28,7 @@ from watchkeeper.domain.rules.health.registry import (
     answers_at,
     expected_at,
     findings_at,
-    numbers_at,
+    lasting_at,
 )
 from watchkeeper.domain.rules.health.resume import health_by_proof
 from watchkeeper.domain.rules.health.seen_checkpoints import is_rejected, lies_in
@@ -53,7 +53,7 @@ from watchkeeper.domain.values.basic import (
     SourceState,
     TrackerFacts,
 )
-from watchkeeper.domain.values.causes import LASTING
+from watchkeeper.domain.values.causes import is_lasting
 from watchkeeper.domain.values.check import Health, Progress, Startup
 from watchkeeper.domain.values.contract.contract import Contract, cadence_of, checkpoint_root_of
 from watchkeeper.domain.values.instance import Instance, is_moving
@@ -151,8 +151,8 @@ def summarise(
     # After an end no finding opens; the next instance is judged afresh.
     over = isinstance(run.phase, Interrupted)
     open_kinds = _open_kinds(run.findings, () if over else findings_at(run, answers, command.now))
-    known = [kind for kind, one in run.findings.items() if one.rule in LASTING]
-    wrong = _open_kinds(known, numbers_at(run, answers, LASTING))
+    known = [kind for kind, one in run.findings.items() if is_lasting(one.rule, kind)]
+    wrong = _open_kinds(known, lasting_at(run, answers))
     health, because = _health(run, seen.job, readings, open_kinds, wrong)
     if because == RUNNING and liveness.quiet is Quiet.WAITING_FOR_CAPACITY:
         # Nobody can tell how well that is which has no machine, as of a job that is pending.

@@ -23,7 +23,7 @@ from watchkeeper.domain.run.monitor_accuracy import BY_A_HUMAN
 from watchkeeper.domain.run.permits import Approval
 from watchkeeper.domain.run.phases import Cleared, Draft, Interrupted, Launching, Stabilizing
 from watchkeeper.domain.run.run import InvalidTransition, Run, last_instance_or_invalid
-from watchkeeper.domain.values.causes import RECORD_WRONG
+from watchkeeper.domain.values.causes import is_record_wrong
 from watchkeeper.domain.values.instance import Instance
 from watchkeeper.domain.values.people import Actor
 
@@ -134,7 +134,7 @@ def _instance(
             doubts = tuple(
                 f"{one.rule} open as {data.instance} ended: {one.summary}"
                 for one in run.findings.values()
-                if one.rule in RECORD_WRONG and one.kind != DRIFTED
+                if is_record_wrong(one.rule, one.kind) and one.kind != DRIFTED
             )
             ended = replace(instance, end=data.job, doubts=doubts)
             return replace(
