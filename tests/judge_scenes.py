@@ -68,7 +68,7 @@ def saved(*steps: int, half: int | None = None) -> Part:
         }
         for step in (*steps, *((half,) if half is not None else ()))
     ]
-    return {"checkpoints": found}
+    return {"root": CHECKPOINTS, "checkpoints": found}
 
 
 def trains(minute: float, **parts: Any) -> Part:
@@ -84,13 +84,14 @@ def trains(minute: float, **parts: Any) -> Part:
         "job": job(),
         "log_lines": bars(step),
         "tracker": tracked(step, minute),
-        "checkpoints": saved(*_due(step)),
+        "checkpoints": saved(*due(step)),
         **parts,
     }
     return {name: part for name, part in seen.items() if part is not None}
 
 
-def _due(step: int) -> range:
+def due(step: int) -> range:
+    """Return the steps of the checkpoints that a run has written by a step."""
     every = 15 * STEPS_A_MINUTE
     return range(every, step + 1, every)
 
@@ -103,7 +104,7 @@ def ended(minute: float, state: str = "failed", *lines: str, **parts: Any) -> Pa
         "job": job(state, ended_at=clock(minute - 3), **told),
         "log_lines": [*bars(step), *lines],
         "tracker": tracked(step, minute - 4, state="crashed"),
-        "checkpoints": saved(*_due(step)),
+        "checkpoints": saved(*due(step)),
     }
     return trains(minute, **{**shown, **parts})
 

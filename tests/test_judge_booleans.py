@@ -26,7 +26,7 @@ def judged(**line: Any) -> None:
 
 def saved(**told: Any) -> Part:
     found = {"step": 300, "path": f"{CHECKPOINTS}/step-300", "complete": True, **told}
-    return {"checkpoints": {"checkpoints": [found]}}
+    return {"checkpoints": {"root": CHECKPOINTS, "checkpoints": [found]}}
 
 
 def tried(**told: Any) -> Part:

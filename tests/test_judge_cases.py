@@ -14,6 +14,7 @@ from tests.judge_scenes import (
     away,
     bars,
     clock,
+    due,
     ended,
     job,
     saved,
@@ -37,7 +38,7 @@ LOST_BEFORE = [trains(100), trains(190), ended(200, **PREEMPTED)]
 STANDING: Part = {
     "log_lines": bars(1750),
     "tracker": tracked(1750, 195),
-    "checkpoints": saved(1650),
+    "checkpoints": saved(*due(1750)),
 }
 RETRYING: Part = {
     **STANDING,
@@ -88,7 +89,7 @@ def second(minute: float, step: int, *lines: str, **parts: Any) -> Part:
         "job": {"state": "running", "started_at": clock(210)},
         "log_lines": [*lines, *bars(step)],
         "tracker": tracked(step, minute),
-        "checkpoints": saved(1500, 1650),
+        "checkpoints": saved(*due(1760)),
         **parts,
     }
 

@@ -11,6 +11,7 @@ from tests.judge_scenes import (
     Part,
     bars,
     clock,
+    due,
     ended,
     job,
     saved,
@@ -113,7 +114,11 @@ OTHER_BUG: Part = {
     "log_lines": [*NAME_ERROR[:4], "    total(y['tokens'])", "KeyError: 'tokens'"],
     "job": {"exit_code": 1},
 }
-STANDS: Part = {"log_lines": bars(1750), "tracker": tracked(1750, 195), "checkpoints": saved(1650)}
+STANDS: Part = {
+    "log_lines": bars(1750),
+    "tracker": tracked(1750, 195),
+    "checkpoints": saved(*due(1750)),
+}
 TOLD_BEFORE = {"decision": "notify", "rule": "R17", "notify": False, "decided_now": False}
 
 
@@ -347,7 +352,7 @@ CASES = [
     case("the tracker shows nothing while it catches up", [
          *WELL, ended(200, attempts=[tried("preempted", 196)]),
          *({"at": clock(minute), "job": job(started_at=clock(205)), "log_lines": bars(step),
-            "tracker": tracked(1760, 196), "checkpoints": saved(1500, 1650)}
+            "tracker": tracked(1760, 196), "checkpoints": saved(*due(1760))}
            for minute, step in ((220, 1660), (230, 1700), (240, 1740)))], RECOVERING),
 ]  # fmt: skip
 
