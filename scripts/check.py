@@ -21,7 +21,7 @@ STEP_LIMIT_S = 1200
 
 PLANTED = '''"""A planted error: both type checkers must find it."""
 
-from watchkeeper.domain.values import JobState
+from watchkeeper.domain.values.basic import JobState
 
 
 def planted() -> int:

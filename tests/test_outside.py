@@ -91,10 +91,10 @@ def test_a_call_that_hangs_does_not_keep_the_process_alive() -> None:
     program = (
         "import threading\n"
         "from datetime import timedelta\n"
-        "from watchkeeper import outside\n"
+        "from watchkeeper.services import time_limit\n"
         "from watchkeeper.ports.sources import Unavailable\n"
         "try:\n"
-        "    outside.call('x', timedelta(seconds=0.01), threading.Event().wait)\n"
+        "    time_limit.call('x', timedelta(seconds=0.01), threading.Event().wait)\n"
         "except Unavailable as error:\n"
         "    print(error)\n"
     )

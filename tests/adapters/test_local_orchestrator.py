@@ -85,7 +85,7 @@ SUBMITTER = """
 import sys
 from pathlib import Path
 from watchkeeper.adapters.local.orchestrator import LocalOrchestrator
-from watchkeeper.domain.values import JobSpec
+from watchkeeper.domain.values.basic import JobSpec
 orchestrator = LocalOrchestrator(Path(sys.argv[1]))
 spec = JobSpec.model_validate_json(sys.argv[2])
 print("ready", flush=True)

@@ -387,7 +387,7 @@ from pathlib import Path
 from watchkeeper.adapters.ray.cluster import start_head
 from watchkeeper.adapters.ray.orchestrator import RayOrchestrator
 from watchkeeper.clock import ExponentialBackoff
-from watchkeeper.domain.values import TERMINAL, JobSpec
+from watchkeeper.domain.values.basic import TERMINAL, JobSpec
 head = start_head(Path(sys.argv[1]), 1)
 try:
     orchestrator = RayOrchestrator(head.address)
