@@ -17,7 +17,7 @@ from watchkeeper.adapters.contracts.example import FILL_IN, example_contract
 from watchkeeper.adapters.contracts.file import read_contract
 from watchkeeper.adapters.contracts.guide import CONTRACT
 from watchkeeper.adapters.contracts.schema import contract_schema
-from watchkeeper.domain.rules.launch.gate.lanes import LANE_TABLE
+from watchkeeper.domain.rules.launch.gate.base import LANE_TABLE
 from watchkeeper.domain.values.contract.contract import Contract, Lane
 from watchkeeper.domain.values.contract.plan import Verdict
 

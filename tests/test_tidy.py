@@ -1,6 +1,7 @@
 """The house rules of size, which no linter has: a module and a function fit in one head."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -29,3 +30,57 @@ def test_a_module_and_its_functions_are_short(path: Path) -> None:
         and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
     }
     assert not long
+
+
+SMALL_MODULE_LINES = 60
+SMALL_WITH_ONE_IMPORTER = frozenset(
+    {
+        "adapters.signals.billing",  # One module for each family of messages.
+        "adapters.signals.relays",
+        "adapters.signals.wandb",
+        "domain.reading.triage.tail_words",
+        "domain.rules.whatif.ends",
+        "domain.run.evolve.signals",
+        "domain.values.contract.stopping",
+        "projections.status.monitoring_state",
+        "services.ledger.optimistic_retry",
+        "services.signals.quarantine",
+    }
+)
+"""At most ten; everything else that is as small has two importers or belongs to its only one."""
+
+
+def _imported_by() -> dict[str, set[str]]:
+    """Return by module which other modules of the package import it."""
+    sources = {
+        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts): path.read_text("utf-8")
+        for path in MODULES
+        if path.is_relative_to(ROOT / "src")
+    }
+    found: dict[str, set[str]] = {name: set() for name in sources}
+    for name, text in sources.items():
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.ImportFrom) or node.module is None:
+                continue
+            package = node.module.removeprefix("watchkeeper").lstrip(".")
+            for alias in node.names:
+                whole = f"{package}.{alias.name}".lstrip(".")
+                for module in {whole, package} & found.keys():
+                    found[module].add(name)
+    return found
+
+
+def test_a_small_module_has_two_importers() -> None:
+    by_name = "".join(path.read_text("utf-8") for path in MODULES if "adapters" in path.parts)
+    lonely = {
+        name
+        for name, importers in _imported_by().items()
+        if len(importers) < 2
+        and not name.endswith("__init__")
+        and len((ROOT / "src" / name.replace(".", "/")).with_suffix(".py").read_text().splitlines())
+        <= SMALL_MODULE_LINES
+        # Commands and clients are loaded by their name, or run as programs.
+        and not re.search(rf'"(watchkeeper\.)?([a-z_.]+\.)?{name.split(".")[-1]}(\.py)?"', by_name)
+    }
+    assert lonely <= SMALL_WITH_ONE_IMPORTER
+    assert len(SMALL_WITH_ONE_IMPORTER) <= 10

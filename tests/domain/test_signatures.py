@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from watchkeeper.domain.reading.signatures import CAUSES, GUARDS, MARKS, SIGNATURES
 from watchkeeper.domain.reading.signatures.literals import UnreadPattern, branches_of, literals_of
 from watchkeeper.domain.reading.signatures.loading import parsed
-from watchkeeper.domain.reading.signatures.matcher import Matcher, matcher
+from watchkeeper.domain.reading.signatures.matcher import BEHIND, Matcher, matcher
 from watchkeeper.domain.reading.signatures.model import (
     OUTLOOKS,
     Label,
@@ -18,7 +18,6 @@ from watchkeeper.domain.reading.signatures.model import (
     Signature,
     outlook_of,
 )
-from watchkeeper.domain.reading.signatures.passed_over import BEHIND
 from watchkeeper.domain.reading.triage.claiming import claims_in
 from watchkeeper.domain.reading.triage.log_verdict import triage_text
 from watchkeeper.domain.values.causes import Outlook

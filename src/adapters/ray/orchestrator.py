@@ -13,10 +13,9 @@ from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient, JobTy
 
 from watchkeeper.adapters.ray.around import read_cluster, read_hosts
 from watchkeeper.adapters.ray.attempts import read_attempts
-from watchkeeper.adapters.ray.carried import read_carried, submit_options
+from watchkeeper.adapters.ray.carried import NODES, hardware_of, read_carried, submit_options
 from watchkeeper.adapters.ray.dashboard import HttpRefusal as _Refusal
 from watchkeeper.adapters.ray.dashboard import get
-from watchkeeper.adapters.ray.resources import NODES, hardware_of
 from watchkeeper.adapters.ray.worker_logs import last_words
 from watchkeeper.domain.values.basic import JobFacts, JobSpec, JobState
 from watchkeeper.domain.values.exits import exit_facts

@@ -1,12 +1,79 @@
 """The verdict on a text: what its signatures say, held to evidence that something ended."""
 
+import re
 from dataclasses import replace
 
+from watchkeeper.domain.reading.progress.lines import read_line
+from watchkeeper.domain.reading.signatures.matcher import matcher
 from watchkeeper.domain.reading.signatures.model import OUTLOOKS, Label, Rank
+from watchkeeper.domain.reading.signatures.prefixes import bare
 from watchkeeper.domain.reading.signatures.scanner import Scanner
 from watchkeeper.domain.reading.triage.context import Context
-from watchkeeper.domain.reading.triage.last_lines import unexplained
-from watchkeeper.domain.reading.triage.texts import Told, Triage, told_by, verdict_of
+from watchkeeper.domain.reading.triage.texts import (
+    LINE_MAX,
+    Evidence,
+    Told,
+    Triage,
+    fingerprint_of,
+    told_by,
+    verdict_of,
+)
+from watchkeeper.domain.values.causes import Outlook
+
+LAST_LINES = 20
+"""An error that more lines follow was not what ended the run."""
+
+
+RULE = "mark.level"
+
+
+_CONFIDENCE = 0.6
+
+
+_LEVEL = re.compile(
+    r"^\s*(?:\S+ +){0,4}?[\[(<|]?(?P<word>ERROR|FATAL|CRITICAL|SEVERE)[\])>|]?(?=[\s:|,-])"
+    r"(?!\s*[:=]? *\d)"
+    r"|^\s*(?:\([^)]*\) ?)?[EF]\d{4} \d\d:\d\d:\d\d\S* +\d+ \S+:\d+\]"
+    r"|\b(?:level|lvl|severity)=\"?(?:error|fatal|critical|panic)\b"
+    r"|\"(?:level|levelname|severity)\": ?\"(?:error|fatal|critical)\"(?!.*\"level\": ?\"info)",
+)
+"""A level as loguru, logging, glog and absl, logfmt and JSON loggers write it."""
+
+
+_WENT_WELL = re.compile(r"\bSUCCEEDED\b|(?:finished|completed) successfully", re.IGNORECASE)
+
+
+def unexplained(scanner: Scanner) -> Triage | None:
+    """Return `unknown` where the last lines of a harmless log tell of an error, or none.
+
+    Args:
+        scanner: Of a whole log, finished, in which no signature found a failure.
+    """
+    lines = scanner.tail.decode("utf-8", "replace").rstrip("\n").split("\n")
+    recovered = max((hit.number for hit in scanner.answered.values()), default=0)
+    for back, line in enumerate(reversed(lines[-LAST_LINES:])):
+        number = scanner.lines - back
+        if number <= recovered or read_line(line) or _WENT_WELL.search(line):
+            return None
+        level = _LEVEL.search(line)
+        if level is not None and not _is_explained(line[level.end() :]):
+            shown = line.strip()[:LINE_MAX]
+            return Triage(
+                label=Label.UNKNOWN,
+                secondary=(),
+                fingerprint=fingerprint_of(Label.UNKNOWN, bare(line)),
+                confidence=_CONFIDENCE,
+                rules=(RULE,),
+                evidence=(Evidence(shown, number, RULE),),
+                outlook=Outlook.ASK,
+            )
+    return None
+
+
+def _is_explained(message: str) -> bool:
+    """Say whether a guard knows what an error tells of as harmless."""
+    return bool(matcher().read(f"ERROR: {message.strip(' |-:')}").silenced)
+
 
 EXCERPT_LINES_MAX = 60
 """A longer text is a log."""

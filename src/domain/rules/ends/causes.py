@@ -3,7 +3,8 @@
 from watchkeeper.domain.reading.named_places import bad_nodes, full_disk
 from watchkeeper.domain.reading.tracebacks import changes_training, inside, small_bug
 from watchkeeper.domain.reading.triage.memory import OUT_OF_MEMORY
-from watchkeeper.domain.rules.ends.case import Case, answer, guarded
+from watchkeeper.domain.rules.ends.case import Case, answer, guarded, place
+from watchkeeper.domain.rules.ends.repeat_failure import earlier_failures
 from watchkeeper.domain.rules.permits.guarded import GuardedAction, open_proposals
 from watchkeeper.domain.run.bad_numbers import last_good
 from watchkeeper.domain.run.ends import Action, DecisionMade
@@ -259,3 +260,28 @@ def r19_outlook(case: Case) -> DecisionMade | None:
         f"cause {case.failure.cause}, outlook {case.outlook.value}: the next step needs judgement"
     )
     return answer(case, Action.ESCALATE, "R19", because)
+
+
+_LOST = "node_failure"
+"""The cause that is a machine's own. A preemption may take the same one for any reason."""
+
+
+_TOLD = 4
+"""The newest earlier losses that are named."""
+
+
+def lost_again(case: Case) -> str:
+    """Say which machines of this end were lost before, for a relaunch; empty where none was."""
+    if case.failure.cause != _LOST:
+        return ""
+    mine = set(case.failure.nodes)
+    before = earlier_failures(case.run, case.failure)
+    lost = [one for one in before if one.cause == _LOST and mine & set(one.nodes)]
+    if not lost:
+        return ""
+    named = ", ".join(node for node in case.failure.nodes if any(node in o.nodes for o in lost))
+    told = (f"{one.instance} at {place(one)}, event {one.version}" for one in lost[-_TOLD:])
+    return (
+        f". {named} was lost before ({', '.join(told)}): nothing keeps the next instance off it, "
+        "so look at it or take it out of the cluster"
+    )

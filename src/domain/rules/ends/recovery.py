@@ -12,6 +12,7 @@ from watchkeeper.domain.reading.progress.startup_lines import shows_forbidden
 from watchkeeper.domain.reading.triage.memory import OUT_OF_MEMORY
 from watchkeeper.domain.rules.ends.case import Case, answer, place
 from watchkeeper.domain.rules.ends.causes import (
+    lost_again,
     nodes_of,
     r4,
     r5,
@@ -22,11 +23,9 @@ from watchkeeper.domain.rules.ends.causes import (
     r19_outlook,
     supersede_words,
 )
-from watchkeeper.domain.rules.ends.concurrent_writer import r19_beside
-from watchkeeper.domain.rules.ends.node import lost_again
 from watchkeeper.domain.rules.ends.own_tries import ask_at_end, repeats_at_end
 from watchkeeper.domain.rules.ends.repeat_failure import charged, r2, r3, r12, r19_retried
-from watchkeeper.domain.rules.ends.stopped import r14_by_its_words, r14_stopped
+from watchkeeper.domain.rules.ends.stopped import r14_by_its_words, r14_stopped, r19_beside
 from watchkeeper.domain.rules.ends.store_silence import PROPOSES, silent_too_long
 from watchkeeper.domain.rules.health.identity import drift_summary, identity_drift
 from watchkeeper.domain.rules.health.registry import resume_mismatch

@@ -1,9 +1,10 @@
-"""R14: an end that somebody may have wanted, though no stop is on record."""
+"""R14 and R19: an end that somebody wanted, and an end while another job writes."""
 
 from datetime import timedelta
 
 from watchkeeper.domain.rules.ends.attempt_evidence import machine_was_taken
 from watchkeeper.domain.rules.ends.case import Case, answer
+from watchkeeper.domain.rules.health.capacity import job_line, writers_beside
 from watchkeeper.domain.run.ends import Action, DecisionMade
 from watchkeeper.domain.run.run import contract_of
 from watchkeeper.domain.values.basic import JobState
@@ -54,3 +55,24 @@ def r14_stopped(case: Case) -> DecisionMade | None:
         f"`watchkeeper relaunch {case.run.slug} --reason ...`"
     )
     return answer(case, Action.ESCALATE, "R14", because, proposes=proposes)
+
+
+PROPOSES = (
+    "Find out whose it is: end it, or wait until it has ended, then relaunch; or leave this run "
+    "where it is the one that goes on?"
+)
+"""What the DRI is advised to do."""
+
+
+def r19_beside(case: Case) -> DecisionMade | None:
+    """Ask where another job that lives writes to this run's root: a relaunch would be a second."""
+    writers = writers_beside(case.run, case.run.instances[-1], case.check)
+    if not writers:
+        return None
+    named = ", ".join(one.job for one in writers)
+    because = (
+        f"another live job writes to this run's output root: {named}; a relaunch would make two "
+        "writers of it"
+    )
+    lines = (job_line(one) for one in writers)
+    return answer(case, Action.ESCALATE, "R19", because, *lines, proposes=PROPOSES)

@@ -1,14 +1,15 @@
 """What every launch rule looks at, and the ways in which it can answer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Literal
 
-from watchkeeper.domain.rules.launch.gate.lanes import verdict_on
 from watchkeeper.domain.rules.permits.guarded import GuardedAction, is_live
 from watchkeeper.domain.run.permits import Approval, Consent, Waiver
 from watchkeeper.domain.values.basic import Reading, SourceState
-from watchkeeper.domain.values.contract.contract import Contract
+from watchkeeper.domain.values.contract.contract import Contract, Lane
 from watchkeeper.domain.values.contract.plan import (
     GateFinding,
     LaunchPlan,
@@ -18,6 +19,50 @@ from watchkeeper.domain.values.contract.plan import (
 )
 from watchkeeper.domain.values.observation.observation import GateFacts, gate_reading_of
 from watchkeeper.domain.values.people import Actor
+
+_LANES = (Lane.HERO, Lane.DAILY, Lane.CANARY, Lane.ORDINARY)
+
+
+_LETTERS = {"B": Verdict.BLOCK, "w": Verdict.WARN, "-": Verdict.PASS}
+
+
+_TABLE = {
+    # Rule: missing, inferred; in each hero, daily, canary, ordinary.
+    "L1": ("BBBB", "BBBB"),
+    "L2": ("BBBB", "BBww"),
+    "L3": ("w---", "w---"),
+    "L4": ("BBBB", "ww--"),
+    "L5": ("Bw--", "B---"),
+    "L6": ("BBBB", "BBww"),
+    "L7": ("BBBB", "BwBw"),
+    "L8": ("Bw--", "ww--"),
+    "L9": ("BBBB", "w---"),
+    "L10": ("Bw-w", "w---"),
+    "L11": ("BBBB", "----"),
+    "L12": ("BBBB", "ww--"),
+    "L13": ("BBBB", "BBBB"),
+    "L14": ("BBww", "BBww"),
+    "L15": ("BBBB", "BBBB"),
+    "L16": ("Bw--", "w---"),
+    "L17": ("-w-w", "wwww"),
+}
+
+
+LANE_TABLE: Mapping[tuple[Lane, str, str], Verdict] = MappingProxyType(
+    {
+        (lane, rule, provenance): _LETTERS[letters[column]]
+        for rule, pair in _TABLE.items()
+        for provenance, letters in zip(("missing", "inferred"), pair, strict=True)
+        for column, lane in enumerate(_LANES)
+    }
+)
+"""By lane, rule and provenance."""
+
+
+def verdict_on(lane: Lane, rule: str, provenance: Literal["missing", "inferred"]) -> Verdict:
+    """Return what a missing or inferred value means for a rule in a lane."""
+    return LANE_TABLE[lane, rule, provenance]
+
 
 CANNOT_TELL = "cannot tell"
 """How a finding begins whose source gave no answer."""
