@@ -65,15 +65,14 @@ COMMANDS = {
     "ledger": "ledger",
     "completion": "completion",
 }
-"""Each command and the module that holds it; a module is imported when its command is called. What
-the help lists of each is in `contents.py`."""
+"""Module of each command, imported when the command is called. `contents.py` has help lines."""
 
 COMPLETING = "_WATCHKEEPER_COMPLETE"
-"""Set by the shells' scripts when somebody presses tab."""
+"""Environment variable that the shell scripts set when somebody presses tab."""
 
 
 class _Commands(click.Group):
-    """Finds a command in its module only when it is asked for."""
+    """The command group. It imports a command's module only when the command is requested."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order in which a run needs them."""
@@ -81,7 +80,7 @@ class _Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return one command, or none where there is none of this name."""
+        """Return the command of this name, or `None` if there is no such command."""
         del ctx
         if cmd_name not in COMMANDS:
             return None
@@ -97,9 +96,9 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; of one that is not there, tell the names that are near.
+        """Find a command, or fail with a suggestion of similar names.
 
-        Click looks among the commands that it holds, and here they are in their modules.
+        Click searches only commands that are already loaded, and these are loaded late.
         """
         try:
             return super().resolve_command(ctx, args)
@@ -116,7 +115,7 @@ class _Commands(click.Group):
                 formatter.write_dl(list(lines.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return names only: a line of help for each would import every command."""
+        """Return names without help lines, because help lines would import every command."""
         names = [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -129,7 +128,7 @@ def cli(store: str | None) -> None:
 
     Exit codes: 0 done or intact, 1 broken, 2 cannot tell, 3 refused by a rule, 4 bad input.
     """
-    del store  # Whoever opens a ledger asks `storing.given_store`.
+    del store  # The code that opens a ledger calls `storing.given_store`.
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -141,7 +140,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     Args:
-        arguments: Without the program's name; the process's own when none.
+        arguments: Without the program's name. `None` means the process's own arguments.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     given = sys.argv[1:] if arguments is None else arguments
@@ -154,15 +153,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         if "--json" in given:
-            # The sentence above is for people; a program reads one object, whatever is wrong.
-            told = {"error": error.format_message(), "exit": EXIT_BAD_INPUT}
-            click.echo(json.dumps(told, ensure_ascii=False))
+            # The sentence above is for people. A program reads one JSON object for any error.
+            failure = {"error": error.format_message(), "exit": EXIT_BAD_INPUT}
+            click.echo(json.dumps(failure, ensure_ascii=False))
         return EXIT_BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted; what was recorded stays recorded", err=True)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output left, as `head` does; there is nobody to tell.
+        # The reader closed our output, as `head` does, so nobody would read a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
     except Exception as error:  # noqa: BLE001 - The last resort: the traceback goes to a file.
@@ -171,19 +170,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _expect_text(arguments: Sequence[str]) -> None:
-    """Refuse an argument whose bytes are no UTF-8: the ledger keeps text only."""
+    """Refuse an argument that is not valid UTF-8, because the ledger keeps only text."""
     for place, word in enumerate(arguments, 1):
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             raise click.UsageError(f"argument {place}, {word!a}: expected UTF-8 text")
 
 
 def _fault(error: Exception) -> int:
-    """Tell of a failure: our own errors in a sentence, a bug with the file that describes it."""
+    """Report a failure: a sentence for our own errors, a report file for a bug."""
     known = load("cli.common", "exit_of")(error)
     if known is not None:
         message, code = known
         click.echo(message, err=True)
         return int(code)
-    # By name, as traceback and tempfile would be a tenth of what `status` costs.
+    # Imported late: traceback and tempfile would add a tenth to the run time of `status`.
     click.echo(load("cli.fault", "told")(error), err=True)
     return EXIT_CANNOT_TELL

@@ -1,4 +1,4 @@
-"""`bridge`: tells of a cluster by Pub/Sub, from beside it."""
+"""`bridge`: publishes the state of a Ray cluster to Pub/Sub."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from watchkeeper.domain.values.secrets.scrubbing import Scrubber, known_secrets
 from watchkeeper.projections.figures import count
 
 POLL_MIN = timedelta(seconds=1)
-"""A shorter wait between polls would keep a busy dashboard busy with us."""
+"""Shortest wait between polls. A shorter one would load a busy dashboard too much."""
 
 _TOPIC = re.compile(r"projects/[^/\s]+/topics/[A-Za-z][\w.~+%-]{2,254}")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
@@ -114,7 +114,7 @@ def ray(
             writer = Writer(name, Scrubber(spool_key(spool), known_secrets(os.environ)))
             poller = Poller(address, spool, writer)
             built = Bridge(spool, writer, poller, TopicPublisher(topic), session_dir, poll_every)
-            _tell_begin(built, as_json, topic)
+            _report_begin(built, as_json, topic)
             if once:
                 _end_once(run_once(built), as_json)
                 return
@@ -122,11 +122,11 @@ def ray(
             counts = run(
                 built,
                 stop,
-                lambda counts: _tell(counts, as_json),
+                lambda counts: _report(counts, as_json),
                 events,
                 lambda url: _say_listening(url, as_json),
             )
-            _tell(counts, as_json, "ended")
+            _report(counts, as_json, "ended")
     except SpoolProblem as error:
         raise Leave(str(error), 2) from error
     except OSError as error:
@@ -161,7 +161,7 @@ def _wrong(option: str, value: str, expected: str) -> NoReturn:
     raise Leave(f"{option} {value}: expected {expected}", 4)
 
 
-def _tell_begin(built: Bridge, as_json: bool, topic: str) -> None:
+def _report_begin(built: Bridge, as_json: bool, topic: str) -> None:
     counts = built.counts()
     waits = (
         f"; {count(counts.waiting, 'message')} of before still to publish" if counts.waiting else ""
@@ -173,7 +173,7 @@ def _say_listening(url: str, as_json: bool) -> None:
     _say(as_json, "listening", f"taking Ray's events at {url}", {"url": url})
 
 
-def _tell(counts: Counts, as_json: bool, what: str = "status") -> None:
+def _report(counts: Counts, as_json: bool, what: str = "status") -> None:
     text = f"{counts.kept} kept, {counts.published} published, {counts.waiting} waiting"
     if counts.silent:
         text += f"; NO ANSWER from the cluster for {' and '.join(counts.silent)}"
@@ -189,15 +189,15 @@ def _tell(counts: Counts, as_json: bool, what: str = "status") -> None:
 
 
 def _end_once(counts: Counts, as_json: bool) -> None:
-    _tell(counts, as_json, "ended")
+    _report(counts, as_json, "ended")
     if counts.silent or counts.waiting or counts.unread:
         raise click.exceptions.Exit(2)
 
 
 def _say(as_json: bool, what: str, text: str, document: dict[str, object]) -> None:
     if as_json:
-        told = {"at": clock.now().isoformat(), "bridge": what, **document}
-        click.echo(json.dumps(told, ensure_ascii=False))
+        line = {"at": clock.now().isoformat(), "bridge": what, **document}
+        click.echo(json.dumps(line, ensure_ascii=False))
         sys.stdout.flush()
         return
     click.echo(f"{clock.now():%H:%M:%S} UTC  {text}", err=True)

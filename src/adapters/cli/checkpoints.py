@@ -1,4 +1,4 @@
-"""`checkpoints`: what lies in the store now, and what stands against each."""
+"""`checkpoints`: the store's checkpoints now, and problems with each."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -52,7 +52,7 @@ def checkpoints(run: str, no_sizes: bool, home: Path, as_json: bool) -> None:
             for found, size in zip(listed, sizes, strict=True)
         ]
         there = max((one.step for one in listed if one.path in validated), default=-1)
-        # Retention deletes old ones day by day; a newest one that is gone is what matters.
+        # Retention deletes old checkpoints daily. Only a missing newest checkpoint matters.
         rows += [
             _gone(one)
             for one in known.checkpoints.values()
@@ -64,7 +64,7 @@ def checkpoints(run: str, no_sizes: bool, home: Path, as_json: bool) -> None:
 
 
 def _validated(store: EventStore, run: str) -> dict[str, str]:
-    """Return the instance by path, of what a check validated and none rejected since."""
+    """Return the instance by path, for checkpoints that were validated and not rejected since."""
     reader = NarrowReader(
         {CheckpointValidated.topic: ("path", "instance"), CheckpointRejected.topic: ("path",)}
     )
@@ -156,7 +156,7 @@ def _render(root: str, rows: Sequence[dict[str, object]]) -> str:
     table = [_HEADS, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in table) for column in range(len(_HEADS))]
     lines += [
-        "  " + "  ".join(map(str.ljust, line, widths)).rstrip()  # Reasons are last, and long.
+        "  " + "  ".join(map(str.ljust, line, widths)).rstrip()  # Long, so last.
         for line in table
     ]
     return "\n".join(lines + [f"  size of step-{r['step']}: {r['size_cut']}" for r in _cut(rows)])

@@ -1,4 +1,4 @@
-"""What the commands share: options, the open home, and how they speak."""
+"""What the commands share: options, the open home, and output."""
 
 import getpass
 import json
@@ -53,7 +53,7 @@ from watchkeeper.services.watch.loop import settle
 
 HOME_DEFAULT = "~/.watchkeeper"
 SETTLE_LIMIT = timedelta(seconds=60)
-"""How long a command acts by itself where no watch runs; the next watch does what is left."""
+"""How long a command acts itself if no watch runs. The next watch does the rest."""
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -75,7 +75,7 @@ def home_option(command: Callable[Parameters, Returned]) -> Callable[Parameters,
         default=HOME_DEFAULT,
         show_default=True,
         type=click.Path(path_type=Path, file_okay=False),
-        is_eager=True,  # `--server` looks whether it was given.
+        is_eager=True,  # `--server` checks whether `--home` was given.
         help="Folder of the ledger (or WATCHKEEPER_HOME).",
     )(command)
 
@@ -98,9 +98,9 @@ class Session:
     Attributes:
         home: The home.
         ledger: Its ledger.
-        recorder: The same as the library sees it.
-        adapters: What asks and acts outside.
-        at_rest: The home cannot be written, and its ledger is read as it lies.
+        recorder: The ledger as the event sourcing library sees it.
+        adapters: The adapters that query and act outside.
+        at_rest: The home is not writable, so its ledger is read without changes.
     """
 
     home: Home
@@ -111,7 +111,7 @@ class Session:
 
     @property
     def services(self) -> Services:
-        """What the acts work with."""
+        """The services that commands use to act."""
         return Services(self.ledger, self.recorder, self.adapters, self.home, self.home.deployment)
 
 
@@ -123,12 +123,13 @@ def open_session(
 
     Args:
         path: Its folder.
-        create: Make the ledger on a server, too, where there is none.
-        reading: Nothing will be recorded: a ledger on a read-only mount is read, which is told.
+        create: Also create a missing ledger on a server.
+        reading: The command records nothing. A ledger on a read-only mount is read, with a
+            message.
     """
     home = open_home(path)
     scrubber = Scrubber(home.key, known_secrets(os.environ))
-    # A schema that is this home's alone is made when it is missing, as the file is; but once only.
+    # A missing schema that only this home uses is created, like the file, but only once.
     own = own_to_home(given_store(), os.environ, home.store) and not home.ledger_made.exists()
     with (
         private_files(),
@@ -144,12 +145,12 @@ def open_session(
 
 
 def store_of(home: Home) -> str:
-    """Return the URL of the server that keeps a home's ledger; empty for the file in it."""
+    """Return the URL of the server that holds a home's ledger, or "" for the home's file."""
     return chosen_store(given_store(), os.environ, home.store, home.deployment, home.key)
 
 
 def name_of_ledger(home: Home) -> str:
-    """Return where a home's ledger is, in words that hold no password."""
+    """Return the place of a home's ledger in words, without a password."""
     chosen = store_of(home)
     return parse_address(chosen).shown if chosen else str(home.ledger)
 
@@ -160,7 +161,7 @@ def who(home: Home, principal: str | None) -> Actor:
 
 
 def holder_of(home: Home, principal: str) -> Holder:
-    """Return the holder of a watch that runs here."""
+    """Return the watch holder for a watch on this host and home."""
     return Holder(principal=principal, host=socket.gethostname(), home=str(home.path))
 
 
@@ -168,7 +169,7 @@ def known_run(ledger: Ledger, slug: str) -> Run:
     """Return a run that has a history.
 
     Raises:
-        Leave: There is none, or it cannot be read.
+        Leave: The run does not exist, or its history cannot be read.
     """
     run = ledger.run(slug)
     if isinstance(run, Unreadable):
@@ -179,16 +180,16 @@ def known_run(ledger: Ledger, slug: str) -> Run:
 
 
 def _unknown(ledger: Ledger, refused: Refused, slug: str) -> Leave:
-    """Return how a command ends that names no run: with the names that are near."""
+    """Return the error for an unknown run, with similar names."""
     near = did_you_mean(slug, ledger.slugs())
     return Leave(f"refused ({refused.refusal.name}): {refused.sentence}{near}", 3)
 
 
 def handle(session: Session, slug: str, command: RunCommand) -> Handled:
-    """Handle a command.
+    """Handle a command and return its outcome.
 
     Raises:
-        Leave: A rule refuses it.
+        Leave: A rule refuses the command.
     """
     outcome = session.ledger.handle(slug, command)
     if isinstance(outcome, Refused) and outcome.refusal is Refusal.RUN_UNKNOWN:
@@ -200,7 +201,7 @@ def not_refused(outcome: Handled | Refused) -> Handled:
     """Return what a command recorded.
 
     Raises:
-        Leave: A rule refused it.
+        Leave: A rule refused the command.
     """
     if isinstance(outcome, Refused):
         raise refusal(outcome)
@@ -208,7 +209,7 @@ def not_refused(outcome: Handled | Refused) -> Handled:
 
 
 def refusal(refused: Refused) -> Leave:
-    """Return how a command ends that a rule refuses; a program is told of what was proposed."""
+    """Return the error for a refused command. Its JSON form also lists proposals."""
     more: dict[str, Any] = {"refusal": refused.refusal.name}
     asked = [fact.proposal for fact in refused.records if isinstance(fact, ActProposed)]
     if asked:
@@ -218,9 +219,9 @@ def refusal(refused: Refused) -> Leave:
 
 
 def act_if_alone(session: Session, slug: str) -> str:
-    """Act for a run here and now unless a watch of this home does; say which.
+    """Act for a run now unless a watch of this home does, and say which.
 
-    Another command that acts for the home is waited for, up to `SETTLE_LIMIT`.
+    If another command acts for the home, wait for it, up to `SETTLE_LIMIT`.
 
     Returns:
         A sentence for the person who waits.
@@ -228,7 +229,7 @@ def act_if_alone(session: Session, slug: str) -> str:
     run = session.ledger.run(slug)
     here = holder_of(session.home, "")
     if isinstance(run, Run) and held_elsewhere(run.watch, here, clock.now()):
-        # Only the holder acts outside: two homes that act for one run would race each other.
+        # Only the holder acts outside. Two homes that act for one run would race each other.
         return f"the watch of {held_elsewhere(run.watch, here, clock.now())} takes it from here"
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=500))
     deadline = clock.Deadline.after(SETTLE_LIMIT)
@@ -262,7 +263,7 @@ def say(as_json: bool, document: dict[str, Any], text: str) -> None:
 
 
 def exit_of(error: Exception) -> tuple[str, int] | None:
-    """Return what to say of an error and the exit code; none for a bug of ours."""
+    """Return the message and the exit code for an error, or `None` for a bug of ours."""
     match error:
         case Leave() | ServerSaid():
             return str(error), error.code

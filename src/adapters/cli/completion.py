@@ -1,4 +1,4 @@
-"""`completion`, and what is behind the tab key: commands, options and the names of runs."""
+"""`completion`: tab completion of commands, options and run names."""
 
 import os
 import sqlite3
@@ -36,10 +36,10 @@ NO_RUN = frozenset(
         "schema",
     }
 )
-"""Commands whose first argument is no run."""
+"""Commands whose first argument is not a run."""
 
 NAMES_MAX = 200
-"""Names offered at once: more than a person reads, and no shell is held up by ten thousand."""
+"""Most names offered at once: more than a person reads, but few enough to keep the shell fast."""
 
 _BUSY_S = 0.5
 
@@ -56,14 +56,14 @@ def completion(ctx: click.Context, shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None, "the three that may be named are click's own"
     complete = found(ctx.find_root().command, {}, "watchkeeper", "_WATCHKEEPER_COMPLETE")
-    # Not `source`: for bash that would run bash to see whether it is new enough.
+    # Not `source`, because Click would then run bash to check its version.
     click.echo((complete.source_template % complete.source_vars()).strip())
 
 
 def light(name: str) -> click.Command | None:
-    """Return a stand-in for a command whose run is just being typed; none for anything else.
+    """Return a placeholder for a command whose run is being typed, or `None`.
 
-    Importing the command itself takes half a second, which is too long for a key.
+    Importing the command itself takes half a second, which is too slow for a key press.
     """
     words = os.environ.get("COMP_WORDS", "").split()
     if name in NO_RUN or len(words) > 3 or any(word.startswith("-") for word in words):
@@ -72,7 +72,7 @@ def light(name: str) -> click.Command | None:
 
 
 def complete_runs(command: click.Command) -> None:
-    """Let the arguments of a command that name runs be completed."""
+    """Add completion to the arguments of a command that name runs."""
     for parameter in command.params:
         if isinstance(parameter, click.Argument) and parameter.name in ("run", "runs"):
             parameter.type = _RunName()
@@ -81,14 +81,14 @@ def complete_runs(command: click.Command) -> None:
 def run_names(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the runs of the home whose names begin so; none where there is no home."""
+    """Return the home's runs whose names begin with `incomplete`; empty without a home."""
     del parameter
     home = ctx.params.get("home") or os.environ.get("WATCHKEEPER_HOME") or HOME_DEFAULT
     return [CompletionItem(name) for name in _names(Path(str(home)), incomplete)]
 
 
 class _RunName(click.types.StringParamType):
-    """The name of a run; every text is taken, since the command says best which is unknown."""
+    """The name of a run. Any text is accepted, because the command reports unknown runs better."""
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -108,13 +108,13 @@ def _names(home: Path, beginning: str) -> Sequence[str]:
         "SELECT DISTINCT run FROM status WHERE (part = 'run' OR part LIKE 'run@%')"
         " AND run >= ? AND run < ? ORDER BY run LIMIT ?"
     )
-    # Slugs are plain ASCII, so that the highest code point comes after all of them.
+    # Slugs are plain ASCII, so the highest code point sorts after all of them.
     values = (beginning, beginning + "\U0010ffff", NAMES_MAX)
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S)) as connection:
             return [name for (name,) in connection.execute(asked, values)]
     except sqlite3.Error:
-        # Whoever presses tab waits for names; `status` says what is wrong with the ledger.
+        # Completion shows no errors. `status` reports what is wrong with the ledger.
         return ()
 
 
@@ -123,6 +123,6 @@ def _names_there(url: str, beginning: str) -> Sequence[str]:
         part = postgres_part("postgres_rows", "run_names", url)
         found: list[str] = part(url, beginning, NAMES_MAX)
     except StoreFailure:
-        # As for the file: `status` says what is wrong.
+        # As for the file: `status` reports what is wrong.
         return ()
     return found

@@ -1,6 +1,6 @@
-"""What `watchkeeper --help` lists: every command in the order in which a run needs them.
+"""What `watchkeeper --help` lists: commands in the order a run needs them.
 
-Read without importing a command: all of them together import every client, which takes seconds.
+This module imports no command. Importing all of them imports every client, which takes seconds.
 """
 
 from collections.abc import Mapping
@@ -67,4 +67,4 @@ CONTENTS: Mapping[str, Mapping[str, str]] = {
         "ledger": "Look after the ledger: its views and copies.",
     },
 }
-"""Sections, their commands, and a line for each that an 80 columns wide terminal shows whole."""
+"""Sections, their commands, and one line for each command that fits into 80 columns."""

@@ -1,4 +1,4 @@
-"""Tells of keys of a context that nobody reads: a mistyped one takes a fact along."""
+"""Warnings about unknown keys in a `context`, which are often mistyped."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from watchkeeper.adapters.bad_input import shown_name
 from watchkeeper.domain.reading.triage.context import Attempt, Context
 
 TOLD_MAX = 100
-"""Different keys that are told, so that memory stays constant."""
+"""Most different keys that are reported. The limit keeps memory constant."""
 
 _LINE = ("context",)
 _READ = frozenset({"id", "text", "context"})
@@ -25,39 +25,38 @@ def _echo(_name: str, sentence: str) -> None:
 
 @dataclass(slots=True)
 class KeysTold:
-    """Which keys were told, each once.
+    """Warns about unknown keys, once for each key.
 
     Attributes:
-        tell: Takes a key's path and the sentence that tells of it, which goes to standard error.
-        names: Paths of those that were told, as they were shown.
+        tell: Takes a key's path and the warning. By default it prints to standard error.
+        names: Paths of the keys that were reported, as they were shown.
     """
 
     tell: Callable[[str, str], None] = _echo
     names: set[str] = field(default_factory=set[str])
 
     def look(self, line: dict[str, Any]) -> None:
-        """Tell on standard error of the keys of a line that are not read, and were not told yet.
+        """Warn about keys of a line that are not read and were not reported yet.
 
-        A record may carry more than is read: a key beside `context` is told only where it is that
-        word mistyped.
+        A record may have other keys. At the top level, only a mistyped `context` is reported.
         """
         for key in line:
             if key not in _READ and _nearest(key, _LINE, _VERY_NEAR):
-                self._tell("", key, _LINE, line)
+                self._report("", key, _LINE, line)
         context = line.get("context")
         if not isinstance(context, dict):
             return
         facts = cast("dict[str, Any]", context)
         for key in facts.keys() - Context.model_fields.keys():
-            self._tell("context.", key, tuple(Context.model_fields), line)
+            self._report("context.", key, tuple(Context.model_fields), line)
         attempts = facts.get("attempts")
         for attempt in cast("list[object]", attempts) if isinstance(attempts, list) else ():
             if isinstance(attempt, dict):
                 own = cast("dict[str, Any]", attempt)
                 for key in own.keys() - Attempt.model_fields.keys():
-                    self._tell("context.attempts.", key, tuple(Attempt.model_fields), line)
+                    self._report("context.attempts.", key, tuple(Attempt.model_fields), line)
 
-    def _tell(self, place: str, key: str, known: tuple[str, ...], line: dict[str, Any]) -> None:
+    def _report(self, place: str, key: str, known: tuple[str, ...], line: dict[str, Any]) -> None:
         name = place + shown_name(key)
         if name in self.names or len(self.names) > TOLD_MAX:
             return
@@ -67,7 +66,7 @@ class KeysTold:
         self.once(name, f"warning: {name} (first at id {first}) is not read; {meant}")
 
     def once(self, name: str, sentence: str) -> None:
-        """Tell of a key by its path, unless that was done."""
+        """Report a key by its path, unless it was reported before."""
         if name in self.names or len(self.names) > TOLD_MAX:
             return
         self.names.add(name)
@@ -77,7 +76,7 @@ class KeysTold:
 
 
 def _nearest(key: str, known: tuple[str, ...], cutoff: float) -> str:
-    """Return the known key that one is likely to mean: `exitCode` and `exit-code` are `exit_code`.
+    """Return the known key that a mistyped key probably means, or "".
 
     >>> _nearest("oomKilled", ("oom_killed", "state"), 0.6), _nearest("x", ("state",), 0.6)
     ('oom_killed', '')

@@ -1,4 +1,4 @@
-"""`contract`: begin one, check one, and teach an editor what may stand in one."""
+"""`contract`: create and check a contract, and print its schema for editors."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `status`, `doctor` and the health endpoint say of published events. Imports no client."""
+"""Event delivery lines for `status`, `doctor` and health. Imports no client."""
 
 from datetime import datetime
 from pathlib import Path
@@ -7,16 +7,16 @@ from watchkeeper.projections.views.delivery import Delivery, late, read
 
 
 def read_deliveries(home: Path) -> list[Delivery]:
-    """Return how far each target of a home has come, sorted by name.
+    """Return the progress of each target of a home, sorted by name.
 
-    A file that cannot be read is told as a target that fails: it is, from the next watch on.
+    An unreadable file is reported as a failing target, because the next watch will fail on it.
     """
     found: list[Delivery] = []
     for path in (home.expanduser() / "publish").glob("*.json"):
         try:
             found.append(read(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
-            continue  # Taken away in the meantime.
+            continue  # Another process removed the file after the listing.
         except (OSError, ValueError) as error:
             found.append(Delivery(str(path), attempts=1, reason=f"cannot be read: {error}"))
     return sorted(found, key=lambda one: one.target)

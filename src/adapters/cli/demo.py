@@ -1,4 +1,4 @@
-"""`demo`: the whole story on this machine, from a contract to a seal, with a crash on the way."""
+"""`demo`: a run on this machine from contract to seal, with a crash."""
 
 import contextlib
 import os
@@ -63,18 +63,18 @@ from watchkeeper.services.watch.loop import Watcher
 
 KILLS = {"none": 0, "crash": 1, "crash-loop": 2}
 LIMIT = timedelta(minutes=10)
-"""The demo gives up after this; it takes one to two minutes."""
+"""Time limit of the demo, which usually takes one to two minutes."""
 
 STOP_LIMIT = timedelta(seconds=20)
 
 _LOOPBACK = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\]):\d{1,5}/?")
 _KEY = "de30" * 10
-"""A key of the form that W&B's client wants, which opens nothing."""
+"""A fake key in the form that W&B's client requires."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Who plays: as the options name them."""
+    """The demo's options: which systems take part, and which fault happens."""
 
     fault: str
     orchestrator: str
@@ -158,20 +158,20 @@ def demo(
         load("cli.demo_signals", "check_emulator")(orchestrator)
     folder = (home or Path(tempfile.mkdtemp(prefix="watchkeeper-demo-"))).expanduser().absolute()
     teller = Teller()
-    # Whoever ends the demo, Ctrl-C or a supervisor: everything it started ends with it.
+    # If Ctrl-C or a supervisor ends the demo, everything that it started ends with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with _ended_undisturbed() as stack:
         if tracker == "wandb-stub":
             stack.enter_context(_made_up_key())
         if tour:
-            # A milestone needs a tracker that answers while the run lives.
+            # A milestone needs a tracker that responds during the run.
             fault, tracker = "none", "jsonl"
         if fault == "wrong-tracker":
-            # Where another writer's identity shows while the run lives.
+            # Another writer's identity is visible here during the run.
             tracker = "jsonl"
         cast = Cast(fault, orchestrator, tracker, wandb_url, signals != "none")
         if tour:
-            # What the commands print is not the object that a program waits for.
+            # The commands' output is not the JSON object that a program expects.
             with contextlib.redirect_stdout(sys.stderr) if as_json else nullcontext():
                 summary_ = _guide(folder, cast, teller, stack)
         else:
@@ -186,7 +186,7 @@ def demo(
 
 
 def _ending(fault: str) -> str:
-    """Return the phase in which a story ends when it ends as told."""
+    """Return the phase in which the demo ends if all goes as planned."""
     if fault in LIVE_FAULTS:
         return "running"
     return "interrupted" if fault == "crash-loop" else "sealed"
@@ -194,7 +194,7 @@ def _ending(fault: str) -> str:
 
 @contextmanager
 def _ended_undisturbed() -> Generator[ExitStack, None, None]:
-    """Yield a stack that unwinds whole: an impatient second Ctrl-C must leave nothing behind."""
+    """Yield a stack that unwinds completely, even after a second, impatient Ctrl-C."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with ExitStack() as stack:
@@ -202,7 +202,7 @@ def _ended_undisturbed() -> Generator[ExitStack, None, None]:
                 yield stack
             finally:
                 for number in before:
-                    # Not SIG_IGN, which the processes that help to clean up would inherit.
+                    # Not SIG_IGN, because the processes that clean up would inherit it.
                     signal.signal(number, _ignore)
     finally:
         for number, handler in before.items():
@@ -228,7 +228,7 @@ def _check_server(tracker: str, url: str) -> None:
 
 @contextmanager
 def _made_up_key() -> Generator[None, None, None]:
-    """Hide the user's own key: a test server is not to see it."""
+    """Hide the user's own key from the test server."""
     before = os.environ.get("WANDB_API_KEY")
     os.environ["WANDB_API_KEY"] = _KEY
     try:
@@ -256,7 +256,7 @@ def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[st
     stack.enter_context(watch_lock(home, "watch"))
     stack.callback(_stop_what_lives, session, teller)
     log_to(session)
-    with narrated(session, _told_by(teller)), _signals(session, scene, cast, teller):
+    with narrated(session, _narrator(teller)), _signals(session, scene, cast, teller):
         _launch(session, scene, teller)
         _strike(scene, cast.fault, teller, stack)
         deadline = clock.Deadline.after(LIMIT)
@@ -268,14 +268,14 @@ def _play(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> dict[st
         raise KeyboardInterrupt
     report = Report([], [])
     audit(session.ledger.store, session.adapters, report, remotes=True)
-    told = summary_of(session, scene, report, teller)
+    summary = summary_of(session, scene, report, teller)
     if cast.by_signals:
-        told["by_signals"] = load("cli.demo_signals", "compared")(session, scene)
-    return told
+        summary["by_signals"] = load("cli.demo_signals", "compared")(session, scene)
+    return summary
 
 
 def _strike(scene: Scene, fault: str, teller: Teller, stack: ExitStack) -> None:
-    """Start the process that does the harm, where there is to be any."""
+    """Start the process that does the harm, unless there is no fault."""
     if fault in LIVE_FAULTS:
         stack.callback(_end, start_live_fault(scene, fault))
         teller.tell(f"a separate process will harm the training from step-{LIVE_FAULT_STEP} on")
@@ -287,7 +287,7 @@ def _strike(scene: Scene, fault: str, teller: Teller, stack: ExitStack) -> None:
 
 
 def _found(runs: dict[str, Run], rule: str) -> bool:
-    """Say whether the finding of a rule is open on the demo's run."""
+    """Return whether a rule's finding is open on the demo's run."""
     run = runs.get(RUN)
     return run is not None and any(found.rule == rule for found in run.findings.values())
 
@@ -295,7 +295,7 @@ def _found(runs: dict[str, Run], rule: str) -> bool:
 def _signals(
     session: Session, scene: Scene, cast: Cast, teller: Teller
 ) -> AbstractContextManager[None]:
-    """Return what hears and tells by Pub/Sub for the length of a block, where that is asked for."""
+    """Return a context that runs the Pub/Sub parts, or an empty one if signals are off."""
     if not cast.by_signals:
         return nullcontext()
     made: AbstractContextManager[None] = load("cli.demo_signals", "heard_and_told")(
@@ -305,7 +305,7 @@ def _signals(
 
 
 def _set_up(folder: Path, cast: Cast, teller: Teller, stack: ExitStack) -> tuple[Home, Scene]:
-    """Make a home, start the cluster, and write the contract."""
+    """Create a home, start the cluster, and write the contract."""
     home = create_home(folder)
     if store_of(home) and not own_to_home(given_store(), os.environ, home.store):
         raise Leave(
@@ -361,19 +361,19 @@ def _launch(session: Session, scene: Scene, teller: Teller) -> None:
     not_refused(request_launch(session.services, contract, person))
 
 
-def _told_by(teller: Teller) -> Tell:
-    def tell(slug: str, line: str, is_check: bool) -> None:
+def _narrator(teller: Teller) -> Tell:
+    def narrate(slug: str, line: str, is_check: bool) -> None:
         del slug
         if is_check:
             teller.show(line)
         else:
             teller.tell(line)
 
-    return tell
+    return narrate
 
 
 def _stop_what_lives(session: Session, teller: Teller) -> None:
-    """Leave no job behind, however the demo ends; the end is told to the orchestrator only."""
+    """Stop remaining jobs at the orchestrator, however the demo ends. Nothing is recorded."""
     run = session.ledger.run(RUN)
     if not isinstance(run, Run) or not run.instances or run.contract is None:
         return

@@ -1,4 +1,4 @@
-"""What the demo says at its end, for programs and for people."""
+"""The demo's summary at its end, for programs and for people."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from watchkeeper.services.ledger.verify import Report
 
 
 def summary_of(session: Session, scene: Scene, report: Report, teller: Teller) -> dict[str, Any]:
-    """Return what came of the demo, as `--json` prints it."""
+    """Return the demo's results, as `--json` prints them."""
     run = session.ledger.run(RUN)
     assert isinstance(run, Run), "the demo's own run can be read"
     events = session.ledger.history(RUN)

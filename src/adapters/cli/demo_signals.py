@@ -1,4 +1,4 @@
-"""`demo --signals pubsub`: the demo's story, heard through Pub/Sub and told through Pub/Sub."""
+"""`demo --signals pubsub`: the demo with signals and events over Pub/Sub."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from watchkeeper.domain.run.watch import CheckRecorded
 
 BUCKET = "demo-bucket"
 CADENCE = timedelta(seconds=30)
-"""Between polls of the demo with signals: long enough to see who is sooner."""
+"""Time between polls in the demo with signals. It is long, so that signals arrive first."""
 
 EMULATOR = "PUBSUB_EMULATOR_HOST"
 CALL_LIMIT_S = 10.0
@@ -35,7 +35,7 @@ HEAD_VARIABLES = {
     "RAY_enable_export_api_write": "1",
     "RAY_enable_export_api_write_config": "EXPORT_SUBMISSION_JOB",
 }
-"""Switches on the file in which Ray notes each state of a submitted job."""
+"""Turns on the file in which Ray writes each state change of a submitted job."""
 
 _MAIN = "from watchkeeper.adapters.cli import main; main()"
 
@@ -63,10 +63,10 @@ def bucket_root(run: str) -> str:
 
 
 def check_emulator(orchestrator: str) -> None:
-    """Make sure that there is an emulator and something to bridge.
+    """Check that there is an emulator and a cluster to bridge.
 
     Raises:
-        Leave: There is not; it says how to get one.
+        Leave: One of them is missing. The message says how to get it.
     """
     if orchestrator != "ray":
         raise Leave("--signals pubsub bridges a Ray cluster: leave --orchestrator local out", 4)
@@ -86,15 +86,15 @@ def check_emulator(orchestrator: str) -> None:
 
 
 def heard(session_dir: Path | None) -> Heard:
-    """Return how a scene is heard of by signals."""
+    """Return the settings of a scene whose watch receives signals."""
     return Heard(CADENCE, (bucket_root(RUN),), session_dir)
 
 
 def open_lines(deployment: str) -> Lines:
-    """Make topics and subscriptions at the emulator.
+    """Create topics and subscriptions at the emulator.
 
     Raises:
-        Leave: The emulator gives no answer.
+        Leave: The emulator does not answer.
     """
     pubsub: Any = load("pubsub.client", "pubsub_v1")
     publisher: Any = pubsub.PublisherClient()
@@ -111,21 +111,21 @@ def open_lines(deployment: str) -> Lines:
             publisher.create_topic(name=topic, timeout=CALL_LIMIT_S)
             subscriber.create_subscription(name=subscription, topic=topic, timeout=CALL_LIMIT_S)
     except Exception as error:
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise Leave(f"{EMULATOR}={os.environ[EMULATOR]}: no answer: {told}", 2) from error
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise Leave(f"{EMULATOR}={os.environ[EMULATOR]}: no answer: {reason}", 2) from error
     return lines
 
 
 @contextmanager
 def heard_and_told(
-    session: Session, scene: Scene, tell: Callable[[str], None]
+    session: Session, scene: Scene, show: Callable[[str], None]
 ) -> Generator[None, None, None]:
-    """Run bridge, bucket, consumer, publisher and a printing subscriber for a block.
+    """Run bridge, bucket, consumer, publisher and a printing subscriber during a block.
 
     Args:
         session: The demo's home.
         scene: Contract and folders.
-        tell: Tells one line to whoever watches the demo.
+        show: Shows one line to the person who runs the demo.
     """
     lines = open_lines(session.home.deployment)
     contract = scene.contract
@@ -149,17 +149,17 @@ def heard_and_told(
             "--parent-pid", str(os.getpid()),
         ]  # fmt: skip
         stack.enter_context(_process(bridge, scene.folder / "bridge.log"))
-        tell("a bridge publishes what Ray says to Pub/Sub; a bucket notifies of its checkpoints")
+        show("a bridge publishes what Ray says to Pub/Sub; a bucket notifies of its checkpoints")
         stack.enter_context(_process(bucket, scene.folder / "bucket.log"))
-        stack.enter_context(_printed(lines.reader, tell))
+        stack.enter_context(_printed(lines.reader, show))
         stack.enter_context(published(session, chosen([f"pubsub://{lines.events}"])))
         stack.enter_context(listening(session, [lines.watch]))
-        tell(f"the watch polls every {CADENCE.total_seconds():.0f} s only, and reads {lines.watch}")
+        show(f"the watch polls every {CADENCE.total_seconds():.0f} s only, and reads {lines.watch}")
         yield
 
 
 def compared(session: Session, scene: Scene) -> dict[str, Any]:
-    """Say how soon a kill was decided on, and when the next poll would have been."""
+    """Return how soon a kill led to a decision, and when the next poll was due."""
     events = session.ledger.history(RUN)
     heard = [e for e in events if isinstance(e.data, SignalReceived)]
     failures = [e for e in events if isinstance(e.data, FailureClassified)]
@@ -205,11 +205,11 @@ def _process(command: list[str], log: Path) -> Generator[None, None, None]:
 
 
 @contextmanager
-def _printed(subscription: str, tell: Callable[[str], None]) -> Generator[None, None, None]:
-    """Print our own events as a subscriber somewhere else would get them."""
+def _printed(subscription: str, show: Callable[[str], None]) -> Generator[None, None, None]:
+    """Print our own events as a remote subscriber receives them."""
     stop = threading.Event()
     reader = threading.Thread(
-        target=_read, args=(subscription, tell, stop), name="demo reader", daemon=True
+        target=_read, args=(subscription, show, stop), name="demo reader", daemon=True
     )
     reader.start()
     try:
@@ -219,7 +219,7 @@ def _printed(subscription: str, tell: Callable[[str], None]) -> Generator[None, 
         reader.join(timeout=END_LIMIT_S)
 
 
-def _read(subscription: str, tell: Callable[[str], None], stop: threading.Event) -> None:
+def _read(subscription: str, show: Callable[[str], None], stop: threading.Event) -> None:
     pubsub: Any = load("pubsub.client", "pubsub_v1")
     gone: Any = load("pubsub.client", "GoogleAPICallError")
     client: Any = pubsub.SubscriberClient()
@@ -227,17 +227,18 @@ def _read(subscription: str, tell: Callable[[str], None], stop: threading.Event)
         try:
             pulled = client.pull(subscription=subscription, max_messages=100, timeout=PULL_LIMIT_S)
         except gone:
-            continue  # Nothing came within the limit; whether to go on is asked anew.
+            continue  # Nothing came within the limit, so check `stop` again.
         for one in pulled.received_messages:
-            told = one.message.attributes
-            if told.get("ce-type", "").endswith(_WORTH_TELLING):
-                tell(f"  a subscriber was told {told['ce-type']} of {told.get('ce-subject', '')}")
+            attributes = one.message.attributes
+            if attributes.get("ce-type", "").endswith(_SHOWN_TYPES):
+                type_, subject = attributes["ce-type"], attributes.get("ce-subject", "")
+                show(f"  a subscriber was told {type_} of {subject}")
         ids = [one.ack_id for one in pulled.received_messages]
         if ids:
             client.acknowledge(subscription=subscription, ack_ids=ids, timeout=CALL_LIMIT_S)
 
 
-_WORTH_TELLING = (
+_SHOWN_TYPES = (
     "failure_classified.v1",
     "decision_made.v1",
     "launch_requested.v1",

@@ -1,4 +1,4 @@
-"""`signals dismiss`: a person says that signals or messages which wait need nobody."""
+"""`signals dismiss`: a person says that waiting signals need no action."""
 
 from pathlib import Path
 
@@ -27,10 +27,10 @@ _WHERE = "`watchkeeper signals unbound` and `watchkeeper signals quarantine` nam
 
 
 def human(session: Session, principal: str | None) -> Actor:
-    """Return who acts, where that is a human.
+    """Return the actor, who must be a human.
 
     Raises:
-        Leave: It is not.
+        Leave: The actor is not a human.
     """
     actor = who(session.home, principal)
     if actor.kind != "human":

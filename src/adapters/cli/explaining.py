@@ -1,4 +1,4 @@
-"""`why` and `whatif`: what was decided and why, and what another policy would have decided."""
+"""`why` and `whatif`: reasons for decisions, and decisions by another policy."""
 
 from dataclasses import asdict
 from datetime import UTC

@@ -1,4 +1,4 @@
-"""An export as a file: written whole and for its owner alone, read as lines or run by run."""
+"""Export files: written atomically for their owner, read by line or by run."""
 
 import gzip
 import os
@@ -14,25 +14,25 @@ from watchkeeper.services.ledger.import_ import Line
 from watchkeeper.services.ledger.replay import History
 
 _SQLITE, _DUMP, _GZIP = b"SQLite format 3\0", b"PGDMP", b"\x1f\x8b"
-"""What files of other kinds begin with."""
+"""Magic bytes of other kinds of files."""
 
 
 @contextmanager
 def writing(path: Path) -> Generator[IO[bytes], None, None]:
-    """Write a file whole or not at all; one whose name ends in .gz is compressed.
+    """Write a file completely or not at all. A file name that ends in .gz means compression.
 
-    It is readable for its owner alone, as a backup is: it holds everything that was ever recorded.
+    Only its owner can read the file, as with a backup, because it holds all recorded data.
     """
     if not path.parent.is_dir():
         raise Leave(f"{path.parent} is no folder: create it, or name another file", 4)
     new = path.with_name(f"{path.name}.new")
     try:
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "wb") as raw:
-            # One that an export left when it was killed keeps its mode otherwise.
+            # A file that a killed export left would otherwise keep its mode.
             os.fchmod(raw.fileno(), 0o600)
             raw.truncate()
             if path.suffix == ".gz":
-                # No name and no time in it: the same ledger gives the same bytes here, too.
+                # No name and no time in the header, so that the same ledger gives the same bytes.
                 with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
                     yield packed  # type: ignore[misc]  # It writes bytes, which is all that is used.
             else:
@@ -50,10 +50,10 @@ def writing(path: Path) -> Generator[IO[bytes], None, None]:
 
 @contextmanager
 def reading(path: Path) -> Generator[Iterator[bytes], None, None]:
-    """Give the lines of an export; one whose name ends in .gz is compressed.
+    """Yield the lines of an export. A file name that ends in .gz means compression.
 
     Raises:
-        Leave: It cannot be read, is damaged, or is a file of another kind.
+        Leave: The file cannot be read, is damaged, or is of another kind.
     """
     packed = path.suffix == ".gz"
     try:
@@ -72,10 +72,10 @@ def reading(path: Path) -> Generator[Iterator[bytes], None, None]:
 
 
 def _refuse_others(path: Path, begins: bytes, packed: bool) -> None:
-    """Refuse a file that is no export, by how it begins.
+    """Refuse a file whose first bytes show that it is not an export.
 
     Raises:
-        Leave: It says what the file is, and what to do with it.
+        Leave: The file is of another kind. The message says what to do with it.
     """
     if begins.startswith((_SQLITE, _DUMP)):
         where = "in a file" if begins.startswith(_SQLITE) else "on PostgreSQL"
@@ -93,14 +93,14 @@ def _refuse_others(path: Path, begins: bytes, packed: bool) -> None:
 
 
 class Aside:
-    """Events of an export put aside on the disk, to be read run by run; gone when it is closed.
+    """A temporary database with the events of an export, to read them run by run.
 
-    The database has no name: SQLite keeps it in a temporary file that nobody else can open, and
-    that is gone with the process, however that ends.
+    The database has no name. SQLite keeps it in a temporary file that no other process can open
+    and that disappears with the process, however it ends.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Begin with nothing put aside."""
+        """Create the empty table."""
         self._sql = connection
         self._sql.execute("PRAGMA journal_mode = OFF")
         self._sql.execute(
@@ -109,7 +109,7 @@ class Aside:
         )
 
     def put(self, lines: Iterable[Line]) -> None:
-        """Put events aside."""
+        """Store the events of some lines."""
         rows = ((one.stream, one.version, one.topic, one.state, one.hash) for one in lines)
         self._sql.execute("BEGIN")
         self._sql.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
@@ -121,7 +121,7 @@ class Aside:
         return sorted(stream.removeprefix("run/") for (stream,) in self._sql.execute(asked))
 
     def histories(self, slugs: Iterable[str]) -> Iterator[History]:
-        """Yield the histories of some runs; one is held at a time."""
+        """Yield the histories of some runs, with one in memory at a time."""
         for slug in slugs:
             yield History(slug, self._of(f"run/{slug}"), self._of(f"effects/{slug}"))
 
@@ -132,10 +132,10 @@ class Aside:
 
 @contextmanager
 def aside() -> Generator[Aside, None, None]:
-    """Put events aside for the length of a block.
+    """Yield a temporary database for events, and remove it after the block.
 
     Raises:
-        Leave: The disk has no room for them.
+        Leave: The disk has no room for the events.
     """
     try:
         with closing(sqlite3.connect("", isolation_level=None)) as connection:

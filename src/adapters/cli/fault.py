@@ -1,4 +1,4 @@
-"""Describes a bug of ours in a file, so that its traceback does not reach a user."""
+"""Writes an internal error to a file, so that users see no traceback."""
 
 import os
 import tempfile
@@ -6,10 +6,10 @@ import traceback
 
 
 def told(error: Exception) -> str:
-    """Write the description of an unexpected error; return what to say to the user."""
+    """Write a report of an unexpected error to a file, and return the message for the user."""
     first = f"internal error: {type(error).__name__}: {error}"
     try:
-        # For the user's eyes only, and under a name that nobody can take beforehand.
+        # Only the user can read the file, and nobody can guess and occupy its name before.
         file, path = tempfile.mkstemp(prefix="watchkeeper-fault-", suffix=".txt")
         with os.fdopen(file, "w", errors="backslashreplace") as stream:
             stream.writelines(traceback.format_exception(error))

@@ -1,4 +1,4 @@
-"""`handover`, `decline` and `announce`: who watches, and what is done on purpose."""
+"""`handover`, `decline` and `announce`: who watches, and planned acts."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -167,20 +167,20 @@ def announce(
 
 
 def _not_expectable(refused: Refused, expects: Sequence[str]) -> Leave:
-    """Return how the command ends, with the rules that may have been meant."""
+    """Return the error, with the rules that the user may have meant."""
     said = refusal(refused)
-    told = [
+    hints = [
         f"--expect: got {expects[place]}, expected {expected}"
         for place, expected in not_expectable(rule.upper() for rule in expects)
     ]
-    return Leave("; ".join((str(said), *told)), said.code, said.more)
+    return Leave("; ".join((str(said), *hints)), said.code, said.more)
 
 
 def _time(text: str, now: datetime) -> datetime:
-    """Read when something begins.
+    """Parse the time at which something begins.
 
     Raises:
-        Leave: It is no time, or one without a zone.
+        Leave: The text is not a time, or it has no zone.
     """
     if text == "now":
         return now

@@ -1,4 +1,4 @@
-"""JSON lines in, one JSON line out for each: what the commands for programs share."""
+"""JSON lines in, one JSON line out for each: shared by program commands."""
 
 import json
 import shlex
@@ -17,25 +17,25 @@ from watchkeeper.adapters.text_input import Arriving, NotText, text_of
 from watchkeeper.domain.values.json_text import parse_json
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""Some editors begin a file with it; it says nothing."""
+"""The UTF-8 byte order mark, which some editors write at the start of a file."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SHOWN_MAX = 120
 
 SOURCE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
-"""A file, or `-` for standard input."""
+"""Option type: a file, or `-` for standard input."""
 
 log_argument = click.argument("log", metavar="[FILE]", required=False, type=SOURCE)
 """Adds FILE: one log, for people."""
 
 
-def lines_option(told: str, *, required: bool = False) -> Callable[[Command], Command]:
-    """Add `--jsonl`: many to answer, one on each line; without a value, of standard input.
+def lines_option(each_line: str, *, required: bool = False) -> Callable[[Command], Command]:
+    """Add `--jsonl`: many inputs, one on each line. Without a value it reads standard input.
 
     Args:
-        told: What stands on each line.
-        required: Nothing else can be answered.
+        each_line: Help sentence on the content of each line.
+        required: Whether the command has no other input.
     """
     return click.option(
         "--jsonl",
@@ -45,23 +45,23 @@ def lines_option(told: str, *, required: bool = False) -> Callable[[Command], Co
         type=SOURCE,
         is_flag=False,
         flag_value="-",
-        help=f"{told} Without FILE, or with -, standard input.",
+        help=f"{each_line} Without FILE, or with -, standard input.",
     )
 
 
 def opened(path: Path, stack: ExitStack, door: str) -> BufferedReader:
-    """Open a `SOURCE` for as long as a stack is open; see `text_of`.
+    """Open a `SOURCE` and register its close on a stack. See `text_of`.
 
     Args:
         path: The file, or `-`.
-        stack: Closes it.
-        door: The command that reads it, up to the file, such as `watchkeeper triage`.
+        stack: Closes the file.
+        door: The command line before the file name, such as `watchkeeper triage`.
 
     Raises:
-        Leave: It cannot be read, or it is no text.
+        Leave: The file cannot be read, or it is not text.
     """
     if str(path) == "-" and sys.stdin.isatty():
-        # Whoever forgot a file would see a command that stands still.
+        # A user who forgot the file would see a command that hangs.
         click.echo(f"{door} reads lines from this terminal; end them with Ctrl-D", err=True)
     try:
         arriving = sys.stdin.buffer if str(path) == "-" else stack.enter_context(path.open("rb"))
@@ -74,12 +74,12 @@ def opened(path: Path, stack: ExitStack, door: str) -> BufferedReader:
 
 
 def tell_of_lines(path: Path, source: BufferedReader, keys: Sequence[str], door: str) -> None:
-    """Tell on standard error where what is read as one log looks like many, one on each line.
+    """Warn on standard error if one log looks like JSON lines.
 
     Args:
         path: The file, or `-`.
-        source: As it was opened; nothing is taken from it.
-        keys: Fields of which one of many has one, such as `text`.
+        source: The open file. Its position does not change.
+        keys: Fields that mark a JSON line, such as `text`.
         door: The command, such as `watchkeeper triage`.
     """
     if path.suffix != ".jsonl" and not _has_one(source.peek(1), keys):
@@ -99,25 +99,25 @@ def _has_one(head: bytes, keys: Sequence[str]) -> bool:
     try:
         found: dict[str, Any] = parse_json(first)
     except ValueError:
-        # No JSON, or the first line is longer than what was read: then its keys tell.
+        # Not JSON, or a first line longer than the part that was read: look for its keys.
         cut = not end
         return cut and any(f'"{key}":'.encode() in first for key in keys)
-    # What begins like an object and is JSON is one.
+    # JSON that begins with a brace is an object.
     return any(isinstance(found.get(key), str) for key in keys)
 
 
 class Lines(Protocol):
-    """What lines are read from, such as an open file."""
+    """A source of lines, such as an open file."""
 
     def readline(self, size: int, /) -> bytes:
-        """Return the next line, or so many bytes of it; none at the end."""
+        """Return the next line, or its first `size` bytes. It is empty at the end."""
         ...
 
 
 def numbered(source: Lines, bytes_max: int) -> Iterator[tuple[int, bytes | None]]:
-    """Yield each line that is not empty with its number; none for one that is too long.
+    """Yield the number and bytes of each nonempty line, or `None` for a line that is too long.
 
-    A byte order mark before the first line is left out.
+    A byte order mark before the first line is skipped.
     """
     number = 0
     while line := source.readline(bytes_max):
@@ -138,16 +138,16 @@ def numbered(source: Lines, bytes_max: int) -> Iterator[tuple[int, bytes | None]
 def answer_each(
     source: Lines, bytes_max: int, answer: Callable[[bytes], dict[str, Any]], instead: str
 ) -> int:
-    """Answer line by line; tell of those that cannot be answered on standard error.
+    """Answer line by line, and report lines without an answer on standard error.
 
     Args:
         source: The lines.
-        bytes_max: A longer line is not read, so that memory stays constant.
-        answer: Returns a line's answer; raises `BadLine` where it has none.
-        instead: What is told of a line that is too long: what to give instead.
+        bytes_max: Longer lines are not read, so that memory stays constant.
+        answer: Returns a line's answer, or raises `BadLine`.
+        instead: Advice on what to use instead of a line that is too long.
 
     Returns:
-        How many lines have no answer.
+        Number of lines without an answer.
     """
     bad = 0
     for number, row in answers(source, bytes_max, answer, instead):
@@ -163,13 +163,13 @@ def answer_each(
 def answers(
     source: Lines, bytes_max: int, answer: Callable[[bytes], dict[str, Any]], instead: str
 ) -> Iterator[tuple[int, dict[str, Any] | BadLine]]:
-    """Yield the number of each line, from 1, and its answer or why it has none.
+    """Yield the number of each line, from 1, with its answer or its error.
 
     Args:
         source: The lines.
-        bytes_max: A longer line is not read.
-        answer: Returns a line's answer; raises `BadLine` where it has none.
-        instead: What is told of a line that is too long: what to give instead.
+        bytes_max: Longer lines are not read.
+        answer: Returns a line's answer, or raises `BadLine`.
+        instead: Advice on what to use instead of a line that is too long.
     """
     for number, line in numbered(source, bytes_max):
         if line is None:
@@ -184,32 +184,32 @@ def answers(
 
 
 def _answered(answer: Callable[[bytes], dict[str, Any]], line: bytes) -> dict[str, Any]:
-    """Answer a line; a number or a time that nothing can be reckoned with is this line's own."""
+    """Answer a line. An arithmetic error becomes a `BadLine` of this line only."""
     try:
         return answer(line)
     except ArithmeticError as error:
-        told = visible(str(error))[:_SHOWN_MAX]
+        reason = visible(str(error))[:_SHOWN_MAX]
         raise BadLine(
-            f"a value is out of range ({told}); expected whole numbers below 2^53 and times from "
+            f"a value is out of range ({reason}); expected whole numbers below 2^53 and times from "
             "2000 to 2200"
         ) from error
 
 
 def leave_if(bad: int) -> None:
-    """End with the exit code of bad input where lines have no answer."""
+    """Exit with the code for bad input if any line has no answer."""
     if bad:
         click.echo(f"{bad} {'line' if bad == 1 else 'lines'} not answered", err=True)
         leave_quietly(4)
 
 
 def write_row(row: dict[str, Any]) -> None:
-    """Write an answer at once: whoever asks line by line waits for it."""
+    """Write and flush an answer, because a program that sends single lines waits for it."""
     sys.stdout.buffer.write(written(row))
     sys.stdout.buffer.flush()
 
 
 def written(row: dict[str, Any]) -> bytes:
-    """Return an answer as it is written."""
+    """Return an answer as one JSON line."""
     text = json.dumps(row, ensure_ascii=False) + "\n"
-    # Half a character in an id stays what it was: an escape.
+    # A lone surrogate in an id stays an escape, as in the input.
     return text.encode("utf-8", "backslashreplace")

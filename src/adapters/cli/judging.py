@@ -1,4 +1,4 @@
-"""`revise` and `fix`: what an end was, and a small fix that was pushed for it."""
+"""`revise` and `fix`: correct an end's outcome, and record a pushed fix."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`judge`: what the watch would make of an observation, for programs."""
+"""`judge`: how the watch would judge an observation, for programs."""
 
 import os
 from contextlib import ExitStack
@@ -24,7 +24,7 @@ from watchkeeper.domain.run.run import contract_of
 from watchkeeper.domain.values.secrets.scrubbing import Scrubber, known_secrets
 
 LINE_MAX = 64 * 1024 * 1024
-"""Bytes of one line; an observation with 10,000 points of 30 metrics has about 5 MB."""
+"""Most bytes of one line. An observation with 10,000 points of 30 metrics has about 5 MB."""
 
 EXIT_BAD_INPUT = 4
 
@@ -37,7 +37,7 @@ def judge(lines: Path) -> int:
     A line holds id, observation, and where they are known contract, history and launched_at. What
     is wrong with a line is told on standard error; the others are answered, and the exit code is 4.
     """
-    # The marks of secrets hold for this command only: no home is needed.
+    # The key for secret marks is valid only for this command, so no home is needed.
     scrubber = Scrubber(os.urandom(32), known_secrets(os.environ))
     with ExitStack() as stack:
         bad = answer_each(
@@ -57,7 +57,7 @@ def _text(line: bytes) -> str:
 
 
 def row_of(answer: Answer) -> dict[str, Any]:
-    """Return what is written for a line; see docs/judgement.md."""
+    """Return the output row for an answer. See docs/judgement.md."""
     judged = answer.judged
     check, decision, failure = judged.check, judged.stands, judged.failure
     new = {found.kind for found in judged.opened}
@@ -100,11 +100,11 @@ _FAILURE = {"cause", "outlook", "fingerprint", "evidence"}
 
 def _failure(failure: FailureClassified) -> dict[str, Any]:
     claims = {"cause": cause_claim(failure), "outlook": outlook_claim(failure)}
-    told = {
+    rows = {
         name: {"status": claim.status.value, "evidence": list(claim.evidence)}
         for name, claim in claims.items()
     }
-    return failure.model_dump(mode="json", include=_FAILURE) | {"claims": told}
+    return failure.model_dump(mode="json", include=_FAILURE) | {"claims": rows}
 
 
 def _progress(judged: Judged) -> dict[str, Any] | None:

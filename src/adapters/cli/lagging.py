@@ -1,4 +1,4 @@
-"""How the kept views of a home are, for `status`, `doctor` and the health endpoint. No client."""
+"""How far views lag, for `status`, `doctor` and health. Imports no client."""
 
 import json
 import sqlite3
@@ -20,22 +20,22 @@ from watchkeeper.projections.views.lag import Lag, lag_document, lags, silent
 _BUSY_S = 5.0
 
 NEXT_EVENT = "SELECT state FROM events WHERE id > ? ORDER BY id LIMIT 1"
-"""Read from the file itself, so that `status` imports neither store nor events."""
+"""SQL on the file itself, so that `status` imports neither the store nor the events."""
 
 
 def read_lags(
     home: Path, newest: Callable[[], int], recorded_at: Callable[[int], datetime | None]
 ) -> list[Lag]:
-    """Return how far each view of a home is; none where no watch has begun any.
+    """Return the lag of each view of a home; empty if no watch has built any view.
 
     Args:
-        home: Its folder.
-        newest: Asks for the ledger's newest position. It is asked after the views were read, so
-            that a tailer that is busy never makes them look as if they were ahead.
-        recorded_at: When the first event after a position was recorded.
+        home: The home's folder.
+        newest: Returns the ledger's newest position. It is called after the views were read.
+            Otherwise a busy tailer could make the views look ahead of the ledger.
+        recorded_at: Returns when the first event after a position was recorded.
 
     Raises:
-        ViewsFailure: They cannot be read.
+        ViewsFailure: The views cannot be read.
     """
     seen = glance(home.expanduser() / FILE)
     if seen is None:
@@ -46,20 +46,22 @@ def read_lags(
 
 
 def view_problems(home: Path, found: list[Lag]) -> list[str]:
-    """Return a sentence for each view and each tailer that somebody has to look at."""
+    """Return a sentence for each view and each tailer that needs a person."""
     seen = glance(home.expanduser() / FILE)
     beats = seen[2] if seen is not None else []
-    told = [silent(one.holder, one.at, one.error, clock.now()) for one in beats]
+    silences = [silent(one.holder, one.at, one.error, clock.now()) for one in beats]
     said = [f"{one.title}: {one.says}" for one in found if not one.well]
-    return [*said, *(text for text in told if text)]
+    return [*said, *(text for text in silences if text)]
 
 
 def told_of_home(home: Path, chosen: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return all views for programs, and what needs someone in sentences, of a home not opened.
+    """Return the views of a home as rows for programs, and their problems as sentences.
+
+    The home is not opened.
 
     Args:
-        home: Its folder.
-        chosen: URL of the server that keeps its ledger; empty for its file.
+        home: The home's folder.
+        chosen: URL of the server that holds the ledger, or "" for the home's file.
     """
     try:
         if not (home.expanduser() / FILE).exists():
@@ -73,7 +75,7 @@ def told_of_home(home: Path, chosen: str) -> tuple[list[dict[str, Any]], list[st
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Reads the newest position, and an event's bytes, by whatever asks the store."""
+    """Reads the newest position and an event's bytes, from a file or from a server."""
 
     newest: Callable[[], int]
     ask_after: Callable[[int], bytes | None]
@@ -103,7 +105,7 @@ def _look(home: Path, chosen: str) -> Generator[_Look, None, None]:
 
 
 def time_recorded(state: bytes) -> datetime | None:
-    """Return when an event was recorded, from its bytes; none when they do not tell."""
+    """Return when an event was recorded, or `None` if its bytes do not contain it."""
     try:
         return datetime.fromisoformat(json.loads(state)["recorded_at"])
     except (ValueError, KeyError, TypeError):

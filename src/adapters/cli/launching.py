@@ -85,16 +85,16 @@ def launch(
         refused = "" if blocked or dry_run else _refused(session, promised.run)
         if refused:
             document["says"] = says = f"NOT LAUNCHED: the orchestrator refused it: {refused}"
-        # What L1 refuses as a secret is not shown either.
+        # A secret that rule L1 refuses is not shown either.
         clean, _ = scrub_json(session.ledger.scrubber, document)
-        told = scrub(session.ledger.scrubber, f"{page}\n\n{says}").text
-        say(as_json, cast("dict[str, Any]", clean), told)
+        shown = scrub(session.ledger.scrubber, f"{page}\n\n{says}").text
+        say(as_json, cast("dict[str, Any]", clean), shown)
         if blocked or refused:
             leave_quietly(3)
 
 
 def _refused(session: Session, slug: str) -> str:
-    """Return why the orchestrator did not take the job that was just asked for; empty if it did."""
+    """Return why the orchestrator refused the job that was just requested, or ""."""
     newest = session.ledger.run(slug).version
     last = [event.data for event in session.ledger.history(slug, after=max(0, newest - 3))]
     return next((fact.reason for fact in last if isinstance(fact, LaunchRefused)), "")
@@ -128,11 +128,11 @@ def _rehearse(
 def _launch(
     session: Session, run: Run, promised: Contract, actor: Actor
 ) -> tuple[LaunchPlan, tuple[GateFinding, ...]]:
-    """Draft or amend, then ask for the launch; the answer is the recorded preflight."""
+    """Draft or amend the contract, then request the launch. The preflight is recorded."""
     if isinstance(run.phase, Unborn):
         handle(session, promised.run, DraftRun(now=clock.now(), actor=actor, contract=promised))
     elif isinstance(run.phase, Draft | Cleared) or promised != run.contract:
-        # Of a run that was launched it is refused, in words that say how to go on.
+        # For a launched run the amendment is refused, and the message says what to do.
         amend = AmendContract(now=clock.now(), actor=actor, contract=promised)
         handle(session, promised.run, amend)
     checked = not_refused(request_launch(session.services, promised, actor)).run.preflight

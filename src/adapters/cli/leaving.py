@@ -1,4 +1,4 @@
-"""How a command ends: with a sentence and an exit code. Nothing heavy is imported for it."""
+"""How a command ends: a sentence and an exit code. Imports nothing heavy."""
 
 import functools
 import json
@@ -15,29 +15,29 @@ Returned = TypeVar("Returned")
 
 
 class Leave(Exception):
-    """Ends a command with a sentence and an exit code; `more` is told to programs."""
+    """Ends a command with a sentence and an exit code. `more` is added to the JSON output."""
 
     def __init__(self, message: str, code: int, more: dict[str, Any] | None = None) -> None:
-        """Keep all of it."""
+        """Store the message, the exit code and the extra fields."""
         super().__init__(message)
         self.code = code
         self.more = more or {}
 
 
 def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Tell of errors as one JSON object on standard output when `--json` was given."""
+    """Report errors as one JSON object on standard output if `--json` was given."""
 
     @functools.wraps(command)
     def wrapped(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         try:
             return command(*args, **kwargs)
         except Exception as error:
-            # What a home or a ledger can raise is only known where one was opened, so whoever needs
-            # neither does not pay for their imports.
-            told = load("cli.common", "exit_of")(error) if kwargs.get("as_json") else None
-            if told is None:
+            # The errors of homes and ledgers are imported only here, so a command that opens
+            # neither does not pay for the imports.
+            known = load("cli.common", "exit_of")(error) if kwargs.get("as_json") else None
+            if known is None:
                 raise
-            message, code = told
+            message, code = known
             document: dict[str, Any] = {"error": message, "exit": code}
             if isinstance(error, Leave):
                 document |= error.more
@@ -50,5 +50,5 @@ def json_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters,
 
 
 def leave_quietly(code: int) -> NoReturn:
-    """End with an exit code; what was to be said is said."""
+    """Exit with a code and no further message."""
     raise click.exceptions.Exit(code)

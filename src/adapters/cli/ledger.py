@@ -1,4 +1,4 @@
-"""`ledger`: the views that are kept of it, and what is parked there."""
+"""`ledger`: the views that are built from it, and its parked streams."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -89,13 +89,13 @@ def projections(home: Path, as_json: bool) -> None:
 
 
 def _wrong(home: Path, found: list[Lag]) -> list[str]:
-    """Return a sentence for each view that somebody has to look at."""
+    """Return a sentence for each view that needs a person."""
     newer = ledger_figures.of_newer_release(one.title for one in found)
     return [*view_problems(home, found), *newer]
 
 
 def _not_built(found: Sequence[Lag]) -> list[Projection]:
-    """Return the views of this release that nothing has begun to build."""
+    """Return the views of this release whose build has not started."""
     begun = {one.title for one in found}
     return [one for one in newest_of(PROJECTIONS).values() if one.title not in begun]
 
@@ -164,18 +164,18 @@ def rebuild_command(name: str, everything: bool, begin: int, home: Path, as_json
 def _rebuild_view(
     projection: Projection, begin: int, home: Path, as_json: bool
 ) -> tuple[dict[str, Any], str]:
-    """Build a view anew; return what is told of it, for programs and for people."""
+    """Rebuild a view, and return the result for programs and for people."""
     with open_session(home) as session, views_of(session) as views:
         store = session.ledger.store
         if begin > store.newest():
             raise Leave(f"--from {begin}: the ledger ends at {store.newest()}", 3)
         with progress(f"building {projection.title}", quiet=as_json) as show:
 
-            def told(build: Build) -> None:
+            def show_build(build: Build) -> None:
                 show(build.position - begin, store.newest() - begin)
 
             try:
-                built = rebuild(store, views, projection, HOLDER, begin=begin, told=told)
+                built = rebuild(store, views, projection, HOLDER, begin=begin, told=show_build)
             except BuildHeld as error:
                 raise Leave(str(error), 2) from error
         rows, waiting = len(views.rows(built)), len(views.parked(built))
@@ -191,10 +191,10 @@ def _rebuild_view(
 
 
 def _rebuild_status(home: Path, as_json: bool) -> tuple[dict[str, Any], str]:
-    """Write the status row of every run anew; appends go on writing theirs meanwhile.
+    """Rewrite the status row of every run. Appends continue to write rows meanwhile.
 
     Returns:
-        What is told of it, for programs and for people.
+        The result, for programs and for people.
     """
     with (
         open_session(home) as session,

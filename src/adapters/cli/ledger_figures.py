@@ -1,4 +1,4 @@
-"""`ledger stats` and `ledger weeks`: how much the ledger holds, and what happened week by week."""
+"""`ledger stats` and `ledger weeks`: the ledger's size and weekly activity."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ _SHOWN = 10
 
 
 def level(session: Session, views: Views, as_json: bool) -> None:
-    """Bring every view up to the end of the ledger, and show how far it is."""
+    """Update every view to the end of the ledger, and show the progress."""
     store = session.ledger.store
     with progress("catching up", quiet=as_json) as show:
         while not catch_up(store, views, PROJECTIONS, limit=timedelta(milliseconds=200)):
@@ -43,12 +43,12 @@ def level(session: Session, views: Views, as_json: bool) -> None:
 
 
 class Shown(NamedTuple):
-    """What a live view holds.
+    """The content of a live view.
 
     Attributes:
-        begin: It counts what came after this event.
-        rows: Its rows.
-        parked: Streams whose newest events it lacks.
+        begin: The view counts only later events than this one.
+        rows: The view's rows.
+        parked: Streams whose newest events are missing in the view.
     """
 
     begin: int
@@ -57,7 +57,7 @@ class Shown(NamedTuple):
 
 
 def of_newer_release(titles: Iterable[str]) -> list[str]:
-    """Return a sentence for each view that a newer release made: this one can't move it on."""
+    """Return a sentence for each view of a newer release, which this release cannot update."""
     known = {name: one.version for name, one in newest_of(PROJECTIONS).items()}
     parts = [(title, *title.split("@")) for title in titles]
     return [
@@ -69,10 +69,10 @@ def of_newer_release(titles: Iterable[str]) -> list[str]:
 
 
 def live(views: Views, name: str) -> Shown:
-    """Return what a live view holds.
+    """Return the content of a live view.
 
     Raises:
-        Leave: It stands still, or a newer release made it.
+        Leave: The view is not updated any more, or a newer release made it.
     """
     for build in views.builds():
         if build.name == name and build.state is BuildState.LIVE:
@@ -130,11 +130,11 @@ def stats(last: int, home: Path, as_json: bool) -> None:
 
 
 def _cut(name: str, begin: int, waiting: int) -> list[str]:
-    """Say that what is shown is not of the whole ledger, where it is not."""
+    """Return notes on the parts of the ledger that the view does not count."""
     lines: list[str] = []
     if begin:
-        mend = f"`watchkeeper ledger rebuild {name}`"
-        lines.append(f"the view {name} {counts_from(begin)}; to count all of them: {mend}")
+        command = f"`watchkeeper ledger rebuild {name}`"
+        lines.append(f"the view {name} {counts_from(begin)}; to count all of them: {command}")
     if waiting:
         what = count(waiting, "stream")
         lines.append(f"newest events of {what} are not counted: `watchkeeper ledger parked list`")

@@ -1,4 +1,4 @@
-"""`ledger export`, `import`, `backup` and `restore`: copies of the ledger, and moving it."""
+"""`ledger export`, `import`, `backup` and `restore`: copy or move the ledger."""
 
 import sys
 from contextlib import suppress
@@ -153,10 +153,10 @@ def backup(file: Path, home: Path, as_json: bool) -> None:
 
 
 def _refuse_archive(copy: Path) -> None:
-    """Refuse what `pg_dump` wrote: this home's ledger is a file.
+    """Refuse an archive of `pg_dump`, because this home's ledger is a file.
 
     Raises:
-        BackupProblem: It is an archive of PostgreSQL.
+        BackupProblem: The copy is a PostgreSQL archive.
     """
     with suppress(OSError), copy.open("rb") as file:
         if file.read(5) == b"PGDMP":
@@ -182,7 +182,7 @@ def restore_command(file: Path, home: Path, as_json: bool) -> None:
     chosen = store_of(place)
     old: Path | str | None
     rights: dict[str, object] = {}
-    told = ""
+    rights_text = ""
     try:
         with watch_lock(place):
             if chosen:
@@ -190,24 +190,24 @@ def restore_command(file: Path, home: Path, as_json: bool) -> None:
                 stamp = f"{clock.now():%Y%m%d_%H%M%S}"
                 done = restored(chosen, file.expanduser(), stamp)
                 events, old = done.events, f"the schema {done.kept}" if done.kept else None
-                rights, told = _rights_document(done.granted), _rights_lines(done.granted)
+                rights, rights_text = _rights_document(done.granted), _rights_lines(done.granted)
             else:
                 _refuse_archive(file.expanduser())
                 stamp = f"{clock.now():%Y%m%dT%H%M%SZ}"
                 events, old = restore(file.expanduser(), place.ledger, stamp)
-            # They saw events that the restored ledger may not hold.
+            # The views include events that the restored ledger may lack.
             for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
                 (place.path / name).unlink(missing_ok=True)
     except BackupProblem as error:
         raise Leave(str(error), 3 if isinstance(error, LedgerInUse) else 4) from error
     kept = f"; the ledger that was there is {old}" if old is not None else ""
-    text = f"{count(events, 'event')} restored{kept}{told}\nnext: watchkeeper verify"
+    text = f"{count(events, 'event')} restored{kept}{rights_text}\nnext: watchkeeper verify"
     document = {"events": events, "kept": str(old) if old is not None else None, **rights}
     say(as_json, document, text)
 
 
 def _rights_document(granted: Any) -> dict[str, object]:
-    """Return what `postgres_rights.Granted` says, for `--json`."""
+    """Return the content of `postgres_rights.Granted` for `--json`."""
     return {
         "roles": list(granted.roles),
         "not_granted": [{"statement": one, "why": why} for one, why in granted.failed],
@@ -216,7 +216,7 @@ def _rights_document(granted: Any) -> dict[str, object]:
 
 
 def _rights_lines(granted: Any) -> str:
-    """Return the same for a reader; only what a person must do something about is listed."""
+    """Return the same as text. It lists only rights that a person must handle."""
     lines = list[str]()
     if granted.roles:
         lines.append(f"rights as before for: {', '.join(granted.roles)}")

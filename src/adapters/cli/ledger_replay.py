@@ -23,7 +23,7 @@ from watchkeeper.services.ledger.import_ import BadExport, check_export, events_
 from watchkeeper.services.ledger.replay import Difference, History, Judge, histories, replay
 
 JUDGE: Judge = rejudge
-"""Judges recorded checks again."""
+"""The function that judges recorded checks again."""
 
 
 @click.command("replay")

@@ -1,4 +1,4 @@
-"""What the commands share that take signals in: subscriptions to read, and the one way in."""
+"""What commands that take signals share: subscriptions and the inbox."""
 
 import logging
 import os
@@ -38,10 +38,10 @@ def signals_option(command: Callable[Parameters, Returned]) -> Callable[Paramete
 
 
 def asked_for(given: Sequence[str]) -> tuple[str, ...]:
-    """Return the subscriptions that options or the environment name.
+    """Return the subscriptions named by options or the environment.
 
     Raises:
-        Leave: One of them is no name of a subscription.
+        Leave: One of them is not the name of a subscription.
     """
     try:
         return subscription_names(given, os.environ.get(VARIABLE, ""))
@@ -51,13 +51,13 @@ def asked_for(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def parser() -> Parse:
-    """Return what reads messages; loaded here only, when somebody takes messages."""
+    """Return the message parser. It is imported only when messages are taken."""
     made: Parse = load("signals", "parse_message")
     return made
 
 
 def inbox_of(session: Session) -> Inbox:
-    """Return the way in for signals of an open home."""
+    """Return the inbox for signals of an open home."""
 
     def known() -> Known:
         return known_by(lambda: views_of(session), session.ledger.store)
@@ -67,7 +67,7 @@ def inbox_of(session: Session) -> Inbox:
 
 @contextmanager
 def listening(session: Session, subscriptions: Sequence[str]) -> Generator[None, None, None]:
-    """Read subscriptions for the length of a block; what is in hand at its end is finished."""
+    """Read subscriptions during a block. Messages in progress are finished at its end."""
     if not subscriptions:
         yield
         return

@@ -1,4 +1,4 @@
-"""Another process keeps the ledger to itself: all can be read, and nothing recorded. No client."""
+"""Whether another process has locked the ledger. Imports no client."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -10,13 +10,13 @@ from watchkeeper.adapters.watched import is_watched
 from watchkeeper.ports.event_store import EventStore, StoreFailure
 
 _LIMIT = timedelta(seconds=3)
-"""How long whoever has the ledger is waited for: an append takes milliseconds."""
+"""How long to wait for the lock. An append takes milliseconds."""
 
 
 def why_locked(store: EventStore) -> str:
-    """Say why nothing can be appended to an open ledger; empty where it can."""
+    """Return why nothing can be appended to an open ledger, or ""."""
     try:
-        # As a watch asks that waits for it (`away`): what is locked can be read all the while.
+        # The same check as in a waiting watch (`away`). A locked ledger can still be read.
         store.append([])
     except StoreFailure as error:
         return str(error)
@@ -24,13 +24,13 @@ def why_locked(store: EventStore) -> str:
 
 
 def locked_of_home(home: Path, chosen: str) -> str:
-    """Say why nothing is recorded though a watch runs; empty where something can be, or none runs.
+    """Return why a running watch records nothing, or "" if it can record or no watch runs.
 
-    It imports the store, and may take some seconds: for a home whose checks are late.
+    The call imports the store and may take some seconds. Use it only if checks are late.
 
     Args:
-        home: Its folder.
-        chosen: URL of the server that keeps its ledger; empty for its file.
+        home: The home's folder.
+        chosen: URL of the server that holds the ledger, or "" for the home's file.
     """
     try:
         if not is_watched(home):

@@ -1,4 +1,4 @@
-"""`adopt`, `relaunch`, `rollback` and `supersede`: what a human does with a run on purpose."""
+"""`adopt`, `relaunch`, `rollback`, `supersede`: operator acts on a run."""
 
 import shlex
 from pathlib import Path
@@ -175,10 +175,10 @@ def supersede(
 
 
 def step_of(option: str, text: str) -> int:
-    """Read `step-900` or `900`.
+    """Parse a step such as `step-900` or `900`.
 
     Raises:
-        Leave: It is neither.
+        Leave: The text has neither form.
     """
     number = text.removeprefix("step-")
     if not (number.isascii() and number.isdigit()):

@@ -1,4 +1,4 @@
-"""Tells at the terminal what is recorded while a command goes on."""
+"""Prints events at the terminal as they are recorded."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ from watchkeeper.projections.describe.event_lines import summary
 from watchkeeper.services.ledger.ledger_feed import Tailer
 
 _LOOK_EVERY = timedelta(seconds=1)
-"""How long the end of a narration may have to wait; a new event is told at once."""
+"""Longest delay at the end of a narration. New events are printed at once."""
 
 _END_LIMIT_S = 5.0
 
@@ -27,19 +27,19 @@ Tell = Callable[[str, str, bool], None]
 
 
 @contextmanager
-def narrated(session: Session, tell: Tell) -> Generator[None, None, None]:
-    """Tell each event on a run's history, of any process, from here on to the end of the block.
+def narrated(session: Session, narrate: Tell) -> Generator[None, None, None]:
+    """Report each new event of a run's history during the block, whatever process records it.
 
     Args:
         session: The open home.
-        tell: Called on a thread of its own with the run's slug, a line, and whether the event is
-            one more check.
+        narrate: Called on a separate thread with the run's slug, a line, and whether the event is
+            a check.
     """
     newest = session.recorder.max_notification_id() or 0
     tailer = Tailer(session.recorder, session.ledger.store, after=newest)
     done = threading.Event()
     narrator = threading.Thread(
-        target=_narrate, args=(tailer, tell, done.is_set), name="narrator", daemon=True
+        target=_narrate, args=(tailer, narrate, done.is_set), name="narrator", daemon=True
     )
     narrator.start()
     try:
@@ -49,29 +49,29 @@ def narrated(session: Session, tell: Tell) -> Generator[None, None, None]:
         narrator.join(timeout=_END_LIMIT_S)
 
 
-def _narrate(tailer: Tailer, tell: Tell, is_done: Callable[[], bool]) -> None:
-    told = False
+def _narrate(tailer: Tailer, narrate: Tell, is_done: Callable[[], bool]) -> None:
+    warned = False
     while True:
         last_round = is_done()
         try:
             for page in tailer.pages():
                 for row in page:
-                    _tell(row, tell)
+                    _narrate_row(row, narrate)
             if not last_round:
                 tailer.wait(_LOOK_EVERY)
-            told = False
+            warned = False
         except StoreFailure as error:
-            # The watch meets the same failure, and it is the watch that must end or go on.
-            if not told:
+            # The watch sees the same failure and decides whether to end or go on.
+            if not warned:
                 _LOG.warning("nothing is narrated: %s", error)
-            told = True
+            warned = True
             if not last_round:
                 clock.sleep(_LOOK_EVERY)
         if last_round:
             return
 
 
-def _tell(row: Notification, tell: Tell) -> None:
+def _narrate_row(row: Notification, narrate: Tell) -> None:
     stream, version = str(row.originator_id), row.originator_version
     if not stream.startswith("run/"):
         return
@@ -79,6 +79,6 @@ def _tell(row: Notification, tell: Tell) -> None:
     try:
         event = decode(stream, version, row.topic, row.state)
     except Undecodable as error:
-        tell(slug, f"event {version} cannot be read: {error}", False)
+        narrate(slug, f"event {version} cannot be read: {error}", False)
         return
-    tell(slug, f"event {version}: {summary(event)}", isinstance(event.data, CheckRecorded))
+    narrate(slug, f"event {version}: {summary(event)}", isinstance(event.data, CheckRecorded))

@@ -89,7 +89,7 @@ def ack(
     if server:
         name = actor_of({}, principal, os.environ, getpass.getuser()).principal
         done = load("rpc.client", "acknowledge")(server, run, question, text, answer, name)
-        _tell(as_json, run, done.recorded, done.says)
+        _report(as_json, run, done.recorded, done.says)
         return
     actor = _actor(home, principal)
     command = Acknowledge(now=clock.now(), actor=actor, question=question, note=text, answer=answer)
@@ -139,21 +139,21 @@ def _do(home: Path, as_json: bool, run: str, command: RunCommand) -> None:
         handled = handle(session, run, command)
         says = act_if_alone(session, run)
         recorded = [(event.version, event.data.topic) for event in handled.events]
-        _tell(as_json, run, recorded, says)
+        _report(as_json, run, recorded, says)
 
 
-def _tell(as_json: bool, run: str, recorded: Sequence[tuple[int, str]], says: str) -> None:
+def _report(as_json: bool, run: str, recorded: Sequence[tuple[int, str]], says: str) -> None:
     rows = [{"seq": seq, "topic": topic} for seq, topic in recorded]
     document = {"run": run, "recorded": rows, "says": says}
     say(as_json, document, f"{run}: {_done(recorded)}; {says}")
 
 
 def _done(recorded: Sequence[tuple[int, str]]) -> str:
-    """Say what came of a command: where one event says it all that one, else their numbers."""
-    told = {RunStopped.topic: "stopped", RunAbandoned.topic: "abandoned"}
-    told[StopRequested.topic] = "its job is being stopped"
+    """Return a command's result in words: its main event, or else the numbers of all events."""
+    words = {RunStopped.topic: "stopped", RunAbandoned.topic: "abandoned"}
+    words[StopRequested.topic] = "its job is being stopped"
     for seq, topic in recorded:
-        if topic in told:
-            return f"{told[topic]} (event {seq})"
+        if topic in words:
+            return f"{words[topic]} (event {seq})"
     numbers = ", ".join(str(seq) for seq, _ in recorded)
     return f"recorded as event{'' if len(recorded) == 1 else 's'} {numbers}"

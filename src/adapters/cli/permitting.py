@@ -294,7 +294,7 @@ def _given(handled: Handled) -> ConsentGiven | None:
 
 
 def _permitted(run: str, given: ConsentGiven) -> str:
-    """Say what is permitted now, until when, and how to use it."""
+    """Return what is permitted now, until when, and how to use the permission."""
     until = _minute(given.expires_at)
     text = f"consent {given.consent}: {given.action} of {given.target}, once, until {until}"
     known = given.action in _ACTIONS
@@ -310,7 +310,7 @@ def _duration(text: str) -> timedelta:
 
 
 def _moment(text: str) -> datetime:
-    """Read a time with its zone, or a duration from now."""
+    """Parse a time with its zone, or a duration from now."""
     try:
         return clock.now() + parse_duration(text)
     except (ValueError, OverflowError):

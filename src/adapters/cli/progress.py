@@ -1,4 +1,4 @@
-"""A line that shows how far something long has come, where a person looks at it."""
+"""A progress line for long work, shown at a terminal."""
 
 import sys
 from collections.abc import Generator
@@ -14,20 +14,22 @@ _WIDTH = 24
 
 
 class Show(Protocol):
-    """Shows how far it is."""
+    """A function that shows progress."""
 
     def __call__(self, done: int, whole: int) -> None:
-        """Show that so many of so many are done."""
+        """Show that `done` of `whole` items are finished."""
         ...
 
 
 @contextmanager
 def progress(what: str, *, quiet: bool) -> Generator[Show, None, None]:
-    """Give what shows progress on standard error, at a terminal only; the line goes at the end.
+    """Yield a function that shows progress on standard error, only at a terminal.
+
+    The line is removed at the end.
 
     Args:
-        what: Such as `building sizes@1`.
-        quiet: Show nothing, as for programs.
+        what: The work, such as `building sizes@1`.
+        quiet: Show nothing, for example for programs.
     """
     shown = not quiet and sys.stderr.isatty()
     timer = clock.Timer()
@@ -50,7 +52,7 @@ def progress(what: str, *, quiet: bool) -> Generator[Show, None, None]:
 
 
 def line(what: str, done: int, whole: int, took: timedelta) -> str:
-    """Return the line.
+    """Return the progress line.
 
     >>> line("building sizes@1", 250, 1000, timedelta(seconds=10))
     'building sizes@1  [######..................]  25 %  250 of 1,000, 30 s left'

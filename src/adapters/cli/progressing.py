@@ -1,4 +1,4 @@
-"""`progress`: what lines of training logs say about how far training is, for programs."""
+"""`progress`: training progress read from log lines, for programs."""
 
 import math
 from collections import deque
@@ -30,10 +30,10 @@ from watchkeeper.domain.reading.progress.newest_line import newest_line
 _DOOR = "watchkeeper progress"
 
 LINE_BYTES_MAX = 8 * 1024 * 1024
-"""A longer line is refused, so that memory stays constant: no log line is nearly as long."""
+"""Longer lines are refused, to keep memory constant. Log lines are much shorter."""
 
 TAIL = 200
-"""Lines of bars and losses that tell of a log's bare bars which are training's: a check's tail."""
+"""Lines of bars and losses that decide which bare bars belong to training: a check's tail."""
 
 _EXPECTED = 'expected {"id": ..., "line": "..."} or {"id": ..., "text": "..."}'
 
@@ -72,8 +72,8 @@ def progress(log: Path | None, lines: Path | None) -> None:
     cannot be read is told on standard error, the others are answered, and the exit code is 4.
     """
     if (log is None) == (lines is None):
-        told = "many lines by --jsonl FILE; --jsonl alone reads standard input"
-        raise Leave(f"give either a log FILE, or {told}", 4)
+        hint = "many lines by --jsonl FILE; --jsonl alone reads standard input"
+        raise Leave(f"give either a log FILE, or {hint}", 4)
     with ExitStack() as stack:
         if log is not None:
             source = opened(log, stack, _DOOR)
@@ -100,7 +100,7 @@ def _answer(line: bytes) -> dict[str, Any]:
 
 
 def _answer_log(log: BinaryIO) -> int:
-    """Answer a log's lines; return how many are too long to be read."""
+    """Answer a log's lines, and return the number of lines that are too long."""
     bad = 0
     tail: deque[str] = deque(maxlen=TAIL)
     bars = NO_BARS
@@ -113,7 +113,7 @@ def _answer_log(log: BinaryIO) -> int:
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
         if "%|" in text or "{'" in text:
             tail.append(text[-LINE_MAX:])
-            # A line of a loss or an evaluation is what tells bars apart.
+            # Lines of losses or evaluations distinguish training bars from others.
             bars = bare_maxima(tuple(tail), None) if "{'" in text else bars
         header = epoch_header(text) or header
         shown = newest_line(text, bars)
@@ -143,7 +143,7 @@ def _row(name: str | int, shown: Line | None) -> dict[str, Any]:
 
 
 def _number(value: float | None) -> float | str | None:
-    """Write NaN and infinities as strings: JSON has none."""
+    """Return NaN and infinities as strings, because JSON cannot express them."""
     if value is None or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

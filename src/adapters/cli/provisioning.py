@@ -1,4 +1,4 @@
-"""`setup`: what the outside needs so that it can tell us; shown before it is made."""
+"""`setup`: shows, then creates, what outside systems need to send signals."""
 
 import re
 
@@ -91,13 +91,13 @@ def _check(settings: Settings) -> None:
 
 
 def _apply(settings: Settings, as_json: bool) -> None:
-    def tell(command: str) -> None:
+    def show(command: str) -> None:
         click.echo(f"$ {command}", err=as_json)
 
     resources = plan(settings)
     rows: list[dict[str, str]] = []
     to_run: list[str] = []
-    for done in load("gcp.applying", "apply")(resources, settings.project, tell):
+    for done in load("gcp.applying", "apply")(resources, settings.project, show):
         row = {"what": subject(done.resource), "state": done.state, "says": done.says}
         rows.append(row)
         if done.state == "not run":

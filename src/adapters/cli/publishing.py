@@ -1,4 +1,4 @@
-"""`--publish` of `watch` and `serve`: where events go, for the length of a command."""
+"""`--publish` of `watch` and `serve`: event targets while a command runs."""
 
 import logging
 import os
@@ -36,7 +36,7 @@ def chosen(addresses: Sequence[str]) -> list[EventTarget]:
     """Return the targets of `--publish`.
 
     Raises:
-        Leave: One of them cannot be published to.
+        Leave: A target cannot be used.
     """
     try:
         return targets(addresses, os.environ)
@@ -46,7 +46,7 @@ def chosen(addresses: Sequence[str]) -> list[EventTarget]:
 
 @contextmanager
 def published(session: Session, found: Sequence[EventTarget]) -> Generator[None, None, None]:
-    """Publish every event of a home for the length of a block."""
+    """Publish every event of a home during a block."""
     _retire(session, {one.key for one in found})
     home = session.home
     with publishing(session.recorder, session.ledger.store, home, home.deployment, found):
@@ -54,7 +54,7 @@ def published(session: Session, found: Sequence[EventTarget]) -> Generator[None,
 
 
 def _retire(session: Session, used: set[str]) -> None:
-    """Mark the targets that are no longer named, so that nobody is told that they lag."""
+    """Mark the targets that are no longer named, so that their lag is not reported."""
     for path in session.home.deliveries.glob("*.json"):
         if path.stem in used:
             continue
@@ -63,5 +63,5 @@ def _retire(session: Session, used: set[str]) -> None:
             if kept is not None and kept.active:
                 session.home.write_delivery(path.stem, replace(kept, active=False))
         except (Unavailable, OSError) as error:
-            # It is told by `status` as a target that fails; the watch goes on.
+            # `status` reports it as a failing target, and the watch goes on.
             log.warning("%s: %s", path, error)

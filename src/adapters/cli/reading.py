@@ -47,7 +47,7 @@ def events(
     with open_session(home, reading=True) as session:
         head = known_run(session.ledger, run).version
         history = session.ledger.history(run, after=max(after, head - last if last else 0))
-        # The history may have grown since the head was read.
+        # The history may have grown after the head was read.
         shown = history[-last:] if last else history
         _list(as_json, run, map(event_row, shown), map(whole_row, shown))
 
@@ -58,7 +58,7 @@ def _list(
     rows: Iterable[EventRow],
     whole: Iterable[Mapping[str, Any]],
 ) -> None:
-    """Print rows for people, or whole ones for a program: row by row, as all may be large."""
+    """Print short rows for people or full rows for programs, one by one to save memory."""
     if not as_json:
         click.echo(render_events(rows))
         return
@@ -95,5 +95,5 @@ def _moment(text: str | None, zone: str, newest: int) -> tuple[int | None, datet
     except ValueError as error:
         hint = "expected an event's number or a time such as 2026-11-21T04:00:00Z"
         raise Leave(f"--at {text}: {hint}", 4) from error
-    # A time without a zone is meant as the logbook writes it: in the contract's zone.
+    # A time without a zone is in the contract's zone, as the logbook writes it.
     return None, (at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)

@@ -1,4 +1,4 @@
-"""`--server`: ask a `watchkeeper serve` instead of a home. Imports no client until one is used."""
+"""`--server`: query a `watchkeeper serve`, not a home. Imports clients late."""
 
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -11,19 +11,19 @@ Returned = TypeVar("Returned")
 
 
 TOKEN_VARIABLE = "WATCHKEEPER_TOKEN_FILE"
-"""Names the file with the token of the server's home; by default `rpc-token` in the home here."""
+"""Variable that names the file with the server's token. The default is the home's `rpc-token`."""
 
 
 class ServerSaid(Exception):
     """A server refused, or gave no usable answer.
 
     Args:
-        message: In a sentence.
-        code: The exit code that goes with it.
+        message: The reason in a sentence.
+        code: The exit code for it.
     """
 
     def __init__(self, message: str, code: int) -> None:
-        """Keep both."""
+        """Store the message and the code."""
         super().__init__(message)
         self.code = code
 
@@ -43,7 +43,7 @@ def server_option(command: Callable[Parameters, Returned]) -> Callable[Parameter
 def _unless_a_home_is_named(
     ctx: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
-    """Let a home on the command line win over a server in the environment."""
+    """Ignore a server in the environment if the command line names a home."""
     assert parameter.name is not None, "every option has a name"
     source = ctx.get_parameter_source(parameter.name)
     named = ctx.get_parameter_source("home") is ParameterSource.COMMANDLINE

@@ -44,14 +44,14 @@ def observation() -> None:
 
 
 def _topic(name: str) -> str:
-    """Return the topic of a type, named as subscribers or the ledger do, or without its version.
+    """Return the topic of a type, from its published, stored or unversioned name.
 
     Raises:
-        Leave: There is none.
+        Leave: There is no such type.
     """
     known: dict[str, str] = {}
     for topic in sorted(type_of):
-        # Of several versions the newest comes last.
+        # The newest of several versions comes last.
         known |= {type_name(topic): topic, topic: topic, topic.rpartition(".")[0]: topic}
     if name in known:
         return known[name]

@@ -152,7 +152,7 @@ def verify(offline: bool, jobs: int | None, home: Path, as_json: bool) -> None:
 
 
 def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quiet: bool) -> None:
-    """Verify the bytes, and where they are whole what they say."""
+    """Verify the ledger's bytes, and then its content if the bytes are intact."""
     chosen = store_of(home)
     without: Counter[str] = Counter()
     try:
@@ -168,7 +168,7 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
             with open_ledger(chosen, home.ledger, reading=True) as opened:
                 if opened.at_rest:
                     report.notes.append(read_at_rest(home.ledger))
-                    jobs = 1  # It is open to one process alone.
+                    jobs = 1  # Only one process may open this ledger.
                 with progress("verifying runs", quiet=quiet) as show:
                     fewer = partial(without.update, ("verifying runs",))
                     audit_home(
@@ -177,7 +177,7 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
                     )  # fmt: skip
                 _compare(home, opened, report, quiet=quiet)
         except StoreFailure as error:
-            # The bytes were just found whole: that they can't be opened here proves nothing.
+            # The bytes were found intact, so a failure to open them proves nothing.
             report.unchecked.append(str(error))
     report.notes += checked.notes
     report.notes += [
@@ -188,7 +188,7 @@ def _verify_ledger(home: Home, report: Report, jobs: int, *, offline: bool, quie
 
 
 def _compare(home: Home, opened: OpenLedger, report: Report, *, quiet: bool) -> None:
-    """Compare the kept views with the ledger; that they cannot be read proves nothing."""
+    """Compare the views with the ledger. Unreadable views prove nothing."""
     try:
         with (
             readable(home.path, at_rest=opened.at_rest) as folder,

@@ -1,4 +1,4 @@
-"""`--second-reader` of `watch` and `serve`: who is asked about an end; nobody by default."""
+"""`--second-reader` of `watch` and `serve`: who reviews an end. Off by default."""
 
 import os
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Returned = TypeVar("Returned")
 def second_reader_options(
     command: Callable[Parameters, Returned],
 ) -> Callable[Parameters, Returned]:
-    """Add `--second-reader` and how long it may take."""
+    """Add `--second-reader` and its time limit."""
     program = click.option(
         "--second-reader",
         "second_reader",
@@ -47,10 +47,10 @@ def second_reader_options(
 
 
 def reader_of(command: str, limit: str) -> ProgramReader | None:
-    """Return the second reader that options or the environment name; none by default.
+    """Return the second reader named by options or the environment, by default `None`.
 
     Raises:
-        Leave: One of them cannot be taken.
+        Leave: An option is not valid.
     """
     try:
         return program_reader(command, limit, os.environ)

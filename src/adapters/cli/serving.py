@@ -1,4 +1,4 @@
-"""`serve`: the watch loop, and the RPCs that others ask from elsewhere."""
+"""`serve`: the watch loop together with the RPC server."""
 
 import socket
 import threading
@@ -36,31 +36,31 @@ from watchkeeper.projections.status.screen import fleet
 from watchkeeper.services.watch.loop import Watcher
 
 TURN_MAX = timedelta(seconds=60)
-"""Longest time between two turns of a watch that is well: one turn takes less than a second."""
+"""Longest time between two turns of a healthy watch. One turn takes less than a second."""
 
 PROBLEMS_MAX = 20
-"""Reasons that `/healthz` names; `status` has all."""
+"""Most reasons that `/healthz` lists. `status` lists all."""
 
 
 class _Turns(threading.Event):
-    """Set when the process is told to stop, or the server ended.
+    """An event that is set when a signal asks the process to stop, or when the server ended.
 
-    The watch loop looks at it once for each turn, so that it also knows when the last one was.
+    The watch loop checks it once in each turn, so it also records the time of the last turn.
 
     Args:
-        told: Set by signals.
+        signalled: Set by the signal handlers.
     """
 
-    def __init__(self, told: threading.Event) -> None:
-        """Begin with the time as it is."""
+    def __init__(self, signalled: threading.Event) -> None:
+        """Start the timer."""
         super().__init__()
-        self.told = told
+        self.signalled = signalled
         self.last = clock.Timer()
 
     def is_set(self) -> bool:
-        """Say whether the loop ends."""
+        """Return whether the loop must end, and restart the timer."""
         self.last.reset()
-        return self.told.is_set() or super().is_set()
+        return self.signalled.is_set() or super().is_set()
 
 
 @click.command()
@@ -112,7 +112,7 @@ def serve(
         log_to(session)
         listener = _bound(host, port)
         url = f"http://{_named(listener, host)}"
-        # A server that ends by itself ends the watch, too: whoever supervises starts both anew.
+        # A server that ends by itself also ends the watch, so a supervisor restarts both.
         turns = _Turns(stop)
         service = Service(session)
         answer = application(service, _problems(session, turns.last), remote=not is_loopback(host))
@@ -155,7 +155,7 @@ def _named(listener: socket.socket, host: str) -> str:
 
 
 def _problems(session: Session, last: clock.Timer) -> Callable[[], list[str]]:
-    """Return what says why the service is not well."""
+    """Return the reasons why the service is not healthy."""
 
     def problems() -> list[str]:
         found: list[str] = []

@@ -1,4 +1,4 @@
-"""The part of the settings' page about what is set up for a home and for no run."""
+"""The settings page's part about a home's settings, not a run's."""
 
 from watchkeeper.adapters.cli.remote import TOKEN_VARIABLE
 from watchkeeper.adapters.cli.second_reading import LIMIT_VARIABLE as READER_LIMIT_VARIABLE
@@ -49,7 +49,7 @@ _ROWS = (
 
 
 def home_settings() -> str:
-    """Return the part, in Markdown."""
+    """Return this part of the page in Markdown."""
     rows = "\n".join(
         f"| {what} | `{option}` | `{variable}` | {kept} | {other} |"
         for what, option, variable, kept, other in _ROWS

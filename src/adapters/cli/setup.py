@@ -1,4 +1,4 @@
-"""`init` and `doctor`: make a home, and say whether it is well."""
+"""`init` and `doctor`: create a home, and check whether it is well."""
 
 import getpass
 import os
@@ -68,7 +68,7 @@ from watchkeeper.services.ledger.ledger import run_stream
 from watchkeeper.services.signals.inbound import KEPT_MAX
 
 DISK_FREE_MIN = 0.05
-"""Share of the disk below which `doctor` warns: a ledger that cannot grow stops the watch."""
+"""Free share of the disk below which `doctor` warns. A full disk stops the watch."""
 
 _BUSY_S = 5.0
 
@@ -124,7 +124,7 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
     checks.append(("git", git is not None, git or "not found: install git"))
     place = open_home(home)
     usage = shutil.disk_usage(place.path)
-    free = usage.free / (usage.used + usage.free)  # As `df` counts it.
+    free = usage.free / (usage.used + usage.free)  # Free space as `df` counts it.
     checks.append(("disk", free > DISK_FREE_MIN, f"{free:.0%} free at {place.path}"))
     private = not readable_by_others(place.path)
     hint = "only this user" if private else f"other users can read it: chmod -R go= {place.path}"
@@ -153,8 +153,8 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
                 if record:
                     checks.append(("recorded", True, _recorded(session, principal)))
         except StoreFailure as error:
-            # Whatever keeps the ledger from being used makes a home ill; which bytes are wrong,
-            # and whether any are, is for `verify` to say.
+            # Any error that makes the ledger unusable is a problem of the home. `verify` finds
+            # out whether bytes are wrong, and which.
             checks.append(("ledger", False, str(error)))
     well = all(ok for _, ok, _ in checks)
     document = {
@@ -168,13 +168,13 @@ def doctor(record: bool, home: Path, as_json: bool, principal: str | None) -> No
 
 
 def _made_ledger(home: Home) -> tuple[Home, str]:
-    """Make the ledger that is asked for, and let the home keep where it is.
+    """Create the requested ledger, and store its place in the home.
 
     Returns:
-        The home, and the ledger in words.
+        The home, and a description of the ledger.
 
     Raises:
-        Leave: The home's events lie in another ledger, which would be out of sight.
+        Leave: The home already has events in another ledger, which would be hidden.
     """
     kept = store_to_keep(given_store(), os.environ)
     with open_ledger(store_of(home), home.ledger, create=True) as opened:
@@ -198,7 +198,7 @@ def _made_ledger(home: Home) -> tuple[Home, str]:
 
 
 def _watch_checks(session: Session) -> list[tuple[str, bool, str]]:
-    """Check what the status rows tell of; they can be read."""
+    """Check what the status rows show. The rows must be readable."""
     seen = fleet(session.ledger.store.status_rows(), clock.now())
     live = [view.run for view in seen.runs if view.row is not None and view.row["due"]]
     watched = is_watched(session.home)
@@ -219,7 +219,7 @@ def _watch_checks(session: Session) -> list[tuple[str, bool, str]]:
 
 
 def _not_tried(session: Session, seen: Fleet) -> list[str]:
-    """Return logbooks that a watch should have pushed long ago and never tried to."""
+    """Return overdue logbooks that the watch never tried to push."""
     found: list[str] = []
     for view in seen.runs:
         row, effects = view.row, view.effects
@@ -245,18 +245,18 @@ def _not_tried(session: Session, seen: Fleet) -> list[str]:
 
 
 def _publish_checks(session: Session) -> list[tuple[str, bool, str]]:
-    """Check how far the targets are that the last watch published to; none where it did not."""
+    """Check how far the last watch's targets lag; no checks if it did not publish."""
     used = [one for one in read_deliveries(session.home.path) if one.active]
     if not used:
         return []
     late = late_deliveries(session.home.path, clock.now())
     newest = session.recorder.max_notification_id() or 0
-    told = [f"{one.target}: {count(newest - one.position, 'event')} to go" for one in used]
-    return [("publish", not late, "; ".join(late or told))]
+    progress = [f"{one.target}: {count(newest - one.position, 'event')} to go" for one in used]
+    return [("publish", not late, "; ".join(late or progress))]
 
 
 def _view_checks(session: Session) -> list[tuple[str, bool, str]]:
-    """Check how far the views are behind the ledger; none where no watch has begun any."""
+    """Check how far the views lag behind the ledger; no checks if no watch built any."""
     try:
         found = lags_of(session, session.home.path)
         wrong = view_problems(session.home.path, found)
@@ -264,28 +264,28 @@ def _view_checks(session: Session) -> list[tuple[str, bool, str]]:
         return [("views", False, str(error))]
     if not found and not wrong:
         return []
-    told = [f"{one.title} {one.says}" for one in found]
-    return [("views", not wrong, "; ".join(wrong or told))]
+    states = [f"{one.title} {one.says}" for one in found]
+    return [("views", not wrong, "; ".join(wrong or states))]
 
 
 def _source_checks(session: Session) -> list[tuple[str, bool, str]]:
-    """Check the subscriptions that the newest watch reads or read."""
-    told = read_told(session.home.path)
-    if told is None:
+    """Check the subscriptions that the newest watch reads, or read before it ended."""
+    listening = read_told(session.home.path)
+    if listening is None:
         return []
-    return [("signals", *sentence(source, told, clock.now())) for source in told.sources]
+    return [("signals", *sentence(source, listening, clock.now())) for source in listening.sources]
 
 
 def _box_checks(session: Session) -> list[tuple[str, bool, str]]:
-    """Tell what waits for a person; a home is ill by it only once some is tried no more."""
+    """Check signals that wait for a person. Only signals without further retries are a problem."""
     try:
         box = session.ledger.box()
     except Undecodable as error:
         return [("signals", False, f"what no run has cannot be read: {error}")]
     found: list[tuple[str, bool, str]] = []
     if box.quarantined:
-        aside = count(len(box.quarantined), "message")
-        found.append(("signals", True, f"{aside} in quarantine: watchkeeper signals quarantine"))
+        messages = count(len(box.quarantined), "message")
+        found.append(("signals", True, f"{messages} in quarantine: watchkeeper signals quarantine"))
     if box.kept:
         kept, few = count(len(box.kept), "signal"), len(box.kept) <= KEPT_MAX
         says = f"{kept} that no run has: watchkeeper signals unbound"
@@ -295,7 +295,7 @@ def _box_checks(session: Session) -> list[tuple[str, bool, str]]:
 
 
 def _recorded(session: Session, principal: str | None) -> str:
-    """Record every stale monitor, as somebody who is not the silent watch; name the runs."""
+    """Record every stale monitor with `doctor` as the reporter, and name the runs."""
     actor = who(session.home, principal)
     reporter = holder_of(session.home, f"doctor:{actor.principal}")
     reported: list[str] = []
@@ -311,7 +311,7 @@ def _recorded(session: Session, principal: str | None) -> str:
 
 
 def _ledger_problem(path: Path) -> str:
-    """Say why the ledger can't be used, or nothing; the whole proof is for `verify`."""
+    """Return why the ledger cannot be used, or "". `verify` does the full proof."""
     if not path.exists():
         return no_ledger(path.parent)
     if held := not_writable(path):
@@ -322,7 +322,7 @@ def _ledger_problem(path: Path) -> str:
             connection.execute("SELECT * FROM events ORDER BY id DESC LIMIT 1").fetchall()
             said = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
-        # Not every error is damage: on a full disk SQLite cannot read, and nothing is lost.
+        # Not every error is damage. On a full disk SQLite cannot read, but nothing is lost.
         return str(failure(error, path, "read"))
     advice = "run `watchkeeper verify`, and restore the ledger from a backup"
     return "" if said == "ok" else f"{path} is damaged ({said}): {advice}"

@@ -1,4 +1,4 @@
-"""`signals`: what the outside says, what nobody could place or read, and feeding some by hand."""
+"""`signals`: list, bind, replay and feed in signals from outside."""
 
 import json
 import sys
@@ -53,7 +53,7 @@ from watchkeeper.services.ledger.ledger import run_stream
 from watchkeeper.services.signals.inbound import Outcome
 
 FILE_BYTES_MAX = 100_000_000
-"""Bytes of a file that `take` reads at once; ten of the largest messages that Pub/Sub carries."""
+"""Most bytes of a file that `take` reads at once: ten of the largest Pub/Sub messages."""
 
 _CELL = 60
 _STORED = (Outcome.RECORDED, Outcome.LATE, Outcome.KEPT, Outcome.QUARANTINED)
@@ -88,7 +88,7 @@ def list_signals(run: str | None, last: int, home: Path, as_json: bool) -> None:
 
 def _rows(session: Session, slug: str) -> list[Row]:
     if not isinstance(session.ledger.run(slug), Run):
-        return []  # `status` lists what cannot be read.
+        return []  # `status` lists unreadable runs.
     store = session.ledger.store
     events: list[Event] = [
         decode(one.stream, one.version, one.topic, one.state)
@@ -209,11 +209,11 @@ def replay(
         raise Leave("name one, such as quarantine-3, or give --all", 4)
     with open_session(home) as session:
         actor = who(session.home, principal)
-        aside = session.ledger.box().quarantined
-        if name is not None and name not in aside:
+        quarantined = session.ledger.box().quarantined
+        if name is not None and name not in quarantined:
             hint = "`watchkeeper signals quarantine` names those that are"
             raise Leave(f"{visible(name)}: no such message is in quarantine; {hint}", 3)
-        chosen = [one for one in aside.values() if name in (None, one.quarantine)]
+        chosen = [one for one in quarantined.values() if name in (None, one.quarantine)]
         rows = _replayed(session, chosen, actor)
     lines = [f"{row['quarantine']}: {row['says']}" for row in rows]
     say(as_json, {"replayed": rows}, "\n".join(lines) or "nothing is in quarantine")
@@ -278,8 +278,8 @@ def take(file: Path, home: Path, as_json: bool) -> None:
             raise Leave(f"{says}; take them again: what is known changes nothing", 2) from error
     numbers = Counter(row["outcome"] for row in rows)
     stored = _stored(rows) + more
-    told = ", ".join(f"{number} {outcome}" for outcome, number in numbers.items())
-    lines = [f"{count(len(rows), 'message')}, {stored} stored: {told}"]
+    outcomes = ", ".join(f"{number} {outcome}" for outcome, number in numbers.items())
+    lines = [f"{count(len(rows), 'message')}, {stored} stored: {outcomes}"]
     if Outcome.COALESCED.value in numbers:
         lines.append(f"a source has at most {RECORDED_A_MINUTE} a minute for each run")
     if Outcome.QUARANTINED.value in numbers:
@@ -369,7 +369,7 @@ def _moment(text: str) -> datetime:
     if at.tzinfo is None:
         raise Leave(f"{hint}; add the zone, such as Z", 4)
     if at > clock.now():
-        # It would acknowledge everything unread, which nobody asks for by this name.
+        # A future time would acknowledge all unread messages, and nobody expects that of `seek`.
         raise Leave(f"--to {text} lies ahead: that would drop what is not read yet", 4)
     return at.astimezone(UTC)
 

@@ -1,4 +1,4 @@
-"""`status`: who needs someone, at once. Reads one disposable row per run and imports no client."""
+"""`status`: who needs someone. Fast: one row per run, no client imported."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ _BUSY_S = 5.0
 
 
 class Row(NamedTuple):
-    """One stored row, as the store's own `status_rows` returns it."""
+    """One stored row, as the store's `status_rows` returns it."""
 
     run: str
     part: str
@@ -69,18 +69,18 @@ def status(
     seen = fleet(rows, now)
     width = shutil.get_terminal_size((100, 24)).columns
     if run is None:
-        # A server's own targets are in its /healthz; what lies in a home here is not its.
+        # A server reports its targets in its /healthz. The files of a local home are not its own.
         late = [] if server else late_deliveries(home, now)
         sources = [] if server else _sources(home, now)
         views, behind = ([], []) if server else told_of_home(home, store_named(home))
         if as_json:
             signals = [row for _, _, row in sources]
-            told = {**document(seen), "publishing_late": late, "signals": signals}
-            told |= {"views": views, "views_wrong": behind}
-            told["ledger_wrong"] = _ledger_wrong(seen, home, server)
-            told["watch_wrong"] = _no_watch(seen, home, server)
-            told["long_histories"] = [says for _, says in long_histories(seen.runs)]
-            click.echo(json.dumps(told, ensure_ascii=False))
+            answer = {**document(seen), "publishing_late": late, "signals": signals}
+            answer |= {"views": views, "views_wrong": behind}
+            answer["ledger_wrong"] = _ledger_wrong(seen, home, server)
+            answer["watch_wrong"] = _no_watch(seen, home, server)
+            answer["long_histories"] = [says for _, says in long_histories(seen.runs)]
+            click.echo(json.dumps(answer, ensure_ascii=False))
             return
         click.echo(render_fleet(seen, now, width, everything=everything))
         for says in _no_watch(seen, home, server):
@@ -105,13 +105,13 @@ def status(
 
 
 def _unknown(run: str, rows: list[Row]) -> str:
-    # By name: who asks for a run that is there does not pay for it.
+    # Imported late: a query for an existing run does not pay for it.
     near = load("near", "did_you_mean")(run, sorted({row.run for row in rows if row.run}))
     return f"{run}: no run of this name is in the ledger: see `watchkeeper status --all`.{near}"
 
 
 def _ledger_wrong(seen: Fleet, home: Path, server: str | None) -> list[str]:
-    """Say why checks are late though a watch runs: it waits for whoever keeps the ledger locked."""
+    """Return why checks are late though a watch runs: another process keeps the ledger locked."""
     if server or not any(view.monitor_stale for view in seen.runs):
         return []
     says = locked_of_home(home.expanduser(), store_named(home))
@@ -119,10 +119,10 @@ def _ledger_wrong(seen: Fleet, home: Path, server: str | None) -> list[str]:
 
 
 def _no_watch(seen: Fleet, home: Path, server: str | None) -> list[str]:
-    """Say at once that no watch runs here; what was killed goes on holding its runs for a while."""
+    """Report at once that no watch runs here. A killed watch still holds its runs for a while."""
     holders = [v.row["holder"] for v in seen.runs if v.row is not None and v.row["due"]]
     if store_named(home):
-        # On a server's ledger those of other hosts may be watched well.
+        # On a server's ledger, healthy watches of other hosts may hold runs.
         holders = [one for one in holders if one.endswith(f"@{socket.gethostname()}")]
     if server or not holders or is_watched(home.expanduser()):
         return []
@@ -130,13 +130,13 @@ def _no_watch(seen: Fleet, home: Path, server: str | None) -> list[str]:
 
 
 def _sources(home: Path, now: datetime) -> list[tuple[bool, str, dict[str, Any]]]:
-    """Return for each subscription whether it is well, a line, and all that is known of it."""
-    told = read_told(home.expanduser())
-    if told is None:
+    """Return for each subscription whether it is healthy, a line, and all known facts."""
+    listening = read_told(home.expanduser())
+    if listening is None:
         return []
     found: list[tuple[bool, str, dict[str, Any]]] = []
-    for source in told.sources:
-        well, says = sentence(source, told, now)
+    for source in listening.sources:
+        well, says = sentence(source, listening, now)
         found.append((well, says, {**asdict(source), "well": well}))
     return found
 
@@ -152,7 +152,7 @@ def _read(home: Path, run: str | None, as_json: bool) -> list[Row]:
     try:
         return read_rows(ledger, run)
     except sqlite3.Error as error:
-        # SQLite needs to write beside a store even to read it.
+        # SQLite must write files next to a database even to read it.
         resting: list[StatusRow] | None = load("store.choosing", "rows_at_rest")(ledger)
         if resting is not None:
             click.echo(load("store.choosing", "read_at_rest")(ledger), err=True)
@@ -187,17 +187,17 @@ def read_rows(ledger: Path, run: str | None = None) -> list[Row]:
 
     Args:
         ledger: The file.
-        run: Only this run's rows; all when none.
+        run: The run, or `None` for all runs.
 
     Raises:
-        sqlite3.Error: It is locked past the time allowed, or no ledger.
+        sqlite3.Error: The file stays locked past the time limit, or it is not a ledger.
     """
     uri = f"{ledger.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S)) as connection:
         asked = "SELECT run, part, row FROM status"
         if run is None:
             return [Row(*found) for found in connection.execute(asked)]
-        # The row without a run says which shape is live.
+        # The row without a run holds the live shape.
         return [
             Row(*found) for found in connection.execute(f"{asked} WHERE run IN (?, '')", (run,))
         ]

@@ -1,4 +1,4 @@
-"""`--store`, before the command: the ledger on a PostgreSQL server instead of the home's file."""
+"""`--store`: a ledger on PostgreSQL in place of the home's file."""
 
 import os
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def store_option(command: Callable[Parameters, Returned]) -> Callable[Parameters
 
 
 def given_store() -> str | None:
-    """Return what `--store` named in the command that runs; none where it was not given."""
+    """Return the value of `--store` in the running command, or `None`."""
     ctx = click.get_current_context(silent=True)
     if ctx is None:
         return None
@@ -36,14 +36,14 @@ def given_store() -> str | None:
 
 
 def store_named(home: Path) -> str:
-    """Return the store of a home that is not opened; empty for its file."""
+    """Return the store URL of a home that is not open, or "" for the home's file."""
     return store_of_home(home.expanduser(), given_store(), os.environ)
 
 
 def _without_password(
     ctx: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
-    """Refuse a password on the command line, where everybody who lists processes reads it."""
+    """Refuse a password on the command line, where every process list shows it."""
     del ctx, parameter
     if not value or value == IN_THE_HOME:
         return value

@@ -70,7 +70,7 @@ def subscribe(
 
     `position` is where to resume: give the last one that was handled to --from.
     """
-    del as_json  # It is JSON in any case; the option is for how errors are told.
+    del as_json  # The output is always JSON. The option only changes the form of errors.
     begin = _position(from_position)
     with told_to_stop() as stop, _ended_by_reader(stop):
         try:
@@ -89,8 +89,8 @@ def subscribe(
                     sys.stdout.buffer.write(structured(event) + b"\n")
                     sys.stdout.buffer.flush()
         except BrokenPipeError:
-            # The reader has left in the middle of a line: nothing is wrong, and nothing is left to
-            # say, not even by the interpreter when it flushes what nobody will read.
+            # The reader closed the pipe within a line. That is no error, and nothing is left to
+            # write, not even by the interpreter's flush at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except UnknownRun as error:
             raise Leave(str(error), 3) from error
@@ -110,12 +110,12 @@ def _position(text: str) -> Position:
 
 @contextmanager
 def _ended_by_reader(stop: threading.Event) -> Generator[None, None, None]:
-    """Set an event once nobody reads our output any more, also while there is nothing to print."""
+    """Set an event when the reader closes our output, even while there is nothing to print."""
     poll = select.poll()
     try:
         poll.register(sys.stdout.fileno(), 0)
     except (OSError, ValueError):
-        # No real file: nobody can leave it.
+        # Not a real file, so no reader can close it.
         yield
         return
     over = threading.Event()

@@ -1,10 +1,10 @@
-"""Plain tables: columns as wide as they need to be, the last one as long as it is."""
+"""Plain text tables."""
 
 from collections.abc import Sequence
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table.
+    """Return the lines of a table. Columns are as wide as needed, and the last one is not padded.
 
     >>> table(("name", "why"), [("quarantine-1", "no JSON")])
     ['  name          why', '  quarantine-1  no JSON']

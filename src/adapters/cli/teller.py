@@ -1,4 +1,4 @@
-"""Tells on standard error what happens, with the time since the start."""
+"""Prints what happens on standard error, with the time since the start."""
 
 import sys
 
@@ -8,7 +8,7 @@ from watchkeeper import clock
 
 
 class Teller:
-    """Tells on standard error what happens, with the time since the start."""
+    """Prints progress messages on standard error, with the time since the start."""
 
     def __init__(self) -> None:
         """Start the clock."""
@@ -16,12 +16,12 @@ class Teller:
         self._line_open = False
 
     def tell(self, text: str) -> None:
-        """Tell one thing that stays on the screen."""
+        """Print a line that stays on the screen."""
         self._clear()
         click.echo(f"{self.elapsed_s():6.1f} s  {text}", err=True)
 
     def show(self, text: str) -> None:
-        """Show progress; the next telling takes its place. Only at a terminal."""
+        """Show a progress line that the next line replaces. Only at a terminal."""
         if not sys.stderr.isatty():
             return
         click.echo(f"\r{self.elapsed_s():6.1f} s  {text:<90}"[:100], err=True, nl=False)

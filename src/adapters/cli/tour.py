@@ -1,4 +1,4 @@
-"""`demo --tour`: a run's whole life by the commands that a person would type, one after another."""
+"""`demo --tour`: a run's whole life, as commands that a person would type."""
 
 import contextlib
 import os
@@ -24,11 +24,11 @@ from watchkeeper.domain.run.run import Run
 from watchkeeper.domain.values.contract.contract import FinalStepPart, SealPart
 
 WRONG_STEPS = 1400
-"""What the first contract of the tour says; its command says `scene.STEPS`."""
+"""Final step in the tour's first contract, while its command trains `scene.STEPS` steps."""
 
 MILESTONE_STEP = 1000
 STEP_LIMIT = timedelta(seconds=120)
-"""How long any one thing of the tour may take; training all of it takes some 25 s."""
+"""Time limit for each step of the tour. The whole training takes about 25 s."""
 
 _STOP_LIMIT_S = 60.0
 
@@ -37,12 +37,12 @@ _MAIN = "from watchkeeper.adapters.cli import main; main()"
 
 @dataclass(slots=True)
 class Tour:
-    """Where the tour stands.
+    """The state of the tour.
 
     Attributes:
-        session: The home that every command works on, open for looking.
+        session: The home that every command uses, opened to look at results.
         scene: Remote, code and contract.
-        watch: The watch that runs in a process of its own; none before the launch.
+        watch: The process of the watch, or `None` before the launch.
     """
 
     session: Session
@@ -60,7 +60,7 @@ def take_tour(session: Session, scene: Scene, stack: ExitStack) -> None:
         stack: Ends the watch that the tour starts.
 
     Raises:
-        Leave: A command did not end as told.
+        Leave: A command did not end as expected.
     """
     tour = Tour(session, scene)
     stack.callback(_stop_watch, tour)
@@ -145,7 +145,7 @@ def _close(tour: Tour) -> None:
     _type(tour, "verify")
 
 
-# --- How a command is typed ---------------------------------------------------------------------
+# --- How a command is run -----------------------------------------------------------------------
 
 
 def _head(tour: Tour, title: str, says: str) -> None:
@@ -154,7 +154,7 @@ def _head(tour: Tour, title: str, says: str) -> None:
 
 
 def _type(tour: Tour, *arguments: str, expected: int = 0) -> None:
-    """Show a command and run it, exactly as typed."""
+    """Show a command, and run it exactly as shown."""
     shown = [word.replace(f"{tour.scene.folder}/", "") for word in arguments]
     click.echo(f"$ watchkeeper {shlex.join(shown)}")
     sys.stdout.flush()
@@ -190,7 +190,7 @@ def _second_trains(run: Run) -> bool:
 
 
 def _is_checked(run: Run) -> bool:
-    """Say whether whoever holds the watch has looked already: before, status calls it stale."""
+    """Return whether the watch's holder has checked the run. Before that, status calls it stale."""
     return run.last_check is not None and run.last_check.event.token == run.watch.token
 
 
@@ -199,7 +199,7 @@ def _wait(tour: Tour, what: str, holds: Callable[[Run], bool]) -> None:
     backoff = clock.ExponentialBackoff(maximum=timedelta(milliseconds=200))
 
     def settled() -> bool:
-        # A question is never part of the tour: waiting on would only hide it.
+        # The tour never expects a question, and waiting longer would only hide one.
         return holds(_run(tour)) or bool(_run(tour).questions)
 
     backoff.wait_until(settled, STEP_LIMIT)
@@ -207,7 +207,7 @@ def _wait(tour: Tour, what: str, holds: Callable[[Run], bool]) -> None:
         raise Leave(f"{what}: it did not come; see `status` and {tour.session.home.watch_log}", 1)
 
 
-# --- The watch in a process of its own ----------------------------------------------------------
+# --- The watch in a separate process ------------------------------------------------------------
 
 
 def _start_watch(tour: Tour, *arguments: str) -> None:
@@ -236,7 +236,7 @@ def _stop_watch(tour: Tour) -> None:
 
 @contextmanager
 def _environment(**variables: str) -> Generator[None, None, None]:
-    """Set variables as a shell's `export` does, for the length of the tour."""
+    """Set environment variables during the tour, as a shell's `export` does."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -1,4 +1,4 @@
-"""`triage`: what broke, from the text of a log or from many texts in JSON lines."""
+"""`triage`: what broke, from one log or from many texts in JSON lines."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ from watchkeeper.domain.values.json_text import parse_json
 _DOOR = "watchkeeper triage"
 
 LINE_BYTES_MAX = 32 * 1024 * 1024
-"""A longer line of JSON is refused: give such a text as FILE, which is read piece by piece."""
+"""Longer lines of JSON are refused. Such a text can be given as FILE, which is read in pieces."""
 
 _INSTEAD = "give this text as FILE instead"
 
@@ -68,8 +68,8 @@ def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
     answered, and the exit code is 4.
     """
     if (log is None) == (lines is None):
-        told = "many texts by --jsonl FILE; --jsonl alone reads standard input"
-        raise Leave(f"give either a log FILE, or {told}", 4)
+        hint = "many texts by --jsonl FILE; --jsonl alone reads standard input"
+        raise Leave(f"give either a log FILE, or {hint}", 4)
     if lines is not None:
         leave_if(_answer_lines(lines))
         return
@@ -88,14 +88,14 @@ def triage(log: Path | None, lines: Path | None, as_json: bool) -> None:
 
 
 def _answer_lines(lines: Path) -> int:
-    """Answer each line; return how many could not be read."""
+    """Answer each line, and return the number of unreadable lines."""
     with ExitStack() as stack:
         source = opened(lines, stack, f"{_DOOR} --jsonl")
         return answer_each(source, LINE_BYTES_MAX, answering(KeysTold()), _INSTEAD)
 
 
 def answering(keys: KeysTold) -> Callable[[bytes], dict[str, Any]]:
-    """Return what answers a line."""
+    """Return a function that answers a line."""
     return partial(_answer, keys=keys)
 
 
@@ -108,15 +108,15 @@ def _answer(line: bytes, keys: KeysTold) -> dict[str, Any]:
         field = ".".join(str(part) for part in first["loc"]) or "the line"
         shown = f"{first['input']!r}"[:_SHOWN_MAX] + ": "
         if first["type"] == "value_error":
-            shown = ""  # It names the value itself.
+            shown = ""  # The message already names the value.
         problem = first["msg"].removeprefix("Value error, ")
-        told = f"{field}: {shown}{problem}; see `watchkeeper triage --help`"
-        raise BadLine(told) from error
+        reason = f"{field}: {shown}{problem}; see `watchkeeper triage --help`"
+        raise BadLine(reason) from error
     except ValueError as error:
-        # Besides what is no JSON: a number of more digits than Python reads.
+        # Not JSON, or a number with more digits than Python reads.
         shown = line[:_SHOWN_MAX].decode("utf-8", "replace").strip()
-        told = f'{shown!r} is no JSON ({error}); expected {{"id": ..., "text": ...}}'
-        raise BadLine(told) from error
+        reason = f'{shown!r} is no JSON ({error}); expected {{"id": ..., "text": ...}}'
+        raise BadLine(reason) from error
     if asked.context is not None:
         refuse_booleans(held["context"], asked.context, "context")
     keys.look(held)

@@ -1,4 +1,4 @@
-"""The kept views of an open home: kept level while a watch runs, and opened for commands."""
+"""The views of an open home: updated during a watch, read by commands."""
 
 import logging
 import os
@@ -19,15 +19,16 @@ from watchkeeper.services.views.worker import tailing
 _LOG = logging.getLogger(__name__)
 
 HOLDER = f"command {os.getpid()}"
-"""Who holds the lease of what a command builds."""
+"""Lease holder of the views that a command builds."""
 
 
 @contextmanager
 def viewed(session: Session) -> Generator[None, None, None]:
-    """Keep the views of a home level with its ledger for the length of a block.
+    """Keep the views of a home up to date with its ledger during a block.
 
-    The caller stands watch, so no other process of the home does. Views are disposable: that they
-    cannot be opened is told, by `status` and `doctor` too, and keeps nobody from watching.
+    The caller holds the watch lock, so no other process of the home does the same. Views are
+    disposable. If they cannot be opened, log it and watch without them. `status` and `doctor`
+    report it too.
     """
     try:
         views = views_of(session)
@@ -37,7 +38,7 @@ def viewed(session: Session) -> Generator[None, None, None]:
         return
     with views:
         for gone in views.beats():
-            # Of watches that were killed: one process stands watch over a home.
+            # These are from killed watches, because only one process watches a home.
             views.left(gone.holder)
         with tailing(session.ledger.store, views, PROJECTIONS, f"watch {os.getpid()}"):
             yield
@@ -47,17 +48,17 @@ def views_of(session: Session) -> ViewsFile:
     """Open the views of a home.
 
     Raises:
-        ViewsFailure: They could not be opened.
+        ViewsFailure: The views could not be opened.
     """
     return ViewsFile(session.home.path / FILE)
 
 
 @contextmanager
 def views_to_read(session: Session) -> Generator[ViewsFile, None, None]:
-    """Give the views of a home, or a copy of a home's at rest; the ledger is only read.
+    """Yield the views of a home, or a copy if the home is read-only.
 
     Raises:
-        ViewsFailure: They could not be opened or copied.
+        ViewsFailure: The views could not be opened or copied.
     """
     where = readable(session.home.path, at_rest=session.at_rest)
     with where as folder, ViewsFile(folder / FILE) as views:
@@ -65,7 +66,7 @@ def views_to_read(session: Session) -> Generator[ViewsFile, None, None]:
 
 
 def lags_of(session: Session, folder: Path) -> list[Lag]:
-    """Return how far each view in a folder is from an open home's ledger, whatever its store."""
+    """Return the lag of each view in a folder behind an open home's ledger, for any store."""
     store = session.ledger.store
 
     def recorded_at(position: int) -> datetime | None:

@@ -1,4 +1,4 @@
-"""`watch`: the loop that stands watch."""
+"""`watch`: the watch loop."""
 
 import logging
 import signal
@@ -55,7 +55,7 @@ from watchkeeper.projections.figures import count
 from watchkeeper.services.watch.loop import Watcher
 
 BUILT_IN = "watchkeeper"
-"""Under whose name the loop holds a watch, unless somebody else's is given."""
+"""Default name under which the loop holds a watch."""
 
 
 @click.command()
@@ -109,7 +109,7 @@ def watch(
         except HomeInUse as error:
             if not (error.is_watch and runs and holder != BUILT_IN):
                 raise
-            say(as_json, *_taken_beside(session, runs, holder, force, who(session.home, principal)))
+            say(as_json, *_take_over(session, runs, holder, force, who(session.home, principal)))
             return
         log_to(session)
         if not as_json:
@@ -122,7 +122,7 @@ def watch(
         services = replace(session.services, reader=reader)
         watcher = Watcher(services, held_by, session.home, frozenset(runs), forced_by)
         if not as_json:
-            stack.enter_context(narrated(session, _tell))
+            stack.enter_context(narrated(session, _print_event))
         stack.enter_context(viewed(session))
         stack.enter_context(published(session, targets))
         stack.enter_context(listening(session, sources))
@@ -134,15 +134,15 @@ def _ended(session: Session, runs: tuple[str, ...]) -> tuple[dict[str, Any], str
     try:
         slugs = [slug for slug in session.ledger.slugs() if _is_watched(session, slug, runs)]
     except StoreAway:
-        # Told already: the watch ended while it waited for the ledger.
+        # Already reported: the watch ended while it waited for the ledger.
         return {"watched": None}, "the watch has ended; the ledger is away"
     return {"watched": slugs}, f"the watch over {count(len(slugs), 'run')} has ended"
 
 
-def _taken_beside(
+def _take_over(
     session: Session, runs: tuple[str, ...], holder: str, force: bool, actor: Actor
 ) -> tuple[dict[str, Any], str]:
-    """Take runs in somebody's name while a watch runs here, which goes on to look at them."""
+    """Transfer runs to a holder while a watch runs here, which continues to check them."""
     here = holder_of(session.home, holder)
     for slug in runs:
         command = TakeWatch(now=clock.now(), actor=actor, holder=here, same_home=False, force=force)
@@ -152,13 +152,13 @@ def _taken_beside(
     return {"taken": list(runs), "holder": holder}, text
 
 
-def _tell(slug: str, line: str, is_check: bool) -> None:
+def _print_event(slug: str, line: str, is_check: bool) -> None:
     del is_check
     click.echo(f"{clock.now():%H:%M:%S} UTC  {slug}  {line}")
 
 
 def _is_watched(session: Session, slug: str, named: tuple[str, ...]) -> bool:
-    """Say whether the watch looks at a run: it can be read, and was named or declined no watch."""
+    """Return whether the watch checks a run: it is readable, and was named or did not decline."""
     run = session.ledger.run(slug)
     if not isinstance(run, Run):
         return False
@@ -166,7 +166,7 @@ def _is_watched(session: Session, slug: str, named: tuple[str, ...]) -> bool:
 
 
 def idle(runs: dict[str, Run]) -> bool:
-    """Say whether nothing moves any more without a person."""
+    """Return whether nothing more happens without a person."""
     return all(_rests(run) for run in runs.values())
 
 
@@ -191,7 +191,7 @@ def told_to_stop() -> Generator[threading.Event, None, None]:
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
-            # Not the end of the process at once: whoever started others still has to end them.
+            # The process must not end at once: it still has to end the processes that it started.
             signal.default_int_handler(number, frame)
         stop.set()
 
@@ -206,22 +206,22 @@ def told_to_stop() -> Generator[threading.Event, None, None]:
 
 
 class _WatchLog(logging.FileHandler):
-    """A log whose own failure, such as a full disk, is told once and ends nothing."""
+    """A log file whose own failure, such as a full disk, is reported once and ends nothing."""
 
-    _told = False
+    _warned = False
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - Logging's name.
-        """Tell that the log cannot be written, instead of the library's traceback."""
+        """Report that the log cannot be written, instead of the library's traceback."""
         del record
-        if self._told:
+        if self._warned:
             return
-        self._told = True
+        self._warned = True
         says = f"{self.baseFilename} cannot be written ({sys.exception()}): the watch goes on"
         click.echo(f"{says} without it; look for free disk space", err=True)
 
 
-class _Told(logging.Handler):
-    """Says at the terminal, too, what whoever looks at a silent watch has to know."""
+class _TerminalHandler(logging.Handler):
+    """Also prints at the terminal why a watch is silent."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record."""
@@ -229,7 +229,7 @@ class _Told(logging.Handler):
 
 
 class _CleanFormatter(logging.Formatter):
-    """Takes out the secrets that words of the outside, or a traceback, may repeat."""
+    """Removes secrets, which outside messages or tracebacks may contain."""
 
     def __init__(self, scrubber: Scrubber) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -241,12 +241,12 @@ class _CleanFormatter(logging.Formatter):
 
 
 def log_to(session: Session) -> None:
-    """Write what the watch has to say to its operators beside the ledger."""
+    """Write the watch's messages for operators to a file next to the ledger."""
     handler = _WatchLog(session.home.watch_log)
     handler.setFormatter(_CleanFormatter(session.ledger.scrubber))
-    told = _Told()
-    told.setFormatter(_CleanFormatter(session.ledger.scrubber))
-    logging.getLogger("watchkeeper.services.ledger.store_outage").addHandler(told)
+    terminal = _TerminalHandler()
+    terminal.setFormatter(_CleanFormatter(session.ledger.scrubber))
+    logging.getLogger("watchkeeper.services.ledger.store_outage").addHandler(terminal)
     root = logging.getLogger("watchkeeper")
     root.addHandler(handler)
     root.setLevel(logging.INFO)

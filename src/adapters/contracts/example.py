@@ -1,4 +1,4 @@
-"""The commented contract that `watchkeeper contract new` writes, for each lane."""
+"""The commented contract that `watchkeeper contract new` writes, by lane."""
 
 from dataclasses import asdict
 from datetime import timedelta
@@ -9,7 +9,7 @@ from watchkeeper.domain.values.contract.lane_policy import LANE_POLICIES
 from watchkeeper.domain.values.contract.live_limits import LANE_LIVE
 
 FILL_IN = "FILL_IN"
-"""Stands where only the person who launches knows what belongs there."""
+"""Mark for a value that only the person who launches knows."""
 
 _ABOUT = {
     Lane.HERO: "expensive: everything is stated, nothing is inferred, and it seals itself",
@@ -225,14 +225,14 @@ policy:
 
 
 def _short(value: object) -> str:
-    """Write a limit as a contract has it."""
+    """Return a limit in the form of a contract."""
     if isinstance(value, timedelta):
         return f"{value.total_seconds() / 60:g}m"
     return f"{value}"
 
 
 def example_contract(lane: Lane) -> str:
-    """Return a contract with marked places, which is complete once these are filled in."""
+    """Return a contract with marked places, which is complete after these are filled in."""
     return _TEXT.format(
         fill=FILL_IN,
         lane=lane.value,

@@ -1,4 +1,4 @@
-"""Contract files: read with all their mistakes named at once, and written with comments."""
+"""Contract files: reading with all mistakes at once, writing with comments."""
 
 import json
 import os
@@ -82,7 +82,7 @@ _PLACES: tuple[KeyPath, ...] = (
     ("checkpoints", "root"),
     ("logbook", "remote"),
 )
-"""Keys that hold a path or a URL; a relative path means one beside the contract file."""
+"""Keys that hold a path or a URL. A relative path starts at the contract file's folder."""
 
 _REMOTES = frozenset({("code", "remote"), ("logbook", "remote")})
 
@@ -93,30 +93,30 @@ _SCP_LIKE = re.compile(r"[^/]+:")
 _REMOTE_NAME = re.compile(r"[\w-]+")
 
 _PLAIN_TEXT = re.compile(r"[A-Za-z/][A-Za-z0-9 _./@+-]*(?::[A-Za-z0-9_./@+-]+)*")
-"""Text that YAML reads back as itself without quotes, a URL included."""
+"""Text that YAML reads back unchanged without quotes, including URLs."""
 
 _RESERVED = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-"""Words that some version of YAML reads as something else than text."""
+"""Words that some version of YAML does not read as text."""
 
 
 _Dumped: TypeAlias = (
     "str | int | float | timedelta | tuple[_Dumped, ...] | dict[str, _Dumped] | None"
 )
-"""What a contract is made of when it is taken apart."""
+"""Values of a contract that is dumped into plain data."""
 
 
 def read_contract(path: Path) -> Contract:
     """Read a contract from a file of YAML 1.2 or TOML.
 
-    A command in one line is split like a shell does. `~` is the home folder, and relative local
+    A command in one line is split as a shell does. `~` is the home folder, and relative local
     paths are resolved against the folder of the contract file; URLs stay as they are, and so does
     a `working_dir` on Ray, which is a path on the cluster.
 
     Args:
-        path: The file; its suffix says what it is.
+        path: The file. Its suffix gives the format.
 
     Raises:
-        BadInput: Everything that is wrong with it or left open, in the order of the lines.
+        BadInput: All errors and unfilled places, in the order of the lines.
     """
     file = str(path)
     parse = _PARSERS.get(path.suffix.lower())
@@ -148,7 +148,7 @@ def read_contract(path: Path) -> Contract:
 def contract_to_yaml(contract: Contract) -> str:
     """Write a contract as a commented file that `read_contract` reads back as equal.
 
-    What equals its default is left out. The same contract always gives the same text.
+    Defaults are left out. The same contract always gives the same text.
 
     Returns:
         The file's text, with a trailing newline.
@@ -162,7 +162,7 @@ def contract_to_yaml(contract: Contract) -> str:
 
 
 def _refused_names(made: Contract, document: Document) -> list[Problem]:
-    """Return names that git refuses: an older ledger may hold them, a new contract may not."""
+    """Return problems for names that git refuses. Older ledgers may hold such names."""
     path = logbook_path_of(made)
     markdown = "" if path.endswith(".md") else "expected a file that ends in .md"
     found = {
@@ -194,11 +194,11 @@ def _prepared(document: Document, folder: Path) -> Document:
         if path == ("orchestrator", "address") and around.get("kind") != "local":
             continue
         if path == ("working_dir",) and value_at(made, ("orchestrator", "kind")) == "ray":
-            continue  # A folder of this machine says nothing of the cluster's.
+            continue  # A folder on this machine says nothing about the cluster.
         outcome = _split(value) if path == ("command",) else _placed(path, value, folder)
         if isinstance(outcome, _Wrong):
             problem = problem_at(document, path, outcome.expected, outcome.next_step)
-            # Any word of a command can be a secret, and words can't be told apart here.
+            # Any word of a command can be a secret, and nothing here shows which.
             problems.append(replace(problem, value=None) if path == ("command",) else problem)
             refused.add(path)
             continue
@@ -221,7 +221,7 @@ def _split(text: str) -> list[Plain] | _Wrong:
 
 
 def _placed(path: KeyPath, text: str, folder: Path) -> str | _Wrong:
-    """Return a place as it is meant: a URL as it is, a local path as an absolute one."""
+    """Return a URL unchanged, and a local path as an absolute path."""
     place = text.strip()
     if not place or _URL.match(place):
         return text
@@ -237,7 +237,7 @@ def _placed(path: KeyPath, text: str, folder: Path) -> str | _Wrong:
     expanded = os.path.expanduser(place)
     if expanded.startswith("~"):
         return _Wrong("expected a path; there is no home folder of that name", "write it in full")
-    # A join with an absolute path is that path; it stays exactly as it was written.
+    # A join with an absolute path returns that path, exactly as written.
     return expanded if os.path.isabs(expanded) else os.path.normpath(folder / expanded)
 
 
@@ -263,7 +263,7 @@ def _entry(key: str, value: _Dumped, indent: str) -> list[str]:
 
 
 def _duration(duration: timedelta) -> str:
-    """Write a duration in the form that contracts have, exact to the microsecond."""
+    """Return a duration in the form of a contract, exact to the microsecond."""
     hours, seconds = divmod(duration.seconds, 3600)
     minutes, seconds = divmod(seconds, 60)
     exact = f"{seconds}.{duration.microseconds:06}".rstrip("0").rstrip(".")
@@ -272,7 +272,7 @@ def _duration(duration: timedelta) -> str:
 
 
 def _text(text: str) -> str:
-    """Write text for YAML: plain where every reader takes it as text, else in double quotes."""
+    """Return text for YAML: plain if every reader takes it as text, else in double quotes."""
     if _PLAIN_TEXT.fullmatch(text) and text == text.strip() and text.lower() not in _RESERVED:
         return text
     return '"' + "".join(_escaped(character) for character in text) + '"'

@@ -1,4 +1,4 @@
-"""What each key of a contract holds, in words, with an example: errors and comments teach by it."""
+"""The meaning of each contract key, with an example, for errors and comments."""
 
 from collections.abc import Mapping
 
@@ -181,7 +181,7 @@ CONTRACT: Mapping[str, Field] = {
         "a glob of a file that cannot change the training", '"src/mylib/model_card.py"'
     ),
 }
-"""By key; `*` stands for any one name or index. A section is known by the keys below it."""
+"""Fields by key, where `*` is any one name or index. Sections follow from their keys."""
 
 COMMENTS: Mapping[str, str] = {
     "run": "What this run is for, and whom to ask.",
@@ -210,4 +210,4 @@ COMMENTS: Mapping[str, str] = {
     "hosts": "What each machine must have.",
     "recover": "What recovery may do, and which code cannot change the training.",
 }
-"""The comment above a key or section in a contract that is written by us."""
+"""The comment above each key or section in a contract that we write."""

@@ -1,4 +1,4 @@
-"""The JSON Schema of contract files, so that an editor completes and explains them."""
+"""The JSON Schema of contract files, for completion and help in editors."""
 
 import re
 from inspect import cleandoc
@@ -14,7 +14,7 @@ DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?[dhms])+$"
 
 
 def contract_schema() -> dict[str, Any]:
-    """Return the schema, with what the docstrings say and an example for each key."""
+    """Return the schema, with descriptions from the docstrings and an example for each key."""
     schema = Contract.model_json_schema()
     _describe(Contract, schema, schema.get("$defs", {}), "")
     # People may write a command as one line of shell words.
@@ -32,7 +32,7 @@ def contract_schema() -> dict[str, Any]:
 def _describe(
     model: type[BaseModel], schema: dict[str, Any], parts: dict[str, Any], prefix: str
 ) -> None:
-    told = meanings(model)
+    descriptions = meanings(model)
     schema["description"] = cleandoc(model.__doc__ or "").partition("\n")[0]
     for name, field in model.model_fields.items():
         key = f"{prefix}{name}"
@@ -41,7 +41,7 @@ def _describe(
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             _describe(inner, parts[inner.__name__], parts, f"{key}.")
         guide = CONTRACT.get(key)
-        said = told.get(name, "")
+        said = descriptions.get(name, "")
         if guide is not None:
             said = f"{said} Expected: {guide.what}, for example {guide.example}.".strip()
         if said:
@@ -50,7 +50,7 @@ def _describe(
 
 
 def _as_written(property_: dict[str, Any]) -> None:
-    """Say of a duration how it is written; a default in ISO 8601 would not be read back."""
+    """Describe the form of a duration, and drop its ISO 8601 default, which we could not read."""
     choices = [property_, *property_.get("anyOf", [])]
     for choice in choices:
         if choice.get("format") == "duration":
@@ -60,7 +60,7 @@ def _as_written(property_: dict[str, Any]) -> None:
 
 
 def meanings(model: type[BaseModel]) -> dict[str, str]:
-    """Return what a model's docstring says of each of its fields."""
+    """Return the description of each field from a model's docstring."""
     text = cleandoc(model.__doc__ or "")
     _, _, attributes = text.partition("Attributes:\n")
     found: dict[str, str] = {}

@@ -1,1 +1,1 @@
-"""What the demo needs: a small real training script and a fault that strikes from outside."""
+"""What the demo needs: a real training script, and faults from outside."""

@@ -1,7 +1,8 @@
-"""`python -m watchkeeper.adapters.demo.bucket`: stands for a bucket that notifies of its objects.
+"""A stand-in for a bucket that sends notifications about its objects.
 
-It follows a folder of checkpoints, and publishes what Cloud Storage would publish of a bucket with
-the same objects: OBJECT_FINALIZE for each that is written, OBJECT_DELETE for each that is gone.
+Run it as `python -m watchkeeper.adapters.demo.bucket`. It follows a folder of checkpoints, and
+publishes the notifications of a Cloud Storage bucket with the same objects: OBJECT_FINALIZE for
+each new or changed object, and OBJECT_DELETE for each deleted object.
 """
 
 import argparse
@@ -24,12 +25,12 @@ PUBLISH_LIMIT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """One object as the folder has it.
+    """An object, as found in the folder.
 
     Attributes:
         name: Its name in the bucket.
-        generation: Grows with each writing: nanoseconds of its last change.
-        size: Bytes.
+        generation: Time of the last change in nanoseconds. It grows with each write.
+        size: Size in bytes.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Object:
 
 
 def look(folder: Path, prefix: str) -> dict[str, Object]:
-    """Return what lies in a folder now, by name; what is being renamed or removed is left out."""
+    """Return a folder's objects by name. Objects that are being renamed or removed are left out."""
     return {found.name: found for found in _objects(folder, prefix)}
 
 
@@ -47,7 +48,7 @@ def _objects(folder: Path, prefix: str) -> Iterator[Object]:
         try:
             seen = path.stat()
         except FileNotFoundError:
-            continue  # Removed in between.
+            continue  # Removed after the listing.
         if path.is_dir() or path.name.startswith("."):
             continue
         name = f"{prefix}/{path.relative_to(folder).as_posix()}"
@@ -55,11 +56,11 @@ def _objects(folder: Path, prefix: str) -> Iterator[Object]:
 
 
 def changes(before: Mapping[str, Object], now: Mapping[str, Object]) -> list[tuple[str, Object]]:
-    """Return what a bucket would tell between two looks, as event types with their objects."""
+    """Return a bucket's notifications between two listings, as event types with their objects."""
     gone = [("OBJECT_DELETE", one) for name, one in before.items() if name not in now]
     new = [("OBJECT_FINALIZE", one) for name, one in now.items() if before.get(name) != one]
-    # The commit object is written last, and told last.
-    new.sort(key=lambda told: told[1].name.endswith("/metadata.json"))
+    # The commit object is written last, so its notification comes last.
+    new.sort(key=lambda change: change[1].name.endswith("/metadata.json"))
     return gone + new
 
 
@@ -95,15 +96,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--prefix", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--parent-pid", required=True, type=int)
-    told = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     client: Any = pubsub_v1.PublisherClient()
-    known = look(told.folder, told.prefix)
-    while os.getppid() == told.parent_pid:
-        now = look(told.folder, told.prefix)
+    known = look(options.folder, options.prefix)
+    while os.getppid() == options.parent_pid:
+        now = look(options.folder, options.prefix)
         sent = [
-            client.publish(told.topic, data, **attributes)
+            client.publish(options.topic, data, **attributes)
             for event, one in changes(known, now)
-            for data, attributes in [message(told.bucket, event, one)]
+            for data, attributes in [message(options.bucket, event, one)]
         ]
         for future in sent:
             future.result(timeout=PUBLISH_LIMIT_S)

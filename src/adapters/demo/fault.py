@@ -1,8 +1,8 @@
-"""Kill the demo's training from outside, in the middle of writing a checkpoint.
+"""Kills the demo's training from outside, while it writes a checkpoint.
 
-Run as `python -m watchkeeper.adapters.demo.fault`. It is a process of its own that shares nothing
-with the watch: it looks at the output folder and at the machine's list of processes, and what it
-did stands in a log of its own. The training script knows nothing of it.
+Run it as `python -m watchkeeper.adapters.demo.fault`. It is a separate process that shares nothing
+with the watch. It reads the output folder and the machine's list of processes, and writes its acts
+to its own log. The training script does not know about it.
 """
 
 import argparse
@@ -21,11 +21,11 @@ from watchkeeper import clock
 
 SCRIPT = "train_lm.py"
 POLL = timedelta(milliseconds=5)
-"""Writing one checkpoint takes about 0.4 s: the look must be much shorter than that."""
+"""Writing a checkpoint takes about 0.4 s, so the interval must be much shorter."""
 SCAN_EVERY = timedelta(milliseconds=500)
-"""Reading all processes of a busy machine takes tens of milliseconds, so it is done beforehand."""
+"""Reading all processes of a busy machine takes tens of milliseconds, so it is done in advance."""
 DEATH_LIMIT = timedelta(seconds=10)
-"""SIGKILL ends a process at once, unless the kernel itself holds it."""
+"""SIGKILL ends a process at once, unless the kernel blocks it."""
 
 _OPTIONS_WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 """Options of the Python interpreter whose value is the next argument."""
@@ -40,16 +40,16 @@ class GaveUpError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do.
+    """The planned kills.
 
     Attributes:
-        output_root: The run's output root; checkpoints lie in `checkpoints/step-N`.
+        output_root: The run's output root. Checkpoints lie in `checkpoints/step-N`.
         run_id: The training's `--run-id`.
-        step: The checkpoint in whose writing the training is killed.
-        kills: How often; each time another process, at the same step.
-        log: File that one JSON line is appended to for each kill.
-        timeout: How long to wait for all of it.
-        parent_pid: Process whose end ends this one; none for no such process.
+        step: The checkpoint during whose writing the training is killed.
+        kills: Number of kills, each of a new process at the same step.
+        log: File that gets one JSON line for each kill.
+        timeout: Time limit for all kills.
+        parent_pid: Process whose end also ends this one, or `None`.
     """
 
     output_root: Path
@@ -65,28 +65,28 @@ def strike(plan: Plan) -> None:
     """Kill the training as often as planned.
 
     Raises:
-        GaveUpError: The time is over, the parent has ended, or the checkpoint was completed.
+        GaveUpError: The time limit passed, the parent ended, or the checkpoint was completed.
     """
     folder = plan.output_root / "checkpoints" / f"step-{plan.step}"
     deadline = clock.Deadline.after(plan.timeout)
     parent = None if plan.parent_pid is None else _process(plan.parent_pid)
-    # What an earlier start left half written is no sign of a process that writes now.
+    # A partial checkpoint of an earlier start does not prove that a process writes now.
     left = _shards(folder)
     for _ in range(plan.kills):
         driver = _wait_for_writing(plan, folder, left, deadline, parent)
         _kill(driver)
-        # Looked at before the record, which tells others that the next may start.
+        # Read before the record is written, because the next start may follow the record.
         mid_write, left = not (folder / "metadata.json").exists(), _shards(folder)
         killed = {"pid": driver.pid, "step": plan.step, "signal": int(signal.SIGKILL)}
         record(plan.log, {**killed, "mid_write": mid_write})
 
 
 def find_driver(run_id: str, output_root: Path) -> psutil.Process | None:
-    """Return the Python process that itself runs the training script for a run, if there is one.
+    """Return the Python process that runs the training script of a run, if there is one.
 
-    Shells and supervisors carry the script in their command lines too, but do not run it. Of
-    several that do, the youngest is the one that was started by the others. The output root must
-    fit as well: a run of the same id elsewhere on the machine is somebody else's.
+    Shells and supervisors name the script in their command lines too, but do not run it. If
+    several processes run it, the youngest was started by the others. The output root must also
+    match, because another run on the machine may have the same id.
     """
     found = [
         process
@@ -111,7 +111,7 @@ def _runs_script(command: Sequence[str], run_id: str, output_root: Path) -> bool
             return False
     if Path(script).name != SCRIPT:
         return False
-    # Both `--name value` and `--name=value` are read.
+    # Accept both `--name value` and `--name=value`.
     words = [word for argument in rest for word in argument.split("=", 1)]
     said = dict(pairwise(words))
     root = local_path(said.get("--output-root", ""))
@@ -119,7 +119,7 @@ def _runs_script(command: Sequence[str], run_id: str, output_root: Path) -> bool
 
 
 def local_path(text: str) -> Path:
-    """Read a local path or `file://` URL."""
+    """Return the path of a local path or `file://` URL."""
     return Path(text.removeprefix("file://"))
 
 
@@ -135,7 +135,7 @@ def _wait_for_writing(
     while True:
         if driver is not None and not _lives(driver):
             driver = None
-        # What is being written can't wait for the next look at the processes.
+        # The write may end before the next look at the processes.
         writing = _writing(folder, left)
         if scanned.expired() or (writing and driver is None):
             driver = find_driver(plan.run_id, plan.output_root)
@@ -162,7 +162,7 @@ def _shards(folder: Path) -> Shards:
         try:
             status = path.stat()
         except FileNotFoundError:
-            # Removed between the listing and the look: a new start clears the folder first.
+            # Removed after the listing, because a new start clears the folder first.
             continue
         found.add((path.name, status.st_ino, status.st_mtime_ns))
     return frozenset(found)
@@ -177,7 +177,7 @@ def _kill(driver: psutil.Process) -> None:
 
 
 def _lives(process: psutil.Process) -> bool:
-    """Say whether a process still runs; one that only waits to be reaped does not."""
+    """Return whether a process still runs. A zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -192,17 +192,16 @@ def _process(pid: int) -> psutil.Process:
 
 
 def record(log: Path, row: Mapping[str, str | int]) -> None:
-    """Add to a log what was done, and when; it stays there whatever becomes of this process.
+    """Append an act and its time to a log. The line outlives this process.
 
-    The disk is not waited for: on a busy one that takes seconds, and the next start may be
-    writing by then.
+    There is no fsync. On a busy disk it takes seconds, and the next start may write by then.
     """
     with log.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"at": clock.now().isoformat(), **row}) + "\n")
 
 
 def parse(arguments: Sequence[str]) -> Plan:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m watchkeeper.adapters.demo.fault",
         description="Kill the demo's training in the middle of writing a checkpoint.",
@@ -233,7 +232,7 @@ def parse(arguments: Sequence[str]) -> Plan:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command line; 0 after all kills, 1 when it gave up, with the reason on stderr."""
+    """Run the command line. Return 0 after all kills, or 1 with the reason on stderr."""
     try:
         strike(parse(arguments))
     except GaveUpError as error:

@@ -1,8 +1,9 @@
-"""Harm the demo's training from outside without ending it, so that a live run goes wrong.
+"""Harms the demo's training from outside without ending it.
 
-Run as `python -m watchkeeper.adapters.demo.live_fault`. It is a process of its own that shares
-nothing with the watch: it looks at the output folder and at the machine's list of processes, and
-what it did stands in a log of its own. The training script knows nothing of it.
+The live run goes wrong, but does not end. Run it as
+`python -m watchkeeper.adapters.demo.live_fault`. It is a separate process that shares nothing with
+the watch. It reads the output folder and the machine's list of processes, and writes its acts to
+its own log. The training script does not know about it.
 """
 
 import argparse
@@ -25,25 +26,25 @@ from watchkeeper.adapters.demo.fault import GaveUpError, find_driver, local_path
 POLL = timedelta(milliseconds=10)
 
 STOPPED, WENT_ON = timedelta(milliseconds=75), timedelta(milliseconds=25)
-"""A slow machine: of each tenth of a second the training gets a quarter."""
+"""A slow machine: the training runs for a quarter of each tenth of a second."""
 
 _PATTERN = 64
-"""Weights by which the model is found in memory, and that are overwritten."""
+"""Number of weights that identify the model in memory and are overwritten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do.
+    """The planned harm.
 
     Attributes:
         kind: One of `KINDS`.
-        output_root: The run's output root; checkpoints lie in `checkpoints/step-N`.
+        output_root: The run's output root. Checkpoints lie in `checkpoints/step-N`.
         metrics: The tracker's file of JSON lines.
         run_id: The training's `--run-id`.
-        step: The checkpoint with which the harm begins.
-        log: File that one JSON line is appended to.
+        step: The checkpoint at which the harm begins.
+        log: File that gets one JSON line.
         deadline: When to give up.
-        parent: Process whose end ends this one.
+        parent: Process whose end also ends this one.
     """
 
     kind: str
@@ -57,7 +58,7 @@ class Plan:
 
 
 def harm(plan: Plan) -> None:
-    """Do harm from the planned step on, until the parent ends or this process is told to end.
+    """Do harm from the planned step on, until the parent ends or a signal ends this process.
 
     Raises:
         GaveUpError: The training was not found, or never wrote the checkpoint.
@@ -69,7 +70,7 @@ def harm(plan: Plan) -> None:
 
 
 def _hang(plan: Plan) -> None:
-    """Stop the process as a hung kernel call would: it lives, and does nothing."""
+    """Stop the process, like a hung kernel call: it lives, but does nothing."""
     _wait_for(plan, lambda: _is_complete(plan, plan.step))
     driver = _driver(plan)
     _record(plan, driver.pid)
@@ -77,13 +78,13 @@ def _hang(plan: Plan) -> None:
         driver.suspend()
         _wait_for_the_end(plan)
     finally:
-        # Told to end, it must be able to.
+        # A stopped training could not react to a later SIGTERM.
         with suppress(psutil.NoSuchProcess):
             driver.resume()
 
 
 def _slow(plan: Plan) -> None:
-    """Let the process run a part of the time only, as a sick machine would."""
+    """Let the process run only part of the time, like a slow machine."""
     _wait_for(plan, lambda: _is_complete(plan, plan.step))
     driver = _driver(plan)
     _record(plan, driver.pid)
@@ -101,9 +102,9 @@ def _slow(plan: Plan) -> None:
 
 
 def _nan(plan: Plan) -> None:
-    """Overwrite weights in the process's memory with NaN, as a broken memory chip would."""
+    """Overwrite weights in the process's memory with NaN, like a broken memory chip."""
     first, second = (_folder(plan, plan.step) / f"shard-{n}.npy" for n in (0, 1))
-    # While it writes a checkpoint, memory holds what the file holds.
+    # While it writes a checkpoint, the memory has the same weights as the file.
     _wait_for(plan, lambda: second.exists() or _is_complete(plan, plan.step))
     driver = _driver(plan)
     driver.suspend()
@@ -119,7 +120,7 @@ def _nan(plan: Plan) -> None:
 
 
 def _overwrite(pid: int, pattern: bytes) -> int:
-    """Overwrite each place in a process's memory that holds a pattern; return how many."""
+    """Overwrite each match of a pattern in a process's memory, and return their number."""
     nothing = np.full(_PATTERN, np.nan).tobytes()
     places = 0
     try:
@@ -143,7 +144,7 @@ def _overwrite(pid: int, pattern: bytes) -> int:
 
 
 def _writable(pid: int) -> Iterator[tuple[int, int]]:
-    """Yield the writable regions of a process's memory that belong to no file."""
+    """Yield the writable memory regions of a process that belong to no file."""
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         span, rights, _, _, inode, *_ = line.split()
         if rights.startswith("rw") and inode == "0":
@@ -152,7 +153,7 @@ def _writable(pid: int) -> Iterator[tuple[int, int]]:
 
 
 def _wrong_tracker(plan: Plan) -> None:
-    """Log to the same place under another identity, as a stale copy of the job would."""
+    """Log to the same place under another identity, like a stale copy of the job."""
     _wait_for(plan, lambda: _is_complete(plan, plan.step))
     driver = _driver(plan)
     at = clock.now().replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
@@ -164,7 +165,7 @@ def _wrong_tracker(plan: Plan) -> None:
 
 
 def _no_checkpoint(plan: Plan) -> None:
-    """Delete the metadata of each later checkpoint at once, as a clean-up that went wild would."""
+    """Delete the metadata of each later checkpoint at once, like a faulty clean-up job."""
     _wait_for(plan, lambda: _is_complete(plan, plan.step))
     driver = _driver(plan)
     _record(plan, driver.pid)
@@ -184,7 +185,7 @@ KINDS: Mapping[str, Callable[[Plan], None]] = MappingProxyType(
         "no-checkpoint": _no_checkpoint,
     }
 )
-"""What can be done to a training that goes on."""
+"""Kinds of harm to a training that goes on."""
 
 
 # --- Looking -------------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ def _record(plan: Plan, pid: int, **more: int) -> None:
 
 
 def parse(arguments: Sequence[str]) -> Plan:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m watchkeeper.adapters.demo.live_fault",
         description="Harm the demo's training without ending it.",
@@ -254,8 +255,8 @@ def parse(arguments: Sequence[str]) -> Plan:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command line; 0 when told to end after the harm, 1 when it gave up."""
-    # Told to end, it undoes what would keep the training from ending.
+    """Run the command line. Return 0 if a signal ended it after the harm, or 1 if it gave up."""
+    # On SIGTERM it undoes the harm that would keep the training from ending.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(0 if number else 1))
     try:
         harm(parse(arguments))

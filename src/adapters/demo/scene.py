@@ -1,4 +1,4 @@
-"""Sets the demo's scene: a git remote, real training code, a contract, and a fault from outside."""
+"""The demo's setup: git remote, training code, contract and outside faults."""
 
 import os
 import shutil
@@ -33,21 +33,21 @@ from watchkeeper.domain.values.contract.tracker import TrackerPart
 
 RUN = "demo-lm"
 WANDB_PROJECT = ("watchkeeper", "demo")
-"""Entity and project that the training names to W&B; offline nobody is asked about them."""
+"""W&B entity and project of the training. Offline nothing checks them."""
 
 TrackerChoice = Literal["jsonl", "wandb-offline", "wandb-stub"]
-"""Where the demo's run is tracked."""
+"""Trackers that the demo's run can use."""
 
 STEPS = 1500
 CHECKPOINT_EVERY = 100
 LIVE_STEPS = 20_000
-"""A training that is harmed and goes on is looked at for minutes, not until its end."""
+"""Steps of a harmed live training. It is watched for minutes, not until its end."""
 FAULT_STEP = 1100
-"""The kill comes while step-1100 is written: step-900 and step-1000 are both complete then, and
+"""The kill comes while step-1100 is written. Then step-900 and step-1000 are both complete, and
 only a numeric order finds the newer one."""
 
 LIVE_FAULT_STEP = 600
-"""From this checkpoint on a training is harmed that is left alive."""
+"""The checkpoint at which the harm to a live training begins."""
 
 LIVE_FAULTS: Mapping[str, str] = MappingProxyType(
     {
@@ -58,13 +58,13 @@ LIVE_FAULTS: Mapping[str, str] = MappingProxyType(
         "no-checkpoint": "H5",
     }
 )
-"""What is done to a training that goes on, and the detector that finds it."""
+"""Kinds of harm to a live training, with the detector that finds each."""
 
 _DETECT = DetectPart(throughput_cadences=3, warmup_steps=100, sustained_steps=20)
 _STEADY = DetectPart(throughput_cadences=48)
-"""Where nothing harms the training, some seconds of a busy machine are no collapse (H4)."""
+"""Limits without a fault, so that some seconds of a busy machine are no collapse (H4)."""
 _DISK = LivePart(disk_warn=0.02, disk_alert=0.01)
-"""A demo writes little, and the disk of whoever tries it is often fuller than a host's may be."""
+"""Disk limits. A demo writes little, and a user's disk may be fuller than a host's should be."""
 _LIVE = LivePart(
     disk_warn=_DISK.disk_warn,
     disk_alert=_DISK.disk_alert,
@@ -75,7 +75,7 @@ _LIVE = LivePart(
     checkpoint_slack=3,
     checkpoint_write=timedelta(seconds=6),
 )
-"""Limits for a run of minutes: those of the lanes are for days."""
+"""Limits for a run of minutes. The limits of the lanes are for days."""
 
 _ASSETS = Path(__file__).with_name("assets")
 _GIT_LIMIT_S = 60
@@ -90,7 +90,7 @@ _GIT_ENVIRONMENT = {
 }
 
 CADENCE = timedelta(seconds=3)
-"""Between checks of the demo's run; a real one is looked at every ten minutes or so."""
+"""Time between checks of the demo's run. A real run is checked about every ten minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ class Code:
     """Training code on a git remote.
 
     Attributes:
-        remote: A bare git repository that stands for the team's remote.
-        checkout: Where it is checked out; jobs start there.
+        remote: A bare git repository in the role of the team's remote.
+        checkout: Folder of the checkout, where jobs start.
         sha: The commit that is launched.
     """
 
@@ -110,13 +110,13 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where the demo's parts lie.
+    """Folders and files of the demo.
 
     Attributes:
-        folder: Everything but Ray's own files.
-        contract_file: What a user would write.
-        fault_log: The fault process's own record.
-        session: Folder of Ray's own files, where there is one to bridge.
+        folder: All files except Ray's own.
+        contract_file: The contract, as a user would write it.
+        fault_log: The fault process's own log.
+        session: Folder of Ray's own files, if a cluster is bridged.
     """
 
     folder: Path
@@ -129,11 +129,11 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """How a run is heard of by signals.
+    """Settings of a run whose watch receives signals.
 
     Attributes:
-        cadence: Between checks of a run that trains; longer than without signals.
-        roots: What else signals call the run's place.
+        cadence: Time between checks of a training run, longer than without signals.
+        roots: Other names of the run's place in signals.
         session: Folder of Ray's own files.
     """
 
@@ -143,7 +143,7 @@ class Heard:
 
 
 def push_code(folder: Path) -> Code:
-    """Make a bare remote below a folder and push the training code to it."""
+    """Create a bare remote below a folder, and push the training code to it."""
     folder.mkdir(parents=True, exist_ok=True)
     remote, code = folder / "remote.git", folder / "code"
     _git(folder, "init", "--quiet", "--bare", "--initial-branch=main", str(remote))
@@ -189,14 +189,14 @@ def set_scene(
     """Write a contract for the training code, as a user would.
 
     Args:
-        folder: Where contract, output and logs go.
+        folder: Folder for contract, output and logs.
         code: Training code on a remote.
         orchestrator: Where the jobs run.
         run: The run's slug.
-        tracker: Where the run is tracked; the JSON lines are written in any case.
+        tracker: Where the run is tracked. The JSON lines are always written.
         wandb_url: The server of `wandb-stub`.
-        heard: How the run is heard of, beside polls; none for polls alone.
-        harmed: The training will be harmed and left alive, so it is long and has tight limits.
+        heard: Signal settings, or `None` for polls only.
+        harmed: The training will be harmed but not killed, so it is long and has tight limits.
     """
     steps = LIVE_STEPS if harmed else STEPS
     folder.mkdir(parents=True, exist_ok=True)
@@ -274,12 +274,12 @@ def _tracker(chosen: TrackerChoice, run: str, metrics: Path, wandb_url: str) -> 
 
 
 def start_fault(scene: Scene, kills: int) -> "subprocess.Popen[bytes]":
-    """Start the process that kills the training; it shares nothing with the watch."""
+    """Start the process that kills the training. It shares nothing with the watch."""
     return _started(scene, "fault", "--step", str(FAULT_STEP), "--kills", str(kills))
 
 
 def start_live_fault(scene: Scene, kind: str) -> "subprocess.Popen[bytes]":
-    """Start the process that harms the training and leaves it alive; see `LIVE_FAULTS`."""
+    """Start the process that harms the training without killing it. See `LIVE_FAULTS`."""
     metrics = str(Path(scene.contract.output_root) / "metrics.jsonl")
     step = ("--step", str(LIVE_FAULT_STEP))
     return _started(scene, "live_fault", "--kind", kind, "--metrics", metrics, *step)

@@ -1,7 +1,7 @@
-"""True and false where a number or a duration stands: they would be read as 1 and 0.
+"""Refuses booleans where a number or a duration belongs.
 
-The models take what JSON's readers and writers make of a number, such as 5.0 or `"NaN"`, and with
-that also a boolean. So what was written is compared with what was made of it.
+They would be read as 1 and 0. The models accept the number forms of JSON readers and writers, such
+as 5.0 or `"NaN"`, and therefore also booleans. So this module compares input and parsed value.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,12 +19,12 @@ def refuse_booleans(written: object, made: object, place: str) -> None:
     """Refuse a document in which a boolean was read as a number or a duration.
 
     Args:
-        written: The document.
-        made: What it was made into.
-        place: Where it stands in the line, such as `observation`.
+        written: The document as written.
+        made: The parsed value.
+        place: Its place in the line, such as `observation`.
 
     Raises:
-        BadLine: There is one; the first `PROBLEMS_MAX` are told.
+        BadLine: There is such a boolean. The first `PROBLEMS_MAX` are reported.
     """
     found = list(islice(_places(written, made, place), PROBLEMS_MAX))
     if found:
@@ -45,7 +45,7 @@ def _places(written: object, made: object, place: str) -> Iterator[tuple[str, bo
                     yield from _places(part, whole[name], f"{place}.{name}")
         case list() if isinstance(made, Sequence):
             parts = cast("list[object]", written)
-            # A column holds ten thousand numbers: only what may hold a boolean is looked through.
+            # A column holds ten thousand numbers, so search only values that may hold a boolean.
             if {bool, dict, list}.isdisjoint(map(type, parts)):
                 return
             for number, (part, read) in enumerate(

@@ -1,4 +1,4 @@
-"""What numbers and times an observation from elsewhere may hold: what can be reckoned with."""
+"""Bounds for the numbers and times of an observation from elsewhere."""
 
 from datetime import UTC, datetime
 from typing import cast
@@ -8,36 +8,36 @@ from pydantic import BaseModel
 from watchkeeper.adapters.bad_input import BadLine, shown
 
 STEP_BELOW = 2**53
-"""JSON's readers keep whole numbers exactly only below it, and no run has as many steps."""
+"""Bound for steps. JSON readers keep integers exact only below it, and no run has more steps."""
 
 NUMBER_BELOW = 2**63
-"""Other whole numbers, such as bytes: what 64 bits hold."""
+"""Bound for other integers, such as bytes: the range of 64 bits."""
 
 FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 LAST = datetime(2200, 1, 1, tzinfo=UTC)
-"""Times before and after are mistakes: of a clock, or of a unit."""
+"""Range of times. Times outside come from a wrong clock or a wrong unit."""
 
 
 def check_time(value: datetime, place: str) -> None:
-    """Refuse a time that no run has.
+    """Refuse a time that no run can have.
 
     Raises:
-        BadLine: It is out of bounds; the problem names the place.
+        BadLine: The time is out of bounds. The problem names the place.
     """
     if not FIRST <= value < LAST:
-        told = "expected a time from 2000 to 2200, such as 2026-11-21T01:36:10Z"
-        raise BadLine(f"{place}: got {shown(value.isoformat())}, {told}")
+        expected = "expected a time from 2000 to 2200, such as 2026-11-21T01:36:10Z"
+        raise BadLine(f"{place}: got {shown(value.isoformat())}, {expected}")
 
 
 def check_bounds(value: object, place: str) -> None:
-    """Refuse an observation that holds a number or a time out of bounds, wherever it stands.
+    """Refuse an observation with a number or a time out of bounds at any place.
 
     Args:
         value: The observation, or a part of it.
-        place: Where it stands, such as `observation.tracker.step`.
+        place: The value's place, such as `observation.tracker.step`.
 
     Raises:
-        BadLine: The first one that is out of bounds.
+        BadLine: A value is out of bounds. The problem names the first one.
     """
     match value:
         case bool() | float() | str() | None:
@@ -47,7 +47,7 @@ def check_bounds(value: object, place: str) -> None:
         case datetime():
             check_time(value, place)
         case BaseModel():
-            # `__dict__` is the model's own fields; its iterator builds a pair for each.
+            # `__dict__` has the model's fields. The model's own iterator is slower.
             for name, part in value.__dict__.items():
                 check_bounds(part, f"{place}.{name}")
         case dict():
@@ -60,7 +60,7 @@ def check_bounds(value: object, place: str) -> None:
 
 
 def _check_row(row: tuple[object, ...], place: str) -> None:
-    # A column of a history holds ten thousand numbers: most need no look of their own.
+    # A history's column holds ten thousand numbers, and most need no check.
     if not row or isinstance(row[0], float | str):
         return
     for number, part in enumerate(row):
@@ -75,5 +75,5 @@ def _check_number(value: int, place: str) -> None:
 
 
 def _short(value: int) -> str:
-    # Python writes no number of more than 4,300 digits.
+    # Python refuses to print numbers of more than 4,300 digits.
     return str(value) if value.bit_length() < 256 else f"a number of {value.bit_length()} bits"

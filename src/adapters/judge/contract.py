@@ -1,4 +1,4 @@
-"""Completes the contract of a line of `judge`: by what is given, what is seen, and defaults."""
+"""Completes a `judge` line's contract: given keys, observed keys, defaults."""
 
 import shlex
 from collections.abc import Mapping
@@ -25,29 +25,29 @@ DEFAULT_CONTRACT: Mapping[str, Any] = {
     "retries": {"owner": "watchkeeper"},
     "watch": {"holder": "watchkeeper"},
 }
-"""What a contract says that a line leaves out; see docs/judgement.md."""
+"""Default values for keys that a line leaves out. See docs/judgement.md."""
 
 _KINDS = get_args(OrchestratorPart.model_fields["kind"].annotation)
-"""Orchestrators that the watch knows."""
+"""Kinds of orchestrators that the watch supports."""
 
 _WHOLE = frozenset({"env", "final_step"})
-"""Parts of a contract that are not completed: half of one with half of another says nothing."""
+"""Parts that are never merged, because a mixture of two such parts has no meaning."""
 
 
 def an_object(value: object) -> dict[str, Any] | None:
-    """Return an object as such; none for anything else."""
+    """Return a JSON object as a dict, or `None` for any other value."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def contract_for(given: object, first: dict[str, Any] | None) -> Contract:
-    """Return a contract of what is given, what is seen first, and what is left.
+    """Return a contract from given keys, the first observation, and defaults.
 
     Args:
-        given: What a line says of it, in part.
+        given: The partial contract in a line.
         first: The first observation, as it was written.
 
     Raises:
-        BadLine: It is no contract; the message names the key.
+        BadLine: The result is not a valid contract. The message names the key.
     """
     stated = stated_in(given)
     merged = merged_with(merged_with(DEFAULT_CONTRACT, _shown_first(first or {})), stated)
@@ -63,9 +63,9 @@ def contract_for(given: object, first: dict[str, Any] | None) -> Contract:
 
 
 def _runs_elsewhere(stated: Mapping[str, Any]) -> bool:
-    """Say whether a contract names an orchestrator that the watch does not know, such as Iris.
+    """Return whether a contract names an orchestrator unknown to the watch, such as Iris.
 
-    Nothing is judged by it, only by what the observation says, so it is no reason to refuse.
+    This is no reason to refuse the line, because only the observation is judged.
     """
     own = an_object(stated.get("orchestrator")) or {}
     kind = own.get("kind")
@@ -73,7 +73,7 @@ def _runs_elsewhere(stated: Mapping[str, Any]) -> bool:
 
 
 def _of_wandb(tracker: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill in where W&B keeps the run: nothing is asked there, so nothing of it is judged."""
+    """Fill in the W&B place of the run. Nothing queries W&B, so the values do not matter."""
     named = "url" not in own and any(own.get(name) for name in ("entity", "project"))
     kind = tracker.get("kind", "wandb" if named else "jsonl")
     if kind != "wandb":
@@ -86,7 +86,7 @@ def _of_wandb(tracker: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
 
 
 def stated_in(given: object) -> dict[str, Any]:
-    """Return the keys that a line states; BadLine where it states no object."""
+    """Return the contract keys that a line states. Raise `BadLine` if they are not an object."""
     stated = an_object({} if given is None else given)
     if stated is None:
         raise BadLine(problem("contract", given, "an object with keys of a contract"))
@@ -94,7 +94,7 @@ def stated_in(given: object) -> dict[str, Any]:
 
 
 def split(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a contract whose command is a list, also where it was written as one line."""
+    """Return a contract whose command is a list, even if it was written as one line."""
     command = document.get("command")
     if not isinstance(command, str):
         return document
@@ -105,12 +105,12 @@ def split(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shown_first(first: dict[str, Any]) -> dict[str, Any]:
-    """Return what the first observation shows of an identity, for what nobody states."""
+    """Return contract values from the first observation, used for keys that the line omits."""
     found: dict[str, Any] = {}
     tracker = an_object(first.get("tracker")) or {}
     shown_as = {"id": tracker.get("tracker_id"), "display_name": tracker.get("display_name")}
     found["tracker"] = {name: value for name, value in shown_as.items() if value}
-    # That a boolean is no step is told where it stands.
+    # A boolean step is reported at its own place.
     if tracker.get("final_step") and not isinstance(tracker["final_step"], bool):
         found["final_step"] = {"value": tracker["final_step"], "source": "the tracker"}
     root = (an_object(first.get("checkpoints")) or {}).get("root")
@@ -122,7 +122,7 @@ def _shown_first(first: dict[str, Any]) -> dict[str, Any]:
 
 
 def merged_with(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of both; those of a part are merged, what is one fact is taken whole."""
+    """Return the keys of both. Parts are merged, but single facts are taken whole from `above`."""
     whole = {**below}
     for name, value in above.items():
         old, new = an_object(whole.get(name)), an_object(value)

@@ -1,4 +1,4 @@
-"""Recorded events in a line that `judge` answers: a run's own record, or what a person did."""
+"""Recorded events in a `judge` line: a run's record, or acts of people."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,35 +25,35 @@ _OF_PEOPLE: Mapping[str, Mapping[str, object]] = {
     "run.planned_act_ended.1": {"act": "act-1", "reason": "not stated"},
     "run.stop_requested.1": {"reason": "not stated", "consent": "not-stated"},
 }
-"""What people do that no observation shows, with what is filled in where it is left out."""
+"""Acts of people that no observation shows, with default values for their data."""
 
 
 def is_event(row: Mapping[str, Any] | None) -> bool:
-    """Say whether a row of a history is an event, and no observation."""
+    """Return whether a row of a history is an event and not an observation."""
     return row is not None and ("topic" in row or "type" in row)
 
 
 def is_record(rows: Sequence[dict[str, Any] | None]) -> bool:
-    """Say whether a history is a run's own record: events alone, and not only what people did."""
+    """Return whether a history is a run's own record: only events, and not only acts of people."""
     alone = bool(rows) and all(map(is_event, rows))
     return alone and any(_topic(row) not in _OF_PEOPLE for row in rows if row is not None)
 
 
 def after_a_person(run: Run, row: Mapping[str, Any], place: str) -> Run:
-    """Return a run after what a person did between two observations.
+    """Return a run after a person's act between two observations.
 
     Args:
         run: The run so far.
-        row: The event, in part; see `_OF_PEOPLE`.
-        place: Where it stands, for what is said of a bad one.
+        row: The event, which may be partial. See `_OF_PEOPLE`.
+        place: The row's place, for error messages.
 
     Raises:
-        BadLine: It is no such event, or does not fit.
+        BadLine: The row is not such an event, or does not fit the run.
     """
     topic = _topic(row)
     if topic not in _OF_PEOPLE:
-        told = f"observations, and between them of events only {', '.join(_OF_PEOPLE)}"
-        raise BadLine(problem(f"{place}.topic", topic, told))
+        expected = f"observations, and between them of events only {', '.join(_OF_PEOPLE)}"
+        raise BadLine(problem(f"{place}.topic", topic, expected))
     filled = {**_OF_PEOPLE[topic], **(an_object(row.get("data")) or {})}
     _refuse_unknown_rules(filled, place)
     if topic == "run.stop_requested.1" and run.instances:
@@ -65,30 +65,30 @@ def after_a_person(run: Run, row: Mapping[str, Any], place: str) -> Run:
 
 
 def _refuse_unknown_rules(data: Mapping[str, Any], place: str) -> None:
-    """Refuse an act that expects what no detector finds: it would expect nothing by it.
+    """Refuse an act that expects an unknown rule, because that would have no effect.
 
     Raises:
-        BadLine: It names such a rule.
+        BadLine: The act names a rule that no detector has.
     """
     given = data.get("expects")
-    # What is no list, or no text, is told by the event's shape.
+    # The event's schema reports values that are not lists or not text.
     names = cast("list[object]", given) if isinstance(given, list) else []
     texts = [name for name in names if isinstance(name, str)]
     if len(texts) != len(names):
         return
     wrong = [
-        problem(f"{place}.data.expects[{at}]", texts[at], told)
-        for at, told in not_expectable(texts)
+        problem(f"{place}.data.expects[{at}]", texts[at], expected)
+        for at, expected in not_expectable(texts)
     ]
     if wrong:
         raise BadLine(*wrong[:PROBLEMS_MAX])
 
 
 def folded(rows: Sequence[dict[str, Any] | None], given: object) -> Run:
-    """Return the run that recorded events amount to, under the contract given where there is one.
+    """Return the run after recorded events, under the given contract if there is one.
 
     Raises:
-        BadLine: One of them is no event of a run, or does not fit.
+        BadLine: A row is not an event of a run, or does not fit.
     """
     run: Run | None = None
     for number, row in enumerate(rows):
@@ -96,10 +96,10 @@ def folded(rows: Sequence[dict[str, Any] | None], given: object) -> Run:
         if row is None:
             raise BadLine(problem(place, row, "an event"))
         if run is not None and _is_of_another_stream(row):
-            continue  # What a subscriber to a run is told of its roots and effects, too.
+            continue  # A subscriber to a run also receives events of its roots and effects.
         if _topic(row) in type_of and an_object(row.get("data")) is None:
-            told = "the event's data, as `watchkeeper events RUN --json` prints it"
-            raise BadLine(problem(f"{place}.data", row.get("data"), told))
+            expected = "the event's data, as `watchkeeper events RUN --json` prints it"
+            raise BadLine(problem(f"{place}.data", row.get("data"), expected))
         try:
             event = _event(row, (run.version if run else 0) + 1)
             refuse_booleans(_data(row), event.data, f"{place}.data")
@@ -146,14 +146,14 @@ def _event(row: dict[str, Any], version: int) -> Event:
 
 
 def _data(row: Mapping[str, Any]) -> object:
-    """Return an event's own data, also where its envelope stands around it."""
+    """Return an event's own data, with or without an envelope around it."""
     data = row.get("data")
     state = an_object(data)
     return state["data"] if state is not None and {"event_id", "data"} <= state.keys() else data
 
 
 def _actor(row: Mapping[str, Any]) -> object:
-    """Return who caused an event; `events --json` tells name and kind apart."""
+    """Return who caused an event. `events --json` has name and kind as separate fields."""
     actor = row.get("actor")
     if isinstance(actor, str):
         return {"principal": actor, "kind": row.get("kind", "service")}

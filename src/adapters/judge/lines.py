@@ -1,4 +1,4 @@
-"""Reads the lines that `judge` answers: a contract in part, what came before, an observation."""
+"""Reads the lines for `judge`: partial contract, history and observation."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ from watchkeeper.domain.values.secrets.scrubbing import Scrubber
 from watchkeeper.services.watch.observe import scrubbed
 
 KEYS = ("id", "contract", "history", "observation", "launched_at")
-"""What a line may hold; whatever else it holds is left alone."""
+"""Keys that are read from a line. Other keys are ignored."""
 
 _READ_FROM = {
     "orchestrator": ("job",),
@@ -51,7 +51,7 @@ _READ_FROM = {
     "telemetry": ("telemetry",),
     "hosts": ("hosts",),
 }
-"""By which parts of an observation a source that has no reading is known to have answered."""
+"""Parts of an observation which show that a source without a reading has answered."""
 
 _ENDS = (JobState.FAILED.value, JobState.STOPPED.value)
 
@@ -63,8 +63,8 @@ class Answer:
     """A line's answer.
 
     Attributes:
-        name: The line's own id, as it was given.
-        judged: What the observation amounts to.
+        name: The line's id, as it was given.
+        judged: The judgement of the observation.
     """
 
     name: str | int
@@ -76,17 +76,17 @@ def answer_line(text: str, scrubber: Scrubber) -> Answer:
 
     Args:
         text: The line.
-        scrubber: Takes secrets out of what is judged, as before anything is recorded.
+        scrubber: Removes secrets before judging, as the watch does before recording.
 
     Raises:
-        BadLine: It is not what a line holds, or its observation cannot follow its history.
+        BadLine: The line is not valid, or its observation cannot follow its history.
     """
     line = _parsed(text)
     name = _id(line)
     seen = an_object(line.get("observation"))
     if seen is None:
-        told = "an object as `schema observation` describes"
-        raise BadLine(problem("observation", line.get("observation"), told))
+        expected = "an object as `schema observation` describes"
+        raise BadLine(problem("observation", line.get("observation"), expected))
     before: Any = line.get("history") or []
     if not isinstance(before, list):
         raise BadLine(problem("history", before, "a list of observations or events"))
@@ -110,9 +110,9 @@ def answer_line(text: str, scrubber: Scrubber) -> Answer:
 
 
 def _with_listing(row: dict[str, Any] | None, listed: object) -> dict[str, Any] | None:
-    """Return an end that says nothing of the checkpoints with those that were listed before.
+    """Add the last checkpoint listing to an end without one.
 
-    Whoever writes what a source answered, with `readings`, has said that nobody listed them.
+    An observation with `readings` states itself that there was no listing.
     """
     job = an_object((row or {}).get("job")) or {}
     if row is None or job.get("state") not in _ENDS or {"checkpoints", "readings"} & row.keys():
@@ -122,7 +122,7 @@ def _with_listing(row: dict[str, Any] | None, listed: object) -> dict[str, Any] 
 
 def _id(line: dict[str, Any]) -> str | int:
     if "id" not in line:
-        # Nobody could tell which line an answer without one belongs to.
+        # Without an id nobody knows to which line an answer belongs.
         raise BadLine(f"id: is missing; {ID_EXPECTED}")
     try:
         return checked_id(line["id"])
@@ -131,7 +131,7 @@ def _id(line: dict[str, Any]) -> str | int:
 
 
 def _with_root(rows: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
-    """Return the first observation, with the first listing that names its root."""
+    """Return the first observation, with the first checkpoint listing that names its root."""
     first = {**(rows[0] or {})}
     listings = (an_object(row.get("checkpoints")) for row in rows if row is not None)
     named = next((one for one in listings if one is not None and one.get("root")), None)
@@ -140,7 +140,7 @@ def _with_root(rows: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        # Python's reader takes NaN and Infinity, which JSON proper does not have.
+        # Python's parser accepts NaN and Infinity, which standard JSON lacks.
         line: Any = parse_json(text)
         if "\\ud" in text.lower():
             line = _whole(line)
@@ -157,9 +157,9 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _whole(line: Any) -> Any:
-    """Return a line without halves of surrogate pairs, as a text cut by code units leaves them.
+    """Return a line without lone surrogates, which remain when text is cut by UTF-16 code units.
 
-    No UTF-8 can hold them. The id alone is left as it is, since it is given back.
+    UTF-8 cannot encode them. Only the id stays unchanged, because the answer returns it.
     """
     read: Any = whole_characters(line)
     if isinstance(line, dict) and "id" in line:
@@ -189,46 +189,48 @@ def _judged(
 
 
 def _rooted(seen: Observation, row: Mapping[str, Any], place: str) -> None:
-    """Refuse a listing without its root, where the agreed root does not hold what it lists.
+    """Refuse a listing without a root if its checkpoints lie outside the contract's root.
 
     Raises:
-        BadLine: Its checkpoints would be judged as those of another run.
+        BadLine: The checkpoints would be judged as another run's checkpoints.
     """
     found = seen.checkpoints
     if found is None or (an_object(row.get("checkpoints")) or {}).get("root"):
         return
     away = next((one for one in found.checkpoints if not lies_below(one.path, found.root)), None)
     if away is not None:
-        told = f"the folder that was listed, in which {away.path} lies"
-        raise BadLine(problem(f"{place}.checkpoints.root", None, told))
+        expected = f"the folder that was listed, in which {away.path} lies"
+        raise BadLine(problem(f"{place}.checkpoints.root", None, expected))
 
 
 def _sensible(seen: Observation, place: str, launched_at: datetime | None, run: Run) -> None:
-    """Refuse what contradicts itself: it would be decided wrongly without a word.
+    """Refuse an observation that contradicts itself, because it would silently be judged wrong.
 
     Raises:
-        BadLine: A time goes back, a source has no such name, or one that gave no answer gave one.
+        BadLine: A time goes back, a source's name is unknown, or an unavailable source answered.
     """
     last = run.last_check.at if run.last_check is not None else None
     if last is not None and seen.at < last:
-        told = f"a time from {last.isoformat()} on, that of the observation before (oldest first)"
-        raise BadLine(problem(f"{place}.at", seen.at.isoformat(), told))
+        expected = (
+            f"a time from {last.isoformat()} on, that of the observation before (oldest first)"
+        )
+        raise BadLine(problem(f"{place}.at", seen.at.isoformat(), expected))
     if place == "observation" and launched_at is not None and launched_at > seen.at:
-        told = f"a time up to {seen.at.isoformat()}, that of the observation"
-        raise BadLine(problem("launched_at", launched_at.isoformat(), told))
+        expected = f"a time up to {seen.at.isoformat()}, that of the observation"
+        raise BadLine(problem("launched_at", launched_at.isoformat(), expected))
     for number, reading in enumerate(seen.readings):
         where = f"{place}.readings.{number}"
         if reading.source not in _READ_FROM:
-            told = f"one of {', '.join(_READ_FROM)}"
-            raise BadLine(problem(f"{where}.source", reading.source, told))
+            expected = f"one of {', '.join(_READ_FROM)}"
+            raise BadLine(problem(f"{where}.source", reading.source, expected))
         away = reading.source == "orchestrator" and reading.state is SourceState.UNAVAILABLE
         if away and seen.job is not None and seen.job.state is not JobState.UNKNOWN:
-            told = f"fresh or stale beside job.state {seen.job.state.value}, or no job"
-            raise BadLine(problem(f"{where}.state", reading.state.value, told))
+            expected = f"fresh or stale beside job.state {seen.job.state.value}, or no job"
+            raise BadLine(problem(f"{where}.state", reading.state.value, expected))
 
 
 def _filled(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill in what an observation from elsewhere need not say."""
+    """Fill in what an observation from elsewhere may omit."""
     whole = {**row}
     contract = contract_of(run)
     whole.setdefault("instance", _instance(run, row.get("job")))
@@ -254,31 +256,31 @@ def _filled(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _readings(row: Mapping[str, Any]) -> object:
-    """Return what each source answered; one of which a part is there, and no reading, is fresh.
+    """Return the reading of each source. A source with a part but no reading is fresh.
 
-    An empty part beside readings says nothing: whoever writes them names what answered.
+    If the observation has `readings`, an empty part does not count: the readings name the sources.
     """
-    told = "readings" in row
-    said: object = _timed(row) if told else list[object]()
+    has_readings = "readings" in row
+    said: object = _timed(row) if has_readings else list[object]()
     if not isinstance(said, list):
         return said
     try:
         now = _TIME.validate_python(row.get("at"))
     except ValidationError:
-        now = None  # It is told once, as what is wrong with the observation.
+        now = None  # The error is reported once, as an error of the observation.
     silent = [
         {"source": source, "state": "fresh", "clock": now}
         for source, parts in _READ_FROM.items()
-        if any(row.get(part) or (not told and row.get(part) is not None) for part in parts)
+        if any(row.get(part) or (not has_readings and row.get(part) is not None) for part in parts)
         and _reading(row, source) is None
     ]
     return [*cast("list[object]", said), *silent]
 
 
 def _alive(tracker: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what a tracker shows a time, where it shows a step, and nobody says when it was logged.
+    """Add a time to a tracker's state with a step but no time of logging.
 
-    Whoever calls it fresh says that it is of this instance.
+    A fresh reading means that the state belongs to this instance.
     """
     shows = tracker.get("step") is not None
     if tracker.get("heartbeat_at") is not None:
@@ -301,7 +303,7 @@ def _reading(row: Mapping[str, Any], source: str) -> dict[str, Any] | None:
 
 
 def _timed(row: Mapping[str, Any]) -> object:
-    """Return the readings; a history that is called fresh and bears no clock is of now."""
+    """Return the readings. A fresh history without a clock gets the observation's time."""
     said = _reading(row, "history")
     held = an_object(row.get("history")) or {}
     readings: object = row["readings"]
@@ -316,16 +318,16 @@ def _timed(row: Mapping[str, Any]) -> object:
 
 
 def _instance(run: Run, job: object) -> str:
-    told = an_object(job) or {}
+    shown = an_object(job) or {}
     try:
-        began = _TIME.validate_python(told.get("started_at"))
+        began = _TIME.validate_python(shown.get("started_at"))
     except ValidationError:
-        began = None  # It is told as what is wrong with the observation, if it is.
-    return next_instance(run, told, began)
+        began = None  # If it is an error, the observation's check reports it.
+    return next_instance(run, shown, began)
 
 
 def _signalled(end: dict[str, Any]) -> dict[str, Any]:
-    """Read a shell's 128 + n as signal n, as the watch's own sources do."""
+    """Convert a shell's exit code 128 + n to signal n, as the watch's own sources do."""
     code = end.get("exit_code")
     if end.get("signal") is not None or not isinstance(code, int) or isinstance(code, bool):
         return end
@@ -334,20 +336,20 @@ def _signalled(end: dict[str, Any]) -> dict[str, Any]:
 
 
 def _numbers(history: dict[str, Any]) -> dict[str, Any]:
-    """Take null for a step that has no such value: JSON proper has no NaN to say it with.
+    """Accept null for a step without a value, because standard JSON has no NaN.
 
-    Where `not_finite` is left out, the text NaN in a column is a NaN that was logged: whoever has
-    gaps writes null, or leaves Python's NaN as it stands.
+    If `not_finite` is missing, the text NaN in a column means that NaN was logged. Gaps are
+    null, or Python's unquoted NaN.
     """
     columns = an_object(history.get("columns"))
     if columns is None:
         return history
-    told = {**history, "columns": {name: _column(held) for name, held in columns.items()}}
+    filled = {**history, "columns": {name: _column(held) for name, held in columns.items()}}
     steps = history.get("steps")
     if "not_finite" in history or not isinstance(steps, list):
-        return told
+        return filled
     logged = {name: _said_nan(cast("list[object]", steps), held) for name, held in columns.items()}
-    return {**told, "not_finite": {name: at for name, at in logged.items() if at}}
+    return {**filled, "not_finite": {name: at for name, at in logged.items() if at}}
 
 
 def _said_nan(steps: list[object], held: object) -> list[object]:
@@ -361,7 +363,7 @@ def _column(held: object) -> object:
     if not isinstance(held, list):
         return held
     column = cast("list[object]", held)
-    # Looking for one is ten times as fast as copying ten thousand.
+    # A search for one is ten times as fast as copying ten thousand.
     return [math.nan if value is None else value for value in column] if None in column else column
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a line for `judge`, by field, value and what was expected."""
+"""Error messages for a `judge` line: field, value and expectation."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from watchkeeper.adapters.bad_input import BadLine, shown
 
 PROBLEMS_MAX = 5
-"""Mistakes of one line that are told."""
+"""Most problems that are reported for one line."""
 
 _SHAPES: Mapping[str, str] = {
     "model_type": "an object",
@@ -18,7 +18,7 @@ _SHAPES: Mapping[str, str] = {
     "tuple_type": "a list",
     "timezone_aware": "a time with its zone, such as 2026-11-21T01:36:10Z",
 }
-"""What to write, where pydantic speaks of Python's types."""
+"""Expected values in words, in place of pydantic's messages about Python types."""
 
 _BOUNDS: Mapping[str, str] = {
     "greater_than": "gt",
@@ -26,7 +26,7 @@ _BOUNDS: Mapping[str, str] = {
     "less_than": "lt",
     "less_than_equal": "le",
 }
-"""Where pydantic keeps the limit of a number: a whole one has a whole one, any other a float."""
+"""Where pydantic keeps a number's limit: an integer for integers, a float for other numbers."""
 
 _OF_A_PART = re.compile(r"(\w+): (.+)", re.DOTALL)
 
@@ -34,23 +34,23 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def model_of(model: type[_M], document: object, place: str) -> _M:
-    """Return a document as what it is to be.
+    """Return a document as an instance of a model.
 
     Args:
-        model: What it is to be.
-        document: As it was read.
-        place: Where it stands in the line, such as `history[2]`.
+        model: The model.
+        document: The document as it was read.
+        place: Its place in the line, such as `history[2]`.
 
     Raises:
-        BadLine: It is none; the first `PROBLEMS_MAX` mistakes are told.
+        BadLine: The document is not valid. The first `PROBLEMS_MAX` problems are reported.
     """
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        raise BadLine(*(_told(one, place) for one in error.errors()[:PROBLEMS_MAX])) from error
+        raise BadLine(*(_message(one, place) for one in error.errors()[:PROBLEMS_MAX])) from error
 
 
-def _told(one: ErrorDetails, place: str) -> str:
+def _message(one: ErrorDetails, place: str) -> str:
     where = ".".join(str(part) for part in (place, *one["loc"]))
     page = "docs/contract.md" if place == "contract" else "`schema observation`"
     if one["type"] == "missing":
@@ -64,13 +64,13 @@ def _told(one: ErrorDetails, place: str) -> str:
     if one["type"] == "enum" and where.endswith("state"):
         said += "; docs/observation.md says which of them another word, such as KILLED, is"
     if isinstance(value, bool) and one["type"] in _BOUNDS:
-        # It was read as 1 or 0; that it is too large or too small would mislead.
+        # It was read as 1 or 0, so a message about its size would mislead.
         limit = one.get("ctx", {}).get(_BOUNDS[one["type"]])
         return problem(where, value, f"{_number_like(limit)} {said}")
     said = said.removeprefix("Value error, ")
     part = _OF_A_PART.fullmatch(said)
     if place == "contract" and part is not None and isinstance(value, dict):
-        # What is wrong with one key by another one is found when both were read.
+        # A conflict between two keys is found after both were read.
         where, value, said = (
             f"{where}.{part[1]}",
             cast("dict[str, Any]", value).get(part[1]),
@@ -87,12 +87,12 @@ def _number_like(limit: object) -> str:
 
 
 def problem(field: str, value: object, expected: str) -> str:
-    """Return a mistake in words.
+    """Return the message for a problem.
 
     Args:
-        field: Where it stands, such as `observation.job.state`; empty for the line itself.
-        value: What stands there.
-        expected: What was expected there.
+        field: The place, such as `observation.job.state`, or "" for the line itself.
+        value: The value there.
+        expected: The expected value, in words.
     """
     place = f"{field}: " if field else ""
     return f"{place}got {shown(value, field.split('.'))}, expected {expected}"

@@ -1,1 +1,1 @@
-"""The service's RPCs: what may be asked over HTTP, and the client that asks."""
+"""The service's RPCs over HTTP: server and client."""

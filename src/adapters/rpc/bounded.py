@@ -1,7 +1,7 @@
-"""Reads a request's body within limits before any parser sees it.
+"""Limits on a request's body, checked before any parser sees it.
 
-The JSON reader below the RPCs is native and has no limit of its own: 40,000 opening brackets end
-the process by SIGSEGV (protobuf-py 0.7.0).
+The JSON parser of the RPCs is native and has no depth limit: 40,000 opening brackets end the
+process by SIGSEGV (protobuf-py 0.7.0).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,7 +11,7 @@ from typing import Any
 from watchkeeper.domain.values.json_text import DEPTH_MAX, depth_of
 
 REQUEST_BYTES_MAX = 100_000
-"""Of one request: a note of 20,000 characters fits."""
+"""Most bytes of one request. A note of 20,000 characters fits."""
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -20,12 +20,12 @@ _JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not parsed.
+    """The reason why a request is not parsed.
 
     Attributes:
-        status: Of HTTP.
-        code: Of Connect.
-        says: A sentence.
+        status: HTTP status.
+        code: Connect error code.
+        says: The reason in a sentence.
     """
 
     status: int
@@ -36,12 +36,12 @@ class Refusal:
 async def checked_body(
     method: str, headers: Mapping[bytes, bytes], receive: Receive
 ) -> Receive | Refusal:
-    """Read a request's body and check it; return what hands it on, or why it is refused.
+    """Read and check a request's body. Return a replay of the body, or the refusal.
 
     Args:
-        method: Of HTTP.
-        headers: By name in small letters.
-        receive: Gives the body, as ASGI says.
+        method: HTTP method.
+        headers: Headers by lower-case name.
+        receive: Returns the body, as specified by ASGI.
     """
     if method != "POST":
         return Refusal(405, "unimplemented", "an RPC is a POST request")

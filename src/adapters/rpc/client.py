@@ -1,4 +1,4 @@
-"""Asks a server of another process what the command line would read from its own home."""
+"""Client of another process's server, for commands with `--server`."""
 
 import json
 import os
@@ -29,10 +29,10 @@ from watchkeeper.adapters.rpc.gen.watchkeeper.v1.watchkeeper_pb import (
 )
 
 CALL_LIMIT = timedelta(seconds=30)
-"""One answer of a server."""
+"""Time limit for one answer of a server."""
 
 ANSWER_BYTES_MAX = 256_000_000
-"""Of one answer: 10,000 runs with rows of 10 kB fit."""
+"""Most bytes of one answer: 10,000 runs with rows of 10 kB fit."""
 
 EXIT_CODES = {
     Code.DATA_LOSS: 1,
@@ -41,7 +41,7 @@ EXIT_CODES = {
     Code.INVALID_ARGUMENT: 4,
     Code.UNAUTHENTICATED: 3,
 }
-"""Exit codes by the server's answer; any other is 2, cannot tell."""
+"""Exit codes by the server's error code. Any other code gives 2, unknown."""
 
 _ANSWERS = {
     "noted": Answer.NOTED,
@@ -62,7 +62,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """What a server recorded.
+    """The events that a server recorded.
 
     Attributes:
         recorded: Sequence number and topic of each event.
@@ -109,7 +109,7 @@ def _page(server: str, request: ListEventsRequest) -> ListEventsResponse:
 def acknowledge(
     server: str, run: str, question: str, note: str, answer: str, principal: str
 ) -> Acknowledged:
-    """Take a question for a principal.
+    """Acknowledge a question for a principal.
 
     Raises:
         ServerSaid: No answer, or a refusal.
@@ -134,7 +134,7 @@ def acknowledge(
 
 
 def _token() -> str:
-    """Return the token of the server's home; empty where this user cannot read one."""
+    """Return the token of the server's home, or "" if this user cannot read one."""
     named = os.environ.get(TOKEN_VARIABLE, "")
     home = os.environ.get("WATCHKEEPER_HOME") or HOME_DEFAULT
     path = Path(named) if named else Path(home, RPC_TOKEN).expanduser()
@@ -154,7 +154,7 @@ def _ask(server: str, function: Callable[[WatchkeeperServiceClientSync], _Result
         server.rstrip("/"),
         timeout_ms=CALL_LIMIT // timedelta(milliseconds=1),
         read_max_bytes=ANSWER_BYTES_MAX,
-        # Compressing costs more than loopback carries.
+        # On loopback, compression costs more time than it saves.
         accept_compression=(),
         send_compression=None,
     )
@@ -172,13 +172,13 @@ def _is_address(server: str) -> bool:
     try:
         found = urlsplit(server)
     except ValueError:
-        return False  # Such as an IPv6 address without its end.
+        return False  # For example an IPv6 address without its closing bracket.
     return found.scheme in ("http", "https") and bool(found.hostname) and not found.path.strip("/")
 
 
 _NOT_REACHED = "not reached"
 _CONNECT = "client error (Connect): "
-"""In the words of the HTTP library, when nothing was sent yet."""
+"""Messages of the HTTP library which mean that nothing was sent yet."""
 
 
 def _in_words(error: ConnectError) -> str:

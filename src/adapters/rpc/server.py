@@ -1,4 +1,4 @@
-"""Serves the RPCs over HTTP on a thread of its own: the one place with an event loop."""
+"""HTTP server of the RPCs, on its own thread: the only event loop."""
 
 import asyncio
 import ipaddress
@@ -23,13 +23,13 @@ from watchkeeper.adapters.rpc.service import Service
 LISTEN_DEFAULT = "127.0.0.1:8765"
 
 START_LIMIT = timedelta(seconds=20)
-"""The server's start, until it takes connections."""
+"""Time limit for the server's start, until it accepts connections."""
 
 REQUEST_LIMIT = timedelta(seconds=30)
-"""One request, from its first byte to the last of the answer."""
+"""Time limit for one request, from its first byte to the answer's last byte."""
 
 LEAVING = timedelta(seconds=5)
-"""Requests under way, once the server was told to stop."""
+"""Time limit for open requests after a stop of the server."""
 
 CONNECTIONS_MAX = 64
 RPC_PATHS = "/watchkeeper.v1."
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches a host.
+    """Return whether only this machine can reach a host.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -61,12 +61,13 @@ def is_loopback(host: str) -> bool:
 def application(
     service: Service, problems: Callable[[], list[str]], *, remote: bool
 ) -> Application:
-    """Return what answers HTTP: the RPCs, `/healthz`, and a refusal for everything else.
+    """Return the ASGI application: the RPCs, `/healthz`, and a refusal of all other paths.
 
     Args:
         service: Answers the RPCs.
-        problems: Says why the service is not well; called on a thread, as it reads the ledger.
-        remote: Other hosts may ask, so the name by which they do is not looked at.
+        problems: Returns why the service is not healthy. It is called on a thread, because it
+            reads the ledger.
+        remote: Whether other hosts may send requests. If so, the host name is not checked.
     """
     rpc: Any = WatchkeeperServiceASGIApplication(service, read_max_bytes=REQUEST_BYTES_MAX)
 
@@ -76,11 +77,11 @@ def application(
         headers = {name.lower(): value for name, value in scope["headers"]}
         host = headers.get(b"host", b"").decode("latin-1")
         if b"origin" in headers:
-            # A page in somebody's browser; none of ours exists. Reading is forbidden to it anyway,
-            # but an acknowledgement would have been recorded by then.
+            # A web page in a browser, never our own. The browser hides the answer from the page,
+            # but by then the acknowledgement would be recorded.
             await _say(send, 403, {"error": "requests of web pages are refused"})
         elif not remote and not is_loopback(_name(host)):
-            # A name that a stranger lets point to 127.0.0.1.
+            # DNS rebinding: a stranger's name that resolves to 127.0.0.1.
             await _say(send, 421, {"error": f"host {host}: expected 127.0.0.1 or localhost"})
         elif scope["path"] == "/healthz":
             found = await asyncio.to_thread(problems)
@@ -93,7 +94,7 @@ def application(
             if isinstance(body, Refusal):
                 await _say(send, body.status, {"code": body.code, "message": body.says})
             else:
-                # The parser must see the headers that were checked: of two it would take another.
+                # The parser must see the checked headers. Of duplicates it would take another one.
                 await rpc({**scope, "headers": [*headers.items()]}, body, send)
 
     async def limited(scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,7 +106,7 @@ def application(
             await send(message)
 
         try:
-            # Without it a body that never ends would hold its connection for ever.
+            # Without a limit, an endless body would hold its connection for ever.
             async with asyncio.timeout(REQUEST_LIMIT.total_seconds()):
                 await answer(scope, receive, sent)
         except TimeoutError:
@@ -133,15 +134,15 @@ async def _say(send: Send, status: int, document: Mapping[str, object]) -> None:
 def served(
     answer: Application, listener: socket.socket, stop: threading.Event
 ) -> Generator[None, None, None]:
-    """Serve on a socket for as long as the block lasts.
+    """Serve on a socket during a block.
 
     Args:
-        answer: What answers.
-        listener: Bound and listening; closed at the end.
-        stop: Set when the server ends by itself, so that whoever waits in the block ends, too.
+        answer: The ASGI application.
+        listener: A bound, listening socket. It is closed at the end.
+        stop: Set if the server ends by itself, so that the code in the block can end too.
 
     Raises:
-        TimeoutError: It did not start.
+        TimeoutError: The server did not start.
     """
     config = uvicorn.Config(
         answer,  # pyright: ignore[reportArgumentType] - asgiref's types are not there.

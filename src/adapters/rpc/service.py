@@ -1,4 +1,4 @@
-"""Answers the RPCs from one open home. The same rules as the command line's; none lives here."""
+"""The RPC handlers over one open home. The rules live elsewhere."""
 
 import asyncio
 import hmac
@@ -47,17 +47,17 @@ from watchkeeper.projections.status.screen import View, fleet
 from watchkeeper.services.ledger.ledger import run_stream
 
 EVENTS_MAX = 500
-"""Events in one answer; whoever wants more asks again."""
+"""Most events in one answer. Clients request more pages."""
 
 PAGE_CHARS = 4_000_000
-"""Characters of rows in one answer, unless a single row has more."""
+"""Most characters of rows in one answer, unless a single row has more."""
 
 KEY_LENGTH_MAX = 200
 TEXT_LENGTH_MAX = 20_000
-"""Characters of a note: more than anybody writes, less than would fill a disk."""
+"""Most characters of a note: more than anybody writes, but too few to fill a disk."""
 
 HANDLERS_MAX = 8
-"""Requests answered at once; others wait for their turn within their own limit."""
+"""Most requests handled at once. Others wait within their own time limit."""
 
 CODES = {
     1: Code.DATA_LOSS,
@@ -65,10 +65,10 @@ CODES = {
     3: Code.FAILED_PRECONDITION,
     4: Code.INVALID_ARGUMENT,
 }
-"""Which code stands for which exit code of the command line; `NOT_FOUND` stands for 3 as well."""
+"""Connect codes by the command line's exit code. `NOT_FOUND` also means 3."""
 
 STRANGER = "unauthenticated"
-"""Who is recorded where a request that writes comes without the token."""
+"""Principal that is recorded for a write request without the token."""
 
 _ANSWERS = {
     Answer.UNSPECIFIED: "noted",
@@ -84,14 +84,14 @@ log = logging.getLogger(__name__)
 
 
 class Service(WatchkeeperService):
-    """The RPCs over one home. The ledger blocks, so each is answered on a thread.
+    """The RPCs over one home. The ledger blocks, so each request runs on a thread.
 
     Args:
         session: The open home.
     """
 
     def __init__(self, session: Session) -> None:
-        """Start no thread before the first request."""
+        """Create the thread pool. Threads start with the first request."""
         self._session = session
         self._token = rpc_token_of(session.home)
         self._threads = ThreadPoolExecutor(HANDLERS_MAX, thread_name_prefix="rpc")
@@ -102,7 +102,7 @@ class Service(WatchkeeperService):
         ctx: RequestContext[GetStatusRequest, GetStatusResponse],
         /,
     ) -> GetStatusResponse:
-        """Return the runs' rows with what is judged now."""
+        """Return the runs' rows with their current status."""
         del ctx
         return await self._answer(get_status, request)
 
@@ -122,25 +122,25 @@ class Service(WatchkeeperService):
         ctx: RequestContext[AcknowledgeRequest, AcknowledgeResponse],
         /,
     ) -> AcknowledgeResponse:
-        """Take a question for a human; only for who has the home's token."""
+        """Acknowledge a question for a human. The request needs the home's token."""
         given = (ctx.request_headers.get("authorization") or "").removeprefix("Bearer ").strip()
         if not hmac.compare_digest(given.encode(), self._token.encode()):
             return await self._answer(refuse_stranger, request)
         return await self._answer(acknowledge, request)
 
     def close(self) -> None:
-        """Let no more requests begin; those under way end by the ledger's own limits."""
+        """Stop new requests. Running requests end by the ledger's own time limits."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _answer(
         self, function: Callable[[Session, _Request], _Answered], request: _Request
     ) -> _Answered:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, _told, function, self._session, request)
+        return await loop.run_in_executor(self._threads, _handled, function, self._session, request)
 
 
 def get_status(session: Session, request: GetStatusRequest) -> GetStatusResponse:
-    """Return the status of all runs, or of one; none of that name gives an empty answer."""
+    """Return the status of all runs or of one. An unknown run gives an empty answer."""
     live = live_rows(session.ledger.store.status_rows())
     rows = [row for row in live if request.run in ("", row.run)]
     parts = {(row.run, row.part): row.row for row in rows}
@@ -175,16 +175,16 @@ def _run_status(view: View, row: str, effects: str) -> RunStatus:
 
 
 def list_events(session: Session, request: ListEventsRequest) -> ListEventsResponse:
-    """Return a page of events.
+    """Return a page of a run's events.
 
     Raises:
-        Leave: There is no such run, or it cannot be read.
+        Leave: The run does not exist, or cannot be read.
     """
     head = known_run(session.ledger, request.run).version
     after = max(request.after, head - request.last if request.last else 0)
     limit = min(request.limit or EVENTS_MAX, EVENTS_MAX)
     stream = run_stream(request.run)
-    # A history may have grown since; what is newer than `head` comes at the next question.
+    # The history may have grown since. The next request returns events after `head`.
     limit = max(0, min(limit, head - after))
     stored = session.ledger.store.read(stream, after=after, limit=limit) if limit else []
     events = [decode(r.stream, r.version, r.topic, r.state) for r in stored]
@@ -200,11 +200,11 @@ def list_events(session: Session, request: ListEventsRequest) -> ListEventsRespo
 
 
 def acknowledge(session: Session, request: AcknowledgeRequest) -> AcknowledgeResponse:
-    """Take a question, as `watchkeeper ack` does.
+    """Acknowledge a question, as `watchkeeper ack` does.
 
     Raises:
-        Leave: A rule refuses it, or the request is not complete.
-        BadInput: The principal's name is none.
+        Leave: A rule refuses the request, or the request is incomplete.
+        BadInput: The principal's name is not valid.
     """
     answer = _ANSWERS.get(request.answer)
     if answer is None:
@@ -215,7 +215,7 @@ def acknowledge(session: Session, request: AcknowledgeRequest) -> AcknowledgeRes
     if len(request.key) > KEY_LENGTH_MAX or len(request.note) > TEXT_LENGTH_MAX:
         bounds = f"at most {KEY_LENGTH_MAX} characters of key and {TEXT_LENGTH_MAX} of note"
         raise Leave(f"key or note is too long: expected {bounds}", 4)
-    # The server's own environment must not decide who acts.
+    # The server's own environment must not decide who the actor is.
     actor = actor_of(read_principals(session.home.principals), request.principal, {}, "")
     command = Acknowledge.model_validate(
         {
@@ -234,9 +234,10 @@ def acknowledge(session: Session, request: AcknowledgeRequest) -> AcknowledgeRes
 
 
 def refuse_stranger(session: Session, request: AcknowledgeRequest) -> AcknowledgeResponse:
-    """Refuse a request that writes and has no token, and record the attempt.
+    """Refuse a write request without a token, and record the attempt.
 
-    The attempt is recorded as an agent's, once a day for each question: its name is not proven.
+    The attempt is recorded once a day for each question, as an agent's act, because the name is
+    not proven.
 
     Raises:
         ConnectError: Always.
@@ -251,7 +252,7 @@ def refuse_stranger(session: Session, request: AcknowledgeRequest) -> Acknowledg
     raise ConnectError(Code.UNAUTHENTICATED, f"this RPC writes and needs the home's token: {hint}")
 
 
-def _told(
+def _handled(
     function: Callable[[Session, _Request], _Answered],
     session: Session,
     request: _Request,
