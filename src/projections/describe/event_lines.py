@@ -77,8 +77,8 @@ from watchkeeper.domain.run.watch import (
 from watchkeeper.domain.values.basic import SourceState
 from watchkeeper.domain.values.contract.plan import Verdict, short
 from watchkeeper.domain.values.text_evidence import TrackerLink
-from watchkeeper.projections.describe.events_operator import aside_summary
 from watchkeeper.projections.describe.causes import judgement_summary
+from watchkeeper.projections.describe.events_operator import aside_summary
 from watchkeeper.projections.describe.signals import box_summary, counted, late_summary, said_by
 from watchkeeper.projections.quoting import cut, one_line
 

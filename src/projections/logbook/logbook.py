@@ -58,8 +58,8 @@ from watchkeeper.projections.describe import logbook_ends as ends
 from watchkeeper.projections.describe import logbook_launch as entries
 from watchkeeper.projections.describe import logbook_permits as people
 from watchkeeper.projections.describe import logbook_seal as seal
-from watchkeeper.projections.describe.headlines import short_name
 from watchkeeper.projections.describe.causes import judgement
+from watchkeeper.projections.describe.headlines import short_name
 from watchkeeper.projections.describe.logbook_operator import aside
 from watchkeeper.projections.describe.logbook_watch import checked
 from watchkeeper.projections.describe.signals import signalled
